@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/session.hpp>
+
+#include <memory>
+
+namespace UNMASK_NAMESPACE {
+
+/// The element types of logits, as a value.
+enum class element_kind : unsigned char { f32, bf16, f16 };
+
+/// Rows of logits whose element type is known at run time only.
+struct any_rows {
+  const void* data = nullptr;
+  element_kind kind = element_kind::f32;
+  memory space = memory::host;
+  index_t rows = 0;
+  index_t columns = 0;
+  /// Distance between rows, in elements.
+  std::ptrdiff_t stride = 0;
+
+  any_rows() = default;
+  template <row_tensor Tensor>
+  any_rows(const Tensor& tensor)  // NOLINT(google-explicit-constructor): a view of any tensor
+      : any_rows(from(as_rows(tensor))) {}
+
+ private:
+  template <element T, memory M>
+  [[nodiscard]] static any_rows from(const rows_view<T, M>& v) {
+    any_rows r;
+    r.data = v.data;
+    r.kind = std::same_as<T, float>      ? element_kind::f32
+             : std::same_as<T, bfloat16> ? element_kind::bf16
+                                         : element_kind::f16;
+    r.space = M;
+    r.rows = v.rows;
+    r.columns = v.columns;
+    r.stride = v.stride;
+    return r;
+  }
+};
+
+/// A session whose policy is not in its type: for the edge where a policy is chosen by name. One
+/// virtual call a step; inside everything is as static as in `session`.
+class any_session {
+ public:
+  virtual ~any_session() = default;
+  any_session(const any_session&) = delete;
+  any_session& operator=(const any_session&) = delete;
+
+  /// Starts a sequence with the policy that this session was made with. Errors as session::start.
+  virtual void start(index_t slot,
+                     token_id* tokens,
+                     index_t count,
+                     const layout& geometry,
+                     const start_options& options = {}) = 0;
+  [[nodiscard]] virtual std::optional<forward_request> next() = 0;
+  /// Errors as session::supply; std::invalid_argument too for logits in the wrong memory.
+  virtual void supply(const any_rows& logits) = 0;
+  [[nodiscard]] virtual const sequence_report& report(index_t slot) = 0;
+  [[nodiscard]] virtual std::span<const commit_entry> committed(index_t slot) = 0;
+  virtual void cancel(index_t slot) = 0;
+
+ protected:
+  any_session() = default;
+};
+
+/// The any_session of one policy type.
+template <class Policy, class Backend = on_host>
+class any_session_of final : public any_session {
+ public:
+  any_session_of(const Policy& policy,
+                 const model_info& model,
+                 const limits& capacity,
+                 const Backend& where = {})
+      : policy_(policy), session_(model, capacity, where) {}
+
+  void start(index_t slot,
+             token_id* tokens,
+             index_t count,
+             const layout& geometry,
+             const start_options& options) override {
+    session_.start(slot, policy_, {tokens, count}, geometry, options);
+  }
+  [[nodiscard]] std::optional<forward_request> next() override { return session_.next(); }
+  void supply(const any_rows& logits) override {
+    check_argument(logits.space == Backend::space, "memory space of the logits",
+                   logits.space == memory::host ? "host" : "device",
+                   "that of the session's backend");
+    switch (logits.kind) {
+      case element_kind::f32:
+        return session_.supply(typed<float>(logits));
+      case element_kind::bf16:
+        return session_.supply(typed<bfloat16>(logits));
+      case element_kind::f16:
+        return session_.supply(typed<float16>(logits));
+    }
+  }
+  [[nodiscard]] const sequence_report& report(index_t slot) override {
+    return session_.report(slot);
+  }
+  [[nodiscard]] std::span<const commit_entry> committed(index_t slot) override {
+    return session_.committed(slot);
+  }
+  void cancel(index_t slot) override { session_.cancel(slot); }
+
+ private:
+  template <element T>
+  [[nodiscard]] static rows_view<T, Backend::space> typed(const any_rows& r) {
+    return {static_cast<const T*>(r.data), r.rows, r.columns, r.stride};
+  }
+
+  Policy policy_;
+  session<Policy, Backend> session_;
+};
+
+/// Makes an any_session of a policy value.
+template <class Policy, class Backend = on_host>
+[[nodiscard]] std::unique_ptr<any_session> make_any_session(const Policy& policy,
+                                                            const model_info& model,
+                                                            const limits& capacity,
+                                                            const Backend& where = {}) {
+  return std::make_unique<any_session_of<Policy, Backend>>(policy, model, capacity, where);
+}
+
+}  // namespace unmask

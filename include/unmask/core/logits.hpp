@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/types.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace UNMASK_NAMESPACE {
+
+/// An element type of logits and hidden states: float, bfloat16 or float16. Types of the same
+/// representation (`__half`, `__nv_bfloat16`, `Eigen::half`) join through interop/half.hpp.
+template <class T>
+concept element = std::same_as<T, float> || std::same_as<T, bfloat16> || std::same_as<T, float16>;
+
+/// Rows of numbers that an engine owns: logits [rows, vocab] or hidden states [rows, width].
+///
+/// Row r starts at data + r * stride; columns are contiguous; only the first `columns` of a row
+/// are read, so padding behind them may hold anything. No alignment is asked for. Owns nothing.
+template <element T, memory M>
+struct rows_view {
+  using element_type = T;
+  static constexpr memory space = M;
+
+  const T* data = nullptr;
+  index_t rows = 0;
+  index_t columns = 0;
+  std::ptrdiff_t stride = 0;
+
+  constexpr rows_view() = default;
+  UNMASK_HD constexpr rows_view(const T* first, index_t row_count, index_t column_count)
+      : data(first), rows(row_count), columns(column_count), stride(column_count) {}
+  UNMASK_HD constexpr rows_view(const T* first,
+                                index_t row_count,
+                                index_t column_count,
+                                std::ptrdiff_t row_stride)
+      : data(first), rows(row_count), columns(column_count), stride(row_stride) {}
+
+  [[nodiscard]] UNMASK_HD constexpr const T* row(index_t r) const { return data + r * stride; }
+
+  /// Rows [wanted.first, wanted.last) of this view.
+  [[nodiscard]] UNMASK_HD constexpr rows_view subrows(range wanted) const {
+    return {row(wanted.first), wanted.size(), columns, stride};
+  }
+};
+
+template <element T>
+using host_logits = rows_view<T, memory::host>;
+template <element T>
+using device_logits = rows_view<T, memory::device>;
+template <element T>
+using host_hidden = rows_view<T, memory::host>;
+template <element T>
+using device_hidden = rows_view<T, memory::device>;
+
+/// The tokens of one sequence, which the engine owns and a session writes in place. Valid until the
+/// sequence has ended or the slot is started anew.
+template <memory M>
+struct tokens_view {
+  static constexpr memory space = M;
+
+  token_id* data = nullptr;
+  index_t size = 0;
+
+  constexpr tokens_view() = default;
+  UNMASK_HD constexpr tokens_view(token_id* first, index_t count) : data(first), size(count) {}
+  /// From anything contiguous in host memory: std::vector, std::span, std::array.
+  template <class Range>
+    requires(M == memory::host) && requires(Range& r) {
+      { r.data() } -> std::convertible_to<token_id*>;
+      { r.size() } -> std::convertible_to<std::size_t>;
+    }
+  constexpr tokens_view(Range&& r)  // NOLINT(google-explicit-constructor): a view of an lvalue
+      : data(r.data()), size(static_cast<index_t>(r.size())) {}
+};
+
+namespace detail {
+
+template <class T>
+struct is_rows_view : std::false_type {};
+template <element T, memory M>
+struct is_rows_view<rows_view<T, M>> : std::true_type {};
+
+}  // namespace detail
+
+/// A view is its own logits.
+template <element T, memory M>
+[[nodiscard]] constexpr rows_view<T, M> as_rows(const rows_view<T, M>& view) {
+  return view;
+}
+
+/// Anything shaped like a row-major std::mdspan of rank 2 in host memory.
+template <class View>
+  requires requires(const View& v) {
+    { v.data_handle() };
+    { v.extent(0) } -> std::convertible_to<std::size_t>;
+    { v.stride(0) } -> std::convertible_to<std::ptrdiff_t>;
+  } && element<std::remove_cv_t<std::remove_pointer_t<decltype(std::declval<View>().data_handle())>>>
+[[nodiscard]] constexpr auto as_rows(const View& v) {
+  using T = std::remove_cv_t<std::remove_pointer_t<decltype(v.data_handle())>>;
+  return rows_view<T, memory::host>{v.data_handle(),
+                                    static_cast<index_t>(v.extent(0)),
+                                    static_cast<index_t>(v.extent(1)),
+                                    static_cast<std::ptrdiff_t>(v.stride(0))};
+}
+
+/// A tensor that a session accepts: `as_rows(tensor)`, found by argument-dependent lookup, gives its
+/// rows_view. An engine's own class joins with that one function in its own namespace.
+template <class Tensor>
+concept row_tensor = requires(const Tensor& t) {
+  requires detail::is_rows_view<std::remove_cvref_t<decltype(as_rows(t))>>::value;
+};
+
+/// Edits of whole rows that belong to the engine's data, applied while the rows are read.
+///
+/// `allowed` is a packed bitmask as grammar engines write it: ceil(vocab / 32) words a row, bit v of
+/// word v / 32 set means that token v is allowed. Row r of the logits uses words
+/// allowed + r * allowed_stride; nullptr allows everything.
+/// `unconditional` + r * unconditional_stride is the unconditional row u of classifier-free
+/// guidance, z = u + (scale + 1) (c - u); nullptr means none.
+template <element T>
+struct row_riders {
+  const std::uint32_t* allowed = nullptr;
+  std::ptrdiff_t allowed_stride = 0;
+  const T* unconditional = nullptr;
+  std::ptrdiff_t unconditional_stride = 0;
+  float guidance_scale = 0.0F;
+
+  /// The riders of the rows from row r on.
+  [[nodiscard]] UNMASK_HD constexpr row_riders from_row(index_t r) const {
+    row_riders rest = *this;
+    rest.allowed = allowed == nullptr ? nullptr : allowed + r * allowed_stride;
+    rest.unconditional = unconditional == nullptr ? nullptr : unconditional + r * unconditional_stride;
+    return rest;
+  }
+};
+
+/// One row as a kernel reads it: `columns` logits, the first of which is token `first_token`.
+///
+/// `blanked` lists tokens, ascending and without repeats, that the statistics leave out: suppressed
+/// tokens and the watch list. Their edited logits are written to `blanked_logits` (as many) unless
+/// it is null; a token outside this row's columns gets -inf.
+template <element T>
+struct row_input {
+  const T* logits = nullptr;
+  index_t columns = 0;
+  token_id first_token = 0;
+  const std::uint32_t* allowed = nullptr;
+  const T* unconditional = nullptr;
+  float guidance_scale = 0.0F;
+  const token_id* blanked = nullptr;
+  index_t blanked_count = 0;
+  float* blanked_logits = nullptr;
+};
+
+/// The edit of a policy that edits nothing.
+struct no_edit {
+  [[nodiscard]] UNMASK_HD constexpr float operator()(float logit, token_id) const { return logit; }
+};
+
+}  // namespace unmask

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/record.hpp>
+#include <unmask/core/sequence_view.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+/// A policy is a product of parts. A part is a trivially copyable value that takes part in one or
+/// more stages of a step by having the stage's function; the concepts below name the stages.
+namespace UNMASK_NAMESPACE {
+
+/// Stands for state that a part does not have.
+struct no_state {};
+
+namespace detail {
+
+template <class P>
+struct position_state {
+  using type = no_state;
+};
+template <class P>
+  requires requires { typename P::position_state; }
+struct position_state<P> {
+  using type = typename P::position_state;
+};
+template <class P>
+struct sequence_state {
+  using type = no_state;
+};
+template <class P>
+  requires requires { typename P::sequence_state; }
+struct sequence_state<P> {
+  using type = typename P::sequence_state;
+};
+
+}  // namespace detail
+
+/// State that part P keeps for each scored position; `no_state` if it keeps none. `T{}` is the start
+/// state; the session alone resets it: at the start, when the block opens, when the position commits.
+template <class P>
+using position_state_of = typename detail::position_state<P>::type;
+
+/// State that part P keeps for each sequence.
+template <class P>
+using sequence_state_of = typename detail::sequence_state<P>::type;
+
+/// What a part's functions get as their last argument: its own state and the step they are in.
+template <class P>
+struct scope {
+  position_state_of<P>& state;
+  sequence_state_of<P>& sequence;
+  const step_info& at;
+};
+
+/// What an admission knows of a candidate beside its own statistics: its place among the others.
+struct standing {
+  /// 0 for the best by the policy's ranking. Ties go to the lower position.
+  index_t rank = 0;
+  /// Candidates in this step.
+  index_t open = 0;
+  /// Sum of the admission's cost over the better-ranked, 0 if it has no cost.
+  float cost_before = 0.0F;
+  /// Largest of those costs, -inf for the best-ranked.
+  float largest_before = 0.0F;
+  /// Score of the candidate ranked just before, +inf for the best-ranked.
+  float score_before = 0.0F;
+};
+
+namespace detail {
+
+// A candidate with every statistic and a scope to ask a part which functions it has. What a part may
+// really read is checked when its function is compiled with its own declared statistics.
+template <class P>
+using own_candidate = candidate<P::required>;
+
+}  // namespace detail
+
+/// A trivially copyable value that declares the statistics it reads.
+template <class P>
+concept part = std::is_trivially_copyable_v<P> && std::is_class_v<P> && requires {
+  { P::required } -> std::convertible_to<statistics>;
+};
+
+/// Orders candidates: the higher score commits earlier. A NaN score comes last.
+template <class P>
+concept ranking = part<P> && (requires(const P& p, const detail::own_candidate<P>& c) {
+                    { p.score(c) } -> std::same_as<float>;
+                  } || requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
+                    { p.score(c, own) } -> std::same_as<float>;
+                  });
+
+namespace detail {
+
+template <class P>
+concept leaf_admission =
+    part<P> && (requires(const P& p, const own_candidate<P>& c, const standing& s) {
+      { p.admits(c, s) } -> std::same_as<bool>;
+    } || requires(const P& p, const own_candidate<P>& c, const standing& s, scope<P>& own) {
+      { p.admits(c, s, own) } -> std::same_as<bool>;
+    });
+
+template <class P>
+concept costing = requires(const P& p, const own_candidate<P>& c) {
+  { p.cost(c) } -> std::same_as<float>;
+};
+
+template <class P>
+struct is_composite : std::false_type {};
+
+}  // namespace detail
+
+/// Says which candidates commit in this step. Joined by `&&` and `||`, or all_of and any_of.
+template <class P>
+concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
+
+/// Changes a logit while its row is read: `edit(logit, token) -> float`, monotone or not.
+template <class P>
+concept logit_edit = part<P> && requires(const P& p, float z, token_id v) {
+  { p.edit(z, v) } -> std::same_as<float>;
+};
+
+/// Ends a sequence: `stop(sequence, own) -> ending`, asked after the commits of every step.
+template <class P>
+concept stopping = part<P> && requires(const P& p, const sequence_view& q, scope<P>& own) {
+  { p.stop(q, own) } -> std::same_as<ending>;
+};
+
+/// Chooses what the next forward pass is about: `schedule(sequence, plan, own)` sets plan::score,
+/// plan::forced and, with a cache, plan::feed. May narrow or widen sequence.block_length.
+template <class P>
+concept scheduling = part<P> && requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
+  { p.schedule(q, n, own) } -> std::same_as<void>;
+};
+
+/// A part whose knobs can be wrong: `check(layout)` throws std::invalid_argument that names the
+/// argument, its value and the rule. Called on the host when a sequence starts, before any change.
+template <class P>
+concept checked = requires(const P& p, const layout& g) { p.check(g); };
+
+/// A schedule that scores more than one block at a time says how many positions: `reach(layout)`.
+template <class P>
+concept reaching = requires(const P& p, const layout& g) {
+  { p.reach(g) } -> std::same_as<index_t>;
+};
+
+/// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
+/// code that runs forwards on full blocks or leaves masks behind.
+template <class P>
+concept pacing = scheduling<P> && requires { requires bool{P::paces}; };
+
+/// An admission that may commit nothing: switches the one-commit promise off for its policy.
+template <class P>
+concept waiting = part<P> && requires { requires bool{P::may_wait}; };
+
+/// Admits whoever both admit. The operands are evaluated on every candidate; nothing is skipped.
+template <admission A, admission B>
+struct all_of {
+  A first;
+  B second;
+  static constexpr statistics required = A::required | B::required;
+};
+template <admission A, admission B>
+all_of(A, B) -> all_of<A, B>;
+
+/// Admits whoever at least one admits.
+template <admission A, admission B>
+struct any_of {
+  A first;
+  B second;
+  static constexpr statistics required = A::required | B::required;
+};
+template <admission A, admission B>
+any_of(A, B) -> any_of<A, B>;
+
+namespace detail {
+
+template <class A, class B>
+struct is_composite<all_of<A, B>> : std::true_type {};
+template <class A, class B>
+struct is_composite<any_of<A, B>> : std::true_type {};
+
+}  // namespace detail
+
+/// `a && b` and `a || b` join admissions. For two types of your own, outside this namespace, write
+/// all_of{a, b} and any_of{a, b}: argument-dependent lookup does not find the operators there.
+template <admission A, admission B>
+[[nodiscard]] constexpr all_of<A, B> operator&&(const A& a, const B& b) {
+  return {a, b};
+}
+template <admission A, admission B>
+[[nodiscard]] constexpr any_of<A, B> operator||(const A& a, const B& b) {
+  return {a, b};
+}
+
+}  // namespace unmask

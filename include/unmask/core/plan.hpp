@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/types.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Why a sequence came to its end.
+enum class ending : unsigned char {
+  running,      ///< it has not
+  complete,     ///< no position is open any more
+  end_token,    ///< an end token is settled and everything left of it is, too
+  stop_tokens,  ///< a stop sequence is settled and everything left of it is, too
+  step_budget,  ///< the number of forward passes it was given is used up
+  cancelled     ///< the engine called stop()
+};
+
+/// The geometry of one sequence and what belongs to this request alone.
+struct layout {
+  /// Positions before this one are given and never change.
+  index_t prompt = 0;
+  /// Number of positions, prompt included; the answer is [prompt, length).
+  index_t length = 0;
+  /// Positions denoised together. Blocks are counted from `prompt`; the last may be short.
+  index_t block_length = 32;
+  /// Key of this request's random numbers; `sequence` tells requests of one seed apart.
+  std::uint64_t seed = 0;
+  std::uint32_t sequence = 0;
+};
+
+/// What a model fixes for every sequence decoded with it.
+struct model_info {
+  /// Valid columns of a logits row; padding behind them is never read.
+  index_t vocab = 0;
+  /// The token that stands at an open position.
+  token_id mask_token = 0;
+  /// The token that ends an answer; no_token if there is none.
+  token_id end_token = no_token;
+  /// Row p - shift predicts position p (row 0 for the first positions): 0 LLaDA, 1 Dream.
+  index_t row_shift = 0;
+  /// Whether the mask token can never be proposed. A policy that proposes it all the same leaves the
+  /// position open; only the parity presets of released code want that.
+  bool suppress_mask = true;
+};
+
+/// Capacities of a session; memory and grid shapes follow from them alone.
+struct limits {
+  /// Slots: sequences decoded at a time.
+  index_t sequences = 1;
+  /// Largest layout::length.
+  index_t length = 0;
+  /// Largest number of positions scored in one step: the block length, or the whole answer.
+  index_t window = 0;
+};
+
+/// Most tokens a request may suppress, the mask token included.
+inline constexpr index_t max_suppressed = 16;
+
+/// What the engine has to know before its next forward pass of one sequence. Written by the last
+/// step, read by the host (and by the kernels of the next step).
+struct plan {
+  ending end = ending::running;
+  /// False for a slot that was never started.
+  bool started = false;
+  /// Run these positions.
+  range feed;
+  /// Positions of which a decision is due; those that are open among them are candidates.
+  range score;
+  /// Bit b: block first_block + b must commit at least one token in this step.
+  std::uint64_t forced = 0;
+  /// The blocks that `score` overlaps, [first_block, last_block).
+  index_t first_block = 0;
+  index_t last_block = 0;
+  /// K/V of these positions are final from now on (an engine with a cache may freeze them).
+  range freeze;
+
+  [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
+};
+
+/// A token that a step wrote.
+struct commit_entry {
+  index_t slot = 0;
+  index_t position = 0;
+  token_id token = no_token;
+  /// ln of the probability that the decision rested on, in nats; 0 for tokens filled in at the end.
+  float log_probability = 0.0F;
+  /// Index of the forward pass, from 0.
+  index_t step = 0;
+};
+
+/// What became of one sequence so far.
+struct sequence_report {
+  ending end = ending::running;
+  /// Forward passes supplied, the number of function evaluations.
+  index_t forwards = 0;
+  /// Tokens committed by decisions; those filled in behind an end token are not counted.
+  index_t committed = 0;
+  /// Every position before this one is settled: safe to stream.
+  index_t settled = 0;
+  /// Positions still open.
+  index_t open = 0;
+  /// Commits that no admission asked for, made because each forced block commits at least one.
+  index_t forced = 0;
+  /// Rows whose statistics were NaN or infinite.
+  index_t invalid_rows = 0;
+  /// Commits of the last step.
+  index_t last_commits = 0;
+
+  /// Committed tokens per forward pass; 0 before the first.
+  [[nodiscard]] double tokens_per_forward() const {
+    return forwards > 0 ? static_cast<double>(committed) / static_cast<double>(forwards) : 0.0;
+  }
+};
+
+}  // namespace unmask

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/part.hpp>
+#include <unmask/core/sequential_blocks.hpp>
+
+#include <utility>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+// One value at index I of a product. The index makes equal types distinct bases.
+template <std::size_t I, class T>
+struct indexed {
+  [[no_unique_address]] T value;
+};
+
+template <std::size_t I, class T>
+[[nodiscard]] UNMASK_HD constexpr T& get_indexed(indexed<I, T>& element) {
+  return element.value;
+}
+template <std::size_t I, class T>
+[[nodiscard]] UNMASK_HD constexpr const T& get_indexed(const indexed<I, T>& element) {
+  return element.value;
+}
+
+template <class Indices, class... T>
+struct pack_of;
+
+// A tuple that is trivially copyable and readable in a kernel, which std::tuple is not.
+template <std::size_t... I, class... T>
+struct pack_of<std::index_sequence<I...>, T...> : indexed<I, T>... {};
+
+template <class... T>
+using pack = pack_of<std::index_sequence_for<T...>, T...>;
+
+template <class... T>
+struct type_list {
+  static constexpr std::size_t size = sizeof...(T);
+};
+
+template <class... Lists>
+struct joined {
+  using type = type_list<>;
+};
+template <class... A>
+struct joined<type_list<A...>> {
+  using type = type_list<A...>;
+};
+template <class... A, class... B, class... More>
+struct joined<type_list<A...>, type_list<B...>, More...> {
+  using type = typename joined<type_list<A..., B...>, More...>::type;
+};
+
+template <std::size_t I, class List>
+struct element_at;
+template <std::size_t I, class Head, class... Tail>
+struct element_at<I, type_list<Head, Tail...>> : element_at<I - 1, type_list<Tail...>> {};
+template <class Head, class... Tail>
+struct element_at<0, type_list<Head, Tail...>> {
+  using type = Head;
+};
+
+// Leaves: the parts inside all_of and any_of, so that each keeps its own state and stages.
+template <class P>
+struct leaves {
+  using type = type_list<P>;
+};
+template <class A, class B>
+struct leaves<all_of<A, B>> {
+  using type = typename joined<typename leaves<A>::type, typename leaves<B>::type>::type;
+};
+template <class A, class B>
+struct leaves<any_of<A, B>> {
+  using type = typename joined<typename leaves<A>::type, typename leaves<B>::type>::type;
+};
+template <class P>
+inline constexpr std::size_t leaf_count = leaves<P>::type::size;
+
+template <std::size_t I, class P>
+[[nodiscard]] UNMASK_HD constexpr const auto& leaf(const P& p) {
+  if constexpr (is_composite<P>::value) {
+    constexpr std::size_t left = leaf_count<decltype(p.first)>;
+    if constexpr (I < left) {
+      return leaf<I>(p.first);
+    } else {
+      return leaf<I - left>(p.second);
+    }
+  } else {
+    return p;
+  }
+}
+
+template <class P>
+inline constexpr bool is_scheduling = scheduling<P>;
+
+}  // namespace detail
+
+/// Which positions commit to which tokens, step by step: a product of parts, in any order.
+///
+/// Exactly one part ranks and exactly one expression admits; at most one schedules
+/// (sequential_blocks if none does); edits and stops may repeat and apply in written order.
+/// A policy is a value: copy it, change a knob, give each sequence its own.
+template <class... Parts>
+class policy : public detail::pack<Parts...> {
+ public:
+  static_assert((std::is_trivially_copyable_v<Parts> && ...),
+                "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
+  static_assert((requires { Parts::required; } && ...),
+                "a part must declare what it reads: static constexpr statistics required = ...");
+
+  /// Every part, with those joined by && and || taken apart.
+  using leaf_list = typename detail::joined<typename detail::leaves<Parts>::type...>::type;
+  static constexpr std::size_t leaf_total = leaf_list::size;
+  template <std::size_t I>
+  using leaf_type = typename detail::element_at<I, leaf_list>::type;
+
+  /// What the streaming read has to gather. The confidence is always in it: reports carry the
+  /// log-probability of each token.
+  static constexpr statistics required = (Parts::required | ... | stat::confidence);
+
+  /// True when nothing has to commit in a step because a part said `may_wait`.
+  static constexpr bool may_wait = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (waiting<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
+      : detail::pack<Parts...>{{parts}...} {
+    static_assert(sizeof...(Parts) == 0 || ((ranking<Parts> ? 1 : 0) + ...) == 1,
+                  "a policy needs exactly one ranking, such as by_confidence{}");
+    static_assert(sizeof...(Parts) == 0 || ((admission<Parts> ? 1 : 0) + ...) == 1,
+                  "a policy needs exactly one admission: join several with && or ||");
+    static_assert(sizeof...(Parts) == 0 || ((detail::is_scheduling<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy has at most one schedule, such as sequential_blocks{}");
+    static_assert(((ranking<Parts> || admission<Parts> || logit_edit<Parts> || stopping<Parts> ||
+                    detail::is_scheduling<Parts>) &&
+                   ...),
+                  "a part of this policy has no function that a step calls: check the names and the "
+                  "return types of score, admits, edit, stop, schedule");
+  }
+
+  /// Part I of leaf_list.
+  template <std::size_t I>
+  [[nodiscard]] UNMASK_HD constexpr const leaf_type<I>& part_at() const {
+    return at<I, 0>();
+  }
+
+ private:
+  template <std::size_t I, std::size_t Top>
+  [[nodiscard]] UNMASK_HD constexpr const leaf_type<I>& at() const {
+    return find<I, Top, 0>();
+  }
+
+  template <std::size_t I, std::size_t Top, std::size_t Before>
+  [[nodiscard]] UNMASK_HD constexpr const auto& find() const {
+    using top = typename detail::element_at<Top, detail::type_list<Parts...>>::type;
+    constexpr std::size_t count = detail::leaf_count<top>;
+    if constexpr (I < Before + count) {
+      return detail::leaf<I - Before>(detail::get_indexed<Top, top>(*this));
+    } else {
+      return find<I, Top + 1, Before + count>();
+    }
+  }
+};
+
+template <class... Parts>
+policy(Parts...) -> policy<Parts...>;
+
+namespace detail {
+
+template <class Policy, class Indices>
+struct states;
+template <class Policy, std::size_t... I>
+struct states<Policy, std::index_sequence<I...>> {
+  using position = pack<position_state_of<typename Policy::template leaf_type<I>>...>;
+  using sequence = pack<sequence_state_of<typename Policy::template leaf_type<I>>...>;
+};
+
+}  // namespace detail
+
+/// What a policy keeps for each position of its window.
+template <class Policy>
+using position_states =
+    typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::position;
+
+/// What a policy keeps for each sequence.
+template <class Policy>
+using sequence_states =
+    typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::sequence;
+
+}  // namespace unmask

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/math.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// What one random number belongs to. Equal keys give equal numbers on every backend, whatever the
+/// batch, the slot, the thread or the shard.
+struct random_key {
+  std::uint64_t seed = 0;
+  std::uint32_t sequence = 0;
+  index_t step = 0;
+  index_t position = 0;
+  token_id token = 0;
+};
+
+/// 32 random bits of Philox-4x32-10, the first word of the block whose counter is
+/// (token, position, step, sequence) and whose key is the seed.
+///
+/// Source: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (2011), section 3.3.
+[[nodiscard]] UNMASK_HD inline std::uint32_t random_bits(const random_key& k) {
+  std::uint32_t c0 = static_cast<std::uint32_t>(k.token);
+  std::uint32_t c1 = static_cast<std::uint32_t>(k.position);
+  std::uint32_t c2 = static_cast<std::uint32_t>(k.step);
+  std::uint32_t c3 = k.sequence;
+  std::uint32_t key0 = static_cast<std::uint32_t>(k.seed);
+  std::uint32_t key1 = static_cast<std::uint32_t>(k.seed >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t even = std::uint64_t{0xD2511F53U} * c0;
+    const std::uint64_t odd = std::uint64_t{0xCD9E8D57U} * c2;
+    const std::uint32_t next0 = static_cast<std::uint32_t>(odd >> 32U) ^ c1 ^ key0;
+    const std::uint32_t next2 = static_cast<std::uint32_t>(even >> 32U) ^ c3 ^ key1;
+    c1 = static_cast<std::uint32_t>(odd);
+    c3 = static_cast<std::uint32_t>(even);
+    c0 = next0;
+    c2 = next2;
+    key0 += 0x9E3779B9U;
+    key1 += 0xBB67AE85U;
+  }
+  return c0;
+}
+
+/// A number in the open interval (0, 1): (r + 1/2) / 2^24 with 24 random bits r; never 0 nor 1.
+[[nodiscard]] UNMASK_HD inline float random_uniform(const random_key& k) {
+  return math::fma(static_cast<float>(random_bits(k) >> 8U), 0x1p-24F, 0x1p-25F);
+}
+
+}  // namespace unmask

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/math.hpp>
+#include <unmask/core/statistics.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+// One base per optional number, so that a record holds only what its set names. Distinct types:
+// two empty bases of the same type would not share an address.
+template <bool Present>
+struct rest_field {
+  float rest = 0.0F;
+};
+template <>
+struct rest_field<false> {};
+
+template <bool Present>
+struct second_field {
+  float second = 0.0F;
+};
+template <>
+struct second_field<false> {};
+
+template <bool Present>
+struct weighted_field {
+  float weighted = 0.0F;
+};
+template <>
+struct weighted_field<false> {};
+
+template <bool Present>
+struct square_field {
+  float square = 0.0F;
+};
+template <>
+struct square_field<false> {};
+
+}  // namespace detail
+
+/// What is kept of one row of logits: 8 bytes, and 4 more for each statistic in `S`.
+///
+/// With z the logits and m = max z: `best` = m, `token` = the lowest id that reaches it, `rest` =
+/// sum of e^(z-m) over all columns but that one, `second` = the second largest logit counted with
+/// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)).
+///
+/// A record of no column at all has best = -inf and token = no_token. NaN logits never become the
+/// best; one NaN makes `rest` NaN and the record invalid.
+template <statistics S>
+struct record : detail::rest_field<S.contains(stat::confidence)>,
+                detail::second_field<S.contains(stat::margin)>,
+                detail::weighted_field<S.contains(stat::entropy)>,
+                detail::square_field<S.contains(stat::second_moment)> {
+  static constexpr statistics contents = S;
+
+  float best = 0.0F;
+  token_id token = no_token;
+
+  /// The record of an empty row: the identity of the merge.
+  [[nodiscard]] UNMASK_HD static record empty() {
+    record r;
+    r.best = -math::infinity();
+    if constexpr (provides_v<S, stat::margin>) {
+      r.second = -math::infinity();
+    }
+    return r;
+  }
+
+  /// True when a decision may rest on this row: its best logit and its sums are finite.
+  [[nodiscard]] UNMASK_HD bool valid() const {
+    if constexpr (provides_v<S, stat::confidence>) {
+      return math::is_finite(best) && math::is_finite(this->rest);
+    } else {
+      return math::is_finite(best);
+    }
+  }
+
+  /// Sum of e^(z-m) over the row, at least 1.
+  [[nodiscard]] UNMASK_HD float total() const
+    requires provides<S, stat::confidence>
+  {
+    return 1.0F + this->rest;
+  }
+
+  /// Softmax probability of `token`, in (0, 1].
+  [[nodiscard]] UNMASK_HD float confidence() const
+    requires provides<S, stat::confidence>
+  {
+    return math::divide(1.0F, total());
+  }
+
+  /// Natural logarithm of confidence(), in nats, <= 0.
+  [[nodiscard]] UNMASK_HD float log_probability() const
+    requires provides<S, stat::confidence>
+  {
+    return -math::log1p(this->rest);
+  }
+
+  /// ln of the sum of e^z.
+  [[nodiscard]] UNMASK_HD float log_partition() const
+    requires provides<S, stat::confidence>
+  {
+    return best + math::log1p(this->rest);
+  }
+
+  /// Softmax probability of the runner-up, in [0, 1/2]; 0 when there is none.
+  [[nodiscard]] UNMASK_HD float second_probability() const
+    requires provides<S, stat::margin>
+  {
+    return runner_up() ? math::divide(math::exp_nonpositive(this->second - best), total()) : 0.0F;
+  }
+
+  /// confidence() - second_probability(), in [0, 1].
+  [[nodiscard]] UNMASK_HD float margin() const
+    requires provides<S, stat::margin>
+  {
+    const float ratio = runner_up() ? math::exp_nonpositive(this->second - best) : 0.0F;
+    return math::divide(1.0F - ratio, total());
+  }
+
+  /// Shannon entropy of the row's distribution in nats, >= 0.
+  [[nodiscard]] UNMASK_HD float entropy() const
+    requires provides<S, stat::entropy>
+  {
+    const float h = math::log1p(this->rest) - math::divide(this->weighted, total());
+    return h < 0.0F ? 0.0F : h;
+  }
+
+  /// Sum of squared probabilities, in (0, 1].
+  [[nodiscard]] UNMASK_HD float second_moment() const
+    requires provides<S, stat::second_moment>
+  {
+    return math::divide(math::divide(this->square, total()), total());
+  }
+
+  /// The same row with only the statistics in `Fewer`: what a part that declared `Fewer` may see.
+  template <statistics Fewer>
+    requires provides<S, Fewer>
+  [[nodiscard]] UNMASK_HD record<Fewer> narrowed() const {
+    record<Fewer> r;
+    r.best = best;
+    r.token = token;
+    if constexpr (provides_v<Fewer, stat::confidence>) {
+      r.rest = this->rest;
+    }
+    if constexpr (provides_v<Fewer, stat::margin>) {
+      r.second = this->second;
+    }
+    if constexpr (provides_v<Fewer, stat::entropy>) {
+      r.weighted = this->weighted;
+    }
+    if constexpr (provides_v<Fewer, stat::second_moment>) {
+      r.square = this->square;
+    }
+    return r;
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD bool runner_up() const
+    requires provides<S, stat::margin>
+  {
+    return this->second > -math::infinity();
+  }
+};
+
+/// One open position with its proposed token and the statistics in `S`.
+template <statistics S>
+struct candidate : record<S> {
+  index_t position = 0;
+  /// The token that stands there now: the mask token for an open position.
+  token_id current = no_token;
+
+  template <statistics Fewer>
+    requires provides<S, Fewer>
+  [[nodiscard]] UNMASK_HD candidate<Fewer> as() const {
+    return {this->template narrowed<Fewer>(), position, current};
+  }
+};
+
+}  // namespace unmask

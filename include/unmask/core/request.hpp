@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/plan.hpp>
+
+#include <span>
+
+namespace UNMASK_NAMESPACE {
+
+/// One sequence's share of a forward pass.
+struct segment {
+  index_t slot = 0;
+  /// Run these positions of the slot's tokens.
+  range feed;
+  /// Give back the logits of these positions' rows (a part of `feed`), in ascending order.
+  range rows;
+  /// Index of the first of them in the tensor given to supply().
+  index_t first_row = 0;
+};
+
+/// What the engine has to compute next. Valid until supply().
+struct forward_request {
+  std::span<const segment> segments;
+  /// Rows of logits in all.
+  index_t rows = 0;
+};
+
+}  // namespace unmask

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/math.hpp>
+#include <unmask/core/plan.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Most blocks that may be scored in one step: one bit each in plan::forced.
+inline constexpr index_t max_active_blocks = 64;
+
+/// The step and the block that a decision is about.
+struct step_info {
+  std::uint64_t seed = 0;
+  std::uint32_t sequence = 0;
+  /// Forward passes of this sequence before this one.
+  index_t step = 0;
+  /// Index of the position's block, from the first position behind the prompt.
+  index_t block_index = 0;
+  /// Forward passes since that block was first scored, 0 for the first.
+  index_t block_step = 0;
+  /// Open positions of that block when it was first scored.
+  index_t block_opened = 0;
+  /// Number of positions of that block.
+  index_t block_length = 0;
+};
+
+/// One sequence as stopping, scheduling and advancing parts see it: the tokens, the explicit set of
+/// open positions and the geometry. Borrowed for the call.
+struct sequence_view {
+  const token_id* tokens = nullptr;
+  /// One byte a position, 1 = open. Never derived from `token == mask_token`.
+  const std::uint8_t* open = nullptr;
+  index_t prompt = 0;
+  index_t length = 0;
+  index_t block_length = 1;
+  /// Open positions in all.
+  index_t open_count = 0;
+  /// Every position before this one is settled.
+  index_t settled = 0;
+  /// Forward passes so far.
+  index_t step = 0;
+  /// Most positions a plan may score.
+  index_t window = 0;
+  token_id end_token = no_token;
+
+  /// Number of blocks of the answer.
+  [[nodiscard]] UNMASK_HD index_t blocks() const {
+    return (length - prompt + block_length - 1) / block_length;
+  }
+  /// The positions of block b, cut at the end of the sequence.
+  [[nodiscard]] UNMASK_HD range block(index_t b) const {
+    const index_t first = prompt + b * block_length;
+    return {first, math::min(first + block_length, length)};
+  }
+  /// The block that a position of the answer belongs to.
+  [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {
+    return (position - prompt) / block_length;
+  }
+  [[nodiscard]] UNMASK_HD bool is_open(index_t position) const { return open[position] != 0; }
+  /// Open positions within `r`.
+  [[nodiscard]] UNMASK_HD index_t open_in(range r) const {
+    index_t count = 0;
+    for (index_t i = r.first; i < r.last; ++i) {
+      count += open[i];
+    }
+    return count;
+  }
+};
+
+}  // namespace unmask

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Decodes block after block, each until it holds no open position: semi-autoregressive decoding.
+/// The schedule of a policy that names none.
+///
+/// Source: S. Nie et al., Large language diffusion models (2025), section 2.4 and appendix B.
+struct sequential_blocks {
+  struct sequence_state {
+    index_t block = 0;
+  };
+
+  static constexpr statistics required = stat::none;
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+    index_t& b = own.sequence.block;
+    while (b + 1 < q.blocks() && q.open_in(q.block(b)) == 0) {
+      ++b;
+    }
+    next.score = q.block(b);
+    next.freeze = {0, next.score.first};
+    next.first_block = b;
+    next.last_block = b + 1;
+    next.forced = 1;
+  }
+};
+static_assert(scheduling<sequential_blocks>);
+
+}  // namespace unmask

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/types.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// A set of quantities of one row of logits, known at compile time.
+///
+/// Every part of a policy declares the ones it reads as `static constexpr statistics required`. The
+/// union decides which streaming kernel is compiled; the row is read once whatever is in it.
+struct statistics {
+  unsigned bits = 0;
+
+  [[nodiscard]] UNMASK_HD constexpr bool contains(statistics other) const {
+    return (bits & other.bits) == other.bits;
+  }
+  friend UNMASK_HD constexpr statistics operator|(statistics a, statistics b) {
+    return {a.bits | b.bits};
+  }
+  friend constexpr bool operator==(const statistics&, const statistics&) = default;
+};
+
+namespace stat {
+
+/// The best logit and its token. Always there.
+inline constexpr statistics none{0U};
+/// The softmax probability of the best token, and log-probabilities.
+inline constexpr statistics confidence{1U};
+/// The second best logit (with multiplicity): margin and second probability.
+inline constexpr statistics margin{2U | 1U};
+/// The Shannon entropy in nats.
+inline constexpr statistics entropy{4U | 1U};
+/// The sum of squared probabilities.
+inline constexpr statistics second_moment{8U | 1U};
+
+}  // namespace stat
+
+/// True when the set `Have` offers everything in `Want`.
+template <statistics Have, statistics Want>
+inline constexpr bool provides_v = Have.contains(Want);
+
+/// A requirement for accessors: the set `Have` offers everything in `Want`. A part that reads an
+/// undeclared statistic fails here, and the message names both sets.
+template <statistics Have, statistics Want>
+concept provides = provides_v<Have, Want>;
+
+}  // namespace unmask

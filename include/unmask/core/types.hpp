@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace UNMASK_NAMESPACE {
+
+/// A count or an index of positions, rows, tokens, slots. Memory offsets use std::ptrdiff_t.
+using index_t = std::int32_t;
+
+/// A token of the vocabulary, 0 .. vocab - 1; global, also when the vocabulary is sharded.
+using token_id = std::int32_t;
+
+/// No token: larger than every token, so that a tie never goes to it.
+inline constexpr token_id no_token = 0x7fffffff;
+
+/// A half-open range of positions [first, last).
+struct range {
+  index_t first = 0;
+  index_t last = 0;
+
+  [[nodiscard]] UNMASK_HD constexpr index_t size() const { return last - first; }
+  [[nodiscard]] UNMASK_HD constexpr bool empty() const { return last <= first; }
+  [[nodiscard]] UNMASK_HD constexpr bool contains(index_t position) const {
+    return first <= position && position < last;
+  }
+  friend bool operator==(const range&, const range&) = default;
+};
+
+/// A logit stored as bfloat16: the upper half of a float.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+};
+
+/// A logit stored as IEEE 754 binary16.
+struct float16 {
+  std::uint16_t bits = 0;
+};
+
+/// Where the bytes behind a view live. Part of every view's type, so that host memory handed to a
+/// device session does not compile.
+enum class memory : unsigned char { host, device };
+
+}  // namespace unmask

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/policy.hpp>
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+/// The checks at a session's boundary. Host only; each throws std::invalid_argument that names the
+/// argument, its value and the rule, and changes nothing.
+namespace UNMASK_NAMESPACE {
+
+/// What a sequence may be started with beside its geometry. Read during start() only; host memory.
+struct start_options {
+  /// One byte for each position of the sequence, 1 = open; positions of the prompt stay closed. Empty
+  /// opens the whole answer. This is how infilling and fixed slots are said.
+  std::span<const std::uint8_t> editable;
+  /// Tokens that are never proposed, beside the mask token.
+  std::span<const token_id> suppressed;
+};
+
+inline void validate(const model_info& m) {
+  check_argument(m.vocab >= 1, "model_info::vocab", m.vocab, "at least 1");
+  const std::string vocabulary = "in [0, vocab = " + std::to_string(m.vocab) + ")";
+  check_argument(m.mask_token >= 0 && m.mask_token < m.vocab, "model_info::mask_token", m.mask_token,
+                 vocabulary);
+  check_argument(m.end_token == no_token || (m.end_token >= 0 && m.end_token < m.vocab),
+                 "model_info::end_token", m.end_token, vocabulary + " or no_token");
+  check_argument(m.row_shift == 0 || m.row_shift == 1, "model_info::row_shift", m.row_shift, "0 or 1");
+  check_argument(!m.suppress_mask || m.vocab >= 2, "model_info::vocab", m.vocab,
+                 "at least 2 when the mask token is suppressed");
+}
+
+inline void validate(const limits& c) {
+  check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
+  check_argument(c.length >= 1, "limits::length", c.length, "at least 1");
+  check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
+}
+
+inline void validate(const layout& g, index_t tokens, const limits& capacity) {
+  check_argument(g.prompt >= 0, "layout::prompt", g.prompt, "at least 0");
+  check_argument(g.length >= 1, "layout::length", g.length, "at least 1");
+  check_argument(g.prompt <= g.length, "layout::prompt", g.prompt,
+                 "at most layout::length = " + std::to_string(g.length));
+  check_argument(g.length <= tokens, "layout::length", g.length,
+                 "at most the number of tokens, " + std::to_string(tokens));
+  check_argument(g.length <= capacity.length, "layout::length", g.length,
+                 "at most limits::length = " + std::to_string(capacity.length));
+  check_argument(g.block_length >= 1, "layout::block_length", g.block_length, "at least 1");
+}
+
+/// The tokens that are never proposed, ascending and without repeats. Returns how many.
+inline index_t suppressed_tokens(const model_info& m,
+                                 const start_options& o,
+                                 token_id (&out)[max_suppressed]) {
+  index_t count = 0;
+  if (m.suppress_mask) {
+    out[count++] = m.mask_token;
+  }
+  for (const token_id v : o.suppressed) {
+    if (std::find(out, out + count, v) == out + count) {
+      out[count++] = v;
+    }
+  }
+  std::sort(out, out + count);
+  return count;
+}
+
+inline void validate(const start_options& o, const model_info& m, const layout& g) {
+  check_argument(o.editable.empty() || o.editable.size() >= static_cast<std::size_t>(g.length),
+                 "start_options::editable.size()", o.editable.size(),
+                 "0 or at least layout::length = " + std::to_string(g.length));
+  check_argument(o.suppressed.size() + 1 <= static_cast<std::size_t>(max_suppressed),
+                 "start_options::suppressed.size()", o.suppressed.size(),
+                 "at most " + std::to_string(max_suppressed - 1));
+  for (const token_id v : o.suppressed) {
+    check_argument(v >= 0 && v < m.vocab, "start_options::suppressed", v,
+                   "a token in [0, vocab = " + std::to_string(m.vocab) + ")");
+  }
+  token_id all[max_suppressed];
+  const index_t count = suppressed_tokens(m, o, all);
+  check_argument(count < m.vocab, "number of suppressed tokens", count,
+                 "less than model_info::vocab = " + std::to_string(m.vocab));
+}
+
+namespace detail {
+
+template <class Policy, std::size_t... I>
+void check_parts(const Policy& p, const layout& g, std::index_sequence<I...>) {
+  const auto one = [&g](const auto& part) {
+    if constexpr (checked<std::remove_cvref_t<decltype(part)>>) {
+      part.check(g);
+    }
+  };
+  (one(p.template part_at<I>()), ...);
+}
+
+// Lets every part of a policy check its knobs.
+template <class Policy>
+void check_parts(const Policy& p, const layout& g) {
+  check_parts(p, g, std::make_index_sequence<Policy::leaf_total>{});
+}
+
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] index_t policy_reach(const Policy& p, const layout& g) {
+  if constexpr (I == Policy::leaf_total) {
+    return g.block_length < g.length - g.prompt ? g.block_length : g.length - g.prompt;
+  } else if constexpr (reaching<typename Policy::template leaf_type<I>>) {
+    return p.template part_at<I>().reach(g);
+  } else {
+    return policy_reach<I + 1>(p, g);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace unmask

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/logits.hpp>
+#include <unmask/core/request.hpp>
+#include <unmask/core/validate.hpp>
+#include <unmask/host/executor.hpp>
+#include <unmask/host/read_rows.hpp>
+#include <unmask/step/decide.hpp>
+
+#include <memory>
+#include <new>
+#include <span>
+#include <tuple>
+#include <vector>
+
+namespace UNMASK_NAMESPACE {
+
+/// The CPU backend: reference kernels over the engine's host memory.
+struct on_host {
+  static constexpr memory space = memory::host;
+
+  /// Threads that read rows: serial by default; a host::thread_pool or the engine's own pool. Must
+  /// outlive the session.
+  host::executor_ref executor;
+  /// Instruction set; the best one of this machine by default.
+  host::tier tier = host::best_tier();
+
+  template <class Policy>
+  class workspace;
+};
+
+/// Slots and scratch of a session on the host.
+template <class Policy>
+class on_host::workspace {
+ public:
+  workspace(const model_info& model, const limits& capacity, const on_host& where)
+      : model_(model)
+      , where_(where)
+      , slot_bytes_(step::slot_bytes<Policy>(capacity))
+      , memory_(allocate(slot_bytes_ * static_cast<std::size_t>(capacity.sequences)))
+      , statuses_(static_cast<std::size_t>(capacity.sequences))
+      , scratch_(host::scratch_records(where.executor.concurrency())) {
+    const auto rows = static_cast<std::size_t>(capacity.sequences) *
+                      static_cast<std::size_t>(capacity.window);
+    std::get<pending<float>>(pending_).reserve(rows);
+    std::get<pending<bfloat16>>(pending_).reserve(rows);
+    std::get<pending<float16>>(pending_).reserve(rows);
+    targets_.reserve(rows);
+    records_.resize(rows);
+    slots_.reserve(static_cast<std::size_t>(capacity.sequences));
+    for (index_t slot = 0; slot < capacity.sequences; ++slot) {
+      std::size_t bytes = 0;
+      std::byte* const base = memory_.get() + slot_bytes_ * static_cast<std::size_t>(slot);
+      slots_.push_back(step::slot_memory_at<Policy>(base, slot, capacity, bytes));
+      slots_.back().status = &statuses_[static_cast<std::size_t>(slot)];
+    }
+  }
+
+  void start(index_t slot,
+             const Policy& policy,
+             tokens_view<memory::host> tokens,
+             const layout& geometry,
+             const start_options& options) {
+    const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
+    token_id suppressed[max_suppressed];
+    const index_t count = suppressed_tokens(model_, options, suppressed);
+    std::copy(suppressed, suppressed + count, m.suppressed);
+    std::construct_at(m.policy, policy);
+    std::construct_at(m.sequence);
+    std::construct_at(m.state);
+    m.state->model = model_;
+    m.state->geometry = geometry;
+    m.state->tokens = tokens.data;
+    m.state->suppressed_count = count;
+    *m.status = {};
+    step::begin(solo{}, m, options.editable.empty() ? nullptr : options.editable.data());
+  }
+
+  /// Notes the open rows of one segment; decide() reads them. Row r of `logits` is wanted row r.
+  template <element T>
+  void read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
+    const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
+    const range score = m.status->next.score;
+    for (index_t i = 0; i < score.size(); ++i) {
+      const index_t position = score.first + i;
+      if (m.open[position] == 0) {
+        continue;
+      }
+      const index_t r = math::max(position - model_.row_shift, index_t{0}) - s.rows.first;
+      const row_riders<T> rider = riders.from_row(r);
+      row_input<T> in;
+      in.logits = logits.row(r);
+      in.columns = model_.vocab;
+      in.allowed = rider.allowed;
+      in.unconditional = rider.unconditional;
+      in.guidance_scale = rider.guidance_scale;
+      in.blanked = m.suppressed;
+      in.blanked_count = m.state->suppressed_count;
+      std::get<pending<T>>(pending_).push_back(in);
+      targets_.push_back({s.slot, i});
+    }
+  }
+
+  /// Reads the rows noted, all sequences at once, and decides every running slot.
+  void decide() {
+    read_pending<float>();
+    read_pending<bfloat16>();
+    read_pending<float16>();
+    targets_.clear();
+    for (const step::slot_memory<Policy>& m : slots_) {
+      step::decide(solo{}, m);
+    }
+  }
+
+  [[nodiscard]] std::span<const step::slot_status> statuses() const { return statuses_; }
+
+  [[nodiscard]] std::span<const commit_entry> committed(index_t slot, index_t count) const {
+    return {slots_[static_cast<std::size_t>(slot)].entries, static_cast<std::size_t>(count)};
+  }
+
+  void cancel(index_t slot) {
+    step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
+    if (status.next.active()) {
+      status.next.end = ending::cancelled;
+      status.report.end = ending::cancelled;
+    }
+  }
+
+ private:
+  struct release {
+    void operator()(std::byte* p) const {
+      ::operator delete(p, std::align_val_t{step::slot_layout::alignment});
+    }
+  };
+  using block = std::unique_ptr<std::byte, release>;
+
+  [[nodiscard]] static block allocate(std::size_t count) {
+    auto* const p = static_cast<std::byte*>(
+        ::operator new(count, std::align_val_t{step::slot_layout::alignment}));
+    std::uninitialized_value_construct_n(p, count);
+    return block{p};
+  }
+
+  // Where the record of a row read goes: row `index` of the slot's scored range.
+  struct target {
+    index_t slot = 0;
+    index_t index = 0;
+  };
+  template <element T>
+  using pending = std::vector<row_input<T>>;
+
+  // One call of supply() has one element type, so at most one list is in use.
+  template <element T>
+  void read_pending() {
+    pending<T>& rows = std::get<pending<T>>(pending_);
+    if (rows.empty()) {
+      return;
+    }
+    const auto edit_of = [this](index_t r) {
+      return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])].policy);
+    };
+    host::read_rows<Policy::required, T>(rows, edit_of, records_.data(), where_.executor,
+                                         where_.tier, scratch_);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      slots_[slot_of(targets_[r])].records[targets_[r].index] = records_[r];
+    }
+    rows.clear();
+  }
+  [[nodiscard]] static std::size_t slot_of(const target& t) { return static_cast<std::size_t>(t.slot); }
+
+  model_info model_;
+  on_host where_;
+  std::size_t slot_bytes_;
+  block memory_;
+  std::vector<step::slot_status> statuses_;
+  std::vector<step::slot_memory<Policy>> slots_;
+  std::tuple<pending<float>, pending<bfloat16>, pending<float16>> pending_;
+  std::vector<target> targets_;
+  std::vector<record<Policy::required>> records_;
+  std::vector<record<Policy::required>> scratch_;
+};
+
+}  // namespace unmask

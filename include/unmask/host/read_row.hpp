@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/logits.hpp>
+#include <unmask/host/simd.hpp>
+#include <unmask/stats/canonical.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace UNMASK_NAMESPACE::host::detail {
+
+// Bit i: token `first` + i may be proposed. Bits from `count` <= 64 on are zero, and no word that
+// holds only such bits is read.
+[[nodiscard]] inline std::uint64_t
+allowed_bits(const std::uint32_t* allowed, token_id first, index_t count) {
+  const std::uint64_t all = ~std::uint64_t{0} >> static_cast<unsigned>(64 - count);
+  if (allowed == nullptr) {
+    return all;
+  }
+  const std::uint32_t* word = allowed + first / 32;
+  const int shift = first % 32;
+  std::uint64_t bits = word[0] >> static_cast<unsigned>(shift);
+  for (int have = 32 - shift; have < count; have += 32) {
+    bits |= std::uint64_t{*++word} << static_cast<unsigned>(have);
+  }
+  return bits & all;
+}
+
+// Index of the first blanked token that is not below `token`.
+template <element T>
+[[nodiscard]] index_t first_blank(const row_input<T>& row, token_id token) {
+  index_t i = 0;
+  while (i < row.blanked_count && row.blanked[i] < token) {
+    ++i;
+  }
+  return i;
+}
+
+template <class Simd>
+struct row_kernel;
+
+#define UNMASK_SIMD portable_vectors
+#define UNMASK_TARGET
+#include <unmask/host/row_kernel.hpp>
+#undef UNMASK_TARGET
+#undef UNMASK_SIMD
+
+#if defined(__x86_64__)
+
+#  define UNMASK_SIMD avx2_vectors
+#  define UNMASK_TARGET __attribute__((target("avx2,fma,f16c")))
+#  include <unmask/host/row_kernel.hpp>
+#  undef UNMASK_TARGET
+#  undef UNMASK_SIMD
+
+#  define UNMASK_SIMD avx512_vectors
+#  define UNMASK_TARGET \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#  include <unmask/host/row_kernel.hpp>
+#  undef UNMASK_TARGET
+#  undef UNMASK_SIMD
+
+#endif
+
+}  // namespace unmask::host::detail
+
+namespace UNMASK_NAMESPACE::host {
+
+/// Reads the chunks [chunks.first, chunks.last) of a row once: the node of the canonical tree over
+/// them, if `chunks` is an aligned power-of-two run or such a run cut by the end of the row.
+///
+/// Nodes of runs of one length, pushed in order into a canonical::chunk_tree, give the bits of
+/// read_row. Chunks count from the row's first column, so a shard of the vocabulary gives nodes of
+/// the whole row's tree if its first token is a multiple of canonical::chunk_columns.
+///
+/// The order of the options: z = u + (guidance_scale + 1) (c - u); `edit(z, token)`; tokens that are
+/// not allowed become -inf, and `edit` may not be called for them; blanked tokens are written to
+/// `blanked_logits` and become -inf. Only blanked tokens within the run are written. A NaN never
+/// becomes the best and poisons the sums (canonical::fold_chunk); a NaN of a token that is not
+/// allowed or is blanked does no harm.
+///
+/// `edit` must be copyable and pure, and should call math::fma where a product is added, or the
+/// tiers may differ in a bit. `level` must be available. O(columns), one pass over memory, 9 KB of
+/// stack, no allocation.
+template <statistics S, element T, class Edit = no_edit>
+[[nodiscard]] record<S>
+read_run(const row_input<T>& row, range chunks, const Edit& edit, tier level) {
+  UNMASK_EXPECTS(0 <= chunks.first && chunks.last <= canonical::chunks_of(row.columns));
+  UNMASK_EXPECTS(available(level));
+#if defined(__x86_64__)
+  if (level == tier::avx512) {
+    return detail::row_kernel<detail::avx512_vectors>::template read_run<S>(row, chunks, edit);
+  }
+  if (level == tier::avx2) {
+    return detail::row_kernel<detail::avx2_vectors>::template read_run<S>(row, chunks, edit);
+  }
+#else
+  static_cast<void>(level);
+#endif
+  return detail::row_kernel<detail::portable_vectors>::template read_run<S>(row, chunks, edit);
+}
+
+/// Writes -inf for every blanked token: what those outside the row's columns keep.
+template <element T>
+void clear_blanked_logits(const row_input<T>& row) {
+  if (row.blanked_logits != nullptr) {
+    for (index_t i = 0; i < row.blanked_count; ++i) {
+      row.blanked_logits[i] = -math::infinity();
+    }
+  }
+}
+
+/// The record of one row, and the edited logits of its blanked tokens. See read_run.
+template <statistics S, element T, class Edit = no_edit>
+[[nodiscard]] record<S> read_row(const row_input<T>& row, const Edit& edit, tier level) {
+  clear_blanked_logits(row);
+  return read_run<S>(row, {0, canonical::chunks_of(row.columns)}, edit, level);
+}
+
+}  // namespace unmask::host

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/host/executor.hpp>
+#include <unmask/host/read_row.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace UNMASK_NAMESPACE::host {
+
+/// Below this many logits in all, one thread is faster than waking a second.
+inline constexpr std::int64_t parallel_logits = std::int64_t{1} << 19;
+
+/// Number of records of scratch memory that read_rows() wants for an executor.
+[[nodiscard]] constexpr std::size_t scratch_records(index_t concurrency) {
+  return 8 * static_cast<std::size_t>(concurrency);
+}
+
+/// The `edit_of` of rows that are not edited.
+struct no_edits {
+  [[nodiscard]] constexpr no_edit operator()(index_t /*row*/) const { return {}; }
+};
+
+namespace detail {
+
+// How rows are cut into pieces of work: aligned runs of 2^k chunks.
+struct division {
+  index_t run = 0;           // chunks of a run
+  index_t runs_per_row = 1;  // 1: rows are whole
+};
+
+// The coarsest one with at least four pieces a thread, so that threads finish together; a piece
+// has at least four chunks. Twice its run would give fewer than 4 concurrency pieces, so there are
+// fewer than 8 concurrency of them: scratch_records().
+[[nodiscard]] constexpr division divide_rows(index_t rows, index_t chunks, index_t concurrency) {
+  const std::int64_t wanted = 4 * std::int64_t{concurrency};
+  index_t run = 4;
+  while (run < chunks && std::int64_t{rows} * ((chunks + 2 * run - 1) / (2 * run)) >= wanted) {
+    run *= 2;
+  }
+  return run >= chunks ? division{chunks, 1} : division{run, (chunks + run - 1) / run};
+}
+
+}  // namespace detail
+
+/// Reads every row once: out[r] = read_row<S>(rows[r], edit_of(r), level), and the edited logits of
+/// its blanked tokens.
+///
+/// Rows are shared among the threads of `threads`, and cut in runs of chunks when they are few, so
+/// that one row uses every thread; the canonical tree makes the bits independent of all of this.
+/// Below parallel_logits in all, the calling thread does it alone.
+///
+/// `edit_of(r)` gives the edit of row r; it is called from any thread, perhaps several times a row,
+/// and must not throw. `out` has as many records as there are rows; `scratch` has
+/// scratch_records(threads.concurrency()). Rows may differ in length. Does not allocate.
+template <statistics S, element T, class EditOf = no_edits>
+void read_rows(std::span<const row_input<T>> rows,
+               const EditOf& edit_of,
+               record<S>* out,
+               executor_ref threads,
+               tier level,
+               std::span<record<S>> scratch) {
+  const auto count = static_cast<index_t>(rows.size());
+  const auto read_whole = [&](index_t r) noexcept {
+    out[r] = read_row<S>(rows[static_cast<std::size_t>(r)], edit_of(r), level);
+  };
+  std::int64_t logits = 0;
+  index_t chunks = 0;
+  for (const row_input<T>& row : rows) {
+    logits += row.columns;
+    chunks = math::max(chunks, canonical::chunks_of(row.columns));
+  }
+  const index_t concurrency = threads.concurrency();
+  if (concurrency <= 1 || logits < parallel_logits) {
+    serial_executor::run(count, read_whole);
+    return;
+  }
+  const detail::division cut = detail::divide_rows(count, chunks, concurrency);
+  if (cut.runs_per_row == 1) {
+    threads.run(count, read_whole);
+    return;
+  }
+  UNMASK_EXPECTS(scratch.size() >= scratch_records(concurrency));
+  for (const row_input<T>& row : rows) {
+    clear_blanked_logits(row);
+  }
+  const auto read_piece = [&](index_t piece) noexcept {
+    const index_t r = piece / cut.runs_per_row;
+    const row_input<T>& row = rows[static_cast<std::size_t>(r)];
+    const index_t first = piece % cut.runs_per_row * cut.run;
+    const index_t last = math::min(first + cut.run, canonical::chunks_of(row.columns));
+    if (first < last) {
+      scratch[static_cast<std::size_t>(piece)] = read_run<S>(row, {first, last}, edit_of(r), level);
+    }
+  };
+  threads.run(count * cut.runs_per_row, read_piece);
+  for (index_t r = 0; r < count; ++r) {
+    canonical::chunk_tree<S> tree;
+    const index_t row_chunks = canonical::chunks_of(rows[static_cast<std::size_t>(r)].columns);
+    for (index_t i = 0; i * cut.run < row_chunks; ++i) {
+      tree.push(scratch[static_cast<std::size_t>(r * cut.runs_per_row + i)]);
+    }
+    out[r] = tree.finish();
+  }
+}
+
+}  // namespace unmask::host

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Not a header to include: the text of the row kernel, which read_row.hpp compiles once per tier,
+// hence no #pragma once. A function template cannot take its target attribute from a template
+// parameter, and g++ inlines intrinsics only into functions that have their target; so the text is
+// one and the attribute is a macro. Included alone, this file is empty.
+//
+// UNMASK_SIMD    the vectors of the tier (simd.hpp)
+// UNMASK_TARGET  its target attribute
+#if defined(UNMASK_SIMD)
+
+template <>
+struct row_kernel<UNMASK_SIMD> {
+  using simd = UNMASK_SIMD;
+  using floats = simd::floats;
+  static constexpr index_t width = simd::width;
+  static constexpr index_t lanes = canonical::lanes;
+
+  /// See host::read_run.
+  template <statistics S, element T, class Edit>
+  UNMASK_TARGET static record<S> read_run(const row_input<T>& row, range chunks, const Edit& edit) {
+    // What canonical::fold_chunk gives, with two shortcuts that the record of the run cannot show:
+    // a chunk that does not beat every earlier chunk of this run keeps token = no_token and
+    // second = -inf. Let w be the first chunk that reaches the run's maximum: it beat all before
+    // it, so it is complete. In the tree, `takes_over` compares best first, and on a tie takes the
+    // lower token; the later side of a tie never beat the earlier one, so it has no_token and
+    // stays below, as its larger true token would. Every merge therefore goes the way it would with
+    // complete records. The best and the token that come out are w's, and `second` is the larger
+    // of w's second and the best of each node that w met, all of which are exact.
+    alignas(64) float buffer[canonical::chunk_columns];
+    canonical::chunk_tree<S> tree;
+    float best_so_far = -math::infinity();
+    index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
+    for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
+      const index_t first = chunk * canonical::chunk_columns;
+      const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+      const index_t padded = (count + lanes - 1) / lanes * lanes;
+      const staged chunk_logits = stage(row, edit, first, count, blank, buffer);
+      const float* z = chunk_logits.z;
+      float best = chunk_logits.best;
+      if (!(best > -math::infinity())) {
+        push(tree, canonical::empty_chunk<S>(contains_nan(z, padded)));
+        continue;
+      }
+      token_id token = no_token;
+      float second = -math::infinity();
+      if (best > best_so_far || best == 0.0F) {  // which of -0 and +0 came first shows in the bits
+        const index_t column = first_equal(z, padded, best, -1);
+        best = z[column];
+        if (best > best_so_far) {
+          best_so_far = best;
+          token = row.first_token + first + column;
+          if constexpr (provides_v<S, stat::margin>) {
+            second = runner_up(z, padded, best, column);
+          }
+        }
+      }
+      // The sums do not wait for memory: they fetch what the next chunk will read.
+      const T* ahead = row.logits + first + canonical::chunk_columns;
+      push(tree, with_sums<S>(z, padded, best, token, second, ahead));
+    }
+    return tree.finish();
+  }
+
+ private:
+  struct staged {
+    const float* z;  // the edited logits, padded with -inf to a multiple of `lanes`
+    float best;      // their maximum; NaN never is
+  };
+
+  // flatten: the merge is full of fused multiply-adds, calls of the C library without the target.
+  template <statistics S>
+  UNMASK_TARGET __attribute__((flatten)) static void push(canonical::chunk_tree<S>& tree,
+                                                          const record<S>& chunk) {
+    tree.push(chunk);
+  }
+
+  // Edits, masks and blanks the columns [first, first + count) of `row`; `blank` is the first
+  // blanked token that has not been met, and moves on.
+  template <element T, class Edit>
+  UNMASK_TARGET static staged stage(const row_input<T>& row,
+                                    const Edit& edit,
+                                    index_t first,
+                                    index_t count,
+                                    index_t& blank,
+                                    float* buffer) {
+    const token_id end = row.first_token + first + count;
+    const bool blanks = blank < row.blanked_count && row.blanked[blank] < end;
+    if (std::is_same_v<Edit, no_edit> && row.allowed == nullptr && row.unconditional == nullptr &&
+        !blanks && count % lanes == 0) {
+      return stage_plain(row.logits + first, count, buffer);
+    }
+    for (index_t done = 0; done < count; done += lanes) {
+      stage_group(row, edit, first + done, math::min(lanes, count - done), buffer + done);
+    }
+    for (; blank < row.blanked_count && row.blanked[blank] < end; ++blank) {
+      float& z = buffer[row.blanked[blank] - row.first_token - first];
+      if (row.blanked_logits != nullptr) {
+        row.blanked_logits[blank] = z;
+      }
+      z = -math::infinity();
+    }
+    return stage_plain(static_cast<const float*>(buffer), (count + lanes - 1) / lanes * lanes,
+                       buffer);
+  }
+
+  // Whole groups without any option. Floats are used where they are.
+  template <element T>
+  UNMASK_TARGET static staged stage_plain(const T* logits, index_t count, float* buffer) {
+    // Two maxima, because each waits for its predecessor. The order of the operands drops NaN.
+    floats even = simd::splat(-math::infinity());
+    floats odd = even;
+    for (index_t j = 0; j < count; j += 2 * width) {
+      const floats a = simd::load(logits + j);
+      const floats b = simd::load(logits + j + width);
+      even = simd::max(a, even);
+      odd = simd::max(b, odd);
+      if constexpr (!std::is_same_v<T, float>) {
+        simd::store(buffer + j, a);
+        simd::store(buffer + j + width, b);
+      }
+    }
+    const float best = simd::largest(simd::max(even, odd));
+    if constexpr (std::is_same_v<T, float>) {
+      return {logits, best};
+    } else {
+      return {buffer, best};
+    }
+  }
+
+  // `count` <= 64 columns with every option, continued with -inf to 64.
+  template <element T, class Edit>
+  UNMASK_TARGET static void stage_group(
+      const row_input<T>& row, const Edit& edit, index_t first, index_t count, float* z) {
+    const token_id token = row.first_token + first;
+    const std::uint64_t kept = allowed_bits(row.allowed, token, count);
+    if (kept == 0) {  // the logits are not even read
+      for (index_t j = 0; j < lanes; j += width) {
+        simd::store(z + j, simd::splat(-math::infinity()));
+      }
+      return;
+    }
+    const T* c = row.logits + first;
+    const T* u = row.unconditional == nullptr ? nullptr : row.unconditional + first;
+    if (count == lanes) {
+      load_group(c, u, row.guidance_scale, z);
+    } else {
+      load_tail(c, u, row.guidance_scale, count, z);
+    }
+    if constexpr (!std::is_same_v<Edit, no_edit>) {
+      edit_columns(z, count, token, edit);
+    }
+    if (~kept != 0) {
+      for (index_t j = 0; j < lanes; j += width) {
+        const auto bits = static_cast<std::uint32_t>(kept >> static_cast<unsigned>(j));
+        simd::store(z + j, simd::kept(simd::load(z + j), bits));
+      }
+    }
+  }
+
+  template <element T>
+  UNMASK_TARGET static void load_group(const T* c, const T* u, float scale, float* z) {
+    const floats weight = simd::splat(scale + 1.0F);
+    for (index_t j = 0; j < lanes; j += width) {
+      floats x = simd::load(c + j);
+      if (u != nullptr) {
+        const floats y = simd::load(u + j);
+        x = simd::fma(weight, simd::sub(x, y), y);
+      }
+      simd::store(z + j, x);
+    }
+  }
+
+  template <element T>
+  UNMASK_TARGET static void load_tail(const T* c, const T* u, float scale, index_t count, float* z) {
+    for (index_t j = 0; j < lanes; ++j) {  // what lies behind the row may not even be mapped
+      float x = 0.0F;
+      if (j < count) {
+        x = math::to_float(c[j]);
+        if (u != nullptr) {
+          const float y = math::to_float(u[j]);
+          x = math::fma(scale + 1.0F, x - y, y);
+        }
+      }
+      z[j] = x;
+    }
+  }
+
+  template <class Edit>
+  UNMASK_TARGET __attribute__((flatten)) static void edit_columns(float* z,
+                                                                  index_t count,
+                                                                  token_id token,
+                                                                  const Edit& given) {
+    const Edit edit = given;  // a copy cannot alias z, which would keep the loop scalar
+    if (count == lanes) {
+      for (index_t j = 0; j < lanes; ++j) {  // g++ -O2 vectorises a loop of known length
+        z[j] = edit(z[j], token + j);
+      }
+    } else {
+      for (index_t j = 0; j < count; ++j) {
+        z[j] = edit(z[j], token + j);
+      }
+    }
+  }
+
+  UNMASK_TARGET static bool contains_nan(const float* z, index_t padded) {
+    std::uint32_t found = 0;
+    for (index_t j = 0; j < padded; j += width) {
+      found |= simd::unordered(simd::load(z + j));
+    }
+    return found != 0;
+  }
+
+  // The first column but `skipped` that holds x, or -1.
+  UNMASK_TARGET static index_t first_equal(const float* z, index_t padded, float x, index_t skipped) {
+    const floats wanted = simd::splat(x);
+    for (index_t j = 0; j < padded; j += width) {
+      std::uint32_t found = simd::equal(simd::load(z + j), wanted);
+      if (skipped >= j && skipped < j + width) {
+        found &= ~(1U << static_cast<unsigned>(skipped - j));
+      }
+      if (found != 0) {
+        return j + static_cast<index_t>(__builtin_ctz(found));
+      }
+    }
+    return -1;
+  }
+
+  // The largest number of all columns but `column`, which holds `best`, the maximum of all.
+  UNMASK_TARGET static float runner_up(const float* z, index_t padded, float best, index_t column) {
+    index_t at = first_equal(z, padded, best, column);
+    if (at < 0) {
+      const floats top = simd::splat(best);
+      floats second = simd::splat(-math::infinity());
+      for (index_t j = 0; j < padded; j += width) {
+        second = simd::max(simd::below(simd::load(z + j), top), second);
+      }
+      const float value = simd::largest(second);
+      if (value != 0.0F) {
+        return value;
+      }
+      at = first_equal(z, padded, value, column);
+    }
+    return z[at];  // the first of equals: it decides between -0 and +0
+  }
+
+  struct sums {
+    floats sum;
+    floats weighted;
+    floats square;
+  };
+
+  // One vector of canonical::fold_chunk. `seen` collects NaN: the integer addition to the exponent
+  // may turn a NaN with a payload into a number.
+  template <statistics S>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void add_vector(const float* z,
+                                                                             floats best,
+                                                                             sums& s,
+                                                                             simd::words& seen) {
+    const floats log2_e = simd::splat(math::log2_e);
+    const floats round = simd::splat(math::round_magic);
+    const floats d = simd::max(simd::splat(math::exp_floor), simd::sub(simd::load(z), best));
+    const floats magic = simd::fma(d, log2_e, round);
+    const floats f = simd::fms(d, log2_e, simd::sub(magic, round));
+    floats p = simd::fma(f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
+    p = simd::fma(p, f, simd::splat(math::exp2_c3));
+    p = simd::fma(p, f, simd::splat(math::exp2_c2));
+    p = simd::fma(p, f, simd::splat(math::exp2_c1));
+    p = simd::fma(p, f, simd::splat(1.0F));
+    const floats e = simd::scaled(p, magic);
+    seen = simd::joined(seen, magic);
+    s.sum = simd::add(s.sum, e);
+    if constexpr (provides_v<S, stat::entropy>) {
+      s.weighted = simd::fma(e, d, s.weighted);
+    }
+    if constexpr (provides_v<S, stat::second_moment>) {
+      s.square = simd::fma(e, e, s.square);
+    }
+  }
+
+  // Adds 64 lanes in the order of canonical::sum_of_lanes.
+  UNMASK_TARGET static float total(float* lane) {
+    for (index_t half = lanes / 2; half >= width; half /= 2) {
+      for (index_t i = 0; i < half; i += width) {
+        simd::store(lane + i, simd::add(simd::load(lane + i), simd::load(lane + i + half)));
+      }
+    }
+    return simd::total(simd::load(lane));
+  }
+
+  // The record of a chunk whose maximum is known. Sweeps over it, two vectors of lanes at a time,
+  // and asks meanwhile for the memory from `ahead` on, a cache line per 64 bytes.
+  template <statistics S, element T>
+  UNMASK_TARGET static record<S> with_sums(
+      const float* z, index_t padded, float best, token_id token, float second, const T* ahead) {
+    if constexpr (!provides_v<S, stat::confidence>) {
+      return canonical::chunk_record<S>(best, token, second, 0.0F, 0.0F, 0.0F);
+    } else {
+      alignas(64) float sum[lanes];
+      alignas(64) float weighted[lanes];
+      alignas(64) float square[lanes];
+      const floats top = simd::splat(best);
+      const floats zero = simd::splat(0.0F);
+      simd::words seen = simd::no_words();
+      for (index_t lane = 0; lane < lanes; lane += 2 * width) {
+        sums a{zero, zero, zero};
+        sums b = a;
+        for (index_t j = lane; j < padded; j += lanes) {
+          constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
+          for (index_t i = 0; i < 2 * width; i += line) {
+            __builtin_prefetch(ahead + i);
+          }
+          ahead += 2 * width;
+          add_vector<S>(z + j, top, a, seen);
+          add_vector<S>(z + j + width, top, b, seen);
+        }
+        simd::store(sum + lane, a.sum);
+        simd::store(sum + lane + width, b.sum);
+        simd::store(weighted + lane, a.weighted);
+        simd::store(weighted + lane + width, b.weighted);
+        simd::store(square + lane, a.square);
+        simd::store(square + lane + width, b.square);
+      }
+      if (simd::any_nan(seen)) {
+        const float nan = math::from_bits(0x7fc00000U);
+        return canonical::chunk_record<S>(best, token, second, nan, nan, nan);
+      }
+      return canonical::chunk_record<S>(best,
+                                        token,
+                                        second,
+                                        total(sum),
+                                        provides_v<S, stat::entropy> ? total(weighted) : 0.0F,
+                                        provides_v<S, stat::second_moment> ? total(square) : 0.0F);
+    }
+  }
+};
+
+#endif

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/math.hpp>
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#  include <cpuid.h>
+#  include <immintrin.h>
+#endif
+
+namespace UNMASK_NAMESPACE::host {
+
+/// An instruction set that the host kernels are compiled for, whatever the flags of the program.
+///
+/// Every tier gives the same bits; they differ in speed only. A session chooses one when it is made.
+enum class tier : unsigned char {
+  portable,  ///< plain C++, any machine
+  avx2,      ///< AVX2, FMA and F16C
+  avx512     ///< AVX-512 F, BW, DQ and VL
+};
+
+/// True if this processor and its operating system can run `level`.
+[[nodiscard]] inline bool available([[maybe_unused]] tier level) {
+#if defined(__x86_64__)
+  if (level == tier::portable) {
+    return true;
+  }
+  // Not every compiler's __builtin_cpu_supports knows F16C: CPUID leaf 1, bit 29 of ECX.
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && ((c >> 29U) & 1U) != 0;
+  const bool avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (level == tier::avx2) {
+    return avx2;
+  }
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return level == tier::portable;
+#endif
+}
+
+/// The fastest tier of this machine. Executes CPUID, which a virtual machine intercepts: ask once.
+[[nodiscard]] inline tier best_tier() {
+  return available(tier::avx512) ? tier::avx512
+                                 : (available(tier::avx2) ? tier::avx2 : tier::portable);
+}
+
+}  // namespace unmask::host
+
+/// The vectors that row_kernel.hpp is written over, one struct per tier with the same members:
+///
+///   floats, width       `width` numbers in a register
+///   splat, load, store  load also converts from bfloat16 and float16, in the order of memory
+///   add, sub, fma       fma(a, b, c) = a b + c and fms(a, b, c) = a b - c, rounded once
+///   max                 a > b ? a : b, hence b if either is NaN
+///   scaled              p 2^n, n = the integer in the low bits of `magic` (see math.hpp)
+///   words, no_words, joined, any_nan   an OR over the bits of numbers of moderate size, which
+///                       tells afterwards whether one of them was NaN or infinite
+///   equal, unordered    one bit per number
+///   below               a where a < b, -inf elsewhere
+///   kept                a where the bit is set, -inf elsewhere
+///   largest, total      over one register; `total` adds i and i + width / 2, and so on down to 1
+///
+/// Every member carries the target attribute of its tier: g++ inlines an always_inline function
+/// only into a caller that has at least its instruction set.
+namespace UNMASK_NAMESPACE::host::detail {
+
+// A NaN has these bits set in its exponent; round_magic + n, |n| < 2^22, has not.
+inline constexpr std::uint32_t nan_marker = 0x30000000U;
+
+struct portable_vectors {
+  // Four lanes: what SSE2 and NEON hold. Both compilers accept the type on any machine.
+  using floats = float __attribute__((vector_size(16)));
+  using words = std::uint32_t __attribute__((vector_size(16)));
+  static constexpr index_t width = 4;
+
+  static floats splat(float x) { return floats{x, x, x, x}; }
+  static floats load(const float* p) {
+    floats r;
+    std::memcpy(&r, p, sizeof r);
+    return r;
+  }
+  static floats load(const bfloat16* p) { return converted(p); }
+  static floats load(const float16* p) { return converted(p); }
+  static void store(float* p, floats x) { std::memcpy(p, &x, sizeof x); }
+  static floats add(floats a, floats b) { return a + b; }
+  static floats sub(floats a, floats b) { return a - b; }
+  static floats fma(floats a, floats b, floats c) {
+    return floats{math::fma(a[0], b[0], c[0]), math::fma(a[1], b[1], c[1]),
+                  math::fma(a[2], b[2], c[2]), math::fma(a[3], b[3], c[3])};
+  }
+  static floats fms(floats a, floats b, floats c) { return fma(a, b, -c); }
+  static floats max(floats a, floats b) {
+    return floats{a[0] > b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1], a[2] > b[2] ? a[2] : b[2],
+                  a[3] > b[3] ? a[3] : b[3]};
+  }
+  static floats scaled(floats p, floats magic) { return (floats)((words)p + ((words)magic << 23U)); }
+  static words no_words() { return words{0, 0, 0, 0}; }
+  static words joined(words w, floats x) { return w | (words)x; }
+  static bool any_nan(words w) { return ((w[0] | w[1] | w[2] | w[3]) & nan_marker) != 0; }
+  static std::uint32_t equal(floats a, floats b) {
+    return bit(a[0] == b[0], 0) | bit(a[1] == b[1], 1) | bit(a[2] == b[2], 2) |
+           bit(a[3] == b[3], 3);
+  }
+  static std::uint32_t unordered(floats a) {
+    return bit(math::is_nan(a[0]), 0) | bit(math::is_nan(a[1]), 1) | bit(math::is_nan(a[2]), 2) |
+           bit(math::is_nan(a[3]), 3);
+  }
+  static floats below(floats a, floats b) {
+    const std::uint32_t bits =
+        bit(a[0] < b[0], 0) | bit(a[1] < b[1], 1) | bit(a[2] < b[2], 2) | bit(a[3] < b[3], 3);
+    return kept(a, bits);
+  }
+  static floats kept(floats a, std::uint32_t bits) {
+    const float none = -math::infinity();
+    return floats{(bits & 1U) != 0 ? a[0] : none, (bits & 2U) != 0 ? a[1] : none,
+                  (bits & 4U) != 0 ? a[2] : none, (bits & 8U) != 0 ? a[3] : none};
+  }
+  static float largest(floats a) {
+    return math::max(math::max(a[0], a[1]), math::max(a[2], a[3]));
+  }
+  static float total(floats a) { return (a[0] + a[2]) + (a[1] + a[3]); }
+
+ private:
+  template <class Half>
+  static floats converted(const Half* p) {
+    return floats{math::to_float(p[0]), math::to_float(p[1]), math::to_float(p[2]),
+                  math::to_float(p[3])};
+  }
+  static std::uint32_t bit(bool set, unsigned i) { return static_cast<std::uint32_t>(set) << i; }
+};
+
+#if defined(__x86_64__)
+
+#  define UNMASK_INLINE __attribute__((always_inline, target("avx2,fma,f16c"))) static
+
+struct avx2_vectors {
+  using floats = __m256;
+  using words = __m256i;
+  static constexpr index_t width = 8;
+
+  UNMASK_INLINE floats splat(float x) { return _mm256_set1_ps(x); }
+  UNMASK_INLINE floats load(const float* p) { return _mm256_loadu_ps(p); }
+  UNMASK_INLINE floats load(const bfloat16* p) {
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+  }
+  UNMASK_INLINE floats load(const float16* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  UNMASK_INLINE void store(float* p, floats x) { _mm256_storeu_ps(p, x); }
+  UNMASK_INLINE floats add(floats a, floats b) { return _mm256_add_ps(a, b); }
+  UNMASK_INLINE floats sub(floats a, floats b) { return _mm256_sub_ps(a, b); }
+  UNMASK_INLINE floats fma(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
+  UNMASK_INLINE floats fms(floats a, floats b, floats c) { return _mm256_fmsub_ps(a, b, c); }
+  UNMASK_INLINE floats max(floats a, floats b) { return _mm256_max_ps(a, b); }
+  UNMASK_INLINE floats scaled(floats p, floats magic) {
+    const words exponent = _mm256_slli_epi32(_mm256_castps_si256(magic), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
+  }
+  UNMASK_INLINE words no_words() { return _mm256_setzero_si256(); }
+  UNMASK_INLINE words joined(words w, floats x) {
+    return _mm256_or_si256(w, _mm256_castps_si256(x));
+  }
+  UNMASK_INLINE bool any_nan(words w) {
+    return _mm256_testz_si256(w, _mm256_set1_epi32(static_cast<int>(nan_marker))) == 0;
+  }
+  UNMASK_INLINE std::uint32_t equal(floats a, floats b) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)));
+  }
+  UNMASK_INLINE std::uint32_t unordered(floats a) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)));
+  }
+  UNMASK_INLINE floats below(floats a, floats b) {
+    return _mm256_blendv_ps(splat(-math::infinity()), a, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+  }
+  UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
+    const words lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const words set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), lane);
+    const words keep = _mm256_cmpeq_epi32(set, lane);
+    return _mm256_blendv_ps(splat(-math::infinity()), a, _mm256_castsi256_ps(keep));
+  }
+  UNMASK_INLINE float largest(floats a) {
+    __m128 r = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    r = _mm_max_ps(r, _mm_movehl_ps(r, r));
+    return _mm_cvtss_f32(_mm_max_ss(r, _mm_movehdup_ps(r)));
+  }
+  UNMASK_INLINE float total(floats a) {
+    __m128 r = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    r = _mm_add_ps(r, _mm_movehl_ps(r, r));
+    return _mm_cvtss_f32(_mm_add_ss(r, _mm_movehdup_ps(r)));
+  }
+};
+
+#  undef UNMASK_INLINE
+#  define UNMASK_INLINE \
+    __attribute__((always_inline,  \
+                   target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))) static
+
+struct avx512_vectors {
+  using floats = __m512;
+  using words = __m512i;
+  static constexpr index_t width = 16;
+
+  UNMASK_INLINE floats splat(float x) { return _mm512_set1_ps(x); }
+  UNMASK_INLINE floats load(const float* p) { return _mm512_loadu_ps(p); }
+  UNMASK_INLINE floats load(const bfloat16* p) {
+    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+  }
+  UNMASK_INLINE floats load(const float16* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  UNMASK_INLINE void store(float* p, floats x) { _mm512_storeu_ps(p, x); }
+  UNMASK_INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
+  UNMASK_INLINE floats sub(floats a, floats b) { return _mm512_sub_ps(a, b); }
+  UNMASK_INLINE floats fma(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
+  UNMASK_INLINE floats fms(floats a, floats b, floats c) { return _mm512_fmsub_ps(a, b, c); }
+  UNMASK_INLINE floats max(floats a, floats b) { return _mm512_max_ps(a, b); }
+  UNMASK_INLINE floats scaled(floats p, floats magic) {
+    const words exponent = _mm512_slli_epi32(_mm512_castps_si512(magic), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
+  }
+  UNMASK_INLINE words no_words() { return _mm512_setzero_si512(); }
+  UNMASK_INLINE words joined(words w, floats x) {
+    return _mm512_or_si512(w, _mm512_castps_si512(x));
+  }
+  UNMASK_INLINE bool any_nan(words w) {
+    return _mm512_test_epi32_mask(w, _mm512_set1_epi32(static_cast<int>(nan_marker))) != 0;
+  }
+  UNMASK_INLINE std::uint32_t equal(floats a, floats b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+  }
+  UNMASK_INLINE std::uint32_t unordered(floats a) {
+    return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+  }
+  UNMASK_INLINE floats below(floats a, floats b) {
+    return _mm512_mask_mov_ps(splat(-math::infinity()), _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), a);
+  }
+  UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
+    return _mm512_mask_mov_ps(splat(-math::infinity()), static_cast<__mmask16>(bits), a);
+  }
+  UNMASK_INLINE float largest(floats a) {
+    return avx2_vectors::largest(_mm256_max_ps(_mm512_castps512_ps256(a), upper(a)));
+  }
+  UNMASK_INLINE float total(floats a) {
+    return avx2_vectors::total(_mm256_add_ps(_mm512_castps512_ps256(a), upper(a)));
+  }
+
+ private:
+  UNMASK_INLINE __m256 upper(floats a) { return _mm512_extractf32x8_ps(a, 1); }
+};
+
+#  undef UNMASK_INLINE
+#endif
+
+}  // namespace unmask::host::detail

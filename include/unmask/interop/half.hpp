@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/logits.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Rows of another library's 16-bit type as ours: `__nv_bfloat16`, `std::bfloat16_t`,
+/// `Eigen::bfloat16` and their like. The bytes are read as they are.
+///
+///     session.supply(unmask::bfloat16_rows<unmask::memory::device>(ptr, rows, vocab, stride));
+template <memory M, class Foreign>
+  requires(sizeof(Foreign) == sizeof(bfloat16))
+[[nodiscard]] rows_view<bfloat16, M> bfloat16_rows(const Foreign* data,
+                                                   index_t rows,
+                                                   index_t columns,
+                                                   std::ptrdiff_t stride) {
+  return {reinterpret_cast<const bfloat16*>(data), rows, columns, stride};
+}
+
+/// The same for IEEE half precision: `__half`, `_Float16`, `Eigen::half`.
+template <memory M, class Foreign>
+  requires(sizeof(Foreign) == sizeof(float16))
+[[nodiscard]] rows_view<float16, M> float16_rows(const Foreign* data,
+                                                 index_t rows,
+                                                 index_t columns,
+                                                 std::ptrdiff_t stride) {
+  return {reinterpret_cast<const float16*>(data), rows, columns, stride};
+}
+
+}  // namespace unmask

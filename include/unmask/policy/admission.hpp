@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+/// Which candidates commit in this step. None of these needs to say "and at least one": each forced
+/// block commits its best candidate if the admission took none of it.
+namespace UNMASK_NAMESPACE {
+
+/// Admits a candidate whose confidence exceeds `threshold`, strictly. Range [0, 1]; 1 never admits.
+///
+/// Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison
+/// of LoPA (equation 1) and SGLang.
+struct confidence_above {
+  float threshold = 0.9F;
+  static constexpr statistics required = stat::confidence;
+
+  void check(const layout&) const {
+    check_argument(threshold >= 0.0F && threshold <= 1.0F, "confidence_above::threshold", threshold, "in [0, 1]");
+  }
+
+  UNMASK_HD bool admits(const auto& c, const standing&) const {
+    return c.confidence() > threshold;
+  }
+};
+static_assert(admission<confidence_above>);
+
+/// Admits a candidate whose confidence is `threshold` or more. Range [0, 1].
+///
+/// Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison
+/// of its released code.
+struct confidence_at_least {
+  float threshold = 0.9F;
+  static constexpr statistics required = stat::confidence;
+
+  void check(const layout&) const {
+    check_argument(threshold >= 0.0F && threshold <= 1.0F, "confidence_at_least::threshold", threshold, "in [0, 1]");
+  }
+
+  UNMASK_HD bool admits(const auto& c, const standing&) const {
+    return c.confidence() >= threshold;
+  }
+};
+static_assert(admission<confidence_at_least>);
+
+/// Admits the `k` best-ranked candidates. Range k >= 0.
+struct top_k {
+  index_t k = 1;
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const { check_argument(k >= 0, "top_k::k", k, "at least 0"); }
+
+  UNMASK_HD bool admits(const auto&, const standing& s) const { return s.rank < k; }
+};
+static_assert(admission<top_k>);
+
+/// Spreads a block over a fixed number of steps: of the m positions open when the block was first
+/// scored, step s commits m div steps, one more in the first m mod steps. From step `steps` on it
+/// admits nothing of its own.
+///
+/// Range steps >= 1, for each block. Source: S. Nie et al., Large language diffusion models (2025),
+/// appendix B (the schedule of its sampler).
+struct scheduled {
+  index_t steps = 32;
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const { check_argument(steps >= 1, "scheduled::steps", steps, "at least 1"); }
+
+  UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
+    const index_t step = own.at.block_step;
+    const index_t quota = step >= steps ? 0
+                                        : own.at.block_opened / steps +
+                                              (step < own.at.block_opened % steps ? 1 : 0);
+    return s.rank < quota;
+  }
+};
+static_assert(admission<scheduled>);
+
+/// Follows the noise level of a diffusion from 1 down to `epsilon` over `steps` forward passes of the
+/// whole sequence: step j commits the fraction 1 - t(j+1) / t(j) of the open positions, rounded
+/// down, with t(j) = 1 + j (epsilon - 1) / steps; the last step commits everything.
+///
+/// Early steps may commit nothing, so the policy waits. Range steps >= 1, 0 < epsilon < 1.
+/// Source: J. Ye et al., Dream 7B (2025), its released sampler.
+struct timesteps {
+  index_t steps = 512;
+  float epsilon = 1e-3F;
+  static constexpr statistics required = stat::none;
+  static constexpr bool may_wait = true;
+
+  void check(const layout&) const {
+    check_argument(steps >= 1, "timesteps::steps", steps, "at least 1");
+    check_argument(epsilon > 0.0F && epsilon < 1.0F, "timesteps::epsilon", epsilon, "in (0, 1)");
+  }
+
+  UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
+    const index_t j = own.at.step;
+    if (j + 1 >= steps) {
+      return true;
+    }
+    const float kept = math::divide(time(j + 1), time(j));
+    return s.rank < static_cast<index_t>(static_cast<float>(s.open) * (1.0F - kept));
+  }
+
+ private:
+  // t(j), evaluated from the nearer end as a linear space in float is.
+  [[nodiscard]] UNMASK_HD float time(index_t j) const {
+    const float width = math::divide(epsilon - 1.0F, static_cast<float>(steps));
+    return j < (steps + 1) / 2 ? math::fma(width, static_cast<float>(j), 1.0F)
+                               : math::fma(-width, static_cast<float>(steps - j), epsilon);
+  }
+};
+static_assert(admission<timesteps>);
+
+/// Admits the longest run of ranks n = 1, 2, ... with confidence(n) >= 1 - factor / (n + 1): the more
+/// tokens, the surer each has to be. Range factor >= 0. Goes with by_confidence.
+///
+/// With `accept_last` the last-ranked candidate is admitted untested once all before it are, as the
+/// released code does. Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3,
+/// theorem 1 and the factor-based strategy.
+struct factor {
+  float value = 1.0F;
+  bool accept_last = false;
+  static constexpr statistics required = stat::confidence;
+
+  void check(const layout&) const { check_argument(value >= 0.0F, "factor::value", value, "at least 0"); }
+
+  UNMASK_HD bool admits(const auto& c, const standing& s) const {
+    if (s.rank == 0 || c.confidence() >= bound(s.rank)) {
+      return true;  // confidences fall and bounds rise along the ranks: a pass means all before pass
+    }
+    const bool last = s.rank + 1 == s.open;
+    return accept_last && last && (s.rank == 1 || s.score_before >= bound(s.rank - 1));
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD float bound(index_t rank) const {
+    return 1.0F - math::divide(value, static_cast<float>(rank + 2));
+  }
+};
+static_assert(admission<factor>);
+
+/// Admits ranks while the sum of their entropies less the largest stays within `bound` nats: an
+/// upper bound on the information lost by committing them independently. Range bound >= 0.
+///
+/// The first rank always passes. Reads stat::entropy. Source: H. Ben-Hamu et al., Accelerated
+/// sampling from masked diffusion models via entropy bounded unmasking (2025), section 4.
+struct entropy_bound {
+  float bound = 0.1F;
+  static constexpr statistics required = stat::entropy;
+
+  void check(const layout&) const { check_argument(bound >= 0.0F, "entropy_bound::bound", bound, "at least 0 nats"); }
+
+  UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
+  UNMASK_HD bool admits(const auto& c, const standing& s) const {
+    const float entropy = c.entropy();
+    const float largest = math::max(entropy, s.largest_before);
+    return s.cost_before + entropy - largest <= bound;
+  }
+};
+static_assert(admission<entropy_bound>);
+
+}  // namespace unmask

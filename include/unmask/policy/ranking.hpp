@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/part.hpp>
+#include <unmask/core/random.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Most probable token first: the score is its softmax probability, in [0, 1].
+///
+/// Reads stat::confidence. Source: S. Nie et al., Large language diffusion models (2025), section
+/// 2.4, where committing by it is called low-confidence remasking.
+struct by_confidence {
+  static constexpr statistics required = stat::confidence;
+  UNMASK_HD float score(const auto& c) const { return c.confidence(); }
+};
+static_assert(ranking<by_confidence>);
+
+/// Largest gap between the best and the second probability first, in [0, 1].
+///
+/// Reads stat::margin. Source: J. Kim et al., Train for the worst, plan for the best (2025),
+/// section 4; `topk_margin` in Dream.
+struct by_margin {
+  static constexpr statistics required = stat::margin;
+  UNMASK_HD float score(const auto& c) const { return c.margin(); }
+};
+static_assert(ranking<by_margin>);
+
+/// Lowest entropy first: the score is the negative entropy in nats, <= 0.
+///
+/// Reads stat::entropy. Source: J. Ye et al., Dream 7B (2025), decoding by `entropy`; H. Ben-Hamu et
+/// al., Accelerated sampling from masked diffusion models via entropy bounded unmasking (2025).
+struct by_entropy {
+  static constexpr statistics required = stat::entropy;
+  UNMASK_HD float score(const auto& c) const { return -c.entropy(); }
+};
+static_assert(ranking<by_entropy>);
+
+/// Lowest position first.
+struct left_to_right {
+  static constexpr statistics required = stat::none;
+  UNMASK_HD float score(const auto& c) const { return -static_cast<float>(c.position); }
+};
+static_assert(ranking<left_to_right>);
+
+/// In an order drawn afresh at each step, uniformly, from the request's seed. The proposed token
+/// stays the best one.
+///
+/// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, random remasking.
+struct at_random {
+  static constexpr statistics required = stat::none;
+  UNMASK_HD float score(const auto& c, const auto& own) const {
+    return random_uniform({.seed = own.at.seed,
+                           .sequence = own.at.sequence,
+                           .step = own.at.step,
+                           .position = c.position,
+                           .token = -1});
+  }
+};
+static_assert(ranking<at_random>);
+
+}  // namespace unmask

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/logits.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/core/request.hpp>
+#include <unmask/core/validate.hpp>
+#include <unmask/step/slot.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace UNMASK_NAMESPACE {
+
+/// Where a session's memory is and its kernels run: `on_host`, `on_stream`.
+///
+/// A value with a memory space and a class template `workspace<Policy>` that holds the slots. The
+/// session checks arguments and keeps the protocol; the workspace does the work.
+template <class B>
+concept backend = std::copyable<B> && requires {
+  { B::space } -> std::convertible_to<memory>;
+};
+
+struct on_host;
+
+/// Decodes one or many sequences: asks the engine for forward passes and commits tokens.
+///
+///     while (auto request = session.next()) session.supply(engine.forward(*request));
+///
+/// next() says which positions of which sequences to run and which rows of logits to give back;
+/// supply() takes them, decides, writes the tokens in place. The engine owns the tokens and the
+/// logits. Nothing is allocated after construction. One thread at a time may use a session;
+/// several sessions are independent.
+///
+/// A sequence lives in a slot: start() may reuse a slot at any time between supply() and next(),
+/// so sequences join and leave a batch freely, and none influences another.
+template <class Policy, class Backend = on_host>
+class session {
+ public:
+  static constexpr memory space = Backend::space;
+  using policy_type = Policy;
+
+  /// Allocates everything, O(sequences * (length + window)) bytes. Throws std::invalid_argument for
+  /// capacities or a model that cannot work.
+  session(const model_info& model, const limits& capacity, const Backend& where = {})
+    requires backend<Backend>
+      : model_(model)
+      , capacity_(validated(model, capacity))
+      , workspace_(model, capacity_, where) {
+    segments_.reserve(static_cast<std::size_t>(capacity_.sequences));
+  }
+
+  /// A session of one slot, started with `tokens`.
+  session(const Policy& policy,
+          const model_info& model,
+          tokens_view<space> tokens,
+          const layout& geometry,
+          const Backend& where = {})
+      : session(model, fitting(policy, geometry), where) {
+    start(0, policy, tokens, geometry);
+  }
+
+  /// Begins a sequence in `slot`, replacing what was there: opens the positions behind the prompt
+  /// (only those `options.editable` marks, if given) and writes the mask token there.
+  ///
+  /// Throws std::invalid_argument, naming argument, value and rule, before anything is changed;
+  /// std::logic_error between next() and supply().
+  void start(index_t slot,
+             const Policy& policy,
+             tokens_view<space> tokens,
+             const layout& geometry,
+             const start_options& options = {}) {
+    check_order(!waiting_, "start() between next() and supply(): the request is out, supply it first");
+    check_argument(slot >= 0 && slot < capacity_.sequences, "slot", slot,
+                   "in [0, limits::sequences = " + std::to_string(capacity_.sequences) + ")");
+    validate(geometry, tokens.size, capacity_);
+    validate(options, model_, geometry);
+    const index_t reach = detail::policy_reach(policy, geometry);
+    check_argument(reach <= capacity_.window, "positions scored in one step", reach,
+                   "at most limits::window = " + std::to_string(capacity_.window));
+    detail::check_parts(policy, geometry);
+    workspace_.start(slot, policy, tokens, geometry, options);
+  }
+
+  /// What to compute next, or nothing when no sequence runs. Idempotent until supply(). On a device
+  /// this is the only call that waits. The request's spans are valid until supply().
+  [[nodiscard]] std::optional<forward_request> next() {
+    if (!waiting_) {
+      segments_.clear();
+      rows_ = 0;
+      const std::span<const step::slot_status> statuses = workspace_.statuses();
+      for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
+        const step::slot_status& status = statuses[static_cast<std::size_t>(slot)];
+        if (status.next.active()) {
+          segments_.push_back({slot, status.next.feed, status.rows, rows_});
+          rows_ += status.rows.size();
+        }
+      }
+      if (segments_.empty()) {
+        return std::nullopt;
+      }
+      waiting_ = true;
+    }
+    return forward_request{segments_, rows_};
+  }
+
+  /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
+  /// position segment.rows.first + r. `riders` are indexed by the same rows.
+  ///
+  /// Throws std::logic_error without a request, std::invalid_argument for a wrong shape; the session
+  /// is then as it was.
+  template <row_tensor Tensor>
+  void supply(const Tensor& tensor,
+              const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+                  riders = {}) {
+    const auto logits = as_rows(tensor);
+    using view = std::remove_const_t<decltype(logits)>;
+    check_space<view>();
+    check_order(waiting_, "supply() without a request: call next() first");
+    check_columns(logits.columns);
+    check_argument(logits.rows == rows_, "rows of the logits", logits.rows,
+                   "forward_request::rows = " + std::to_string(rows_));
+    for (const segment& s : segments_) {
+      workspace_.read(s, logits.subrows({s.first_row, s.first_row + s.rows.size()}),
+                      riders.from_row(s.first_row));
+    }
+    finish();
+  }
+
+  /// The same with one tensor for each segment, in the request's order: for engines that keep each
+  /// sequence's logits apart.
+  template <element T, memory M>
+  void supply(std::span<const rows_view<T, M>> tensors) {
+    check_space<rows_view<T, M>>();
+    check_order(waiting_, "supply() without a request: call next() first");
+    check_argument(tensors.size() == segments_.size(), "number of tensors", tensors.size(),
+                   "the number of segments, " + std::to_string(segments_.size()));
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      check_columns(tensors[i].columns);
+      check_argument(tensors[i].rows == segments_[i].rows.size(), "rows of a segment's logits",
+                     tensors[i].rows, "segment::rows.size() = " +
+                                          std::to_string(segments_[i].rows.size()));
+    }
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      workspace_.read(segments_[i], tensors[i], row_riders<T>{});
+    }
+    finish();
+  }
+
+  /// What became of the sequence in `slot`. Waits as next() does.
+  [[nodiscard]] const sequence_report& report(index_t slot = 0) { return status(slot).report; }
+
+  /// The plan of the slot's next step: which positions, blocks and caches it is about.
+  [[nodiscard]] const plan& planned(index_t slot = 0) { return status(slot).next; }
+
+  /// What the last supply() committed in `slot`, in ascending positions. Valid until the next one.
+  [[nodiscard]] std::span<const commit_entry> committed(index_t slot = 0) {
+    return workspace_.committed(slot, status(slot).report.last_commits);
+  }
+
+  /// Ends the sequence in `slot` as it is; open positions keep the mask token. Not between next()
+  /// and supply().
+  void cancel(index_t slot) {
+    check_order(!waiting_, "cancel() between next() and supply(): the request is out, supply it first");
+    static_cast<void>(status(slot));
+    workspace_.cancel(slot);
+  }
+
+  [[nodiscard]] const limits& capacity() const { return capacity_; }
+  [[nodiscard]] const model_info& model() const { return model_; }
+
+  /// Bytes that the session holds for its slots, on the backend's side.
+  [[nodiscard]] std::size_t bytes() const {
+    return static_cast<std::size_t>(capacity_.sequences) * step::slot_bytes<Policy>(capacity_);
+  }
+
+ private:
+  [[nodiscard]] static limits fitting(const Policy& policy, const layout& geometry) {
+    const index_t reach = detail::policy_reach(policy, geometry);
+    return {.sequences = 1, .length = geometry.length, .window = reach > 0 ? reach : 1};
+  }
+
+  [[nodiscard]] static limits validated(const model_info& model, const limits& capacity) {
+    validate(model);
+    validate(capacity);
+    return capacity;
+  }
+
+  template <class View>
+  static constexpr void check_space() {
+    static_assert(View::space == space,
+                  "these logits live in another memory space than the session's backend: give a host "
+                  "session host_logits and a stream session device_logits");
+  }
+
+  void check_columns(index_t columns) const {
+    check_argument(columns >= model_.vocab, "columns of the logits", columns,
+                   "at least model_info::vocab = " + std::to_string(model_.vocab));
+  }
+
+  [[nodiscard]] const step::slot_status& status(index_t slot) {
+    check_argument(slot >= 0 && slot < capacity_.sequences, "slot", slot,
+                   "in [0, limits::sequences = " + std::to_string(capacity_.sequences) + ")");
+    return workspace_.statuses()[static_cast<std::size_t>(slot)];
+  }
+
+  void finish() {
+    workspace_.decide();
+    waiting_ = false;
+  }
+
+  model_info model_;
+  limits capacity_;
+  typename Backend::template workspace<Policy> workspace_;
+  std::vector<segment> segments_;
+  index_t rows_ = 0;
+  bool waiting_ = false;
+};
+
+}  // namespace unmask

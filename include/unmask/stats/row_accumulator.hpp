@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/record.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Folds the logits of a row, in any grouping, into a record: a commutative monoid.
+///
+/// `{}` is the identity, `push` adds one column, `merge` adds another part of the same row,
+/// `finish` gives the record. This is the one definition of the arithmetic: the host kernel, the
+/// device kernel and the merge of vocabulary shards all go through `merge`. Best, token and second
+/// are exact; the sums are associative up to rounding, so the kernels merge in one fixed tree.
+///
+/// -inf columns count as absent. A NaN column never becomes the best and poisons the sums.
+/// Source: M. Milakov, N. Gimelshein, Online normalizer calculation for softmax (2018), section 3,
+/// extended here by the runner-up and the moments.
+template <statistics S>
+class row_accumulator {
+ public:
+  UNMASK_HD row_accumulator() : state_(record<S>::empty()) {}
+  UNMASK_HD explicit row_accumulator(const record<S>& state) : state_(state) {}
+
+  /// Adds one column.
+  UNMASK_HD void push(float logit, token_id token) { merge(row_accumulator{column(logit, token)}); }
+
+  /// Adds the columns of `other`, which must be disjoint from this one's.
+  UNMASK_HD void merge(const row_accumulator& other) {
+    const record<S>& b = other.state_;
+    const bool takes_over = b.best > state_.best || (b.best == state_.best && b.token < state_.token);
+    const record<S> high = takes_over ? b : state_;
+    const record<S> low = takes_over ? state_ : b;
+    record<S> sum = high;
+    if (!(low.best > -math::infinity())) {  // `low` has no finite column; it may still carry a NaN
+      if constexpr (provides_v<S, stat::confidence>) {
+        sum.rest = high.rest + low.rest;
+      }
+    } else {
+      absorb(sum, low);
+    }
+    state_ = sum;
+  }
+
+  /// The record of everything added so far.
+  [[nodiscard]] UNMASK_HD const record<S>& finish() const { return state_; }
+
+ private:
+  [[nodiscard]] UNMASK_HD static record<S> column(float logit, token_id token) {
+    record<S> r = record<S>::empty();
+    if (math::is_nan(logit)) {
+      if constexpr (provides_v<S, stat::confidence>) {
+        r.rest = logit;
+      }
+    } else if (logit > -math::infinity()) {
+      r.best = logit;
+      r.token = token;
+      if constexpr (provides_v<S, stat::second_moment>) {
+        r.square = 1.0F;
+      }
+    }
+    return r;
+  }
+
+  // Adds `low`, whose best does not exceed that of `sum`, rescaled to the best of `sum`.
+  UNMASK_HD static void absorb(record<S>& sum, const record<S>& low) {
+    if constexpr (provides_v<S, stat::confidence>) {
+      const float shift = low.best - sum.best;
+      const float scale = math::exp_nonpositive(shift);
+      const float weight = low.rest + 1.0F;
+      sum.rest = math::fma(scale, weight, sum.rest);
+      if constexpr (provides_v<S, stat::entropy>) {
+        sum.weighted = math::fma(scale, math::fma(shift, weight, low.weighted), sum.weighted);
+      }
+      if constexpr (provides_v<S, stat::second_moment>) {
+        sum.square = math::fma(scale * scale, low.square, sum.square);
+      }
+    }
+    if constexpr (provides_v<S, stat::margin>) {
+      sum.second = math::max(sum.second, low.best);
+    }
+  }
+
+  record<S> state_;
+};
+
+}  // namespace unmask

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/logits.hpp>
+#include <unmask/step/slot.hpp>
+
+/// Calls the functions of a policy's parts, each with the candidate narrowed to the statistics that
+/// the part declared and with its own state: a part that reads more does not compile.
+namespace UNMASK_NAMESPACE::step {
+
+/// The scope of leaf I for one position (`cell`) of one sequence.
+template <std::size_t I, class Policy>
+[[nodiscard]] UNMASK_HD scope<typename Policy::template leaf_type<I>> scope_of(
+    const slot_memory<Policy>& m, index_t cell, const step_info& at) {
+  using leaf = typename Policy::template leaf_type<I>;
+  return {detail::get_indexed<I, position_state_of<leaf>>(m.cells[cell]),
+          detail::get_indexed<I, sequence_state_of<leaf>>(*m.sequence),
+          at};
+}
+
+namespace call {
+
+template <class Part>
+[[nodiscard]] UNMASK_HD float score(const Part& p, const auto& c, auto& own) {
+  if constexpr (requires { p.score(c, own); }) {
+    return p.score(c, own);
+  } else {
+    return p.score(c);
+  }
+}
+
+template <class Part>
+[[nodiscard]] UNMASK_HD bool admits(const Part& p, const auto& c, const standing& s, auto& own) {
+  if constexpr (requires { p.admits(c, s, own); }) {
+    return p.admits(c, s, own);
+  } else {
+    return p.admits(c, s);
+  }
+}
+
+}  // namespace call
+
+/// The score that the policy's ranking gives a candidate.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD float score(const slot_memory<Policy>& m,
+                                    const candidate<Policy::required>& c,
+                                    const step_info& at) {
+  using leaf = typename Policy::template leaf_type<I>;
+  if constexpr (ranking<leaf>) {
+    auto own = scope_of<I>(m, c.position % m.window, at);
+    const auto narrow = c.template as<leaf::required>();
+    return call::score(m.policy->template part_at<I>(), narrow, own);
+  } else {
+    return score<I + 1>(m, c, at);
+  }
+}
+
+namespace detail_admission {
+
+// Evaluates the admission expression E whose first leaf has index I.
+template <std::size_t I, class E>
+struct expression {
+  template <class Policy>
+  [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
+                                             const candidate<Policy::required>& c,
+                                             const standing& s,
+                                             const step_info& at) {
+    auto own = scope_of<I>(m, c.position % m.window, at);
+    const auto narrow = c.template as<E::required>();
+    return call::admits(m.policy->template part_at<I>(), narrow, s, own);
+  }
+};
+
+template <std::size_t I, class A, class B>
+struct expression<I, all_of<A, B>> {
+  template <class Policy>
+  [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
+                                             const candidate<Policy::required>& c,
+                                             const standing& s,
+                                             const step_info& at) {
+    const bool first = expression<I, A>::admits(m, c, s, at);
+    const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
+    return first && second;
+  }
+};
+
+template <std::size_t I, class A, class B>
+struct expression<I, any_of<A, B>> {
+  template <class Policy>
+  [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
+                                             const candidate<Policy::required>& c,
+                                             const standing& s,
+                                             const step_info& at) {
+    const bool first = expression<I, A>::admits(m, c, s, at);
+    const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
+    return first || second;
+  }
+};
+
+// The admission among the top-level parts and the index of its first leaf.
+template <std::size_t I, class... Parts>
+struct find;
+template <std::size_t I, class Head, class... Tail>
+struct find<I, Head, Tail...>
+    : std::conditional_t<admission<Head>,
+                         std::type_identity<expression<I, Head>>,
+                         find<I + detail::leaf_count<Head>, Tail...>> {};
+template <std::size_t I>
+struct find<I> {};
+
+template <class Policy>
+struct of;
+template <class... Parts>
+struct of<policy<Parts...>> : find<0, Parts...> {};
+
+}  // namespace detail_admission
+
+/// True when the policy's admission admits a candidate of that standing.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool admits(const slot_memory<Policy>& m,
+                                    const candidate<Policy::required>& c,
+                                    const standing& s,
+                                    const step_info& at) {
+  return detail_admission::of<Policy>::type::admits(m, c, s, at);
+}
+
+namespace detail_stage {
+
+template <class Leaf>
+inline constexpr bool has_cost = detail::leaf_admission<Leaf> && detail::costing<Leaf>;
+
+template <class Policy, std::size_t... I>
+consteval std::size_t count_costs(std::index_sequence<I...>) {
+  return ((has_cost<typename Policy::template leaf_type<I>> ? 1U : 0U) + ... + 0U);
+}
+
+template <class Policy, std::size_t... I>
+consteval bool any_schedule(std::index_sequence<I...>) {
+  return (scheduling<typename Policy::template leaf_type<I>> || ...);
+}
+
+template <class Policy, std::size_t... I>
+consteval bool any_pacing(std::index_sequence<I...>) {
+  return (pacing<typename Policy::template leaf_type<I>> || ...);
+}
+
+template <class Policy, std::size_t... I>
+consteval bool any_edit(std::index_sequence<I...>) {
+  return (logit_edit<typename Policy::template leaf_type<I>> || ...);
+}
+
+}  // namespace detail_stage
+
+/// True when an admission of the policy spends a cost along the ranks.
+template <class Policy>
+inline constexpr bool has_cost =
+    detail_stage::count_costs<Policy>(std::make_index_sequence<Policy::leaf_total>{}) > 0;
+
+/// True when the policy names a schedule of its own.
+template <class Policy>
+inline constexpr bool has_schedule =
+    detail_stage::any_schedule<Policy>(std::make_index_sequence<Policy::leaf_total>{});
+
+/// True when the policy's schedule says itself when the sequence is complete.
+template <class Policy>
+inline constexpr bool has_pace =
+    detail_stage::any_pacing<Policy>(std::make_index_sequence<Policy::leaf_total>{});
+
+/// True when the policy changes logits while they are read.
+template <class Policy>
+inline constexpr bool has_edit =
+    detail_stage::any_edit<Policy>(std::make_index_sequence<Policy::leaf_total>{});
+
+/// The cost that the policy's admission puts on a candidate.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD float cost(const slot_memory<Policy>& m,
+                                   const candidate<Policy::required>& c) {
+  static_assert(detail_stage::count_costs<Policy>(
+                    std::make_index_sequence<Policy::leaf_total>{}) == 1,
+                "an admission may contain one part with a cost, not two");
+  using leaf = typename Policy::template leaf_type<I>;
+  if constexpr (detail_stage::has_cost<leaf>) {
+    const auto narrow = c.template as<leaf::required>();
+    return m.policy->template part_at<I>().cost(narrow);
+  } else {
+    return cost<I + 1>(m, c);
+  }
+}
+
+/// Asks the stopping parts in written order; the first that ends the sequence decides.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD ending stop(const slot_memory<Policy>& m, const step_info& at) {
+  if constexpr (I == Policy::leaf_total) {
+    return ending::running;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (stopping<leaf>) {
+      auto own = scope_of<I>(m, 0, at);
+      const ending e = m.policy->template part_at<I>().stop(m.state->view, own);
+      if (e != ending::running) {
+        return e;
+      }
+    }
+    return stop<I + 1>(m, at);
+  }
+}
+
+namespace call {
+
+template <std::size_t I, class Policy>
+UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_info& at) {
+  static_assert(I < Policy::leaf_total);
+  using leaf = typename Policy::template leaf_type<I>;
+  if constexpr (scheduling<leaf>) {
+    auto own = scope_of<I>(m, 0, at);
+    m.policy->template part_at<I>().schedule(m.state->view, next, own);
+  } else {
+    schedule<I + 1>(m, next, at);
+  }
+}
+
+}  // namespace call
+
+/// Lets the policy's schedule choose what the next step is about.
+template <class Policy>
+UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_info& at) {
+  if constexpr (has_schedule<Policy>) {
+    call::schedule<0>(m, next, at);
+  } else {
+    no_state none;
+    scope<sequential_blocks> own{none, m.state->fallback_schedule, at};
+    sequential_blocks{}.schedule(m.state->view, next, own);
+  }
+}
+
+/// The edits of a policy as one function of a logit, in written order.
+template <class Policy>
+struct policy_edit {
+  const Policy* parts;
+  [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
+    return apply<0>(logit, token);
+  }
+
+ private:
+  template <std::size_t I>
+  [[nodiscard]] UNMASK_HD float apply(float logit, token_id token) const {
+    if constexpr (I == Policy::leaf_total) {
+      return logit;
+    } else {
+      using leaf = typename Policy::template leaf_type<I>;
+      if constexpr (logit_edit<leaf>) {
+        return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
+      } else {
+        return apply<I + 1>(logit, token);
+      }
+    }
+  }
+};
+
+/// The functor that a kernel applies to each logit of a row: no_edit if the policy edits nothing.
+template <class Policy>
+[[nodiscard]] UNMASK_HD auto edit_of(const Policy* parts) {
+  if constexpr (has_edit<Policy>) {
+    return policy_edit<Policy>{parts};
+  } else {
+    static_cast<void>(parts);
+    return no_edit{};
+  }
+}
+
+}  // namespace unmask::step

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/call.hpp>
+
+/// Everything after the read of the logits: one body for every backend, run by one team per slot.
+///
+///   rank -> admit -> keep the promise of progress -> commit -> stop -> schedule
+///
+/// Phases are separated by team barriers that every lane reaches. What is O(positions) is spread over
+/// the lanes; what moves the sequence is done by lane 0, in position or rank order.
+namespace UNMASK_NAMESPACE::step {
+
+/// The active block that a scored position is decided with: its own, or the first active one for a
+/// position that an earlier block left open.
+[[nodiscard]] UNMASK_HD inline index_t block_of(const sequence_view& q, const plan& now, index_t position) {
+  return math::max(q.block_of(position), now.first_block);
+}
+
+/// The step as the parts see it outside any block.
+[[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s) {
+  step_info at;
+  at.seed = s.geometry.seed;
+  at.sequence = s.geometry.sequence;
+  at.step = s.view.step;
+  return at;
+}
+
+/// The step that a decision about a scored position belongs to.
+[[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s, const plan& now, index_t position) {
+  step_info at = info_of(s);
+  at.block_index = block_of(s.view, now, position);
+  const index_t cell = at.block_index % max_active_blocks;
+  at.block_step = s.view.step - s.block_step[cell];
+  at.block_opened = s.block_opened[cell];
+  at.block_length = s.view.block(at.block_index).size();
+  return at;
+}
+
+namespace phase {
+
+template <class Policy>
+[[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
+                                                                 index_t i) {
+  const index_t position = m.status->next.score.first + i;
+  return {m.records[i], position, m.state->tokens[position]};
+}
+
+/// Gives each open position of the scored range its key and its verdict.
+template <class Policy>
+UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
+  const range score_range = m.status->next.score;
+  const index_t size = sort_size(score_range.size());
+  for (index_t i = t.lane(); i < size; i += t.lanes()) {
+    m.keys[i] = no_key;
+    if (i >= score_range.size()) {
+      continue;
+    }
+    const index_t position = score_range.first + i;
+    m.verdicts[i] = verdict::settled;
+    if (m.open[position] == 0) {
+      continue;
+    }
+    const bool valid = m.records[i].valid();
+    m.verdicts[i] = valid ? verdict::candidate : verdict::invalid;
+    if (valid) {
+      const step_info at = info_of(*m.state, m.status->next, position);
+      m.keys[i] = order_key(score(m, candidate_at(m, i), at), i);
+    }
+  }
+  sort(t, m.keys, size);
+}
+
+/// Number of candidates: keys before the first no_key.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t candidates(const slot_memory<Policy>& m) {
+  index_t low = 0;
+  index_t high = m.status->next.score.size();
+  while (low < high) {
+    const index_t middle = (low + high) / 2;
+    if (m.keys[middle] == no_key) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+/// Sums the costs along the ranks, in rank order.
+template <class Policy>
+UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  if constexpr (has_cost<Policy>) {
+    if (t.lane() == 0) {
+      float sum = 0.0F;
+      float largest = -math::infinity();
+      for (index_t r = 0; r < count; ++r) {
+        m.cost_before[r] = sum;
+        m.largest_before[r] = largest;
+        const float c = cost(m, candidate_at(m, key_index(m.keys[r])));
+        sum += c;
+        largest = math::max(largest, c);
+      }
+    }
+    t.sync();
+  }
+}
+
+/// Asks the admission about every candidate.
+template <class Policy>
+UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  for (index_t r = t.lane(); r < count; r += t.lanes()) {
+    const index_t i = key_index(m.keys[r]);
+    const candidate<Policy::required> c = candidate_at(m, i);
+    const step_info at = info_of(*m.state, m.status->next, c.position);
+    standing s;
+    s.rank = r;
+    s.open = count;
+    if constexpr (has_cost<Policy>) {
+      s.cost_before = m.cost_before[r];
+      s.largest_before = m.largest_before[r];
+    }
+    s.score_before = math::infinity();
+    if (r > 0) {
+      const candidate<Policy::required> before = candidate_at(m, key_index(m.keys[r - 1]));
+      s.score_before = score(m, before, info_of(*m.state, m.status->next, before.position));
+    }
+    if (admits(m, c, s, at)) {
+      m.verdicts[i] = verdict::admitted;
+    }
+  }
+  t.sync();
+}
+
+/// The bit of plan::forced that scored position i answers to.
+template <class Policy>
+[[nodiscard]] UNMASK_HD std::uint64_t bit_of(const slot_memory<Policy>& m, index_t i) {
+  const plan& now = m.status->next;
+  return std::uint64_t{1} << (block_of(m.state->view, now, now.score.first + i) - now.first_block);
+}
+
+/// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose rows
+/// are all invalid, its first open position. Returns how many that were.
+template <class Policy>
+UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
+  if constexpr (Policy::may_wait) {
+    return 0;
+  } else {
+    const plan& now = m.status->next;
+    std::uint64_t served = 0;
+    for (index_t i = 0; i < now.score.size(); ++i) {
+      if (m.verdicts[i] == verdict::admitted) {
+        served |= bit_of(m, i);
+      }
+    }
+    index_t forced = 0;
+    for (index_t r = 0; r < count + now.score.size(); ++r) {
+      const index_t i = r < count ? key_index(m.keys[r]) : r - count;
+      if (r >= count && m.verdicts[i] != verdict::invalid) {
+        continue;
+      }
+      const std::uint64_t bit = bit_of(m, i);
+      if ((now.forced & ~served & bit) != 0) {
+        served |= bit;
+        m.verdicts[i] = verdict::admitted;
+        ++forced;
+      }
+    }
+    return forced;
+  }
+}
+
+/// The lowest token that may be proposed: what an invalid row without any finite logit commits.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m) {
+  token_id v = 0;
+  for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == v; ++k) {
+    ++v;
+  }
+  return v;
+}
+
+/// Lane 0: writes the admitted tokens, in position order, and counts.
+template <class Policy>
+UNMASK_HD void commit(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  sequence_report& report = m.status->report;
+  const range score_range = m.status->next.score;
+  report.last_commits = 0;
+  for (index_t i = 0; i < score_range.size(); ++i) {
+    report.invalid_rows +=
+        m.verdicts[i] != verdict::settled && !m.records[i].valid() ? 1 : 0;
+    if (m.verdicts[i] != verdict::admitted) {
+      continue;
+    }
+    const index_t position = score_range.first + i;
+    const record<Policy::required>& row = m.records[i];
+    const token_id token = row.token == no_token ? lowest_allowed(m) : row.token;
+    if (token == s.model.mask_token) {
+      continue;  // only where it is not suppressed: the position stays open
+    }
+    s.tokens[position] = token;
+    m.open[position] = 0;
+    --s.view.open_count;
+    m.cells[position % m.window] = {};
+    m.entries[report.last_commits++] = {
+        m.slot, position, token, row.valid() ? row.log_probability() : -math::infinity(), s.view.step};
+  }
+  report.committed += report.last_commits;
+}
+
+/// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
+template <class Policy>
+UNMASK_HD void fill(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  if (s.model.end_token == no_token) {
+    return;
+  }
+  for (index_t p = s.view.settled; p < s.view.length; ++p) {
+    if (m.open[p] != 0) {
+      s.tokens[p] = s.model.end_token;
+      m.open[p] = 0;
+    }
+  }
+  s.view.open_count = 0;
+  s.view.settled = s.view.length;
+}
+
+/// Lane 0: ends the sequence or plans its next step. Also the first step's plan.
+template <class Policy>
+UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  slot_status& out = *m.status;
+  sequence_view& q = s.view;
+  while (q.settled < q.length && m.open[q.settled] == 0) {
+    ++q.settled;
+  }
+  const step_info at = info_of(s);
+
+  plan next;
+  next.started = true;
+  next.end = stop(m, at);
+  if (next.end != ending::running) {
+    fill(m);
+  } else if (q.open_count == 0 && !has_pace<Policy>) {
+    next.end = ending::complete;
+  } else {
+    next.feed = {0, q.length};
+    schedule(m, next, at);
+    for (; s.blocks_seen < next.last_block; ++s.blocks_seen) {
+      const index_t cell = s.blocks_seen % max_active_blocks;
+      s.block_step[cell] = q.step;
+      s.block_opened[cell] = q.open_in(q.block(s.blocks_seen));
+    }
+    range wanted = next.score;
+    while (wanted.first < wanted.last && m.open[wanted.first] == 0) {
+      ++wanted.first;
+    }
+    while (wanted.first < wanted.last && m.open[wanted.last - 1] == 0) {
+      --wanted.last;
+    }
+    const index_t shift = s.model.row_shift;
+    out.rows = {math::max(wanted.first - shift, 0),
+                wanted.empty() ? math::max(wanted.first - shift, 0)
+                               : math::max(wanted.last - 1 - shift, 0) + 1};
+  }
+  if (next.end != ending::running) {
+    out.rows = {0, 0};
+  }
+  out.next = next;
+  out.report.end = next.end;
+  out.report.forwards = q.step;
+  out.report.settled = q.settled;
+  out.report.open = q.open_count;
+}
+
+}  // namespace phase
+
+/// Decides one step of one slot from the records in m.records, and plans the next.
+///
+/// O(n log^2 n) exchanges for n scored positions, spread over the team, and O(n) on lane 0.
+/// Allocates nothing and waits for nothing but the team.
+template <class Policy>
+UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
+  if (!m.status->next.active()) {
+    return;
+  }
+  phase::rank(t, m);
+  const index_t count = phase::candidates(m);
+  phase::spend(t, m, count);
+  phase::admit(t, m, count);
+  if (t.lane() == 0) {
+    const index_t forced = phase::keep_promise(m, count);
+    m.status->report.forced += forced;
+    phase::commit(m);
+    ++m.state->view.step;
+    phase::plan_next(m);
+  }
+  t.sync();
+}
+
+/// Opens the answer of a slot whose state, policy and suppressed tokens are written, and plans its
+/// first step. `editable` has a byte for each position, 1 = open; null opens the whole answer.
+template <class Policy>
+UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {
+  slot_state& s = *m.state;
+  const layout& g = s.geometry;
+  for (index_t p = t.lane(); p < g.length; p += t.lanes()) {
+    const bool is_open = p >= g.prompt && (editable == nullptr || editable[p] != 0);
+    m.open[p] = is_open ? 1 : 0;
+    if (is_open) {
+      s.tokens[p] = s.model.mask_token;
+    }
+  }
+  for (index_t i = t.lane(); i < m.window; i += t.lanes()) {
+    m.cells[i] = {};
+  }
+  t.sync();
+  if (t.lane() == 0) {
+    *m.sequence = {};
+    m.status->report = {};
+    s.view = {};
+    s.view.tokens = s.tokens;
+    s.view.open = m.open;
+    s.view.prompt = g.prompt;
+    s.view.length = g.length;
+    s.view.block_length = g.block_length;
+    s.view.window = m.window;
+    s.view.end_token = s.model.end_token;
+    s.view.open_count = s.view.open_in({g.prompt, g.length});
+    s.fallback_schedule = {};
+    s.blocks_seen = 0;
+    phase::plan_next(m);
+  }
+  t.sync();
+}
+
+}  // namespace unmask::step

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/policy.hpp>
+#include <unmask/step/sort.hpp>
+
+namespace UNMASK_NAMESPACE::step {
+
+/// What the host reads of a slot after a step: copied as one piece.
+struct slot_status {
+  plan next;
+  /// Rows of logits wanted by the next step; contiguous, the first and the last are of open positions.
+  range rows;
+  sequence_report report;
+};
+
+/// Everything about a slot's sequence that is neither the policy's nor a row's.
+struct slot_state {
+  model_info model;
+  layout geometry;
+  token_id* tokens = nullptr;
+  sequence_view view;
+  /// State of the schedule of a policy that names none.
+  sequential_blocks::sequence_state fallback_schedule;
+  /// Blocks [0, blocks_seen) have been scored at least once.
+  index_t blocks_seen = 0;
+  /// Of block b, at b % max_active_blocks: the step it was first scored in and its open positions then.
+  index_t block_step[max_active_blocks] = {};
+  index_t block_opened[max_active_blocks] = {};
+  /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
+  index_t suppressed_count = 0;
+};
+
+/// The state of a candidate between ranking and commit.
+enum class verdict : std::uint8_t { settled, candidate, invalid, admitted };
+
+/// One slot's memory, in the backend's space: pointers into one block of bytes.
+template <class Policy>
+struct slot_memory {
+  using policy_type = Policy;
+  static constexpr statistics contents = Policy::required;
+
+  slot_status* status = nullptr;
+  slot_state* state = nullptr;
+  Policy* policy = nullptr;
+  sequence_states<Policy>* sequence = nullptr;
+  /// [window], cell = position % window.
+  position_states<Policy>* cells = nullptr;
+  /// [window], by position - score.first, as are keys and verdicts.
+  record<contents>* records = nullptr;
+  std::uint64_t* keys = nullptr;
+  verdict* verdicts = nullptr;
+  /// [window], by rank.
+  float* cost_before = nullptr;
+  float* largest_before = nullptr;
+  /// [window]: what the last step committed.
+  commit_entry* entries = nullptr;
+  /// [max_suppressed]
+  token_id* suppressed = nullptr;
+  /// [length], 1 = open.
+  std::uint8_t* open = nullptr;
+  index_t window = 0;
+  index_t slot = 0;
+};
+
+/// Lays the arrays of one slot out in memory; the same on host and device. With a null base it only
+/// measures.
+class slot_layout {
+ public:
+  explicit UNMASK_HD slot_layout(std::byte* base) : base_(base) {}
+
+  template <class T>
+  [[nodiscard]] UNMASK_HD T* take(index_t count) {
+    static_assert(alignof(T) <= alignment);
+    T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
+    used_ += (bytes + alignment - 1) / alignment * alignment;
+    return result;
+  }
+  [[nodiscard]] UNMASK_HD std::size_t used() const { return used_; }
+
+  static constexpr std::size_t alignment = 64;
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+/// The memory of one slot at `base`; `bytes` receives its size.
+template <class Policy>
+[[nodiscard]] UNMASK_HD slot_memory<Policy> slot_memory_at(std::byte* base,
+                                                           index_t slot,
+                                                           const limits& capacity,
+                                                           std::size_t& bytes) {
+  slot_layout at{base};
+  slot_memory<Policy> m;
+  const index_t window = capacity.window;
+  m.window = window;
+  m.slot = slot;
+  m.state = at.take<slot_state>(1);
+  m.policy = at.take<Policy>(1);
+  m.sequence = at.take<sequence_states<Policy>>(1);
+  m.cells = at.take<position_states<Policy>>(window);
+  m.records = at.take<record<Policy::required>>(window);
+  m.keys = at.take<std::uint64_t>(sort_size(window));
+  m.verdicts = at.take<verdict>(window);
+  m.cost_before = at.take<float>(window);
+  m.largest_before = at.take<float>(window);
+  m.entries = at.take<commit_entry>(window);
+  m.suppressed = at.take<token_id>(max_suppressed);
+  m.open = at.take<std::uint8_t>(capacity.length);
+  bytes = at.used();
+  return m;
+}
+
+/// Bytes of memory that a session with these capacities takes for each slot.
+template <class Policy>
+[[nodiscard]] std::size_t slot_bytes(const limits& capacity) {
+  std::size_t bytes = 0;
+  static_cast<void>(slot_memory_at<Policy>(nullptr, 0, capacity, bytes));
+  return bytes;
+}
+
+}  // namespace unmask::step

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// The whole library on the CPU. No CUDA header is reached from here.
+
+#include <unmask/any_session.hpp>
+#include <unmask/core/logits.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/core/request.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/stop.hpp>
+#include <unmask/session.hpp>
+#include <unmask/version.hpp>
