@@ -147,7 +147,7 @@ class on_host::workspace {
     index_t slot = 0;
     index_t index = 0;
   };
-  template <element T>
+  template <class T>  // not `element T`: clang 14 does not survive that here
   using pending = std::vector<row_input<T>>;
 
   // One call of supply() has one element type, so at most one list is in use.

@@ -87,7 +87,6 @@ template <statistics S, element T, class Edit = no_edit>
 [[nodiscard]] record<S>
 read_run(const row_input<T>& row, range chunks, const Edit& edit, tier level) {
   UNMASK_EXPECTS(0 <= chunks.first && chunks.last <= canonical::chunks_of(row.columns));
-  UNMASK_EXPECTS(available(level));
 #if defined(__x86_64__)
   if (level == tier::avx512) {
     return detail::row_kernel<detail::avx512_vectors>::template read_run<S>(row, chunks, edit);

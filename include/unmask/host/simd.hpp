@@ -212,19 +212,19 @@ struct avx512_vectors {
   UNMASK_INLINE floats load(const float* p) { return _mm512_loadu_ps(p); }
   UNMASK_INLINE floats load(const bfloat16* p) {
     const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, half), 16));
   }
   UNMASK_INLINE floats load(const float16* p) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return _mm512_maskz_cvtph_ps(every, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
   UNMASK_INLINE void store(float* p, floats x) { _mm512_storeu_ps(p, x); }
   UNMASK_INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
   UNMASK_INLINE floats sub(floats a, floats b) { return _mm512_sub_ps(a, b); }
   UNMASK_INLINE floats fma(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
   UNMASK_INLINE floats fms(floats a, floats b, floats c) { return _mm512_fmsub_ps(a, b, c); }
-  UNMASK_INLINE floats max(floats a, floats b) { return _mm512_max_ps(a, b); }
+  UNMASK_INLINE floats max(floats a, floats b) { return _mm512_maskz_max_ps(every, a, b); }
   UNMASK_INLINE floats scaled(floats p, floats magic) {
-    const words exponent = _mm512_slli_epi32(_mm512_castps_si512(magic), 23);
+    const words exponent = _mm512_maskz_slli_epi32(every, _mm512_castps_si512(magic), 23);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
   }
   UNMASK_INLINE words no_words() { return _mm512_setzero_si512(); }
@@ -247,14 +247,19 @@ struct avx512_vectors {
     return _mm512_mask_mov_ps(splat(-math::infinity()), static_cast<__mmask16>(bits), a);
   }
   UNMASK_INLINE float largest(floats a) {
-    return avx2_vectors::largest(_mm256_max_ps(_mm512_castps512_ps256(a), upper(a)));
+    return avx2_vectors::largest(_mm256_max_ps(lower(a), upper(a)));
   }
   UNMASK_INLINE float total(floats a) {
-    return avx2_vectors::total(_mm256_add_ps(_mm512_castps512_ps256(a), upper(a)));
+    return avx2_vectors::total(_mm256_add_ps(lower(a), upper(a)));
   }
 
  private:
-  UNMASK_INLINE __m256 upper(floats a) { return _mm512_extractf32x8_ps(a, 1); }
+  // The unmasked forms of some intrinsics make g++ 12 warn of an uninitialised variable in its own
+  // header; with a mask of ones they compile to the same instruction.
+  static constexpr __mmask16 every = 0xffffU;
+
+  UNMASK_INLINE __m256 lower(floats a) { return _mm512_maskz_extractf32x8_ps(0xffU, a, 0); }
+  UNMASK_INLINE __m256 upper(floats a) { return _mm512_maskz_extractf32x8_ps(0xffU, a, 1); }
 };
 
 #  undef UNMASK_INLINE
