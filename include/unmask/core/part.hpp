@@ -35,6 +35,16 @@ struct sequence_state<P> {
   using type = typename P::sequence_state;
 };
 
+template <class P>
+struct tally {
+  using type = no_state;
+};
+template <class P>
+  requires requires { typename P::tally; }
+struct tally<P> {
+  using type = typename P::tally;
+};
+
 }  // namespace detail
 
 /// State that part P keeps for each scored position; `no_state` if it keeps none. `T{}` is the start
@@ -46,11 +56,16 @@ using position_state_of = typename detail::position_state<P>::type;
 template <class P>
 using sequence_state_of = typename detail::sequence_state<P>::type;
 
+/// What part P folds over the candidates of a step before any of them is admitted.
+template <class P>
+using tally_of = typename detail::tally<P>::type;
+
 /// What a part's functions get as their last argument: its own state and the step they are in.
 template <class P>
 struct scope {
   position_state_of<P>& state;
   sequence_state_of<P>& sequence;
+  const tally_of<P>& tally;
   const step_info& at;
 };
 
@@ -66,6 +81,8 @@ struct standing {
   float largest_before = 0.0F;
   /// Score of the candidate ranked just before, +inf for the best-ranked.
   float score_before = 0.0F;
+  /// Score of the best-ranked candidate.
+  float best_score = 0.0F;
 };
 
 namespace detail {
@@ -74,6 +91,14 @@ namespace detail {
 // really read is checked when its function is compiled with its own declared statistics.
 template <class P>
 using own_candidate = candidate<P::required>;
+
+// What a revising part may do with a row; declared only. The real one is stats/row.hpp.
+template <statistics S>
+struct row_archetype {
+  [[nodiscard]] UNMASK_HD record<S> total() const;
+  [[nodiscard]] UNMASK_HD float logit(token_id token) const;
+  UNMASK_HD void add(token_id token, float delta);
+};
 
 }  // namespace detail
 
@@ -119,6 +144,47 @@ concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
 template <class P>
 concept logit_edit = part<P> && requires(const P& p, float z, token_id v) {
   { p.edit(z, v) } -> std::same_as<float>;
+};
+
+/// Names the tokens whose logits the part will ask for or edit after the read: `watch(list, own)`
+/// calls list.add(token) at most `watches` times for each open position.
+template <class P>
+concept watching = part<P> && requires {
+  { P::watches } -> std::convertible_to<index_t>;
+};
+
+/// Edits a row after its read, and keeps state: `revise(row, own)`, once for each open position of
+/// the scored range whose row is valid, in written order of the parts. `row` offers total(), the
+/// record with the edits so far; logit(token) of a watched token; add(token, delta), which edits a
+/// watched token or raises the best one.
+template <class P>
+concept revision = part<P> && requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
+  { p.revise(row, own) } -> std::same_as<void>;
+};
+
+/// Folds something over all candidates before any is admitted: `survey(candidate, own) -> tally`,
+/// merged in position order by `tally::merge`; admits() then reads `own.tally`.
+template <class P>
+concept surveying = part<P> && requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own,
+                                        tally_of<P>& sum) {
+  typename P::tally;
+  { p.survey(c, own) } -> std::same_as<typename P::tally>;
+  sum.merge(sum);
+};
+
+/// What to do with a settled position.
+enum class verdict : std::uint8_t {
+  keep,
+  replace,  ///< write the proposed token over the settled one
+  reopen    ///< put the mask token back
+};
+
+/// Looks again at settled positions of the scored range: `revisit(candidate, own) -> verdict`, where
+/// candidate.current is the settled token. Their rows are read, too. Only a policy with such a part
+/// ever rewrites a settled token.
+template <class P>
+concept revisiting = part<P> && requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
+  { p.revisit(c, own) } -> std::same_as<verdict>;
 };
 
 /// Ends a sequence: `stop(sequence, own) -> ending`, asked after the commits of every step.

@@ -99,11 +99,13 @@ struct sequence_report {
   index_t settled = 0;
   /// Positions still open.
   index_t open = 0;
+  /// Settled tokens that were replaced or reopened.
+  index_t rewritten = 0;
   /// Commits that no admission asked for, made because each forced block commits at least one.
   index_t forced = 0;
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
-  /// Commits of the last step.
+  /// Entries of committed(): tokens that the last step wrote.
   index_t last_commits = 0;
 
   /// Committed tokens per forward pass; 0 before the first.

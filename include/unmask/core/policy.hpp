@@ -95,6 +95,15 @@ template <std::size_t I, class P>
 template <class P>
 inline constexpr bool is_scheduling = scheduling<P>;
 
+template <class P>
+inline constexpr index_t watches_of = 0;
+template <watching P>
+inline constexpr index_t watches_of<P> = P::watches;
+
+template <class P>
+inline constexpr bool has_stage = ranking<P> || admission<P> || logit_edit<P> || stopping<P> ||
+                                  scheduling<P> || revision<P> || surveying<P> || revisiting<P>;
+
 }  // namespace detail
 
 /// Which positions commit to which tokens, step by step: a product of parts, in any order.
@@ -120,6 +129,20 @@ class policy : public detail::pack<Parts...> {
   /// log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
+  /// Most tokens that its parts watch at one position.
+  static constexpr index_t watches = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (detail::watches_of<Leaf> + ... + 0);
+    }(leaf_list{});
+  }();
+
+  /// True when settled positions are read again because a part may rewrite them.
+  static constexpr bool revisits = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (revisiting<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   /// True when nothing has to commit in a step because a part said `may_wait`.
   static constexpr bool may_wait = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
@@ -135,11 +158,9 @@ class policy : public detail::pack<Parts...> {
                   "a policy needs exactly one admission: join several with && or ||");
     static_assert(sizeof...(Parts) == 0 || ((detail::is_scheduling<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy has at most one schedule, such as sequential_blocks{}");
-    static_assert(((ranking<Parts> || admission<Parts> || logit_edit<Parts> || stopping<Parts> ||
-                    detail::is_scheduling<Parts>) &&
-                   ...),
+    static_assert((detail::has_stage<Parts> && ...),
                   "a part of this policy has no function that a step calls: check the names and the "
-                  "return types of score, admits, edit, stop, schedule");
+                  "return types of score, admits, edit, revise, survey, revisit, stop, schedule");
   }
 
   /// Part I of leaf_list.
@@ -177,6 +198,7 @@ template <class Policy, std::size_t... I>
 struct states<Policy, std::index_sequence<I...>> {
   using position = pack<position_state_of<typename Policy::template leaf_type<I>>...>;
   using sequence = pack<sequence_state_of<typename Policy::template leaf_type<I>>...>;
+  using tallies = pack<tally_of<typename Policy::template leaf_type<I>>...>;
 };
 
 }  // namespace detail
@@ -190,5 +212,10 @@ using position_states =
 template <class Policy>
 using sequence_states =
     typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::sequence;
+
+/// What a policy folds over the candidates of a step.
+template <class Policy>
+using tallies_of =
+    typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::tallies;
 
 }  // namespace unmask

@@ -25,12 +25,19 @@ struct step_info {
   index_t block_length = 0;
 };
 
+/// What a position is, one byte each.
+enum class mark : std::uint8_t {
+  fixed,   ///< given by the caller: the prompt, a fixed slot
+  open,    ///< stands for a token to be decided
+  settled  ///< decided by this session
+};
+
 /// One sequence as stopping, scheduling and advancing parts see it: the tokens, the explicit set of
 /// open positions and the geometry. Borrowed for the call.
 struct sequence_view {
   const token_id* tokens = nullptr;
-  /// One byte a position, 1 = open. Never derived from `token == mask_token`.
-  const std::uint8_t* open = nullptr;
+  /// One a position. What is open is never derived from `token == mask_token`.
+  const mark* marks = nullptr;
   index_t prompt = 0;
   index_t length = 0;
   index_t block_length = 1;
@@ -40,6 +47,8 @@ struct sequence_view {
   index_t settled = 0;
   /// Forward passes so far.
   index_t step = 0;
+  /// Tokens that the last step wrote or reopened.
+  index_t changed = 0;
   /// Most positions a plan may score.
   index_t window = 0;
   token_id end_token = no_token;
@@ -57,12 +66,12 @@ struct sequence_view {
   [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {
     return (position - prompt) / block_length;
   }
-  [[nodiscard]] UNMASK_HD bool is_open(index_t position) const { return open[position] != 0; }
+  [[nodiscard]] UNMASK_HD bool is_open(index_t position) const { return marks[position] == mark::open; }
   /// Open positions within `r`.
   [[nodiscard]] UNMASK_HD index_t open_in(range r) const {
     index_t count = 0;
     for (index_t i = r.first; i < r.last; ++i) {
-      count += open[i];
+      count += is_open(i) ? 1 : 0;
     }
     return count;
   }

@@ -68,6 +68,7 @@ class on_host::workspace {
     std::copy(suppressed, suppressed + count, m.suppressed);
     std::construct_at(m.policy, policy);
     std::construct_at(m.sequence);
+    std::construct_at(m.tallies);
     std::construct_at(m.state);
     m.state->model = model_;
     m.state->geometry = geometry;
@@ -84,7 +85,7 @@ class on_host::workspace {
     const range score = m.status->next.score;
     for (index_t i = 0; i < score.size(); ++i) {
       const index_t position = score.first + i;
-      if (m.open[position] == 0) {
+      if (!m.reads(i)) {
         continue;
       }
       const index_t r = math::max(position - model_.row_shift, index_t{0}) - s.rows.first;
@@ -95,8 +96,7 @@ class on_host::workspace {
       in.allowed = rider.allowed;
       in.unconditional = rider.unconditional;
       in.guidance_scale = rider.guidance_scale;
-      in.blanked = m.suppressed;
-      in.blanked_count = m.state->suppressed_count;
+      m.blank(in, i);
       std::get<pending<T>>(pending_).push_back(in);
       targets_.push_back({s.slot, i});
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/logits.hpp>
+#include <unmask/stats/row.hpp>
 #include <unmask/step/slot.hpp>
 
 /// Calls the functions of a policy's parts, each with the candidate narrowed to the statistics that
@@ -15,6 +15,7 @@ template <std::size_t I, class Policy>
   using leaf = typename Policy::template leaf_type<I>;
   return {detail::get_indexed<I, position_state_of<leaf>>(m.cells[cell]),
           detail::get_indexed<I, sequence_state_of<leaf>>(*m.sequence),
+          detail::get_indexed<I, tally_of<leaf>>(*m.tallies),
           at};
 }
 
@@ -129,54 +130,30 @@ namespace detail_stage {
 template <class Leaf>
 inline constexpr bool has_cost = detail::leaf_admission<Leaf> && detail::costing<Leaf>;
 
-template <class Policy, std::size_t... I>
-consteval std::size_t count_costs(std::index_sequence<I...>) {
-  return ((has_cost<typename Policy::template leaf_type<I>> ? 1U : 0U) + ... + 0U);
-}
-
-template <class Policy, std::size_t... I>
-consteval bool any_schedule(std::index_sequence<I...>) {
-  return (scheduling<typename Policy::template leaf_type<I>> || ...);
-}
-
-template <class Policy, std::size_t... I>
-consteval bool any_pacing(std::index_sequence<I...>) {
-  return (pacing<typename Policy::template leaf_type<I>> || ...);
-}
-
-template <class Policy, std::size_t... I>
-consteval bool any_edit(std::index_sequence<I...>) {
-  return (logit_edit<typename Policy::template leaf_type<I>> || ...);
-}
+// How many leaves of a list satisfy what.
+template <class List>
+struct count;
+template <class... Leaf>
+struct count<detail::type_list<Leaf...>> {
+  static constexpr int costs = (int{has_cost<Leaf>} + ... + 0);
+  static constexpr int schedules = (int{scheduling<Leaf>} + ... + 0);
+  static constexpr int paces = (int{pacing<Leaf>} + ... + 0);
+  static constexpr int edits = (int{logit_edit<Leaf>} + ... + 0);
+  static constexpr int revisions = (int{revision<Leaf>} + ... + 0);
+  static constexpr int surveys = (int{surveying<Leaf>} + ... + 0);
+};
 
 }  // namespace detail_stage
 
-/// True when an admission of the policy spends a cost along the ranks.
+/// How many parts of the policy take part in a stage.
 template <class Policy>
-inline constexpr bool has_cost =
-    detail_stage::count_costs<Policy>(std::make_index_sequence<Policy::leaf_total>{}) > 0;
-
-/// True when the policy names a schedule of its own.
-template <class Policy>
-inline constexpr bool has_schedule =
-    detail_stage::any_schedule<Policy>(std::make_index_sequence<Policy::leaf_total>{});
-
-/// True when the policy's schedule says itself when the sequence is complete.
-template <class Policy>
-inline constexpr bool has_pace =
-    detail_stage::any_pacing<Policy>(std::make_index_sequence<Policy::leaf_total>{});
-
-/// True when the policy changes logits while they are read.
-template <class Policy>
-inline constexpr bool has_edit =
-    detail_stage::any_edit<Policy>(std::make_index_sequence<Policy::leaf_total>{});
+using stages = detail_stage::count<typename Policy::leaf_list>;
 
 /// The cost that the policy's admission puts on a candidate.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] UNMASK_HD float cost(const slot_memory<Policy>& m,
                                    const candidate<Policy::required>& c) {
-  static_assert(detail_stage::count_costs<Policy>(
-                    std::make_index_sequence<Policy::leaf_total>{}) == 1,
+  static_assert(stages<Policy>::costs == 1,
                 "an admission may contain one part with a cost, not two");
   using leaf = typename Policy::template leaf_type<I>;
   if constexpr (detail_stage::has_cost<leaf>) {
@@ -224,12 +201,80 @@ UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_inf
 /// Lets the policy's schedule choose what the next step is about.
 template <class Policy>
 UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_info& at) {
-  if constexpr (has_schedule<Policy>) {
+  if constexpr (stages<Policy>::schedules > 0) {
     call::schedule<0>(m, next, at);
   } else {
     no_state none;
-    scope<sequential_blocks> own{none, m.state->fallback_schedule, at};
+    scope<sequential_blocks> own{none, m.state->fallback_schedule, none, at};
     sequential_blocks{}.schedule(m.state->view, next, own);
+  }
+}
+
+/// Lets every watching part name its tokens for one position.
+template <std::size_t I = 0, class Policy>
+UNMASK_HD void watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_info& at) {
+  if constexpr (I < Policy::leaf_total) {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (watching<leaf>) {
+      auto own = scope_of<I>(m, cell, at);
+      m.policy->template part_at<I>().watch(list, own);
+    }
+    watch<I + 1>(m, list, cell, at);
+  }
+}
+
+/// Lets every revising part have its turn at one row, in written order.
+template <std::size_t I = 0, class Policy>
+UNMASK_HD void revise(const slot_memory<Policy>& m,
+                      revisable_row<Policy::required>& row,
+                      index_t cell,
+                      const step_info& at) {
+  if constexpr (I < Policy::leaf_total) {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (revision<leaf>) {
+      auto own = scope_of<I>(m, cell, at);
+      narrowed_row<leaf::required, Policy::required> narrow{row};
+      m.policy->template part_at<I>().revise(narrow, own);
+    }
+    revise<I + 1>(m, row, cell, at);
+  }
+}
+
+/// Adds one candidate to the tally of every surveying part.
+template <std::size_t I = 0, class Policy>
+UNMASK_HD void survey(const slot_memory<Policy>& m,
+                      const candidate<Policy::required>& c,
+                      const step_info& at) {
+  if constexpr (I < Policy::leaf_total) {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (surveying<leaf>) {
+      auto own = scope_of<I>(m, c.position % m.window, at);
+      const auto narrow = c.template as<leaf::required>();
+      detail::get_indexed<I, tally_of<leaf>>(*m.tallies)
+          .merge(m.policy->template part_at<I>().survey(narrow, own));
+    }
+    survey<I + 1>(m, c, at);
+  }
+}
+
+/// What the revisiting parts want of a settled position; the first that does not keep it decides.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD verdict revisit(const slot_memory<Policy>& m,
+                                        const candidate<Policy::required>& c,
+                                        const step_info& at) {
+  if constexpr (I == Policy::leaf_total) {
+    return verdict::keep;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (revisiting<leaf>) {
+      auto own = scope_of<I>(m, c.position % m.window, at);
+      const auto narrow = c.template as<leaf::required>();
+      const verdict v = m.policy->template part_at<I>().revisit(narrow, own);
+      if (v != verdict::keep) {
+        return v;
+      }
+    }
+    return revisit<I + 1>(m, c, at);
   }
 }
 
@@ -260,7 +305,7 @@ struct policy_edit {
 /// The functor that a kernel applies to each logit of a row: no_edit if the policy edits nothing.
 template <class Policy>
 [[nodiscard]] UNMASK_HD auto edit_of(const Policy* parts) {
-  if constexpr (has_edit<Policy>) {
+  if constexpr (stages<Policy>::edits > 0) {
     return policy_edit<Policy>{parts};
   } else {
     static_cast<void>(parts);

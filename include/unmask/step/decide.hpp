@@ -5,7 +5,7 @@
 
 /// Everything after the read of the logits: one body for every backend, run by one team per slot.
 ///
-///   rank -> admit -> keep the promise of progress -> commit -> stop -> schedule
+///   revise -> rank -> survey -> admit -> keep the promise of progress -> commit -> stop -> schedule
 ///
 /// Phases are separated by team barriers that every lane reaches. What is O(positions) is spread over
 /// the lanes; what moves the sequence is done by lane 0, in position or rank order.
@@ -46,7 +46,50 @@ template <class Policy>
   return {m.records[i], position, m.state->tokens[position]};
 }
 
-/// Gives each open position of the scored range its key and its verdict.
+/// Puts the watched tokens back into each row that was read, after the revising parts had their turn.
+template <class Policy>
+UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (slot_memory<Policy>::watches || stages<Policy>::revisions > 0) {
+    const range score_range = m.status->next.score;
+    for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
+      if (!m.reads(i)) {
+        continue;
+      }
+      const index_t position = score_range.first + i;
+      watched_logits watched;
+      if constexpr (slot_memory<Policy>::watches) {
+        watched = {m.watched + i * m.watch_capacity, m.watched_logits + i * m.watch_capacity,
+                   m.watched_count[i], m.suppressed, m.state->suppressed_count};
+      }
+      revisable_row<Policy::required> row{m.records[i], watched};
+      if (m.marks[position] == mark::open && row.total().valid()) {
+        const step_info at = info_of(*m.state, m.status->next, position);
+        step::revise(m, row, position % m.window, at);
+      }
+      m.records[i] = row.total();
+    }
+    t.sync();
+  }
+}
+
+/// Folds the tallies over the candidates, in position order.
+template <class Policy>
+UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (stages<Policy>::surveys > 0) {
+    if (t.lane() == 0) {
+      *m.tallies = {};
+      for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+        if (m.roles[i] == role::candidate) {
+          const candidate<Policy::required> c = candidate_at(m, i);
+          step::survey(m, c, info_of(*m.state, m.status->next, c.position));
+        }
+      }
+    }
+    t.sync();
+  }
+}
+
+/// Gives each open position of the scored range its role and its key, and sorts the keys.
 template <class Policy>
 UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
   const range score_range = m.status->next.score;
@@ -57,14 +100,13 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
       continue;
     }
     const index_t position = score_range.first + i;
-    m.verdicts[i] = verdict::settled;
-    if (m.open[position] == 0) {
+    m.roles[i] = role::bystander;
+    if (m.marks[position] != mark::open) {
       continue;
     }
-    const bool valid = m.records[i].valid();
-    m.verdicts[i] = valid ? verdict::candidate : verdict::invalid;
-    if (valid) {
-      const step_info at = info_of(*m.state, m.status->next, position);
+    const step_info at = info_of(*m.state, m.status->next, position);
+    m.roles[i] = m.records[i].valid() ? role::candidate : role::invalid;
+    if (m.roles[i] == role::candidate) {
       m.keys[i] = order_key(score(m, candidate_at(m, i), at), i);
     }
   }
@@ -90,7 +132,7 @@ template <class Policy>
 /// Sums the costs along the ranks, in rank order.
 template <class Policy>
 UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (has_cost<Policy>) {
+  if constexpr (stages<Policy>::costs > 0) {
     if (t.lane() == 0) {
       float sum = 0.0F;
       float largest = -math::infinity();
@@ -106,6 +148,12 @@ UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count)
   }
 }
 
+/// The score of the candidate at rank r.
+template <class Policy>
+[[nodiscard]] UNMASK_HD float score_at(const slot_memory<Policy>& m, index_t r) {
+  return key_score(m.keys[r]);
+}
+
 /// Asks the admission about every candidate.
 template <class Policy>
 UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
@@ -116,17 +164,14 @@ UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count)
     standing s;
     s.rank = r;
     s.open = count;
-    if constexpr (has_cost<Policy>) {
+    if constexpr (stages<Policy>::costs > 0) {
       s.cost_before = m.cost_before[r];
       s.largest_before = m.largest_before[r];
     }
-    s.score_before = math::infinity();
-    if (r > 0) {
-      const candidate<Policy::required> before = candidate_at(m, key_index(m.keys[r - 1]));
-      s.score_before = score(m, before, info_of(*m.state, m.status->next, before.position));
-    }
+    s.best_score = score_at(m, 0);
+    s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
     if (admits(m, c, s, at)) {
-      m.verdicts[i] = verdict::admitted;
+      m.roles[i] = role::admitted;
     }
   }
   t.sync();
@@ -149,20 +194,20 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
     const plan& now = m.status->next;
     std::uint64_t served = 0;
     for (index_t i = 0; i < now.score.size(); ++i) {
-      if (m.verdicts[i] == verdict::admitted) {
+      if (m.roles[i] == role::admitted) {
         served |= bit_of(m, i);
       }
     }
     index_t forced = 0;
     for (index_t r = 0; r < count + now.score.size(); ++r) {
       const index_t i = r < count ? key_index(m.keys[r]) : r - count;
-      if (r >= count && m.verdicts[i] != verdict::invalid) {
+      if (r >= count && m.roles[i] != role::invalid) {
         continue;
       }
       const std::uint64_t bit = bit_of(m, i);
       if ((now.forced & ~served & bit) != 0) {
         served |= bit;
-        m.verdicts[i] = verdict::admitted;
+        m.roles[i] = role::admitted;
         ++forced;
       }
     }
@@ -180,33 +225,75 @@ template <class Policy>
   return v;
 }
 
-/// Lane 0: writes the admitted tokens, in position order, and counts.
+/// Lane 0: notes a token in the report of the step.
+template <class Policy>
+UNMASK_HD void note(const slot_memory<Policy>& m, index_t i, token_id token) {
+  const record<Policy::required>& row = m.records[i];
+  m.entries[m.status->report.last_commits++] = {
+      m.slot, m.status->next.score.first + i, token,
+      row.valid() ? row.log_probability() : -math::infinity(), m.state->view.step};
+}
+
+/// Lane 0: asks the revisiting parts about a settled position and does what they say.
+template <class Policy>
+UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
+  slot_state& s = *m.state;
+  const candidate<Policy::required> c = candidate_at(m, i);
+  if (m.marks[c.position] != mark::settled || !c.valid()) {
+    return;
+  }
+  const verdict v = revisit(m, c, info_of(s, m.status->next, c.position));
+  if (v == verdict::replace && c.token != c.current) {
+    s.tokens[c.position] = c.token;
+    ++s.view.changed;
+    ++m.status->report.rewritten;
+    note(m, i, c.token);
+  } else if (v == verdict::reopen) {
+    s.tokens[c.position] = s.model.mask_token;
+    m.marks[c.position] = mark::open;
+    m.cells[c.position % m.window] = {};
+    ++s.view.open_count;
+    ++s.view.changed;
+    ++m.status->report.rewritten;
+    s.view.settled = math::min(s.view.settled, c.position);
+    note(m, i, s.model.mask_token);
+  }
+}
+
+/// Lane 0: writes the admitted tokens and rewrites the revisited ones, in position order.
 template <class Policy>
 UNMASK_HD void commit(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
+  sequence_view& q = s.view;
   sequence_report& report = m.status->report;
   const range score_range = m.status->next.score;
   report.last_commits = 0;
+  q.changed = 0;
   for (index_t i = 0; i < score_range.size(); ++i) {
-    report.invalid_rows +=
-        m.verdicts[i] != verdict::settled && !m.records[i].valid() ? 1 : 0;
-    if (m.verdicts[i] != verdict::admitted) {
+    const index_t position = score_range.first + i;
+    if (m.roles[i] == role::bystander) {
+      if constexpr (Policy::revisits) {
+        rewrite(m, i);
+      }
       continue;
     }
-    const index_t position = score_range.first + i;
-    const record<Policy::required>& row = m.records[i];
-    const token_id token = row.token == no_token ? lowest_allowed(m) : row.token;
+    report.invalid_rows += m.records[i].valid() ? 0 : 1;
+    if (m.roles[i] != role::admitted) {
+      continue;
+    }
+    const token_id token =
+        m.records[i].token == no_token ? lowest_allowed(m) : m.records[i].token;
     if (token == s.model.mask_token) {
       continue;  // only where it is not suppressed: the position stays open
     }
     s.tokens[position] = token;
-    m.open[position] = 0;
-    --s.view.open_count;
+    m.marks[position] = mark::settled;
+    --q.open_count;
+    ++report.committed;
+    ++q.changed;
     m.cells[position % m.window] = {};
-    m.entries[report.last_commits++] = {
-        m.slot, position, token, row.valid() ? row.log_probability() : -math::infinity(), s.view.step};
+    note(m, i, token);
   }
-  report.committed += report.last_commits;
 }
 
 /// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
@@ -217,9 +304,9 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
     return;
   }
   for (index_t p = s.view.settled; p < s.view.length; ++p) {
-    if (m.open[p] != 0) {
+    if (m.marks[p] == mark::open) {
       s.tokens[p] = s.model.end_token;
-      m.open[p] = 0;
+      m.marks[p] = mark::settled;
     }
   }
   s.view.open_count = 0;
@@ -232,7 +319,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
   slot_status& out = *m.status;
   sequence_view& q = s.view;
-  while (q.settled < q.length && m.open[q.settled] == 0) {
+  while (q.settled < q.length && m.marks[q.settled] != mark::open) {
     ++q.settled;
   }
   const step_info at = info_of(s);
@@ -242,7 +329,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   next.end = stop(m, at);
   if (next.end != ending::running) {
     fill(m);
-  } else if (q.open_count == 0 && !has_pace<Policy>) {
+  } else if (q.open_count == 0 && stages<Policy>::paces == 0) {
     next.end = ending::complete;
   } else {
     next.feed = {0, q.length};
@@ -252,11 +339,12 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
       s.block_step[cell] = q.step;
       s.block_opened[cell] = q.open_in(q.block(s.blocks_seen));
     }
+    out.next = next;
     range wanted = next.score;
-    while (wanted.first < wanted.last && m.open[wanted.first] == 0) {
+    while (wanted.first < wanted.last && !m.reads(wanted.first - next.score.first)) {
       ++wanted.first;
     }
-    while (wanted.first < wanted.last && m.open[wanted.last - 1] == 0) {
+    while (wanted.first < wanted.last && !m.reads(wanted.last - 1 - next.score.first)) {
       --wanted.last;
     }
     const index_t shift = s.model.row_shift;
@@ -274,6 +362,31 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   out.report.open = q.open_count;
 }
 
+/// Lists, for each position that the next step reads, the tokens its read leaves out.
+template <class Policy>
+UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (slot_memory<Policy>::watches) {
+    const plan& next = m.status->next;
+    if (!next.active()) {
+      return;
+    }
+    for (index_t i = t.lane(); i < next.score.size(); i += t.lanes()) {
+      if (!m.reads(i)) {
+        continue;
+      }
+      const index_t position = next.score.first + i;
+      watch_list list{m.watched + i * m.watch_capacity, m.watch_capacity};
+      for (index_t k = 0; k < m.state->suppressed_count; ++k) {
+        list.add(m.suppressed[k]);
+      }
+      if (m.marks[position] == mark::open) {
+        watch(m, list, position % m.window, info_of(*m.state, next, position));
+      }
+      m.watched_count[i] = list.size();
+    }
+  }
+}
+
 }  // namespace phase
 
 /// Decides one step of one slot from the records in m.records, and plans the next.
@@ -285,7 +398,9 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (!m.status->next.active()) {
     return;
   }
+  phase::revise(t, m);
   phase::rank(t, m);
+  phase::survey(t, m);
   const index_t count = phase::candidates(m);
   phase::spend(t, m, count);
   phase::admit(t, m, count);
@@ -297,6 +412,8 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
     phase::plan_next(m);
   }
   t.sync();
+  phase::arm(t, m);
+  t.sync();
 }
 
 /// Opens the answer of a slot whose state, policy and suppressed tokens are written, and plans its
@@ -307,7 +424,7 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
   const layout& g = s.geometry;
   for (index_t p = t.lane(); p < g.length; p += t.lanes()) {
     const bool is_open = p >= g.prompt && (editable == nullptr || editable[p] != 0);
-    m.open[p] = is_open ? 1 : 0;
+    m.marks[p] = is_open ? mark::open : mark::fixed;
     if (is_open) {
       s.tokens[p] = s.model.mask_token;
     }
@@ -318,10 +435,11 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
   t.sync();
   if (t.lane() == 0) {
     *m.sequence = {};
+    *m.tallies = {};
     m.status->report = {};
     s.view = {};
     s.view.tokens = s.tokens;
-    s.view.open = m.open;
+    s.view.marks = m.marks;
     s.view.prompt = g.prompt;
     s.view.length = g.length;
     s.view.block_length = g.block_length;
@@ -332,6 +450,8 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     s.blocks_seen = 0;
     phase::plan_next(m);
   }
+  t.sync();
+  phase::arm(t, m);
   t.sync();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/step/sort.hpp>
 
@@ -31,25 +32,38 @@ struct slot_state {
   index_t suppressed_count = 0;
 };
 
-/// The state of a candidate between ranking and commit.
-enum class verdict : std::uint8_t { settled, candidate, invalid, admitted };
+/// What a scored position is between ranking and commit.
+enum class role : std::uint8_t {
+  bystander,  ///< not open, or not looked at
+  candidate,
+  invalid,    ///< open, but its row cannot be decided on
+  admitted
+};
 
 /// One slot's memory, in the backend's space: pointers into one block of bytes.
 template <class Policy>
 struct slot_memory {
   using policy_type = Policy;
   static constexpr statistics contents = Policy::required;
+  static constexpr bool watches = Policy::watches > 0;
+  static constexpr index_t watch_capacity = watches ? Policy::watches + max_suppressed : 0;
 
   slot_status* status = nullptr;
   slot_state* state = nullptr;
   Policy* policy = nullptr;
   sequence_states<Policy>* sequence = nullptr;
+  tallies_of<Policy>* tallies = nullptr;
   /// [window], cell = position % window.
   position_states<Policy>* cells = nullptr;
-  /// [window], by position - score.first, as are keys and verdicts.
+  /// [window], by position - score.first, as are keys, roles and watch lists.
   record<contents>* records = nullptr;
   std::uint64_t* keys = nullptr;
-  verdict* verdicts = nullptr;
+  role* roles = nullptr;
+  /// [window][watch_capacity]: the tokens each row's read leaves out, and their logits from it. Only
+  /// if the policy watches any; otherwise every row leaves `suppressed` out.
+  token_id* watched = nullptr;
+  float* watched_logits = nullptr;
+  index_t* watched_count = nullptr;
   /// [window], by rank.
   float* cost_before = nullptr;
   float* largest_before = nullptr;
@@ -57,10 +71,30 @@ struct slot_memory {
   commit_entry* entries = nullptr;
   /// [max_suppressed]
   token_id* suppressed = nullptr;
-  /// [length], 1 = open.
-  std::uint8_t* open = nullptr;
+  /// [length]
+  mark* marks = nullptr;
   index_t window = 0;
   index_t slot = 0;
+
+  /// True when the row of scored position i has to be read: it is open, or settled and revisited.
+  [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
+    const mark what = marks[status->next.score.first + i];
+    return what == mark::open || (Policy::revisits && what == mark::settled);
+  }
+
+  /// The tokens that the read of scored position i leaves out, and where it puts their logits.
+  template <element T>
+  UNMASK_HD void blank(row_input<T>& in, index_t i) const {
+    if constexpr (watches) {
+      in.blanked = watched + i * watch_capacity;
+      in.blanked_count = watched_count[i];
+      in.blanked_logits = watched_logits + i * watch_capacity;
+    } else {
+      static_cast<void>(i);
+      in.blanked = suppressed;
+      in.blanked_count = state->suppressed_count;
+    }
+  }
 };
 
 /// Lays the arrays of one slot out in memory; the same on host and device. With a null base it only
@@ -100,15 +134,21 @@ template <class Policy>
   m.state = at.take<slot_state>(1);
   m.policy = at.take<Policy>(1);
   m.sequence = at.take<sequence_states<Policy>>(1);
+  m.tallies = at.take<tallies_of<Policy>>(1);
   m.cells = at.take<position_states<Policy>>(window);
   m.records = at.take<record<Policy::required>>(window);
   m.keys = at.take<std::uint64_t>(sort_size(window));
-  m.verdicts = at.take<verdict>(window);
+  m.roles = at.take<role>(window);
+  if constexpr (slot_memory<Policy>::watches) {
+    m.watched = at.take<token_id>(window * m.watch_capacity);
+    m.watched_logits = at.take<float>(window * m.watch_capacity);
+    m.watched_count = at.take<index_t>(window);
+  }
   m.cost_before = at.take<float>(window);
   m.largest_before = at.take<float>(window);
   m.entries = at.take<commit_entry>(window);
   m.suppressed = at.take<token_id>(max_suppressed);
-  m.open = at.take<std::uint8_t>(capacity.length);
+  m.marks = at.take<mark>(capacity.length);
   bytes = at.used();
   return m;
 }

@@ -32,6 +32,12 @@ inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
   return static_cast<index_t>(key & 0xffffffffU);
 }
 
+/// The score that order_key put into a key.
+[[nodiscard]] UNMASK_HD inline float key_score(std::uint64_t key) {
+  const std::uint32_t ascending = ~static_cast<std::uint32_t>(key >> 32U);
+  return math::from_bits((ascending & 0x80000000U) != 0 ? ascending & 0x7fffffffU : ~ascending);
+}
+
 /// Sorts `size` distinct keys (a power of two) ascending with the whole team: a bitonic network, so
 /// that every team size does the same exchanges. O(size log^2 size) exchanges.
 UNMASK_HD void sort(const auto& t, std::uint64_t* keys, index_t size) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/types.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// The tokens of one row that the streaming read leaves out of its sums and reports apart, so that
+/// they can be edited afterwards exactly, upwards and downwards. Ascending, without repeats.
+class watch_list {
+ public:
+  UNMASK_HD watch_list(token_id* tokens, index_t capacity) : tokens_(tokens), capacity_(capacity) {}
+
+  /// Adds a token; one that is there already costs nothing. O(size).
+  UNMASK_HD void add(token_id token) {
+    index_t at = size_;
+    while (at > 0 && tokens_[at - 1] > token) {
+      --at;
+    }
+    if ((at > 0 && tokens_[at - 1] == token) || size_ == capacity_) {
+      UNMASK_EXPECTS(at > 0 && tokens_[at - 1] == token);
+      return;
+    }
+    for (index_t i = size_; i > at; --i) {
+      tokens_[i] = tokens_[i - 1];
+    }
+    tokens_[at] = token;
+    ++size_;
+  }
+
+  [[nodiscard]] UNMASK_HD index_t size() const { return size_; }
+
+ private:
+  token_id* tokens_;
+  index_t capacity_;
+  index_t size_ = 0;
+};
+
+/// Index of `token` in an ascending list, or -1.
+[[nodiscard]] UNMASK_HD inline index_t find_token(const token_id* tokens, index_t count, token_id token) {
+  index_t low = 0;
+  index_t high = count;
+  while (low < high) {
+    const index_t middle = (low + high) / 2;
+    if (tokens[middle] < token) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < count && tokens[low] == token ? low : -1;
+}
+
+}  // namespace unmask

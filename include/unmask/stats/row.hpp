@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/watch_list.hpp>
+#include <unmask/stats/row_accumulator.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// What was kept apart of one row: watched tokens, ascending, with their logits; the suppressed ones
+/// are in the list, too, and never come back.
+struct watched_logits {
+  const token_id* tokens = nullptr;
+  float* logits = nullptr;
+  index_t count = 0;
+  const token_id* suppressed = nullptr;
+  index_t suppressed_count = 0;
+};
+
+/// One row after its read, as a revising part sees it: the record of everything that was not
+/// watched, and the watched tokens with logits that may still be edited.
+///
+/// `S` is what the part declared; other statistics are carried along unseen.
+template <statistics All>
+class revisable_row {
+ public:
+  UNMASK_HD revisable_row(const record<All>& unwatched, const watched_logits& watched)
+      : unwatched_(unwatched), watched_(watched) {}
+
+  /// The record of the whole row with the edits made so far. O(watched).
+  [[nodiscard]] UNMASK_HD record<All> total() const {
+    row_accumulator<All> sum{unwatched_};
+    for (index_t i = 0; i < watched_.count; ++i) {
+      const token_id token = watched_.tokens[i];
+      if (find_token(watched_.suppressed, watched_.suppressed_count, token) < 0) {
+        sum.push(watched_.logits[i], token);
+      }
+    }
+    return sum.finish();
+  }
+
+  /// The edited logit of a watched token; NaN for any other.
+  [[nodiscard]] UNMASK_HD float logit(token_id token) const {
+    const index_t i = find_token(watched_.tokens, watched_.count, token);
+    return i < 0 ? math::from_bits(0x7fc00000U) : watched_.logits[i];
+  }
+
+  /// Adds `delta` to the logit of a watched token, or raises (delta >= 0) the best token of the row
+  /// although it is not watched. Any other token cannot be edited exactly and is left alone.
+  UNMASK_HD void add(token_id token, float delta) {
+    const index_t i = find_token(watched_.tokens, watched_.count, token);
+    if (i >= 0) {
+      watched_.logits[i] += delta;
+    } else if (token == unwatched_.token && delta > 0.0F) {
+      raise_best(delta);
+    } else {
+      UNMASK_EXPECTS(token == unwatched_.token && !(delta < 0.0F));
+    }
+  }
+
+ private:
+  UNMASK_HD void raise_best(float delta) {
+    unwatched_.best += delta;
+    if constexpr (provides_v<All, stat::confidence>) {
+      const float scale = math::exp_nonpositive(-delta);
+      if constexpr (provides_v<All, stat::entropy>) {
+        unwatched_.weighted = scale * math::fma(-delta, unwatched_.rest, unwatched_.weighted);
+      }
+      if constexpr (provides_v<All, stat::second_moment>) {
+        unwatched_.square = math::fma(scale * scale, unwatched_.square - 1.0F, 1.0F);
+      }
+      unwatched_.rest *= scale;
+    }
+  }
+
+  record<All> unwatched_;
+  watched_logits watched_;
+};
+
+/// A revisable row narrowed to the statistics that one part declared.
+template <statistics S, statistics All>
+class narrowed_row {
+ public:
+  UNMASK_HD explicit narrowed_row(revisable_row<All>& whole) : whole_(whole) {}
+
+  [[nodiscard]] UNMASK_HD record<S> total() const { return whole_.total().template narrowed<S>(); }
+  [[nodiscard]] UNMASK_HD float logit(token_id token) const { return whole_.logit(token); }
+  UNMASK_HD void add(token_id token, float delta) { whole_.add(token, delta); }
+
+ private:
+  revisable_row<All>& whole_;
+};
+
+}  // namespace unmask
