@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Write shared/tiny_llada: GGUF files, prompts, reference logits and reference decodes. Usage: package.py MODEL.pt OUT_DIR HELDOUT_DIR"""
+"""Write tiny_llada: GGUF files, prompts, reference logits and reference decodes. Usage: package.py MODEL.pt OUT_DIR HELDOUT_DIR"""
 import json, os, random, subprocess, sys, torch
 import train; from tasks import TASKS, MASK, encode, decode
 

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/gguf.hpp"
+#include "engine/llada_layer.hpp"
+#include "engine/llada_weights.hpp"
+
+namespace example {
+
+/// One sequence of a batch, and the half-open range of positions whose logits are wanted.
+struct sequence_window {
+  std::span<const std::int32_t> tokens;  ///< the whole sequence, position 0 first
+  std::size_t first = 0;                 ///< first position wanted
+  std::size_t last = 0;                  ///< one past the last position wanted
+};
+
+/// Logits, row-major f32 [rows, vocabulary] without gaps. A view of memory that the model owns.
+struct logits_view {
+  const float* data = nullptr;
+  std::size_t rows = 0;
+  std::size_t vocabulary = 0;
+
+  /// One row of logits.
+  std::span<const float> row(std::size_t i) const { return {data + i * vocabulary, vocabulary}; }
+};
+
+/// A LLaDA transformer that runs on one thread of the CPU.
+///
+/// Attention is bidirectional: a forward sees whole sequences, mask tokens included, and the
+/// logits of a position are about the token at that same position. One object serves one thread;
+/// objects made from the same weights may run at the same time.
+class llada_model {
+ public:
+  /// Loads the weights of a file; see llada_weights::load for what it throws.
+  explicit llada_model(const gguf_file& file);
+
+  /// Shares weights that are loaded already. They must not be null.
+  explicit llada_model(std::shared_ptr<const llada_weights> weights);
+
+  const llada_config& config() const { return weights_->config; }
+  const std::shared_ptr<const llada_weights>& weights() const { return weights_; }
+
+  /// Logits of the wanted rows of each sequence: those of batch[0] first, each window in ascending
+  /// position. A row's bits depend on the tokens of its own sequence only: neither on the rest of
+  /// the batch nor on which other rows are wanted.
+  ///
+  /// The view is valid until the next call. Once a call of the largest shape has been made, no
+  /// further call allocates. Throws std::invalid_argument, before anything is computed, if a
+  /// sequence is longer than the context, a token is outside the vocabulary or a window is outside
+  /// its sequence.
+  logits_view forward(std::span<const sequence_window> batch);
+
+  /// The same for a single sequence.
+  logits_view forward(std::span<const std::int32_t> tokens, std::size_t first, std::size_t last);
+
+ private:
+  std::size_t validate(std::span<const sequence_window> batch) const;
+  void reserve(std::size_t positions, std::size_t rows);
+  void embed(std::span<const std::int32_t> tokens);
+  void forward_one(const sequence_window& window, float* logits);
+
+  std::shared_ptr<const llada_weights> weights_;
+  rotary_table rotary_;
+  layer_scratch scratch_;
+  key_values store_;  // one for all layers, because no layer's keys outlive the layer's turn
+  std::vector<std::int32_t> positions_;  // 0, 1, 2, ...
+  std::vector<float> hidden_;            // [positions, width]
+  std::vector<float> logits_;            // [rows, vocabulary]
+};
+
+}  // namespace example

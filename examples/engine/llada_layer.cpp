@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "engine/llada_layer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace example {
+namespace {
+
+// Rows whose scores are held at once: they stay in cache, and memory grows with the length of the
+// sequence only, not with its square. A multiple of the kernels' tile.
+constexpr std::size_t score_rows = 48;
+
+void grow(std::vector<float>& buffer, std::size_t size) {
+  if (buffer.size() < size) {
+    buffer.resize(size);
+  }
+}
+
+row_block<float> block(std::vector<float>& buffer, std::size_t rows, std::size_t stride) {
+  return {buffer.data(), rows, stride};
+}
+
+row_block<const float> input(row_block<float> rows) {
+  return {rows.data, rows.rows, rows.stride};
+}
+
+row_block<const float> input(hidden_rows rows, std::size_t width) {
+  return {rows.data, rows.positions.size(), width};
+}
+
+}  // namespace
+
+void key_values::reserve(std::size_t positions, std::size_t width) {
+  width_ = width;
+  grow(keys_, padded(positions) * width);
+  grow(values_, positions * width);
+}
+
+void key_values::put(std::size_t position,
+                     std::span<const float> key,
+                     std::span<const float> value) {
+  float* lane = keys_.data() + position / lanes * width_ * lanes + position % lanes;
+  for (std::size_t i = 0; i < width_; ++i) {
+    lane[i * lanes] = key[i];
+  }
+  std::ranges::copy(value, values_.data() + position * width_);
+}
+
+panels key_values::keys(std::size_t head, std::size_t head_width, std::size_t count) const {
+  return {keys_.data() + head * head_width * lanes, head_width, count, width_ * lanes, lanes};
+}
+
+panels key_values::values(std::size_t head, std::size_t head_width, std::size_t count) const {
+  return {values_.data() + head * head_width, count, head_width, lanes, width_};
+}
+
+void rotary_table::reserve(std::size_t positions, const llada_config& config) {
+  pairs_ = config.head_width / 2;
+  for (std::size_t position = cosines_.size() / pairs_; position < positions; ++position) {
+    for (std::size_t pair = 0; pair < pairs_; ++pair) {
+      const double exponent =
+          -2.0 * static_cast<double>(pair) / static_cast<double>(config.head_width);
+      const double angle = static_cast<double>(position) *
+                           std::pow(static_cast<double>(config.rope_theta), exponent);
+      cosines_.push_back(static_cast<float>(std::cos(angle)));
+      sines_.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+}
+
+void rotary_table::rotate(std::size_t position, std::span<float> row) const {
+  rotate_pairs(row,
+               std::span(cosines_).subspan(position * pairs_, pairs_),
+               std::span(sines_).subspan(position * pairs_, pairs_));
+}
+
+void layer_scratch::reserve(std::size_t rows, std::size_t positions, const llada_config& config) {
+  for (std::vector<float>* buffer : {&normed, &query, &key, &value, &attended, &projected}) {
+    grow(*buffer, rows * config.width);
+  }
+  for (std::vector<float>* buffer : {&gate, &up}) {
+    grow(*buffer, rows * config.feed_forward);
+  }
+  grow(scores, score_rows * padded(positions));
+}
+
+void update_keys_values(const llada_config& config,
+                        const llada_layer& layer,
+                        const rotary_table& rotary,
+                        hidden_rows rows,
+                        layer_scratch& scratch,
+                        key_values& store) {
+  const std::size_t count = rows.positions.size(), width = config.width;
+  const row_block<float> normed = block(scratch.normed, count, width);
+  rms_norm(input(rows, width), layer.attention_norm, config.norm_epsilon, normed);
+  multiply(input(normed), layer.key.view(), block(scratch.key, count, width));
+  multiply(input(normed), layer.value.view(), block(scratch.value, count, width));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto position = static_cast<std::size_t>(rows.positions[i]);
+    const std::span<float> key(scratch.key.data() + i * width, width);
+    rotary.rotate(position, key);
+    store.put(position, key, std::span(scratch.value).subspan(i * width, width));
+  }
+}
+
+void add_attention(const llada_config& config,
+                   const llada_layer& layer,
+                   const rotary_table& rotary,
+                   const key_values& store,
+                   std::size_t count,
+                   hidden_rows rows,
+                   layer_scratch& scratch) {
+  const std::size_t queries = rows.positions.size(), width = config.width;
+  // The norm is computed here again, not kept from update_keys_values: it is cheap, and the two
+  // calls may be about different rows.
+  const row_block<float> normed = block(scratch.normed, queries, width);
+  rms_norm(input(rows, width), layer.attention_norm, config.norm_epsilon, normed);
+  multiply(input(normed), layer.query.view(), block(scratch.query, queries, width));
+  for (std::size_t i = 0; i < queries; ++i) {
+    rotary.rotate(static_cast<std::size_t>(rows.positions[i]),
+                  std::span(scratch.query).subspan(i * width, width));
+  }
+
+  const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_width));
+  const std::size_t stride = padded(count);
+  for (std::size_t head = 0; head < config.heads; ++head) {
+    const panels keys = store.keys(head, config.head_width, count);
+    const panels values = store.values(head, config.head_width, count);
+    for (std::size_t first = 0; first < queries; first += score_rows) {
+      const std::size_t part = std::min(score_rows, queries - first);
+      const std::size_t start = first * width + head * config.head_width;
+      const row_block<float> scores = block(scratch.scores, part, stride);
+      multiply({scratch.query.data() + start, part, width}, keys, scores);
+      for (std::size_t i = 0; i < part; ++i) {
+        scaled_softmax(scores.data + i * stride, count, scale);
+      }
+      multiply(input(scores), values, {scratch.attended.data() + start, part, width});
+    }
+  }
+  const row_block<float> projected = block(scratch.projected, queries, width);
+  multiply(input(block(scratch.attended, queries, width)), layer.output.view(), projected);
+  add({rows.data, queries * width}, {projected.data, queries * width});
+}
+
+void add_feed_forward(const llada_config& config,
+                      const llada_layer& layer,
+                      hidden_rows rows,
+                      layer_scratch& scratch) {
+  const std::size_t count = rows.positions.size(), width = config.width;
+  const std::size_t inner = config.feed_forward;
+  const row_block<float> normed = block(scratch.normed, count, width);
+  rms_norm(input(rows, width), layer.feed_forward_norm, config.norm_epsilon, normed);
+  const row_block<float> gate = block(scratch.gate, count, inner);
+  const row_block<float> up = block(scratch.up, count, inner);
+  multiply(input(normed), layer.gate.view(), gate);
+  multiply(input(normed), layer.up.view(), up);
+  gated_silu({gate.data, count * inner}, {up.data, count * inner});
+  const row_block<float> projected = block(scratch.projected, count, width);
+  multiply(input(gate), layer.down.view(), projected);
+  add({rows.data, count * width}, {projected.data, count * width});
+}
+
+}  // namespace example

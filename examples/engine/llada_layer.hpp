@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/kernels.hpp"
+#include "engine/llada_weights.hpp"
+
+// One layer, cut where an engine with caches cuts it: keys and values of some positions are
+// written into a store, then queries of some positions, not necessarily the same, attend to all
+// that the store holds. A full forward passes all positions to both; a forward that reuses cached
+// keys passes only the positions it refreshes, and keeps one store for each layer.
+namespace example {
+
+/// Keys (rotated) and values of the positions of one sequence in one layer.
+class key_values {
+ public:
+  /// Makes room for `positions` positions. What is stored stays; the room only grows.
+  void reserve(std::size_t positions, std::size_t width);
+
+  /// Stores the key and the value of a position; each has `width` entries.
+  void put(std::size_t position, std::span<const float> key, std::span<const float> value);
+
+  /// One head's keys of positions 0..count as [head width, count], for scores.
+  panels keys(std::size_t head, std::size_t head_width, std::size_t count) const;
+
+  /// One head's values of positions 0..count as [count, head width], for their weighted sum.
+  panels values(std::size_t head, std::size_t head_width, std::size_t count) const;
+
+ private:
+  std::size_t width_ = 0;
+  std::vector<float> keys_;    // [position / lanes][width][lanes]: grows without moving an entry
+  std::vector<float> values_;  // [position][width]
+};
+
+/// Cosines and sines of the rotary angles, [position, head width / 2] each.
+class rotary_table {
+ public:
+  /// Computes the angles of positions below `positions` that are not there yet.
+  void reserve(std::size_t positions, const llada_config& config);
+
+  /// Rotates a query or key of the position: all its heads.
+  void rotate(std::size_t position, std::span<float> row) const;
+
+ private:
+  std::size_t pairs_ = 0;
+  std::vector<float> cosines_, sines_;
+};
+
+/// Memory for the intermediate results of a layer; it only grows.
+struct layer_scratch {
+  std::vector<float> normed, query, key, value, attended, scores, gate, up, projected;
+
+  /// Makes room for `rows` rows that attend to `positions` positions.
+  void reserve(std::size_t rows, std::size_t positions, const llada_config& config);
+};
+
+/// Hidden states of some positions of a sequence: row i, of `width` entries, is that of
+/// positions[i].
+struct hidden_rows {
+  float* data = nullptr;
+  std::span<const std::int32_t> positions;
+};
+
+/// Writes the keys and values of these rows into the store.
+void update_keys_values(const llada_config& config,
+                        const llada_layer& layer,
+                        const rotary_table& rotary,
+                        hidden_rows rows,
+                        layer_scratch& scratch,
+                        key_values& store);
+
+/// Adds the attention of these rows over the first `count` positions of the store to the rows.
+void add_attention(const llada_config& config,
+                   const llada_layer& layer,
+                   const rotary_table& rotary,
+                   const key_values& store,
+                   std::size_t count,
+                   hidden_rows rows,
+                   layer_scratch& scratch);
+
+/// Adds the feed forward of these rows to the rows.
+void add_feed_forward(const llada_config& config,
+                      const llada_layer& layer,
+                      hidden_rows rows,
+                      layer_scratch& scratch);
+
+}  // namespace example
