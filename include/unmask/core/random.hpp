@@ -41,9 +41,10 @@ struct random_key {
   return c0;
 }
 
-/// A number in the open interval (0, 1): (r + 1/2) / 2^24 with 24 random bits r; never 0 nor 1.
+/// A number in the open interval (0, 1): (r + 1/2) / 2^23 with 23 random bits r, all of them exact in
+/// a float; never 0 nor 1. (With 24 bits the largest would round to 1.)
 [[nodiscard]] UNMASK_HD inline float random_uniform(const random_key& k) {
-  return math::fma(static_cast<float>(random_bits(k) >> 8U), 0x1p-24F, 0x1p-25F);
+  return math::fma(static_cast<float>(random_bits(k) >> 9U), 0x1p-23F, 0x1p-24F);
 }
 
 }  // namespace unmask
