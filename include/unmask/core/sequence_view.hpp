@@ -21,6 +21,8 @@ struct step_info {
   index_t block_step = 0;
   /// Open positions of that block when it was first scored.
   index_t block_opened = 0;
+  /// Open positions of that block now, before this step's commits.
+  index_t block_open = 0;
   /// Number of positions of that block.
   index_t block_length = 0;
 };

@@ -33,6 +33,7 @@ namespace UNMASK_NAMESPACE::step {
   const index_t cell = at.block_index % max_active_blocks;
   at.block_step = s.view.step - s.block_step[cell];
   at.block_opened = s.block_opened[cell];
+  at.block_open = s.block_open[cell];
   at.block_length = s.view.block(at.block_index).size();
   return at;
 }
@@ -77,7 +78,7 @@ template <class Policy>
 UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::surveys > 0) {
     if (t.lane() == 0) {
-      *m.tallies = {};
+      *m.tallies = tallies_of<Policy>{};
       for (index_t i = 0; i < m.status->next.score.size(); ++i) {
         if (m.roles[i] == role::candidate) {
           const candidate<Policy::required> c = candidate_at(m, i);
@@ -251,7 +252,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
   } else if (v == verdict::reopen) {
     s.tokens[c.position] = s.model.mask_token;
     m.marks[c.position] = mark::open;
-    m.cells[c.position % m.window] = {};
+    m.cells[c.position % m.window] = position_states<Policy>{};
     ++s.view.open_count;
     ++s.view.changed;
     ++m.status->report.rewritten;
@@ -291,7 +292,7 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
     --q.open_count;
     ++report.committed;
     ++q.changed;
-    m.cells[position % m.window] = {};
+    m.cells[position % m.window] = position_states<Policy>{};
     note(m, i, token);
   }
 }
@@ -334,11 +335,15 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   } else {
     next.feed = {0, q.length};
     schedule(m, next, at);
-    for (; s.blocks_seen < next.last_block; ++s.blocks_seen) {
-      const index_t cell = s.blocks_seen % max_active_blocks;
-      s.block_step[cell] = q.step;
-      s.block_opened[cell] = q.open_in(q.block(s.blocks_seen));
+    for (index_t b = next.first_block; b < next.last_block; ++b) {
+      const index_t cell = b % max_active_blocks;
+      s.block_open[cell] = q.open_in(q.block(b));
+      if (b >= s.blocks_seen) {
+        s.block_step[cell] = q.step;
+        s.block_opened[cell] = s.block_open[cell];
+      }
     }
+    s.blocks_seen = math::max(s.blocks_seen, next.last_block);
     out.next = next;
     range wanted = next.score;
     while (wanted.first < wanted.last && !m.reads(wanted.first - next.score.first)) {
@@ -430,12 +435,12 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     }
   }
   for (index_t i = t.lane(); i < m.window; i += t.lanes()) {
-    m.cells[i] = {};
+    m.cells[i] = position_states<Policy>{};
   }
   t.sync();
   if (t.lane() == 0) {
-    *m.sequence = {};
-    *m.tallies = {};
+    *m.sequence = sequence_states<Policy>{};
+    *m.tallies = tallies_of<Policy>{};
     m.status->report = {};
     s.view = {};
     s.view.tokens = s.tokens;

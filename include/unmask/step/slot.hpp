@@ -25,9 +25,11 @@ struct slot_state {
   sequential_blocks::sequence_state fallback_schedule;
   /// Blocks [0, blocks_seen) have been scored at least once.
   index_t blocks_seen = 0;
-  /// Of block b, at b % max_active_blocks: the step it was first scored in and its open positions then.
+  /// Of block b, at b % max_active_blocks: the step it was first scored in, its open positions then,
+  /// and those before the step to come.
   index_t block_step[max_active_blocks] = {};
   index_t block_opened[max_active_blocks] = {};
+  index_t block_open[max_active_blocks] = {};
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };

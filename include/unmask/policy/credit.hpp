@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+/// A token and the credit it has earned.
+struct credit_slot {
+  token_id token = no_token;
+  float credit = 0.0F;
+};
+
+// One step of credit for one row: decay, credit the leading token, edit the logits.
+template <int Slots>
+UNMASK_HD void earn_credit(auto& row,
+                           index_t& size,
+                           credit_slot (&slots)[Slots],
+                           float strength,
+                           float decay,
+                           float exponent) {
+  const auto raw = row.total();
+  index_t lead = -1;
+  for (index_t i = 0; i < size; ++i) {
+    slots[i].credit *= decay;
+    if (slots[i].token == raw.token) {
+      lead = i;
+    }
+  }
+  if (lead < 0 && size < Slots) {
+    lead = size++;
+    slots[lead] = {raw.token, 0.0F};
+  }
+  if (lead >= 0) {
+    slots[lead].credit += math::pow_of_probability(raw.confidence(), exponent);
+  }
+  for (index_t i = 0; i < size; ++i) {
+    row.add(slots[i].token, strength * math::log1p(slots[i].credit));
+  }
+}
+
+}  // namespace detail
+
+/// Trace credit: a token that keeps leading a position's row earns credit, which raises its logit.
+///
+/// At each scored step, with p* the probability of the leading token v* before the edit:
+///     C(v) = decay C(v) for all v;  C(v*) += p*^exponent;  z(v) += strength ln(1 + C(v)).
+/// Ranking and admission then see the edited row, so credit goes with every one of them.
+///
+/// State: a position remembers a token the first time it leads, so at most one new token a step;
+/// everything else has credit 0 and an unedited logit. `Slots` bounds how many: with at least as many
+/// slots as steps the position can stay open, the rule is exactly the dense one. A token that finds
+/// no slot earns nothing and nothing is evicted. 8 bytes a slot and position. The state starts anew
+/// when a position commits and when a sequence starts; a position that is not scored keeps its credit
+/// as it is.
+///
+/// Range strength >= 0, decay in [0, 1], exponent >= 0. Reads stat::confidence. O(slots) a row.
+/// Source: CreditDecoding (2025), section 4.2, equations 4 to 7 and algorithm 1; the defaults are
+/// those of section 5.1, `credit_released` gives those of the code.
+template <int Slots = 64>
+struct trace_credit {
+  float strength = 0.65F;
+  float decay = 0.7F;
+  float exponent = 0.2F;
+
+  struct position_state {
+    index_t size = 0;
+    detail::credit_slot slots[Slots] = {};
+  };
+
+  static constexpr statistics required = stat::confidence;
+  static constexpr index_t watches = Slots;
+
+  void check(const layout&) const {
+    check_argument(strength >= 0.0F, "trace_credit::strength", strength, "at least 0");
+    check_argument(decay >= 0.0F && decay <= 1.0F, "trace_credit::decay", decay, "in [0, 1]");
+    check_argument(exponent >= 0.0F, "trace_credit::exponent", exponent, "at least 0");
+  }
+
+  UNMASK_HD void watch(auto& list, auto& own) const {
+    for (index_t i = 0; i < own.state.size; ++i) {
+      list.add(own.state.slots[i].token);
+    }
+  }
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    detail::earn_credit(row, own.state.size, own.state.slots, strength, decay, exponent);
+  }
+};
+static_assert(watching<trace_credit<>> && revision<trace_credit<>>);
+
+/// Trace credit without knobs: exponent 1, and strength = decay = the settled share of the block
+/// before the step. Nothing is fused while a block is empty of tokens; the fuller it gets, the more
+/// its history counts. State and slots as in trace_credit.
+///
+/// Source: CreditDecoding (2025), section 4.3; which share is meant is this library's reading.
+template <int Slots = 64>
+struct adaptive_credit {
+  using position_state = typename trace_credit<Slots>::position_state;
+
+  static constexpr statistics required = stat::confidence;
+  static constexpr index_t watches = Slots;
+
+  UNMASK_HD void watch(auto& list, auto& own) const {
+    for (index_t i = 0; i < own.state.size; ++i) {
+      list.add(own.state.slots[i].token);
+    }
+  }
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    const float open = math::divide(static_cast<float>(own.at.block_open),
+                                    static_cast<float>(own.at.block_length));
+    const float settled = 1.0F - open;
+    detail::earn_credit(row, own.state.size, own.state.slots, settled, settled, 1.0F);
+  }
+};
+static_assert(watching<adaptive_credit<>> && revision<adaptive_credit<>>);
+
+/// trace_credit with the values of the released code.
+template <int Slots = 64>
+inline constexpr trace_credit<Slots> credit_released{.strength = 0.7F, .decay = 0.8F, .exponent = 0.2F};
+
+}  // namespace unmask
