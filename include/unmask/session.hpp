@@ -52,7 +52,8 @@ class session {
       : model_(model)
       , capacity_(validated(model, capacity))
       , workspace_(model, capacity_, where) {
-    segments_.reserve(static_cast<std::size_t>(capacity_.sequences));
+    segments_.reserve(static_cast<std::size_t>(capacity_.sequences) *
+                      (1 + static_cast<std::size_t>(capacity_.branches)));
   }
 
   /// A session of one slot, started with `tokens`.
@@ -84,6 +85,9 @@ class session {
     check_argument(reach <= capacity_.window, "positions scored in one step", reach,
                    "at most limits::window = " + std::to_string(capacity_.window));
     detail::check_parts(policy, geometry);
+    const index_t branches = detail::policy_branches(policy);
+    check_argument(branches <= capacity_.branches, "lookahead branches", branches,
+                   "at most limits::branches = " + std::to_string(capacity_.branches));
     workspace_.start(slot, policy, tokens, geometry, options);
   }
 
@@ -96,8 +100,12 @@ class session {
       const std::span<const step::slot_status> statuses = workspace_.statuses();
       for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
         const step::slot_status& status = statuses[static_cast<std::size_t>(slot)];
-        if (status.next.active()) {
-          segments_.push_back({slot, status.next.feed, status.rows, rows_});
+        if (!status.next.active()) {
+          continue;
+        }
+        for (index_t b = 0; b <= status.next.branches; ++b) {
+          const placement placed = b == 0 ? placement{} : status.next.branch[b - 1];
+          segments_.push_back({slot, b, placed, status.next.feed, status.rows, rows_});
           rows_ += status.rows.size();
         }
       }
@@ -152,6 +160,33 @@ class session {
     finish();
   }
 
+  /// supply() in pieces, for engines that run one segment at a time in the same buffer: reads the
+  /// logits of segment `index` of the request at once. Every segment once, then decide().
+  template <row_tensor Tensor>
+  void read(std::size_t index,
+            const Tensor& tensor,
+            const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+                riders = {}) {
+    const auto logits = as_rows(tensor);
+    using view = std::remove_const_t<decltype(logits)>;
+    check_space<view>();
+    check_order(waiting_, "read() without a request: call next() first");
+    check_argument(index < segments_.size(), "index of the segment", index,
+                   "less than the number of segments, " + std::to_string(segments_.size()));
+    check_columns(logits.columns);
+    const segment& s = segments_[index];
+    check_argument(logits.rows == s.rows.size(), "rows of a segment's logits", logits.rows,
+                   "segment::rows.size() = " + std::to_string(s.rows.size()));
+    workspace_.read(s, logits, riders);
+    workspace_.flush();
+  }
+
+  /// Decides the step whose segments were all given to read().
+  void decide() {
+    check_order(waiting_, "decide() without a request: call next() first");
+    finish();
+  }
+
   /// What became of the sequence in `slot`. Waits as next() does.
   [[nodiscard]] const sequence_report& report(index_t slot = 0) { return status(slot).report; }
 
@@ -182,7 +217,8 @@ class session {
  private:
   [[nodiscard]] static limits fitting(const Policy& policy, const layout& geometry) {
     const index_t reach = detail::policy_reach(policy, geometry);
-    return {.sequences = 1, .length = geometry.length, .window = reach > 0 ? reach : 1};
+    return {.sequences = 1, .length = geometry.length, .window = reach > 0 ? reach : 1,
+            .branches = detail::policy_branches(policy)};
   }
 
   [[nodiscard]] static limits validated(const model_info& model, const limits& capacity) {

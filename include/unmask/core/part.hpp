@@ -200,6 +200,16 @@ concept scheduling = part<P> && requires(const P& p, sequence_view& q, plan& n, 
   { p.schedule(q, n, own) } -> std::same_as<void>;
 };
 
+/// Looks ahead: after each step the `branches` open positions of highest `worth(candidate)` are tried,
+/// one in each branch, and the next step goes on with the branch whose open positions are worth most
+/// on average over the lowest `lowest_share` of them. See policy/lookahead.hpp.
+template <class P>
+concept branching = part<P> && requires(const P& p, const detail::own_candidate<P>& c) {
+  { p.branches } -> std::convertible_to<index_t>;
+  { p.worth(c) } -> std::same_as<float>;
+  { p.score_of_branch(0.0F, 0.0F) } -> std::same_as<float>;
+};
+
 /// A part whose knobs can be wrong: `check(layout)` throws std::invalid_argument that names the
 /// argument, its value and the rule. Called on the host when a sequence starts, before any change.
 template <class P>

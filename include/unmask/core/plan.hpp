@@ -51,10 +51,24 @@ struct limits {
   index_t length = 0;
   /// Largest number of positions scored in one step: the block length, or the whole answer.
   index_t window = 0;
+  /// Most lookahead branches of one step, beside the sequence itself.
+  index_t branches = 0;
 };
 
 /// Most tokens a request may suppress, the mask token included.
 inline constexpr index_t max_suppressed = 16;
+
+/// Most lookahead branches of one step.
+inline constexpr index_t max_branches = 16;
+
+/// The one token in which a lookahead branch differs from the sequence it looks ahead of.
+struct placement {
+  index_t position = 0;
+  token_id token = no_token;
+  /// The worth and the log-probability it was chosen with.
+  float worth = 0.0F;
+  float log_probability = 0.0F;
+};
 
 /// What the engine has to know before its next forward pass of one sequence. Written by the last
 /// step, read by the host (and by the kernels of the next step).
@@ -73,6 +87,12 @@ struct plan {
   index_t last_block = 0;
   /// K/V of these positions are final from now on (an engine with a cache may freeze them).
   range freeze;
+  /// Lookahead branches to run beside the sequence itself (the anchor, branch 0): branch b is the
+  /// sequence with branch[b - 1] placed, 1 <= b <= branches.
+  index_t branches = 0;
+  placement branch[max_branches];
+  /// The branch that won the last step; its K/V are those to keep.
+  index_t winner = 0;
 
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
 };

@@ -102,7 +102,8 @@ inline constexpr index_t watches_of<P> = P::watches;
 
 template <class P>
 inline constexpr bool has_stage = ranking<P> || admission<P> || logit_edit<P> || stopping<P> ||
-                                  scheduling<P> || revision<P> || surveying<P> || revisiting<P>;
+                                  scheduling<P> || revision<P> || surveying<P> || revisiting<P> ||
+                                  branching<P>;
 
 }  // namespace detail
 
@@ -143,6 +144,13 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
+  /// True when a part looks ahead with branches.
+  static constexpr bool branches = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (branching<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   /// True when nothing has to commit in a step because a part said `may_wait`.
   static constexpr bool may_wait = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
@@ -158,6 +166,8 @@ class policy : public detail::pack<Parts...> {
                   "a policy needs exactly one admission: join several with && or ||");
     static_assert(sizeof...(Parts) == 0 || ((detail::is_scheduling<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy has at most one schedule, such as sequential_blocks{}");
+    static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy looks ahead with one part, such as lookahead{}");
     static_assert((detail::has_stage<Parts> && ...),
                   "a part of this policy has no function that a step calls: check the names and the "
                   "return types of score, admits, edit, revise, survey, revisit, stop, schedule");

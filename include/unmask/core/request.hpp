@@ -7,9 +7,13 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// One sequence's share of a forward pass.
+/// One sequence's, or one lookahead branch's, share of a forward pass.
 struct segment {
   index_t slot = 0;
+  /// 0 is the sequence itself. Branch b > 0 is the sequence with `placed` written at its position,
+  /// in this forward pass only; it may be run in the same batch.
+  index_t branch = 0;
+  placement placed;
   /// Run these positions of the slot's tokens.
   range feed;
   /// Give back the logits of these positions' rows (a part of `feed`), in ascending order.

@@ -37,6 +37,8 @@ inline void validate(const limits& c) {
   check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
   check_argument(c.length >= 1, "limits::length", c.length, "at least 1");
   check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
+  check_argument(c.branches >= 0 && c.branches <= max_branches, "limits::branches", c.branches,
+                 "in [0, " + std::to_string(max_branches) + "]");
 }
 
 inline void validate(const layout& g, index_t tokens, const limits& capacity) {
@@ -111,6 +113,18 @@ template <std::size_t I = 0, class Policy>
     return p.template part_at<I>().reach(g);
   } else {
     return policy_reach<I + 1>(p, g);
+  }
+}
+
+// Lookahead branches that a policy value asks for.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] index_t policy_branches(const Policy& p) {
+  if constexpr (I == Policy::leaf_total) {
+    return 0;
+  } else if constexpr (branching<typename Policy::template leaf_type<I>>) {
+    return p.template part_at<I>().branches;
+  } else {
+    return policy_branches<I + 1>(p);
   }
 }
 

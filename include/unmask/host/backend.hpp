@@ -42,7 +42,8 @@ class on_host::workspace {
       , statuses_(static_cast<std::size_t>(capacity.sequences))
       , scratch_(host::scratch_records(where.executor.concurrency())) {
     const auto rows = static_cast<std::size_t>(capacity.sequences) *
-                      static_cast<std::size_t>(capacity.window);
+                      static_cast<std::size_t>(capacity.window) *
+                      (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
     std::get<pending<float>>(pending_).reserve(rows);
     std::get<pending<bfloat16>>(pending_).reserve(rows);
     std::get<pending<float16>>(pending_).reserve(rows);
@@ -85,7 +86,7 @@ class on_host::workspace {
     const range score = m.status->next.score;
     for (index_t i = 0; i < score.size(); ++i) {
       const index_t position = score.first + i;
-      if (!m.reads(i)) {
+      if (!m.reads(s.branch, i)) {
         continue;
       }
       const index_t r = math::max(position - model_.row_shift, index_t{0}) - s.rows.first;
@@ -96,18 +97,23 @@ class on_host::workspace {
       in.allowed = rider.allowed;
       in.unconditional = rider.unconditional;
       in.guidance_scale = rider.guidance_scale;
-      m.blank(in, i);
+      m.blank(in, s.branch, i);
       std::get<pending<T>>(pending_).push_back(in);
-      targets_.push_back({s.slot, i});
+      targets_.push_back({s.slot, s.branch * m.window + i});
     }
   }
 
-  /// Reads the rows noted, all sequences at once, and decides every running slot.
-  void decide() {
+  /// Reads the rows noted so far, of all sequences at once.
+  void flush() {
     read_pending<float>();
     read_pending<bfloat16>();
     read_pending<float16>();
     targets_.clear();
+  }
+
+  /// Reads what is left to read and decides every running slot.
+  void decide() {
+    flush();
     for (const step::slot_memory<Policy>& m : slots_) {
       step::decide(solo{}, m);
     }
@@ -142,7 +148,7 @@ class on_host::workspace {
     return block{p};
   }
 
-  // Where the record of a row read goes: row `index` of the slot's scored range.
+  // Where the record of a row read goes: slot_memory::records[index].
   struct target {
     index_t slot = 0;
     index_t index = 0;

@@ -257,6 +257,17 @@ UNMASK_HD void survey(const slot_memory<Policy>& m,
   }
 }
 
+/// The part that looks ahead.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD const auto& lookahead_of(const slot_memory<Policy>& m) {
+  using leaf = typename Policy::template leaf_type<I>;
+  if constexpr (branching<leaf>) {
+    return m.policy->template part_at<I>();
+  } else {
+    return lookahead_of<I + 1>(m);
+  }
+}
+
 /// What the revisiting parts want of a settled position; the first that does not keep it decides.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] UNMASK_HD verdict revisit(const slot_memory<Policy>& m,

@@ -1,50 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/call.hpp>
+#include <unmask/step/elect.hpp>
 
 /// Everything after the read of the logits: one body for every backend, run by one team per slot.
 ///
-///   revise -> rank -> survey -> admit -> keep the promise of progress -> commit -> stop -> schedule
+///   elect -> revise -> rank -> survey -> admit -> keep the promise of progress -> commit -> stop -> schedule
+///   -> spawn -> arm
 ///
 /// Phases are separated by team barriers that every lane reaches. What is O(positions) is spread over
 /// the lanes; what moves the sequence is done by lane 0, in position or rank order.
 namespace UNMASK_NAMESPACE::step {
 
-/// The active block that a scored position is decided with: its own, or the first active one for a
-/// position that an earlier block left open.
-[[nodiscard]] UNMASK_HD inline index_t block_of(const sequence_view& q, const plan& now, index_t position) {
-  return math::max(q.block_of(position), now.first_block);
-}
-
-/// The step as the parts see it outside any block.
-[[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s) {
-  step_info at;
-  at.seed = s.geometry.seed;
-  at.sequence = s.geometry.sequence;
-  at.step = s.view.step;
-  return at;
-}
-
-/// The step that a decision about a scored position belongs to.
-[[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s, const plan& now, index_t position) {
-  step_info at = info_of(s);
-  at.block_index = block_of(s.view, now, position);
-  const index_t cell = at.block_index % max_active_blocks;
-  at.block_step = s.view.step - s.block_step[cell];
-  at.block_opened = s.block_opened[cell];
-  at.block_open = s.block_open[cell];
-  at.block_length = s.view.block(at.block_index).size();
-  return at;
-}
-
 namespace phase {
 
+/// The branch that this step goes on with; 0 without lookahead.
 template <class Policy>
-[[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
-                                                                 index_t i) {
-  const index_t position = m.status->next.score.first + i;
-  return {m.records[i], position, m.state->tokens[position]};
+[[nodiscard]] UNMASK_HD index_t winner_of(const slot_memory<Policy>& m) {
+  if constexpr (Policy::branches) {
+    return m.state->winner;
+  } else {
+    static_cast<void>(m);
+    return 0;
+  }
 }
 
 /// Puts the watched tokens back into each row that was read, after the revising parts had their turn.
@@ -53,21 +31,16 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::watches || stages<Policy>::revisions > 0) {
     const range score_range = m.status->next.score;
     for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
-      if (!m.reads(i)) {
+      if (!m.reads(winner_of(m), i)) {
         continue;
       }
       const index_t position = score_range.first + i;
-      watched_logits watched;
-      if constexpr (slot_memory<Policy>::watches) {
-        watched = {m.watched + i * m.watch_capacity, m.watched_logits + i * m.watch_capacity,
-                   m.watched_count[i], m.suppressed, m.state->suppressed_count};
-      }
-      revisable_row<Policy::required> row{m.records[i], watched};
+      revisable_row<Policy::required> row{m.row(i), m.kept_apart(winner_of(m), i)};
       if (m.marks[position] == mark::open && row.total().valid()) {
         const step_info at = info_of(*m.state, m.status->next, position);
         step::revise(m, row, position % m.window, at);
       }
-      m.records[i] = row.total();
+      m.row(i) = row.total();
     }
     t.sync();
   }
@@ -106,7 +79,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);
-    m.roles[i] = m.records[i].valid() ? role::candidate : role::invalid;
+    m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
       m.keys[i] = order_key(score(m, candidate_at(m, i), at), i);
     }
@@ -226,15 +199,6 @@ template <class Policy>
   return v;
 }
 
-/// Lane 0: notes a token in the report of the step.
-template <class Policy>
-UNMASK_HD void note(const slot_memory<Policy>& m, index_t i, token_id token) {
-  const record<Policy::required>& row = m.records[i];
-  m.entries[m.status->report.last_commits++] = {
-      m.slot, m.status->next.score.first + i, token,
-      row.valid() ? row.log_probability() : -math::infinity(), m.state->view.step};
-}
-
 /// Lane 0: asks the revisiting parts about a settled position and does what they say.
 template <class Policy>
 UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
@@ -248,7 +212,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
     s.tokens[c.position] = c.token;
     ++s.view.changed;
     ++m.status->report.rewritten;
-    note(m, i, c.token);
+    note(m, c.position, c.token, log_probability_of(c));
   } else if (v == verdict::reopen) {
     s.tokens[c.position] = s.model.mask_token;
     m.marks[c.position] = mark::open;
@@ -257,7 +221,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
     ++s.view.changed;
     ++m.status->report.rewritten;
     s.view.settled = math::min(s.view.settled, c.position);
-    note(m, i, s.model.mask_token);
+    note(m, c.position, s.model.mask_token, log_probability_of(c));
   }
 }
 
@@ -265,11 +229,8 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
 template <class Policy>
 UNMASK_HD void commit(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
-  sequence_view& q = s.view;
   sequence_report& report = m.status->report;
   const range score_range = m.status->next.score;
-  report.last_commits = 0;
-  q.changed = 0;
   for (index_t i = 0; i < score_range.size(); ++i) {
     const index_t position = score_range.first + i;
     if (m.roles[i] == role::bystander) {
@@ -278,22 +239,16 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
       }
       continue;
     }
-    report.invalid_rows += m.records[i].valid() ? 0 : 1;
+    report.invalid_rows += m.row(i).valid() ? 0 : 1;
     if (m.roles[i] != role::admitted) {
       continue;
     }
     const token_id token =
-        m.records[i].token == no_token ? lowest_allowed(m) : m.records[i].token;
+        m.row(i).token == no_token ? lowest_allowed(m) : m.row(i).token;
     if (token == s.model.mask_token) {
       continue;  // only where it is not suppressed: the position stays open
     }
-    s.tokens[position] = token;
-    m.marks[position] = mark::settled;
-    --q.open_count;
-    ++report.committed;
-    ++q.changed;
-    m.cells[position % m.window] = position_states<Policy>{};
-    note(m, i, token);
+    settle(m, position, token, log_probability_of(m.row(i)));
   }
 }
 
@@ -335,6 +290,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   } else {
     next.feed = {0, q.length};
     schedule(m, next, at);
+    if (next.end == ending::end_token || next.end == ending::stop_tokens) {
+      fill(m);
+    }
     for (index_t b = next.first_block; b < next.last_block; ++b) {
       const index_t cell = b % max_active_blocks;
       s.block_open[cell] = q.open_in(q.block(b));
@@ -359,6 +317,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   }
   if (next.end != ending::running) {
     out.rows = {0, 0};
+  }
+  if constexpr (Policy::branches) {
+    next.winner = s.winner;
   }
   out.next = next;
   out.report.end = next.end;
@@ -403,6 +364,11 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (!m.status->next.active()) {
     return;
   }
+  if (t.lane() == 0) {
+    m.status->report.last_commits = 0;
+    m.state->view.changed = 0;
+  }
+  elect(t, m);
   phase::revise(t, m);
   phase::rank(t, m);
   phase::survey(t, m);
@@ -414,7 +380,9 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
     m.status->report.forced += forced;
     phase::commit(m);
     ++m.state->view.step;
+    const range scored = m.status->next.score;
     phase::plan_next(m);
+    spawn(m, scored);
   }
   t.sync();
   phase::arm(t, m);

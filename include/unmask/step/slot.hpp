@@ -3,6 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/stats/row.hpp>
 #include <unmask/step/sort.hpp>
 
 namespace UNMASK_NAMESPACE::step {
@@ -21,6 +22,8 @@ struct slot_state {
   layout geometry;
   token_id* tokens = nullptr;
   sequence_view view;
+  /// The branch whose rows this step goes on with.
+  index_t winner = 0;
   /// State of the schedule of a policy that names none.
   sequential_blocks::sequence_state fallback_schedule;
   /// Blocks [0, blocks_seen) have been scored at least once.
@@ -57,19 +60,23 @@ struct slot_memory {
   tallies_of<Policy>* tallies = nullptr;
   /// [window], cell = position % window.
   position_states<Policy>* cells = nullptr;
-  /// [window], by position - score.first, as are keys, roles and watch lists.
+  /// [1 + branches][window], by branch and by position - score.first. Keys, roles and watched tokens
+  /// have one row, by position - score.first.
   record<contents>* records = nullptr;
   std::uint64_t* keys = nullptr;
   role* roles = nullptr;
-  /// [window][watch_capacity]: the tokens each row's read leaves out, and their logits from it. Only
-  /// if the policy watches any; otherwise every row leaves `suppressed` out.
+  /// [window][watch_capacity]: the tokens each row's read leaves out, and [1 + branches] times as many
+  /// logits from it. Only if the policy watches any; otherwise every row leaves `suppressed` out.
   token_id* watched = nullptr;
-  float* watched_logits = nullptr;
+  float* branch_logits = nullptr;
   index_t* watched_count = nullptr;
   /// [window], by rank.
   float* cost_before = nullptr;
   float* largest_before = nullptr;
-  /// [window]: what the last step committed.
+  /// [1 + branches][window] worths and [1 + branches] scores. Only if the policy looks ahead.
+  float* worths = nullptr;
+  float* branch_scores = nullptr;
+  /// [window + 1]: what the last step committed.
   commit_entry* entries = nullptr;
   /// [max_suppressed]
   token_id* suppressed = nullptr;
@@ -84,14 +91,50 @@ struct slot_memory {
     return what == mark::open || (Policy::revisits && what == mark::settled);
   }
 
+  /// The same for one branch, in which the placed token is not open.
+  [[nodiscard]] UNMASK_HD bool reads(index_t branch, index_t i) const {
+    const plan& now = status->next;
+    return reads(i) &&
+           (branch == 0 || now.branch[branch - 1].position != now.score.first + i);
+  }
+
+  /// The record of scored position i in a branch.
+  [[nodiscard]] UNMASK_HD record<contents>& row(index_t branch, index_t i) const {
+    return records[branch * window + i];
+  }
+
+  /// The record of scored position i in the branch that the step goes on with.
+  [[nodiscard]] UNMASK_HD record<contents>& row(index_t i) const {
+    if constexpr (Policy::branches) {
+      return row(state->winner, i);
+    } else {
+      return records[i];
+    }
+  }
+
+  /// What was kept apart of the row of scored position i in a branch.
+  [[nodiscard]] UNMASK_HD watched_logits kept_apart(index_t branch, index_t i) const {
+    watched_logits w;
+    if constexpr (watches) {
+      w = {watched + i * watch_capacity, branch_logits + (branch * window + i) * watch_capacity,
+           watched_count[i], suppressed, state->suppressed_count};
+    } else {
+      static_cast<void>(branch);
+      static_cast<void>(i);
+    }
+    return w;
+  }
+
   /// The tokens that the read of scored position i leaves out, and where it puts their logits.
   template <element T>
-  UNMASK_HD void blank(row_input<T>& in, index_t i) const {
+  UNMASK_HD void blank(row_input<T>& in, index_t branch, index_t i) const {
     if constexpr (watches) {
-      in.blanked = watched + i * watch_capacity;
-      in.blanked_count = watched_count[i];
-      in.blanked_logits = watched_logits + i * watch_capacity;
+      const watched_logits w = kept_apart(branch, i);
+      in.blanked = w.tokens;
+      in.blanked_count = w.count;
+      in.blanked_logits = w.logits;
     } else {
+      static_cast<void>(branch);
       static_cast<void>(i);
       in.blanked = suppressed;
       in.blanked_count = state->suppressed_count;
@@ -131,6 +174,7 @@ template <class Policy>
   slot_layout at{base};
   slot_memory<Policy> m;
   const index_t window = capacity.window;
+  const index_t rows = Policy::branches ? window * (1 + capacity.branches) : window;
   m.window = window;
   m.slot = slot;
   m.state = at.take<slot_state>(1);
@@ -138,17 +182,21 @@ template <class Policy>
   m.sequence = at.take<sequence_states<Policy>>(1);
   m.tallies = at.take<tallies_of<Policy>>(1);
   m.cells = at.take<position_states<Policy>>(window);
-  m.records = at.take<record<Policy::required>>(window);
+  m.records = at.take<record<Policy::required>>(rows);
   m.keys = at.take<std::uint64_t>(sort_size(window));
   m.roles = at.take<role>(window);
   if constexpr (slot_memory<Policy>::watches) {
     m.watched = at.take<token_id>(window * m.watch_capacity);
-    m.watched_logits = at.take<float>(window * m.watch_capacity);
+    m.branch_logits = at.take<float>(rows * m.watch_capacity);
     m.watched_count = at.take<index_t>(window);
   }
   m.cost_before = at.take<float>(window);
   m.largest_before = at.take<float>(window);
-  m.entries = at.take<commit_entry>(window);
+  if constexpr (Policy::branches) {
+    m.worths = at.take<float>(rows);
+    m.branch_scores = at.take<float>(1 + capacity.branches);
+  }
+  m.entries = at.take<commit_entry>(window + 1);
   m.suppressed = at.take<token_id>(max_suppressed);
   m.marks = at.take<mark>(capacity.length);
   bytes = at.used();

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Decodes several blocks at a time, each a little behind the one before it.
+///
+/// A block joins when the last one so far has settled the share `add` of its positions, at most one a
+/// step; the first joins at once. It must commit at least one token a step from when its predecessor
+/// has settled the share `activate` (the prompt has); before that it commits only what is admitted.
+/// Once an end token is settled, no further block joins, and the blocks that never joined are filled
+/// with it. The engine runs the sequence up to the last block so far.
+///
+/// At most `at_once` blocks are active, so a step scores up to at_once * block_length positions.
+/// Range: shares in [0, 1], at_once in [1, max_active_blocks]. Source: X. Wang et al., Diffusion LLMs can do
+/// faster-than-AR inference via discrete diffusion forcing (2025), its pipelined decoding, as used by
+/// LoPA (2025), section 4.
+struct block_pipeline {
+  float add = 0.1F;
+  float activate = 0.95F;
+  index_t at_once = 8;
+
+  struct sequence_state {
+    index_t first = 0;
+    index_t last = 0;
+    std::uint64_t forced = 1;
+    bool ended = false;
+  };
+
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(add >= 0.0F && add <= 1.0F, "block_pipeline::add", add, "in [0, 1]");
+    check_argument(activate >= 0.0F && activate <= 1.0F, "block_pipeline::activate", activate,
+                   "in [0, 1]");
+    check_argument(at_once >= 1 && at_once <= max_active_blocks, "block_pipeline::at_once", at_once,
+                   "in [1, max_active_blocks]");
+  }
+
+  [[nodiscard]] index_t reach(const layout& g) const {
+    const std::int64_t most = std::int64_t{at_once} * g.block_length;
+    const index_t answer = g.length - g.prompt;
+    return most < answer ? static_cast<index_t>(most) : answer;
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+    sequence_state& s = own.sequence;
+    const index_t old_first = s.first;
+    s.ended = s.ended || holds_end(q, s);
+    const bool room = s.last < q.blocks() && s.last - retired(q, s) < at_once;
+    if (!s.ended && room && (s.last == 0 || share(q, s.last - 1) >= add)) {
+      ++s.last;
+    }
+    for (index_t b = s.first; b + 1 < s.last; ++b) {
+      if (share(q, b) >= activate) {
+        s.forced |= std::uint64_t{1} << (b + 1 - s.first);
+      }
+    }
+    while (s.first < s.last && q.open_in(q.block(s.first)) == 0) {
+      ++s.first;
+      s.forced = s.forced >> 1U | (s.forced & 1U);
+    }
+    if (s.first == s.last) {
+      // Nothing is open in any block so far: the next one joins whatever `add` says, or it is over.
+      if (s.ended || s.last == q.blocks()) {
+        next.end = s.ended ? ending::end_token : ending::complete;
+        return;
+      }
+      ++s.last;
+      s.forced = 1;
+    }
+    next.freeze = {q.block(old_first).first, q.block(s.first).first};
+    next.score = {q.block(s.first).first, q.block(s.last - 1).last};
+    next.feed = {0, next.score.last};
+    next.first_block = s.first;
+    next.last_block = s.last;
+    next.forced = s.forced;
+  }
+
+ private:
+  // Share of a block's positions that are settled.
+  [[nodiscard]] UNMASK_HD static float share(const sequence_view& q, index_t b) {
+    const range r = q.block(b);
+    return math::divide(static_cast<float>(r.size() - q.open_in(r)), static_cast<float>(r.size()));
+  }
+
+  // First block that will still be active after this call.
+  [[nodiscard]] UNMASK_HD static index_t retired(const sequence_view& q, const sequence_state& s) {
+    index_t b = s.first;
+    while (b < s.last && q.open_in(q.block(b)) == 0) {
+      ++b;
+    }
+    return b;
+  }
+
+  [[nodiscard]] UNMASK_HD static bool holds_end(const sequence_view& q, const sequence_state& s) {
+    if (s.first < s.last) {
+      const range r{q.block(s.first).first, q.block(s.last - 1).last};
+      for (index_t p = r.first; p < r.last; ++p) {
+        if (!q.is_open(p) && q.tokens[p] == q.end_token) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+};
+static_assert(scheduling<block_pipeline>);
+
+}  // namespace unmask

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/position.hpp>
+
+/// Lookahead: which branch a step goes on with, and which branches the next one tries.
+namespace UNMASK_NAMESPACE::step {
+
+namespace branches {
+
+/// What the lookahead part thinks of the row of scored position i in a branch.
+template <class Policy>
+[[nodiscard]] UNMASK_HD float worth(const slot_memory<Policy>& m,
+                                    const record<Policy::required>& row,
+                                    index_t position) {
+  const auto& part = lookahead_of(m);
+  constexpr statistics seen = std::remove_cvref_t<decltype(part)>::required;
+  const candidate<Policy::required> c{row, position, m.state->tokens[position]};
+  return part.worth(c.template as<seen>());
+}
+
+/// The mean of a branch's lowest worths, in position order; 1 if nothing is left open.
+template <class Policy>
+[[nodiscard]] UNMASK_HD float mean_worth(const slot_memory<Policy>& m, index_t branch) {
+  const index_t size = m.status->next.score.size();
+  const float* const worths = m.worths + branch * m.window;
+  index_t open = 0;
+  for (index_t i = 0; i < size; ++i) {
+    open += m.reads(branch, i) ? 1 : 0;
+  }
+  if (open == 0) {
+    return 1.0F;
+  }
+  const float share = lookahead_of(m).lowest_share;
+  const index_t counted = math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
+  float sum = 0.0F;
+  for (index_t i = 0; i < size; ++i) {
+    if (!m.reads(branch, i)) {
+      continue;
+    }
+    index_t lower = 0;
+    for (index_t j = 0; counted < open && j < size; ++j) {
+      const bool below = worths[j] < worths[i] || (worths[j] == worths[i] && j < i);
+      lower += m.reads(branch, j) && below ? 1 : 0;
+    }
+    sum += lower < counted ? worths[i] : 0.0F;
+  }
+  return math::divide(sum, static_cast<float>(counted));
+}
+
+}  // namespace branches
+
+/// Goes on with the best branch: scores each from its own rows, picks the highest, and commits the
+/// token it was made with.
+///
+/// Order: higher score; between equals the branch that was spawned first, the anchor last (it has one
+/// token less). A branch with a NaN score is out; if all are, the anchor wins. Worths are computed in
+/// parallel, each sum in position order by one lane, so that every team gives the same bits.
+template <class Policy>
+UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::branches) {
+    const plan& now = m.status->next;
+    const index_t count = 1 + now.branches;
+    const index_t size = now.score.size();
+    for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
+      const index_t b = k / size;
+      const index_t i = k % size;
+      if (m.reads(b, i)) {
+        revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i)};
+        m.worths[b * m.window + i] = branches::worth(m, row.total(), now.score.first + i);
+      }
+    }
+    t.sync();
+    for (index_t b = t.lane(); b < count; b += t.lanes()) {
+      const float creation = b == 0 ? 1.0F : now.branch[b - 1].worth;
+      m.branch_scores[b] = lookahead_of(m).score_of_branch(creation, branches::mean_worth(m, b));
+    }
+    t.sync();
+    if (t.lane() == 0) {
+      const auto& part = lookahead_of(m);
+      index_t winner = 0;
+      float best = part.anchor_competes || count == 1 ? m.branch_scores[0] : -math::infinity();
+      best = math::is_nan(best) ? -math::infinity() : best;
+      for (index_t b = count - 1; b > 0 && !part.anchor_wins; --b) {
+        if (m.branch_scores[b] >= best) {
+          best = m.branch_scores[b];
+          winner = b;
+        }
+      }
+      m.state->winner = winner;
+      if (winner > 0) {
+        const placement& p = now.branch[winner - 1];
+        settle(m, p.position, p.token, p.log_probability);
+      }
+    }
+    t.sync();
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
+  }
+}
+
+/// Lane 0: places the next branches' tokens: the positions scored in the last step (`scored`), still
+/// open and still to be scored, of highest worth; ties go to the lower position.
+template <class Policy>
+UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
+  if constexpr (Policy::branches) {
+    plan& next = m.status->next;
+    next.branches = 0;
+    if (!next.active()) {
+      return;
+    }
+    const index_t wanted = math::min(lookahead_of(m).branches, max_branches);
+    for (index_t i = 0; i < scored.size(); ++i) {
+      const index_t position = scored.first + i;
+      if (!m.state->view.is_open(position) || !next.score.contains(position)) {
+        continue;
+      }
+      const record<Policy::required>& row = m.row(i);
+      if (!row.valid() || row.token == m.state->model.mask_token) {
+        continue;
+      }
+      const placement p{position, row.token, branches::worth(m, row, position), log_probability_of(row)};
+      index_t at = next.branches;
+      while (at > 0 && next.branch[at - 1].worth < p.worth) {
+        --at;
+      }
+      if (at >= wanted || math::is_nan(p.worth)) {
+        continue;
+      }
+      next.branches = math::min(next.branches + 1, wanted);
+      for (index_t k = next.branches - 1; k > at; --k) {
+        next.branch[k] = next.branch[k - 1];
+      }
+      next.branch[at] = p;
+    }
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(scored);
+  }
+}
+
+}  // namespace unmask::step

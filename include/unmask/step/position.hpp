@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/call.hpp>
+
+/// What the phases of a step share: a position as the parts see it, and the writing of a token.
+namespace UNMASK_NAMESPACE::step {
+
+/// The active block that a scored position is decided with: its own, or the first active one for a
+/// position that an earlier block left open.
+[[nodiscard]] UNMASK_HD inline index_t block_of(const sequence_view& q, const plan& now, index_t position) {
+  return math::max(q.block_of(position), now.first_block);
+}
+
+/// The step as the parts see it outside any block.
+[[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s) {
+  step_info at;
+  at.seed = s.geometry.seed;
+  at.sequence = s.geometry.sequence;
+  at.step = s.view.step;
+  return at;
+}
+
+/// The step that a decision about a scored position belongs to.
+[[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s, const plan& now, index_t position) {
+  step_info at = info_of(s);
+  at.block_index = block_of(s.view, now, position);
+  const index_t cell = at.block_index % max_active_blocks;
+  at.block_step = s.view.step - s.block_step[cell];
+  at.block_opened = s.block_opened[cell];
+  at.block_open = s.block_open[cell];
+  at.block_length = s.view.block(at.block_index).size();
+  return at;
+}
+
+/// The candidate at scored position i, in the branch that the step goes on with.
+template <class Policy>
+[[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
+                                                                 index_t i) {
+  const index_t position = m.status->next.score.first + i;
+  return {m.row(i), position, m.state->tokens[position]};
+}
+
+/// The log-probability that a report gives a token: -inf if its row was invalid.
+template <statistics S>
+[[nodiscard]] UNMASK_HD float log_probability_of(const record<S>& row) {
+  return row.valid() ? row.log_probability() : -math::infinity();
+}
+
+/// Lane 0: notes a token in the report of the step.
+template <class Policy>
+UNMASK_HD void note(const slot_memory<Policy>& m,
+                    index_t position,
+                    token_id token,
+                    float log_probability) {
+  m.entries[m.status->report.last_commits++] = {m.slot, position, token, log_probability,
+                                                m.state->view.step};
+}
+
+/// Lane 0: writes a token to an open position.
+template <class Policy>
+UNMASK_HD void settle(const slot_memory<Policy>& m,
+                      index_t position,
+                      token_id token,
+                      float log_probability) {
+  m.state->tokens[position] = token;
+  m.marks[position] = mark::settled;
+  m.cells[position % m.window] = position_states<Policy>{};
+  --m.state->view.open_count;
+  ++m.state->view.changed;
+  ++m.status->report.committed;
+  note(m, position, token, log_probability);
+}
+
+}  // namespace unmask::step
