@@ -158,6 +158,22 @@ template <class Policy>
   return std::uint64_t{1} << (block_of(m.state->view, now, now.score.first + i) - now.first_block);
 }
 
+/// The lowest token that may be proposed: what an invalid row without any finite logit commits.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m) {
+  token_id v = 0;
+  for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == v; ++k) {
+    ++v;
+  }
+  return v;
+}
+
+/// The token that scored position i commits to if it is admitted.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
+  return m.row(i).token == no_token ? lowest_allowed(m) : m.row(i).token;
+}
+
 /// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose rows
 /// are all invalid, its first open position. Returns how many that were.
 template <class Policy>
@@ -182,21 +198,11 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
       if ((now.forced & ~served & bit) != 0) {
         served |= bit;
         m.roles[i] = role::admitted;
-        ++forced;
+        forced += proposal(m, i) == m.state->model.mask_token ? 0 : 1;  // that one commits nothing
       }
     }
     return forced;
   }
-}
-
-/// The lowest token that may be proposed: what an invalid row without any finite logit commits.
-template <class Policy>
-[[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m) {
-  token_id v = 0;
-  for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == v; ++k) {
-    ++v;
-  }
-  return v;
 }
 
 /// Lane 0: asks the revisiting parts about a settled position and does what they say.
@@ -243,8 +249,7 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
     if (m.roles[i] != role::admitted) {
       continue;
     }
-    const token_id token =
-        m.row(i).token == no_token ? lowest_allowed(m) : m.row(i).token;
+    const token_id token = proposal(m, i);
     if (token == s.model.mask_token) {
       continue;  // only where it is not suppressed: the position stays open
     }
@@ -362,6 +367,9 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (!m.status->next.active()) {
+    if (t.lane() == 0) {
+      m.status->report.last_commits = 0;  // of this step, in which an ended sequence has none
+    }
     return;
   }
   if (t.lane() == 0) {
