@@ -243,12 +243,12 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
     if (m.roles[i] != role::admitted) {
       continue;
     }
-    const token_id token =
-        m.row(i).token == no_token ? lowest_allowed(m) : m.row(i).token;
+    const candidate<Policy::required> c = candidate_at(m, i);
+    const token_id token = c.token == no_token ? lowest_allowed(m) : c.token;
     if (token == s.model.mask_token) {
       continue;  // only where it is not suppressed: the position stays open
     }
-    settle(m, position, token, log_probability_of(m.row(i)));
+    settle(m, position, token, log_probability_of(c));
   }
 }
 

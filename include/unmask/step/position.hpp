@@ -38,13 +38,13 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
-  return {m.row(i), position, m.state->tokens[position]};
+  return candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
 }
 
 /// The log-probability that a report gives a token: -inf if its row was invalid.
 template <statistics S>
-[[nodiscard]] UNMASK_HD float log_probability_of(const record<S>& row) {
-  return row.valid() ? row.log_probability() : -math::infinity();
+[[nodiscard]] UNMASK_HD float log_probability_of(const candidate<S>& c) {
+  return c.valid() ? c.log_probability() : -math::infinity();
 }
 
 /// Lane 0: notes a token in the report of the step.
