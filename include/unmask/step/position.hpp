@@ -41,6 +41,18 @@ template <class Policy>
   return candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
 }
 
+/// What the draw of a scored position's token needs, in one branch.
+template <class Policy>
+[[nodiscard]] UNMASK_HD draw_request draw_of(const slot_memory<Policy>& m, index_t i) {
+  draw_request draw;
+  if constexpr (Policy::required.contains(stat::sampled)) {
+    const slot_state& s = *m.state;
+    draw.key = {s.geometry.seed, s.geometry.sequence, s.view.step, m.status->next.score.first + i, 0};
+    draw.temperature = draw_temperature(*m.policy);
+  }
+  return draw;
+}
+
 /// The log-probability that a report gives a token: -inf if its row was invalid.
 template <statistics S>
 [[nodiscard]] UNMASK_HD float log_probability_of(const candidate<S>& c) {
