@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/types.hpp>
+#include <unmask/core/random.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -135,6 +135,13 @@ struct row_riders {
   }
 };
 
+/// What the draw of a token from one row needs: its random numbers (the key's token is not used) and
+/// the temperature, > 0, of the distribution that is drawn from.
+struct draw_request {
+  random_key key;
+  float temperature = 1.0F;
+};
+
 /// One row as a kernel reads it: `columns` logits, the first of which is token `first_token`.
 ///
 /// `blanked` lists tokens, ascending and without repeats, that the statistics leave out: suppressed
@@ -151,6 +158,8 @@ struct row_input {
   const token_id* blanked = nullptr;
   index_t blanked_count = 0;
   float* blanked_logits = nullptr;
+  /// Used where stat::sampled is asked for.
+  draw_request draw;
 };
 
 /// The edit of a policy that edits nothing.

@@ -146,6 +146,13 @@ concept logit_edit = part<P> && requires(const P& p, float z, token_id v) {
   { p.edit(z, v) } -> std::same_as<float>;
 };
 
+/// Draws the proposed token at random instead of taking the best one: reads stat::sampled, and
+/// `draw_temperature()` > 0 says from which distribution.
+template <class P>
+concept drawing = part<P> && requires(const P& p) {
+  { p.draw_temperature() } -> std::same_as<float>;
+};
+
 /// Names the tokens whose logits the part will ask for or edit after the read: `watch(list, own)`
 /// calls list.add(token) at most `watches` times for each open position.
 template <class P>

@@ -103,7 +103,7 @@ inline constexpr index_t watches_of<P> = P::watches;
 template <class P>
 inline constexpr bool has_stage = ranking<P> || admission<P> || logit_edit<P> || stopping<P> ||
                                   scheduling<P> || revision<P> || surveying<P> || revisiting<P> ||
-                                  branching<P>;
+                                  branching<P> || drawing<P>;
 
 }  // namespace detail
 
@@ -168,6 +168,9 @@ class policy : public detail::pack<Parts...> {
                   "a policy has at most one schedule, such as sequential_blocks{}");
     static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
+    static_assert(!(required.contains(stat::sampled) && watches > 0),
+                  "a policy that draws tokens cannot watch any: an edit after the draw would change "
+                  "the distribution that was drawn from");
     static_assert((detail::has_stage<Parts> && ...),
                   "a part of this policy has no function that a step calls: check the names and the "
                   "return types of score, admits, edit, revise, survey, revisit, stop, schedule");

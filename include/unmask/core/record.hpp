@@ -38,13 +38,23 @@ struct square_field {
 template <>
 struct square_field<false> {};
 
+template <bool Present>
+struct drawn_field {
+  float key = 0.0F;
+  float drawn_logit = 0.0F;
+  token_id drawn = no_token;
+};
+template <>
+struct drawn_field<false> {};
+
 }  // namespace detail
 
 /// What is kept of one row of logits: 8 bytes, and 4 more for each statistic in `S`.
 ///
 /// With z the logits and m = max z: `best` = m, `token` = the lowest id that reaches it, `rest` =
 /// sum of e^(z-m) over all columns but that one, `second` = the second largest logit counted with
-/// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)).
+/// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)); `drawn` the token of a
+/// random draw, with its logit and the key that won it the draw (12 bytes).
 ///
 /// A record of no column at all has best = -inf and token = no_token. NaN logits never become the
 /// best; one NaN makes `rest` NaN and the record invalid.
@@ -52,7 +62,8 @@ template <statistics S>
 struct record : detail::rest_field<S.contains(stat::confidence)>,
                 detail::second_field<S.contains(stat::margin)>,
                 detail::weighted_field<S.contains(stat::entropy)>,
-                detail::square_field<S.contains(stat::second_moment)> {
+                detail::square_field<S.contains(stat::second_moment)>,
+                detail::drawn_field<S.contains(stat::sampled)> {
   static constexpr statistics contents = S;
 
   float best = 0.0F;
@@ -64,6 +75,9 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     r.best = -math::infinity();
     if constexpr (provides_v<S, stat::margin>) {
       r.second = -math::infinity();
+    }
+    if constexpr (provides_v<S, stat::sampled>) {
+      r.key = -math::infinity();
     }
     return r;
   }
@@ -154,6 +168,11 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     if constexpr (provides_v<Fewer, stat::second_moment>) {
       r.square = this->square;
     }
+    if constexpr (provides_v<Fewer, stat::sampled>) {
+      r.key = this->key;
+      r.drawn_logit = this->drawn_logit;
+      r.drawn = this->drawn;
+    }
     return r;
   }
 
@@ -166,16 +185,44 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
 };
 
 /// One open position with its proposed token and the statistics in `S`.
+///
+/// The proposed token is the best one, or the drawn one where the policy samples; confidence() and
+/// log_probability() are of the proposed token, the other statistics of the row.
 template <statistics S>
 struct candidate : record<S> {
   index_t position = 0;
   /// The token that stands there now: the mask token for an open position.
   token_id current = no_token;
+  /// Logit of the proposed token.
+  float logit = 0.0F;
+
+  UNMASK_HD static candidate of(const record<S>& row, index_t at, token_id now) {
+    candidate c{row, at, now, row.best};
+    if constexpr (provides_v<S, stat::sampled>) {
+      c.token = row.drawn;
+      c.logit = row.drawn_logit;
+    }
+    return c;
+  }
+
+  /// Softmax probability of the proposed token, in [0, 1].
+  [[nodiscard]] UNMASK_HD float confidence() const
+    requires provides<S, stat::confidence>
+  {
+    return math::divide(math::exp_nonpositive(logit - this->best), this->total());
+  }
+
+  /// Natural logarithm of confidence(), in nats, <= 0.
+  [[nodiscard]] UNMASK_HD float log_probability() const
+    requires provides<S, stat::confidence>
+  {
+    return (logit - this->best) - math::log1p(this->rest);
+  }
 
   template <statistics Fewer>
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD candidate<Fewer> as() const {
-    return {this->template narrowed<Fewer>(), position, current};
+    return {this->template narrowed<Fewer>(), position, current, logit};
   }
 };
 

@@ -33,6 +33,8 @@ inline constexpr statistics margin{2U | 1U};
 inline constexpr statistics entropy{4U | 1U};
 /// The sum of squared probabilities.
 inline constexpr statistics second_moment{8U | 1U};
+/// A token drawn from the row's distribution, which then is the candidate's token.
+inline constexpr statistics sampled{16U | 1U};
 
 }  // namespace stat
 

@@ -98,6 +98,7 @@ class on_host::workspace {
       in.unconditional = rider.unconditional;
       in.guidance_scale = rider.guidance_scale;
       m.blank(in, s.branch, i);
+      in.draw = step::draw_of(m, i);
       std::get<pending<T>>(pending_).push_back(in);
       targets_.push_back({s.slot, s.branch * m.window + i});
     }

@@ -30,6 +30,7 @@ struct row_kernel<UNMASK_SIMD> {
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     float best_so_far = -math::infinity();
+    float key_so_far = -math::infinity();
     index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
@@ -57,7 +58,12 @@ struct row_kernel<UNMASK_SIMD> {
       }
       // The sums do not wait for memory: they fetch what the next chunk will read.
       const T* ahead = row.logits + first + canonical::chunk_columns;
-      push(tree, with_sums<S>(z, padded, best, token, second, ahead));
+      record<S> chunk_record = with_sums<S>(z, padded, best, token, second, ahead);
+      if constexpr (provides_v<S, stat::sampled>) {
+        draw(chunk_record, row.draw, z, count, row.first_token + first, key_so_far);
+        key_so_far = math::max(key_so_far, chunk_record.key);
+      }
+      push(tree, chunk_record);
     }
     return tree.finish();
   }
@@ -73,6 +79,16 @@ struct row_kernel<UNMASK_SIMD> {
   UNMASK_TARGET __attribute__((flatten)) static void push(canonical::chunk_tree<S>& tree,
                                                           const record<S>& chunk) {
     tree.push(chunk);
+  }
+
+  template <statistics S>
+  UNMASK_TARGET __attribute__((flatten)) static void draw(record<S>& chunk,
+                                                          const draw_request& request,
+                                                          const float* z,
+                                                          index_t count,
+                                                          token_id first,
+                                                          float to_beat) {
+    canonical::draw_column(chunk, request, z, count, first, to_beat);
   }
 
   // Edits, masks and blanks the columns [first, first + count) of `row`; `blank` is the first

@@ -29,8 +29,8 @@ struct stop_at_end {
 };
 static_assert(stopping<stop_at_end>);
 
-/// Ends a sequence after `steps` forward passes. What is still open becomes the end token, if the
-/// model has one, and stays masked otherwise. Range steps >= 1.
+/// Ends a sequence that is not complete after `steps` forward passes. What is still open becomes the
+/// end token, if the model has one, and stays masked otherwise. Range steps >= 1.
 struct step_budget {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
@@ -38,7 +38,7 @@ struct step_budget {
   void check(const layout&) const { check_argument(steps >= 1, "step_budget::steps", steps, "at least 1"); }
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {
-    return q.step >= steps ? ending::step_budget : ending::running;
+    return q.step >= steps && q.open_count > 0 ? ending::step_budget : ending::running;
   }
 };
 static_assert(stopping<step_budget>);

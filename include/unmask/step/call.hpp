@@ -268,6 +268,19 @@ template <std::size_t I = 0, class Policy>
   }
 }
 
+/// The temperature that a drawing part asks for; 1 without one.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD float draw_temperature(const Policy& p) {
+  if constexpr (I == Policy::leaf_total) {
+    static_cast<void>(p);
+    return 1.0F;
+  } else if constexpr (drawing<typename Policy::template leaf_type<I>>) {
+    return p.template part_at<I>().draw_temperature();
+  } else {
+    return draw_temperature<I + 1>(p);
+  }
+}
+
 /// What the revisiting parts want of a settled position; the first that does not keep it decides.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] UNMASK_HD verdict revisit(const slot_memory<Policy>& m,

@@ -171,7 +171,8 @@ template <class Policy>
 /// The token that scored position i commits to if it is admitted.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
-  return m.row(i).token == no_token ? lowest_allowed(m) : m.row(i).token;
+  const token_id token = candidate_at(m, i).token;
+  return token == no_token ? lowest_allowed(m) : token;
 }
 
 /// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose rows
@@ -249,11 +250,12 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
     if (m.roles[i] != role::admitted) {
       continue;
     }
+    const candidate<Policy::required> c = candidate_at(m, i);
     const token_id token = proposal(m, i);
     if (token == s.model.mask_token) {
       continue;  // only where it is not suppressed: the position stays open
     }
-    settle(m, position, token, log_probability_of(m.row(i)));
+    settle(m, position, token, log_probability_of(c));
   }
 }
 

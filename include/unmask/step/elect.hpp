@@ -15,7 +15,7 @@ template <class Policy>
                                     index_t position) {
   const auto& part = lookahead_of(m);
   constexpr statistics seen = std::remove_cvref_t<decltype(part)>::required;
-  const candidate<Policy::required> c{row, position, m.state->tokens[position]};
+  const auto c = candidate<Policy::required>::of(row, position, m.state->tokens[position]);
   return part.worth(c.template as<seen>());
 }
 
@@ -116,11 +116,11 @@ UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
       if (!m.state->view.is_open(position) || !next.score.contains(position)) {
         continue;
       }
-      const record<Policy::required>& row = m.row(i);
-      if (!row.valid() || row.token == m.state->model.mask_token) {
+      const auto c = candidate<Policy::required>::of(m.row(i), position, m.state->model.mask_token);
+      if (!c.valid() || c.token == m.state->model.mask_token) {
         continue;
       }
-      const placement p{position, row.token, branches::worth(m, row, position), log_probability_of(row)};
+      const placement p{position, c.token, branches::worth(m, m.row(i), position), log_probability_of(c)};
       index_t at = next.branches;
       while (at > 0 && next.branch[at - 1].worth < p.worth) {
         --at;

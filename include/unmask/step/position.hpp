@@ -38,13 +38,25 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
-  return {m.row(i), position, m.state->tokens[position]};
+  return candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
+}
+
+/// What the draw of a scored position's token needs, in one branch.
+template <class Policy>
+[[nodiscard]] UNMASK_HD draw_request draw_of(const slot_memory<Policy>& m, index_t i) {
+  draw_request draw;
+  if constexpr (Policy::required.contains(stat::sampled)) {
+    const slot_state& s = *m.state;
+    draw.key = {s.geometry.seed, s.geometry.sequence, s.view.step, m.status->next.score.first + i, 0};
+    draw.temperature = draw_temperature(*m.policy);
+  }
+  return draw;
 }
 
 /// The log-probability that a report gives a token: -inf if its row was invalid.
 template <statistics S>
-[[nodiscard]] UNMASK_HD float log_probability_of(const record<S>& row) {
-  return row.valid() ? row.log_probability() : -math::infinity();
+[[nodiscard]] UNMASK_HD float log_probability_of(const candidate<S>& c) {
+  return c.valid() ? c.log_probability() : -math::infinity();
 }
 
 /// Lane 0: notes a token in the report of the step.
