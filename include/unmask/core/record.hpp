@@ -138,8 +138,9 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
   [[nodiscard]] UNMASK_HD float entropy() const
     requires provides<S, stat::entropy>
   {
+    // Columns at -inf weigh e^exp_floor each: 150,000 of them make 6e-31 where nothing is uncertain.
     const float h = math::log1p(this->rest) - math::divide(this->weighted, total());
-    return h < 0.0F ? 0.0F : h;
+    return h < 1e-30F ? 0.0F : h;
   }
 
   /// Sum of squared probabilities, in (0, 1].
