@@ -40,6 +40,9 @@ struct row_kernel<UNMASK_SIMD> {
       const float* z = chunk_logits.z;
       float best = chunk_logits.best;
       if (!(best > -math::infinity())) {
+        if constexpr (canonical::compares<S>) {
+          std::copy(z, z + count, row.previous + first);
+        }
         push(tree, canonical::empty_chunk<S>(contains_nan(z, padded)));
         continue;
       }
@@ -63,9 +66,16 @@ struct row_kernel<UNMASK_SIMD> {
         draw(chunk_record, row.draw, z, count, row.first_token + first, key_so_far);
         key_so_far = math::max(key_so_far, chunk_record.key);
       }
+      if constexpr (canonical::compares<S>) {
+        compare(chunk_record, z, row.previous + first, count, row.before);
+      }
       push(tree, chunk_record);
     }
-    return tree.finish();
+    record<S> result = tree.finish();
+    if constexpr (provides_v<S, stat::drift>) {
+      result.previous_square = row.before.seen ? row.before.square : 0.0F;
+    }
+    return result;
   }
 
  private:
@@ -89,6 +99,15 @@ struct row_kernel<UNMASK_SIMD> {
                                                           token_id first,
                                                           float to_beat) {
     canonical::draw_column(chunk, request, z, count, first, to_beat);
+  }
+
+  template <statistics S>
+  UNMASK_TARGET __attribute__((flatten)) static void compare(record<S>& chunk,
+                                                             const float* z,
+                                                             float* previous,
+                                                             index_t count,
+                                                             const previous_row& before) {
+    canonical::compare_chunk(chunk, z, previous, count, before);
   }
 
   // Edits, masks and blanks the columns [first, first + count) of `row`; `blank` is the first
