@@ -256,7 +256,8 @@ struct candidate : record<S> {
   [[nodiscard]] UNMASK_HD float confidence() const
     requires provides<S, stat::confidence>
   {
-    return math::divide(math::exp_nonpositive(logit - this->best), this->total());
+    const float ratio = logit == this->best ? 1.0F : math::exp_nonpositive(logit - this->best);
+    return math::divide(ratio, this->total());
   }
 
   /// Natural logarithm of confidence(), in nats, <= 0.
