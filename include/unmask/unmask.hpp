@@ -8,8 +8,14 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/host/backend.hpp>
+#include <unmask/policy/adaptive.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/canvas.hpp>
+#include <unmask/policy/credit.hpp>
 #include <unmask/policy/edit.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule.hpp>
 #include <unmask/policy/stop.hpp>

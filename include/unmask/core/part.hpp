@@ -140,11 +140,14 @@ struct is_composite : std::false_type {};
 template <class P>
 concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
 
-/// Changes a logit while its row is read: `edit(logit, token) -> float`, monotone or not.
+/// Changes a logit while its row is read: `edit(logit, token) -> float`, or `edit(logit, token, at)`
+/// with the step it is read in (no block).
 template <class P>
-concept logit_edit = part<P> && requires(const P& p, float z, token_id v) {
-  { p.edit(z, v) } -> std::same_as<float>;
-};
+concept logit_edit = part<P> && (requires(const P& p, float z, token_id v) {
+                       { p.edit(z, v) } -> std::same_as<float>;
+                     } || requires(const P& p, float z, token_id v, const step_info& at) {
+                       { p.edit(z, v, at) } -> std::same_as<float>;
+                     });
 
 /// Draws the proposed token at random instead of taking the best one: reads stat::sampled, and
 /// `draw_temperature()` > 0 says from which distribution.
@@ -192,6 +195,15 @@ enum class verdict : std::uint8_t {
 template <class P>
 concept revisiting = part<P> && requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
   { p.revisit(c, own) } -> std::same_as<verdict>;
+};
+
+/// Decides on a canvas: no position settles before the end. After each step an admitted position holds
+/// its proposed token and every other one `refill(position, own) -> token_id`, which also gives the
+/// first canvas (at step -1); when the sequence ends, each position gets `conclude(own) -> token_id`.
+template <class P>
+concept renoising = part<P> && requires(const P& p, scope<P>& own) {
+  { p.refill(index_t{}, own) } -> std::same_as<token_id>;
+  { p.conclude(own) } -> std::same_as<token_id>;
 };
 
 /// Ends a sequence: `stop(sequence, own) -> ending`, asked after the commits of every step.

@@ -200,7 +200,7 @@ template <class Policy>
 /// are all invalid, its first open position. Returns how many that were.
 template <class Policy>
 UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::may_wait) {
+  if constexpr (Policy::may_wait || !Policy::settles) {
     return 0;
   } else {
     const plan& now = m.status->next;
@@ -280,6 +280,36 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
   }
 }
 
+/// Lane 0: writes the next canvas: admitted positions hold their token, the others noise.
+template <class Policy>
+UNMASK_HD void repaint(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+    if (m.roles[i] == role::bystander) {
+      continue;
+    }
+    m.status->report.invalid_rows += m.row(i).valid() ? 0 : 1;
+    const candidate<Policy::required> c = candidate_at(m, i);
+    const step_info at = info_of(s, m.status->next, c.position);
+    const token_id token =
+        m.roles[i] == role::admitted ? c.token : renoise(m, c.position, at, false);
+    s.view.changed += token == c.current ? 0 : 1;
+    s.tokens[c.position] = token;
+  }
+}
+
+/// Lane 0: settles a canvas with what its part concludes.
+template <class Policy>
+UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
+  const step_info at = info_of(*m.state);
+  for (index_t p = canvas.first; p < canvas.last; ++p) {
+    if (m.marks[p] == mark::open) {
+      settle(m, p, renoise(m, p, at, true), m.row(p - canvas.first).log_probability());
+    }
+  }
+  m.state->view.settled = m.state->view.length;
+}
+
 /// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
 template <class Policy>
 UNMASK_HD void fill(const slot_memory<Policy>& m) {
@@ -312,7 +342,11 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   next.started = true;
   next.end = stop(m, at);
   if (next.end != ending::running) {
-    fill(m);
+    if constexpr (Policy::settles) {
+      fill(m);
+    } else {
+      conclude(m, out.next.score);
+    }
   } else if (q.open_count == 0 && stages<Policy>::paces == 0) {
     next.end = ending::complete;
   } else {
@@ -410,7 +444,11 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     const index_t forced = phase::keep_promise(m, count);
     m.status->report.forced += forced;
-    phase::commit(m);
+    if constexpr (Policy::settles) {
+      phase::commit(m);
+    } else {
+      phase::repaint(m);
+    }
     ++m.state->view.step;
     const range scored = m.status->next.score;
     phase::plan_next(m);
@@ -453,6 +491,15 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     s.view.open_count = s.view.open_in({g.prompt, g.length});
     s.fallback_schedule = {};
     s.blocks_seen = 0;
+    if constexpr (!Policy::settles) {
+      step_info at = info_of(s);
+      at.step = -1;
+      for (index_t p = g.prompt; p < g.length; ++p) {
+        if (m.marks[p] == mark::open) {
+          s.tokens[p] = renoise(m, p, at, false);
+        }
+      }
+    }
     phase::plan_next(m);
   }
   t.sync();
