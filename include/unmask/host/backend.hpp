@@ -166,8 +166,7 @@ class on_host::workspace {
       return;
     }
     const auto edit_of = [this](index_t r) {
-      const auto& m = slots_[slot_of(targets_[static_cast<std::size_t>(r)])];
-      return step::edit_of(m.policy, step::info_of(*m.state));
+      return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])]);
     };
     host::read_rows<Policy::required, T>(rows, edit_of, records_.data(), where_.executor,
                                          where_.tier, scratch_);

@@ -329,18 +329,6 @@ struct policy_edit {
   }
 };
 
-/// The functor that a kernel applies to each logit of a row: no_edit if the policy edits nothing.
-template <class Policy>
-[[nodiscard]] UNMASK_HD auto edit_of(const Policy* parts, const step_info& at) {
-  if constexpr (stages<Policy>::edits > 0) {
-    return policy_edit<Policy>{parts, at};
-  } else {
-    static_cast<void>(parts);
-    static_cast<void>(at);
-    return no_edit{};
-  }
-}
-
 /// Calls the renoising part: what a position that was not admitted holds next, or, with `last`, ends as.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] UNMASK_HD token_id renoise(const slot_memory<Policy>& m,

@@ -41,6 +41,17 @@ template <class Policy>
   return candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
 }
 
+/// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without any.
+template <class Policy>
+[[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
+  if constexpr (stages<Policy>::edits > 0) {
+    return policy_edit<Policy>{m.policy, info_of(*m.state)};
+  } else {
+    static_cast<void>(m);
+    return no_edit{};
+  }
+}
+
 /// What the draw of a scored position's token needs, in one branch.
 template <class Policy>
 [[nodiscard]] UNMASK_HD draw_request draw_of(const slot_memory<Policy>& m, index_t i) {
