@@ -22,7 +22,7 @@ struct on_host {
 
   /// Threads that read rows: serial by default; a host::thread_pool or the engine's own pool. Must
   /// outlive the session.
-  host::executor_ref executor;
+  host::executor_ref executor = {};
   /// Instruction set; the best one of this machine by default.
   host::tier tier = host::best_tier();
 
