@@ -9,9 +9,16 @@
 #include <unmask/core/request.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/calibrate.hpp>
 #include <unmask/policy/edit.hpp>
+#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/profile.hpp>
+#include <unmask/policy/profile_json.hpp>
+#include <unmask/policy/profile_store.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule.hpp>
+#include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 #include <unmask/version.hpp>
