@@ -83,6 +83,9 @@ struct standing {
   float score_before = 0.0F;
   /// Score of the best-ranked candidate.
   float best_score = 0.0F;
+  /// Better-ranked candidates in the same run: 0 for the best of its run. A run is a maximal row of
+  /// candidates at consecutive positions. Counted only for a run_aware policy, 0 otherwise.
+  index_t run_rank = 0;
 };
 
 namespace detail {
@@ -185,7 +188,7 @@ concept surveying = part<P> && requires(const P& p, const detail::own_candidate<
 /// What to do with a settled position.
 enum class verdict : std::uint8_t {
   keep,
-  replace,  ///< write the proposed token over the settled one
+  replace,  ///< write the proposed token over the settled one; never the mask token
   reopen    ///< put the mask token back
 };
 
@@ -244,6 +247,11 @@ concept reaching = requires(const P& p, const layout& g) {
 /// code that runs forwards on full blocks or leaves masks behind.
 template <class P>
 concept pacing = scheduling<P> && requires { requires bool{P::paces}; };
+
+/// An admission that reads standing::run_rank: it is counted only if a part of the policy says so,
+/// with `static constexpr bool needs_runs = true`. O(length of the run) a candidate.
+template <class P>
+concept run_aware = part<P> && requires { requires bool{P::needs_runs}; };
 
 /// An admission that may commit nothing: switches the one-commit promise off for its policy.
 template <class P>

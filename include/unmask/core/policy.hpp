@@ -162,6 +162,13 @@ class policy : public detail::pack<Parts...> {
   /// 4 bytes a column for each position of the window.
   static constexpr bool compares = required.contains(stat::drift) || required.contains(stat::divergence);
 
+  /// True when candidates are ranked within their runs because a part said `needs_runs`.
+  static constexpr bool needs_runs = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (run_aware<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   /// True when nothing has to commit in a step because a part said `may_wait`.
   static constexpr bool may_wait = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {

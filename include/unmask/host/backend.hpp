@@ -127,6 +127,10 @@ class on_host::workspace {
     return {slots_[static_cast<std::size_t>(slot)].entries, static_cast<std::size_t>(count)};
   }
 
+  [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot, index_t count) const {
+    return {slots_[static_cast<std::size_t>(slot)].traced, static_cast<std::size_t>(count)};
+  }
+
   void cancel(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
     if (status.next.active()) {

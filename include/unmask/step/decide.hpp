@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/elect.hpp>
+#include <unmask/step/runs.hpp>
 
 /// Everything after the read of the logits: one body for every backend, run by one team per slot.
 ///
@@ -165,6 +166,9 @@ UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count)
     }
     s.best_score = score_at(m, 0);
     s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
+    if constexpr (Policy::needs_runs) {
+      s.run_rank = run_rank_of(m, i);
+    }
     if (admits(m, c, s, at)) {
       m.roles[i] = role::admitted;
     }
@@ -236,7 +240,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
     return;
   }
   const verdict v = revisit(m, c, info_of(s, m.status->next, c.position));
-  if (v == verdict::replace && c.token != c.current) {
+  if (v == verdict::replace && c.token != c.current && c.token != s.model.mask_token) {
     s.tokens[c.position] = c.token;
     ++s.view.changed;
     ++m.status->report.rewritten;
@@ -268,15 +272,14 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
       continue;
     }
     report.invalid_rows += m.row(i).valid() ? 0 : 1;
-    if (m.roles[i] != role::admitted) {
-      continue;
-    }
     const candidate<Policy::required> c = candidate_at(m, i);
     const token_id token = proposal(m, i);
-    if (token == s.model.mask_token) {
-      continue;  // only where it is not suppressed: the position stays open
+    // A proposed mask token, possible only where it is not suppressed, leaves the position open.
+    const bool commits = m.roles[i] == role::admitted && token != s.model.mask_token;
+    trace(m, i, token, commits);
+    if (commits) {
+      settle(m, position, token, log_probability_of(c));
     }
-    settle(m, position, token, log_probability_of(c));
   }
 }
 
@@ -293,6 +296,7 @@ UNMASK_HD void repaint(const slot_memory<Policy>& m) {
     const step_info at = info_of(s, m.status->next, c.position);
     const token_id token =
         m.roles[i] == role::admitted ? c.token : renoise(m, c.position, at, false);
+    trace(m, i, token, m.roles[i] == role::admitted);
     s.view.changed += token == c.current ? 0 : 1;
     s.tokens[c.position] = token;
   }
@@ -424,13 +428,15 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (!m.status->next.active()) {
-    if (t.lane() == 0) {
-      m.status->report.last_commits = 0;  // of this step, in which an ended sequence has none
+    if (t.lane() == 0) {  // of this step, in which an ended sequence has none
+      m.status->report.last_commits = 0;
+      m.status->report.last_candidates = 0;
     }
     return;
   }
   if (t.lane() == 0) {
     m.status->report.last_commits = 0;
+    m.status->report.last_candidates = 0;
     m.state->view.changed = 0;
   }
   elect(t, m);
@@ -439,6 +445,7 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
   phase::survey(t, m);
   const index_t count = phase::candidates(m);
+  place(t, m, count);
   phase::spend(t, m, count);
   phase::admit(t, m, count);
   if (t.lane() == 0) {
