@@ -10,7 +10,11 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/edit.hpp>
+#include <unmask/policy/end_of_text.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/repetition.hpp>
+#include <unmask/policy/revise.hpp>
+#include <unmask/policy/revisit.hpp>
 #include <unmask/policy/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
