@@ -142,6 +142,15 @@ struct draw_request {
   float temperature = 1.0F;
 };
 
+/// What is known of the row that a position had in the step before.
+struct previous_row {
+  /// False in the position's first step: there is none.
+  bool seen = false;
+  float best = 0.0F;
+  float log_total = 0.0F;  ///< ln of the sum of e^(z - best)
+  float square = 0.0F;     ///< sum of e^(2(z - best))
+};
+
 /// One row as a kernel reads it: `columns` logits, the first of which is token `first_token`.
 ///
 /// `blanked` lists tokens, ascending and without repeats, that the statistics leave out: suppressed
@@ -160,6 +169,10 @@ struct row_input {
   float* blanked_logits = nullptr;
   /// Used where stat::sampled is asked for.
   draw_request draw;
+  /// Used where stat::drift or stat::divergence is asked for: the edited logits of the step before,
+  /// which the read replaces by this row's.
+  float* previous = nullptr;
+  previous_row before;
 };
 
 /// The edit of a policy that edits nothing.

@@ -61,6 +61,14 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #endif
 }
 
+[[nodiscard]] UNMASK_HD inline float square_root(float x) {
+#if defined(__CUDA_ARCH__)
+  return __fsqrt_rn(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+
 [[nodiscard]] UNMASK_HD constexpr float max(float a, float b) { return a < b ? b : a; }
 [[nodiscard]] UNMASK_HD constexpr float min(float a, float b) { return b < a ? b : a; }
 [[nodiscard]] UNMASK_HD constexpr index_t max(index_t a, index_t b) { return a < b ? b : a; }

@@ -53,6 +53,8 @@ struct limits {
   index_t window = 0;
   /// Most lookahead branches of one step, beside the sequence itself.
   index_t branches = 0;
+  /// Set by the session: model_info::vocab.
+  index_t vocab = 0;
 };
 
 /// Most tokens a request may suppress, the mask token included.

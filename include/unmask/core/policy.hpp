@@ -173,6 +173,10 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{}) + (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
   }();
 
+  /// True when a part compares rows with those of the step before, which the session then keeps:
+  /// 4 bytes a column for each position of the window.
+  static constexpr bool compares = required.contains(stat::drift) || required.contains(stat::divergence);
+
   /// True when nothing has to commit in a step because a part said `may_wait`.
   static constexpr bool may_wait = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
@@ -193,6 +197,10 @@ class policy : public detail::pack<Parts...> {
     static_assert(!(required.contains(stat::sampled) && watches > 0),
                   "a policy that draws tokens cannot watch any: an edit after the draw would change "
                   "the distribution that was drawn from");
+    static_assert(!(compares && (watches > 0 || branches)),
+                  "a policy that compares rows with the step before can neither watch tokens nor look "
+                  "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
+                  "a branch that lost");
     static_assert((detail::has_stage<Parts> && ...),
                   "a part of this policy has no function that a step calls: check the names and the "
                   "return types of score, admits, edit, revise, survey, delays, revisit, stop, "

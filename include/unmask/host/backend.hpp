@@ -99,6 +99,7 @@ class on_host::workspace {
       in.guidance_scale = rider.guidance_scale;
       m.blank(in, s.branch, i);
       in.draw = step::draw_of(m, i);
+      m.recall(in, i);
       std::get<pending<T>>(pending_).push_back(in);
       targets_.push_back({s.slot, s.branch * m.window + i});
     }

@@ -154,9 +154,12 @@ struct entropy_bound {
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
+    // The sum without its largest term, and never that term added first and taken away again.
     const float entropy = c.entropy();
-    const float largest = math::max(entropy, s.largest_before);
-    return s.cost_before + entropy - largest <= bound;
+    const float rest = entropy >= s.largest_before
+                           ? s.cost_before
+                           : s.cost_before - s.largest_before + entropy;
+    return rest <= bound;
   }
 };
 static_assert(admission<entropy_bound>);

@@ -86,6 +86,12 @@ class row_accumulator {
         sum.square = math::fma(scale * scale, low.square, sum.square);
       }
     }
+    if constexpr (provides_v<S, stat::drift>) {
+      sum.cross = math::fma(math::exp_nonpositive(low.best - sum.best), low.cross, sum.cross);
+    }
+    if constexpr (provides_v<S, stat::divergence>) {
+      sum.shared = math::fma(math::exp_nonpositive(low.best - sum.best), low.shared, sum.shared);
+    }
     if constexpr (provides_v<S, stat::margin>) {
       sum.second = math::max(sum.second, low.best);
     }

@@ -50,6 +50,27 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
+/// Keeps what the next step has to know of the rows just read.
+template <class Policy>
+UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::compares) {
+    const range score_range = m.status->next.score;
+    for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
+      const record<Policy::required>& row = m.row(i);
+      if (m.decides(0, i)) {  // the cell of a settled position belongs to the next block
+        previous_row& before = m.previous_rows[(score_range.first + i) % m.window];
+        before.seen = row.valid();
+        before.best = row.best;
+        before.log_total = row.valid() ? math::log1p(row.rest) : 0.0F;
+        if constexpr (provides_v<Policy::required, stat::second_moment>) {
+          before.square = row.square;
+        }
+      }
+    }
+    t.sync();
+  }
+}
+
 /// Folds the tallies over the candidates, in position order.
 template <class Policy>
 UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
@@ -269,7 +290,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i, index_t commits)
   } else {
     s.tokens[c.position] = s.model.mask_token;
     m.marks[c.position] = mark::open;
-    m.cells[c.position % m.window] = position_states<Policy>{};
+    m.reset(c.position % m.window);
     ++s.view.open_count;
     ++s.view.changed;
     ++m.status->report.rewritten;
@@ -439,6 +460,7 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   }
   elect(t, m);
   phase::revise(t, m);
+  phase::remember(t, m);
   phase::rank(t, m);
   phase::survey(t, m);
   const index_t count = phase::candidates(m);
@@ -472,7 +494,7 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     }
   }
   for (index_t i = t.lane(); i < m.window; i += t.lanes()) {
-    m.cells[i] = position_states<Policy>{};
+    m.reset(i);
   }
   t.sync();
   if (t.lane() == 0) {

@@ -132,7 +132,7 @@ UNMASK_HD void settle(const slot_memory<Policy>& m,
                       float log_probability) {
   m.state->tokens[position] = token;
   m.marks[position] = mark::settled;
-  m.cells[position % m.window] = position_states<Policy>{};
+  m.reset(position % m.window);
   --m.state->view.open_count;
   ++m.state->view.changed;
   ++m.status->report.committed;
