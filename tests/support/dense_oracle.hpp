@@ -154,6 +154,9 @@ static_assert(ranking<witness>);
             std::vector<double>& own = (*credit)[static_cast<std::size_t>(at.position)];
             own.resize(z.size(), 0.0);
             const seen_row raw = dense_statistics(z, at.position);
+            if (!raw.valid) {
+              return;
+            }
             for (double& c : own) {
               c *= decay;
             }
@@ -334,6 +337,35 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std
   for (const std::size_t k : all) {
     EXPECT_EQ(together[k], decode({k})[0]) << "sequence " << k;
   }
+}
+
+/// Decodes and hands every step's commits to `look(commits, tokens before the step)`. Returns the number
+/// of steps.
+template <class Policy, class Look>
+int each_step(const Policy& p, const dense_request& q, Look&& look) {
+  std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), q.model.end_token);
+  session<Policy> s(q.model, {.sequences = 1, .length = q.geometry.length, .window = q.geometry.length,
+                              .branches = q.branches});
+  s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+  int steps = 0;
+  while (const auto request = s.next()) {
+    const std::vector<token_id> before = text;
+    std::vector<float> logits;
+    for (const segment& part : request->segments) {
+      std::vector<token_id> x = text;
+      if (part.branch > 0) {
+        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+      }
+      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+        const std::vector<float> z = q.logits.row(x, r);
+        logits.insert(logits.end(), z.begin(), z.end());
+      }
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
+    look(s.committed(), before);
+    ++steps;
+  }
+  return steps;
 }
 
 }  // namespace unmask::testing
