@@ -12,7 +12,6 @@
 #include <concepts>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace UNMASK_NAMESPACE {
@@ -78,16 +77,16 @@ class session {
              const start_options& options = {}) {
     check_order(!waiting_, "start() between next() and supply(): the request is out, supply it first");
     check_argument(slot >= 0 && slot < capacity_.sequences, "slot", slot,
-                   "in [0, limits::sequences = " + std::to_string(capacity_.sequences) + ")");
+                   "in [0, limits::sequences = ", capacity_.sequences, ")");
     validate(geometry, tokens.size, capacity_);
     validate(options, model_, geometry);
     const index_t reach = detail::policy_reach(policy, geometry);
     check_argument(reach <= capacity_.window, "positions scored in one step", reach,
-                   "at most limits::window = " + std::to_string(capacity_.window));
+                   "at most limits::window = ", capacity_.window);
     detail::check_parts(policy, geometry);
     const index_t branches = detail::policy_branches(policy);
     check_argument(branches <= capacity_.branches, "lookahead branches", branches,
-                   "at most limits::branches = " + std::to_string(capacity_.branches));
+                   "at most limits::branches = ", capacity_.branches);
     workspace_.start(slot, policy, tokens, geometry, options);
   }
 
@@ -132,7 +131,7 @@ class session {
     check_order(waiting_, "supply() without a request: call next() first");
     check_columns(logits.columns);
     check_argument(logits.rows == rows_, "rows of the logits", logits.rows,
-                   "forward_request::rows = " + std::to_string(rows_));
+                   "forward_request::rows = ", rows_);
     for (const segment& s : segments_) {
       workspace_.read(s, logits.subrows({s.first_row, s.first_row + s.rows.size()}),
                       riders.from_row(s.first_row));
@@ -147,12 +146,11 @@ class session {
     check_space<rows_view<T, M>>();
     check_order(waiting_, "supply() without a request: call next() first");
     check_argument(tensors.size() == segments_.size(), "number of tensors", tensors.size(),
-                   "the number of segments, " + std::to_string(segments_.size()));
+                   "the number of segments, ", segments_.size());
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       check_columns(tensors[i].columns);
       check_argument(tensors[i].rows == segments_[i].rows.size(), "rows of a segment's logits",
-                     tensors[i].rows, "segment::rows.size() = " +
-                                          std::to_string(segments_[i].rows.size()));
+                     tensors[i].rows, "segment::rows.size() = ", segments_[i].rows.size());
     }
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       workspace_.read(segments_[i], tensors[i], row_riders<T>{});
@@ -172,11 +170,11 @@ class session {
     check_space<view>();
     check_order(waiting_, "read() without a request: call next() first");
     check_argument(index < segments_.size(), "index of the segment", index,
-                   "less than the number of segments, " + std::to_string(segments_.size()));
+                   "less than the number of segments, ", segments_.size());
     check_columns(logits.columns);
     const segment& s = segments_[index];
     check_argument(logits.rows == s.rows.size(), "rows of a segment's logits", logits.rows,
-                   "segment::rows.size() = " + std::to_string(s.rows.size()));
+                   "segment::rows.size() = ", s.rows.size());
     workspace_.read(s, logits, riders);
     workspace_.flush();
   }
@@ -247,12 +245,12 @@ class session {
 
   void check_columns(index_t columns) const {
     check_argument(columns >= model_.vocab, "columns of the logits", columns,
-                   "at least model_info::vocab = " + std::to_string(model_.vocab));
+                   "at least model_info::vocab = ", model_.vocab);
   }
 
   [[nodiscard]] const step::slot_status& status(index_t slot) {
     check_argument(slot >= 0 && slot < capacity_.sequences, "slot", slot,
-                   "in [0, limits::sequences = " + std::to_string(capacity_.sequences) + ")");
+                   "in [0, limits::sequences = ", capacity_.sequences, ")");
     return workspace_.statuses()[static_cast<std::size_t>(slot)];
   }
 

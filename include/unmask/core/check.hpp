@@ -9,12 +9,15 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Throws std::invalid_argument "<name> must be <rule>, got <value>" unless `holds`. Host only.
-template <class T>
-void check_argument(bool holds, std::string_view name, const T& value, std::string_view rule) {
+/// Throws std::invalid_argument "<name> must be <rule>, got <value>" unless `holds`. The rule may come
+/// in pieces, which are put together, and memory asked for, only then. Host only.
+template <class T, class... Rule>
+void check_argument(bool holds, std::string_view name, const T& value, const Rule&... rule) {
   if (!holds) {
     std::ostringstream text;
-    text << name << " must be " << rule << ", got " << value;
+    text << name << " must be ";
+    (text << ... << rule);
+    text << ", got " << value;
     throw std::invalid_argument(text.str());
   }
 }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <span>
-#include <string>
 
 /// The checks at a session's boundary. Host only; each throws std::invalid_argument that names the
 /// argument, its value and the rule, and changes nothing.
@@ -23,11 +22,10 @@ struct start_options {
 
 inline void validate(const model_info& m) {
   check_argument(m.vocab >= 1, "model_info::vocab", m.vocab, "at least 1");
-  const std::string vocabulary = "in [0, vocab = " + std::to_string(m.vocab) + ")";
   check_argument(m.mask_token >= 0 && m.mask_token < m.vocab, "model_info::mask_token", m.mask_token,
-                 vocabulary);
+                 "in [0, vocab = ", m.vocab, ")");
   check_argument(m.end_token == no_token || (m.end_token >= 0 && m.end_token < m.vocab),
-                 "model_info::end_token", m.end_token, vocabulary + " or no_token");
+                 "model_info::end_token", m.end_token, "in [0, vocab = ", m.vocab, ") or no_token");
   check_argument(m.row_shift == 0 || m.row_shift == 1, "model_info::row_shift", m.row_shift, "0 or 1");
   check_argument(!m.suppress_mask || m.vocab >= 2, "model_info::vocab", m.vocab,
                  "at least 2 when the mask token is suppressed");
@@ -38,18 +36,18 @@ inline void validate(const limits& c) {
   check_argument(c.length >= 1, "limits::length", c.length, "at least 1");
   check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
   check_argument(c.branches >= 0 && c.branches <= max_branches, "limits::branches", c.branches,
-                 "in [0, " + std::to_string(max_branches) + "]");
+                 "in [0, ", max_branches, "]");
 }
 
 inline void validate(const layout& g, index_t tokens, const limits& capacity) {
   check_argument(g.prompt >= 0, "layout::prompt", g.prompt, "at least 0");
   check_argument(g.length >= 1, "layout::length", g.length, "at least 1");
   check_argument(g.prompt <= g.length, "layout::prompt", g.prompt,
-                 "at most layout::length = " + std::to_string(g.length));
+                 "at most layout::length = ", g.length);
   check_argument(g.length <= tokens, "layout::length", g.length,
-                 "at most the number of tokens, " + std::to_string(tokens));
+                 "at most the number of tokens, ", tokens);
   check_argument(g.length <= capacity.length, "layout::length", g.length,
-                 "at most limits::length = " + std::to_string(capacity.length));
+                 "at most limits::length = ", capacity.length);
   check_argument(g.block_length >= 1, "layout::block_length", g.block_length, "at least 1");
 }
 
@@ -73,18 +71,18 @@ inline index_t suppressed_tokens(const model_info& m,
 inline void validate(const start_options& o, const model_info& m, const layout& g) {
   check_argument(o.editable.empty() || o.editable.size() >= static_cast<std::size_t>(g.length),
                  "start_options::editable.size()", o.editable.size(),
-                 "0 or at least layout::length = " + std::to_string(g.length));
+                 "0 or at least layout::length = ", g.length);
   check_argument(o.suppressed.size() + 1 <= static_cast<std::size_t>(max_suppressed),
                  "start_options::suppressed.size()", o.suppressed.size(),
-                 "at most " + std::to_string(max_suppressed - 1));
+                 "at most ", max_suppressed - 1);
   for (const token_id v : o.suppressed) {
     check_argument(v >= 0 && v < m.vocab, "start_options::suppressed", v,
-                   "a token in [0, vocab = " + std::to_string(m.vocab) + ")");
+                   "a token in [0, vocab = ", m.vocab, ")");
   }
   token_id all[max_suppressed];
   const index_t count = suppressed_tokens(m, o, all);
   check_argument(count < m.vocab, "number of suppressed tokens", count,
-                 "less than model_info::vocab = " + std::to_string(m.vocab));
+                 "less than model_info::vocab = ", m.vocab);
 }
 
 namespace detail {

@@ -5,12 +5,24 @@
 
 #include <Eigen/Core>
 
-/// Makes row-major Eigen matrices and maps of float row tensors: session.supply(matrix).
+#include <concepts>
+
+namespace UNMASK_NAMESPACE::detail {
+
+/// Rows of floats whose columns lie one after the other: row-major, without an inner stride. A column
+/// vector is not: it would be rows of one column.
+template <class Derived>
+concept eigen_rows = bool(Derived::IsRowMajor) && int(Derived::InnerStrideAtCompileTime) == 1 &&
+                     std::same_as<typename Derived::Scalar, float>;
+
+}  // namespace unmask::detail
+
+/// Makes row-major Eigen matrices, maps and blocks of rows of float row tensors:
+/// session.supply(matrix).
 namespace Eigen {
 
 template <class Derived>
-  requires(Derived::IsRowMajor || Derived::IsVectorAtCompileTime) &&
-          std::same_as<typename Derived::Scalar, float>
+  requires unmask::detail::eigen_rows<Derived>
 [[nodiscard]] unmask::rows_view<float, unmask::memory::host> as_rows(
     const PlainObjectBase<Derived>& m) {
   return {m.data(), static_cast<unmask::index_t>(m.rows()), static_cast<unmask::index_t>(m.cols()),
@@ -18,8 +30,7 @@ template <class Derived>
 }
 
 template <class Derived>
-  requires(Derived::IsRowMajor || Derived::IsVectorAtCompileTime) &&
-          std::same_as<typename Derived::Scalar, float>
+  requires unmask::detail::eigen_rows<Derived>
 [[nodiscard]] unmask::rows_view<float, unmask::memory::host> as_rows(
     const MapBase<Derived, ReadOnlyAccessors>& m) {
   return {m.data(), static_cast<unmask::index_t>(m.rows()), static_cast<unmask::index_t>(m.cols()),

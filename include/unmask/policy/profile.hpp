@@ -4,7 +4,6 @@
 #include <unmask/core/check.hpp>
 #include <unmask/core/part.hpp>
 
-#include <string>
 
 namespace UNMASK_NAMESPACE {
 
@@ -77,8 +76,7 @@ struct profile_threshold {
     check_values();
     if (blocks > 0) {
       check_argument(block_length == g.block_length, "profile_threshold::block_length", block_length,
-                     "layout::block_length = " + std::to_string(g.block_length) +
-                         ", or the profile was made for other blocks");
+                     "layout::block_length = ", g.block_length, ", or the profile was made for other blocks");
     }
   }
 
@@ -115,7 +113,7 @@ void profile_threshold<Cells>::check_values() const {
   check_argument(cap > 0.0F && cap <= 1.0F, "profile_threshold::cap", cap, "in (0, 1]");
   check_argument(slack >= 0.0F && slack < 1.0F, "profile_threshold::slack", slack, "in [0, 1)");
   check_argument(blocks >= 0 && blocks <= Cells, "profile_threshold::blocks", blocks,
-                 "in [0, Cells = " + std::to_string(Cells) + "]");
+                 "in [0, Cells = ", Cells, "]");
   if (blocks > 0) {
     check_argument(block_length >= 1, "profile_threshold::block_length", block_length, "at least 1");
   }
@@ -125,7 +123,7 @@ void profile_threshold<Cells>::check_values() const {
                    "steps of profile_threshold::ends", steps,
                    mode == profile_mode::block ? "1 for each block in mode block" : "at least 1");
     check_argument(ends[b] <= Cells, "profile_threshold::ends", ends[b],
-                   "at most Cells = " + std::to_string(Cells));
+                   "at most Cells = ", Cells);
     for (index_t i = first_cell(b); i < ends[b]; ++i) {
       check_argument(cells[i] >= 0.0F && cells[i] <= 1.0F, "profile_threshold::cells", cells[i],
                      "in [0, 1]");
