@@ -5,6 +5,7 @@
 
 #include "goldens/replay.hpp"
 #include "goldens/row_stats.hpp"
+#include "goldens/witness.hpp"
 #include "support/golden/reference_run.hpp"
 
 namespace unmask::goldens {
@@ -111,6 +112,25 @@ verdict dinfer_threshold(const commit_line& line) {
                 line.sequences.front().model.eos_id);
 }
 
+verdict dinfer_credit(const commit_line& line) {
+  if (line.reused_decoder) {
+    return verdict::skip("the release leaks credit into the next request, the library does not");
+  }
+  const arguments args(line);
+  const trace_credit<> released = credit_released<>;
+  const trace_credit<> credit{.strength = args.get_or("credit_alpha", released.strength),
+                              .decay = args.get_or("decay_beta", released.decay),
+                              .exponent = args.get_or("boost_gamma", released.exponent)};
+  std::vector<sight> seen;
+  return replay(line,
+                joined(released::dinfer_credit(
+                           args.get<float>("threshold"), credit, dinfer_loop(args)),
+                       witness{&seen}),
+                dinfer_shape(line, args),
+                line.sequences.front().model.eos_id,
+                [&seen](const step& recorded) { return fused_difference(recorded, seen); });
+}
+
 verdict sglang_low_confidence(const commit_line& line) {
   const arguments args(line);
   const auto length = args.get<index_t>("block_length");
@@ -143,6 +163,7 @@ constexpr rule table[] = {
     {"dream.entropy", commits<dream<by_entropy>>},
     {"dream.confidence_threshold", commits<dream_confidence_threshold>},
     {"dinfer.threshold", commits<dinfer_threshold>},
+    {"dinfer.credit", commits<dinfer_credit>},
     {"sglang.low_confidence", commits<sglang_low_confidence>},
     {"row_stats", row_stats},
 };

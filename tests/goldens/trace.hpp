@@ -45,6 +45,9 @@ class trace {
   void write_row(index_t i, std::span<float> out) const;
   void write_row(index_t i, std::span<bfloat16> out) const;
 
+  /// The recorded forward pass that begin() compared with.
+  [[nodiscard]] const step& recorded() const { return *steps_[step_]; }
+
   /// Compares what the step changed with the recorded commits, and with `committed`, the session's
   /// own report of it. After an allowed difference among equal scores, tied() is true.
   [[nodiscard]] std::string finish(std::span<const commit_entry> committed, ending end);
