@@ -60,6 +60,8 @@ class any_session {
   virtual void supply(const any_rows& logits) = 0;
   [[nodiscard]] virtual const sequence_report& report(index_t slot) = 0;
   [[nodiscard]] virtual std::span<const commit_entry> committed(index_t slot) = 0;
+  /// Errors as session::candidates.
+  [[nodiscard]] virtual std::span<const candidate_entry> candidates(index_t slot) = 0;
   virtual void cancel(index_t slot) = 0;
 
  protected:
@@ -102,6 +104,9 @@ class any_session_of final : public any_session {
   }
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot) override {
     return session_.committed(slot);
+  }
+  [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot) override {
+    return session_.candidates(slot);
   }
   void cancel(index_t slot) override { session_.cancel(slot); }
 

@@ -198,6 +198,15 @@ class session {
     return workspace_.committed(slot, status(slot).report.last_commits);
   }
 
+  /// What the last supply() decided about in `slot`: every position that was open in the scored range,
+  /// with its proposed token and whether that was written, in ascending positions. Valid until the
+  /// next supply(). A token that lookahead elected is among committed() only. Throws std::logic_error
+  /// unless limits::trace is set.
+  [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot = 0) {
+    check_order(capacity_.trace, "candidates() of a session without limits::trace");
+    return workspace_.candidates(slot, status(slot).report.last_candidates);
+  }
+
   /// Ends the sequence in `slot` as it is; open positions keep the mask token. Not between next()
   /// and supply().
   void cancel(index_t slot) {

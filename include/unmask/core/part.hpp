@@ -83,6 +83,9 @@ struct standing {
   float score_before = 0.0F;
   /// Score of the best-ranked candidate.
   float best_score = 0.0F;
+  /// Better-ranked candidates in the same run: 0 for the best of its run. A run is a maximal row of
+  /// candidates at consecutive positions. Counted only for a run_aware policy, 0 otherwise.
+  index_t run_rank = 0;
 };
 
 namespace detail {
@@ -140,11 +143,14 @@ struct is_composite : std::false_type {};
 template <class P>
 concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
 
-/// Changes a logit while its row is read: `edit(logit, token) -> float`, monotone or not.
+/// Changes a logit while its row is read: `edit(logit, token) -> float`, or `edit(logit, token, at)`
+/// with the step it is read in (no block).
 template <class P>
-concept logit_edit = part<P> && requires(const P& p, float z, token_id v) {
-  { p.edit(z, v) } -> std::same_as<float>;
-};
+concept logit_edit = part<P> && (requires(const P& p, float z, token_id v) {
+                       { p.edit(z, v) } -> std::same_as<float>;
+                     } || requires(const P& p, float z, token_id v, const step_info& at) {
+                       { p.edit(z, v, at) } -> std::same_as<float>;
+                     });
 
 /// Draws the proposed token at random instead of taking the best one: reads stat::sampled, and
 /// `draw_temperature()` > 0 says from which distribution.
@@ -182,7 +188,7 @@ concept surveying = part<P> && requires(const P& p, const detail::own_candidate<
 /// What to do with a settled position.
 enum class verdict : std::uint8_t {
   keep,
-  replace,  ///< write the proposed token over the settled one
+  replace,  ///< write the proposed token over the settled one; never the mask token
   reopen    ///< put the mask token back
 };
 
@@ -192,6 +198,15 @@ enum class verdict : std::uint8_t {
 template <class P>
 concept revisiting = part<P> && requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
   { p.revisit(c, own) } -> std::same_as<verdict>;
+};
+
+/// Decides on a canvas: no position settles before the end. After each step an admitted position holds
+/// its proposed token and every other one `refill(position, own) -> token_id`, which also gives the
+/// first canvas (at step -1); when the sequence ends, each position gets `conclude(own) -> token_id`.
+template <class P>
+concept renoising = part<P> && requires(const P& p, scope<P>& own) {
+  { p.refill(index_t{}, own) } -> std::same_as<token_id>;
+  { p.conclude(own) } -> std::same_as<token_id>;
 };
 
 /// Ends a sequence: `stop(sequence, own) -> ending`, asked after the commits of every step.
@@ -232,6 +247,11 @@ concept reaching = requires(const P& p, const layout& g) {
 /// code that runs forwards on full blocks or leaves masks behind.
 template <class P>
 concept pacing = scheduling<P> && requires { requires bool{P::paces}; };
+
+/// An admission that reads standing::run_rank: it is counted only if a part of the policy says so,
+/// with `static constexpr bool needs_runs = true`. O(length of the run) a candidate.
+template <class P>
+concept run_aware = part<P> && requires { requires bool{P::needs_runs}; };
 
 /// An admission that may commit nothing: switches the one-commit promise off for its policy.
 template <class P>

@@ -55,6 +55,9 @@ struct limits {
   index_t branches = 0;
   /// Set by the session: model_info::vocab.
   index_t vocab = 0;
+  /// Whether each step also reports every candidate: session::candidates(). Costs sequences * window
+  /// candidate_entry of memory and one logarithm a candidate and step; nothing where it is off.
+  bool trace = false;
 };
 
 /// Most tokens a request may suppress, the mask token included.
@@ -108,6 +111,18 @@ struct commit_entry {
   float log_probability = 0.0F;
   /// Index of the forward pass, from 0.
   index_t step = 0;
+  /// The block that the decision was made with, counted from the first position behind the prompt.
+  index_t block = 0;
+  /// Forward passes between the one that first scored the block and this one, 0 for the first.
+  index_t block_step = 0;
+};
+
+/// An open position of a step's scored range, and the token proposed for it.
+///
+/// log_probability is -inf where the row was invalid; `token` is then what it would have committed.
+struct candidate_entry : commit_entry {
+  /// Whether the step wrote the token: the same entry is then among the committed ones.
+  bool admitted = false;
 };
 
 /// What became of one sequence so far.
@@ -129,6 +144,8 @@ struct sequence_report {
   index_t invalid_rows = 0;
   /// Entries of committed(): tokens that the last step wrote.
   index_t last_commits = 0;
+  /// Entries of candidates(): open positions that the last step decided about; 0 without trace.
+  index_t last_candidates = 0;
 
   /// Committed tokens per forward pass; 0 before the first.
   [[nodiscard]] double tokens_per_forward() const {

@@ -103,7 +103,7 @@ inline constexpr index_t watches_of<P> = P::watches;
 template <class P>
 inline constexpr bool has_stage = ranking<P> || admission<P> || logit_edit<P> || stopping<P> ||
                                   scheduling<P> || revision<P> || surveying<P> || revisiting<P> ||
-                                  branching<P> || drawing<P>;
+                                  branching<P> || drawing<P> || renoising<P>;
 
 }  // namespace detail
 
@@ -144,6 +144,13 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
+  /// False when a part decides on a canvas, whose positions stay open until the end.
+  static constexpr bool settles = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return !(renoising<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   /// True when a part looks ahead with branches.
   static constexpr bool branches = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
@@ -154,6 +161,13 @@ class policy : public detail::pack<Parts...> {
   /// True when a part compares rows with those of the step before, which the session then keeps:
   /// 4 bytes a column for each position of the window.
   static constexpr bool compares = required.contains(stat::drift) || required.contains(stat::divergence);
+
+  /// True when candidates are ranked within their runs because a part said `needs_runs`.
+  static constexpr bool needs_runs = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (run_aware<Leaf> || ...);
+    }(leaf_list{});
+  }();
 
   /// True when nothing has to commit in a step because a part said `may_wait`.
   static constexpr bool may_wait = [] {
@@ -179,6 +193,9 @@ class policy : public detail::pack<Parts...> {
                   "a policy that compares rows with the step before can neither watch tokens nor look "
                   "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
                   "a branch that lost");
+    static_assert(settles || !(revisits || branches),
+                  "a canvas settles nothing before its end, so there is nothing to revisit and no "
+                  "branch to look ahead with");
     static_assert((detail::has_stage<Parts> && ...),
                   "a part of this policy has no function that a step calls: check the names and the "
                   "return types of score, admits, edit, revise, survey, revisit, stop, schedule");

@@ -22,7 +22,7 @@ struct on_host {
 
   /// Threads that read rows: serial by default; a host::thread_pool or the engine's own pool. Must
   /// outlive the session.
-  host::executor_ref executor;
+  host::executor_ref executor = {};
   /// Instruction set; the best one of this machine by default.
   host::tier tier = host::best_tier();
 
@@ -127,6 +127,10 @@ class on_host::workspace {
     return {slots_[static_cast<std::size_t>(slot)].entries, static_cast<std::size_t>(count)};
   }
 
+  [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot, index_t count) const {
+    return {slots_[static_cast<std::size_t>(slot)].traced, static_cast<std::size_t>(count)};
+  }
+
   void cancel(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
     if (status.next.active()) {
@@ -166,7 +170,7 @@ class on_host::workspace {
       return;
     }
     const auto edit_of = [this](index_t r) {
-      return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])].policy);
+      return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])]);
     };
     host::read_rows<Policy::required, T>(rows, edit_of, records_.data(), where_.executor,
                                          where_.tier, scratch_);

@@ -306,6 +306,7 @@ template <std::size_t I = 0, class Policy>
 template <class Policy>
 struct policy_edit {
   const Policy* parts;
+  step_info at;
   [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
     return apply<0>(logit, token);
   }
@@ -317,7 +318,9 @@ struct policy_edit {
       return logit;
     } else {
       using leaf = typename Policy::template leaf_type<I>;
-      if constexpr (logit_edit<leaf>) {
+      if constexpr (requires(const leaf& p) { p.edit(logit, token, at); }) {
+        return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
+      } else if constexpr (logit_edit<leaf>) {
         return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
       } else {
         return apply<I + 1>(logit, token);
@@ -326,14 +329,19 @@ struct policy_edit {
   }
 };
 
-/// The functor that a kernel applies to each logit of a row: no_edit if the policy edits nothing.
-template <class Policy>
-[[nodiscard]] UNMASK_HD auto edit_of(const Policy* parts) {
-  if constexpr (stages<Policy>::edits > 0) {
-    return policy_edit<Policy>{parts};
+/// Calls the renoising part: what a position that was not admitted holds next, or, with `last`, ends as.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD token_id renoise(const slot_memory<Policy>& m,
+                                         index_t position,
+                                         const step_info& at,
+                                         bool last) {
+  using leaf = typename Policy::template leaf_type<I>;
+  if constexpr (renoising<leaf>) {
+    auto own = scope_of<I>(m, position % m.window, at);
+    const leaf& part = m.policy->template part_at<I>();
+    return last ? part.conclude(own) : part.refill(position, own);
   } else {
-    static_cast<void>(parts);
-    return no_edit{};
+    return renoise<I + 1>(m, position, at, last);
   }
 }
 

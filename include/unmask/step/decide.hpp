@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/elect.hpp>
+#include <unmask/step/runs.hpp>
 
 /// Everything after the read of the logits: one body for every backend, run by one team per slot.
 ///
@@ -165,6 +166,9 @@ UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count)
     }
     s.best_score = score_at(m, 0);
     s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
+    if constexpr (Policy::needs_runs) {
+      s.run_rank = run_rank_of(m, i);
+    }
     if (admits(m, c, s, at)) {
       m.roles[i] = role::admitted;
     }
@@ -200,7 +204,7 @@ template <class Policy>
 /// are all invalid, its first open position. Returns how many that were.
 template <class Policy>
 UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::may_wait) {
+  if constexpr (Policy::may_wait || !Policy::settles) {
     return 0;
   } else {
     const plan& now = m.status->next;
@@ -236,7 +240,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
     return;
   }
   const verdict v = revisit(m, c, info_of(s, m.status->next, c.position));
-  if (v == verdict::replace && c.token != c.current) {
+  if (v == verdict::replace && c.token != c.current && c.token != s.model.mask_token) {
     s.tokens[c.position] = c.token;
     ++s.view.changed;
     ++m.status->report.rewritten;
@@ -268,16 +272,46 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
       continue;
     }
     report.invalid_rows += m.row(i).valid() ? 0 : 1;
-    if (m.roles[i] != role::admitted) {
-      continue;
-    }
     const candidate<Policy::required> c = candidate_at(m, i);
     const token_id token = proposal(m, i);
-    if (token == s.model.mask_token) {
-      continue;  // only where it is not suppressed: the position stays open
+    // A proposed mask token, possible only where it is not suppressed, leaves the position open.
+    const bool commits = m.roles[i] == role::admitted && token != s.model.mask_token;
+    trace(m, i, token, commits);
+    if (commits) {
+      settle(m, position, token, log_probability_of(c));
     }
-    settle(m, position, token, log_probability_of(c));
   }
+}
+
+/// Lane 0: writes the next canvas: admitted positions hold their token, the others noise.
+template <class Policy>
+UNMASK_HD void repaint(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+    if (m.roles[i] == role::bystander) {
+      continue;
+    }
+    m.status->report.invalid_rows += m.row(i).valid() ? 0 : 1;
+    const candidate<Policy::required> c = candidate_at(m, i);
+    const step_info at = info_of(s, m.status->next, c.position);
+    const token_id token =
+        m.roles[i] == role::admitted ? c.token : renoise(m, c.position, at, false);
+    trace(m, i, token, m.roles[i] == role::admitted);
+    s.view.changed += token == c.current ? 0 : 1;
+    s.tokens[c.position] = token;
+  }
+}
+
+/// Lane 0: settles a canvas with what its part concludes.
+template <class Policy>
+UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
+  const step_info at = info_of(*m.state);
+  for (index_t p = canvas.first; p < canvas.last; ++p) {
+    if (m.marks[p] == mark::open) {
+      settle(m, p, renoise(m, p, at, true), m.row(p - canvas.first).log_probability());
+    }
+  }
+  m.state->view.settled = m.state->view.length;
 }
 
 /// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
@@ -312,7 +346,11 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   next.started = true;
   next.end = stop(m, at);
   if (next.end != ending::running) {
-    fill(m);
+    if constexpr (Policy::settles) {
+      fill(m);
+    } else {
+      conclude(m, out.next.score);
+    }
   } else if (q.open_count == 0 && stages<Policy>::paces == 0) {
     next.end = ending::complete;
   } else {
@@ -390,13 +428,15 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (!m.status->next.active()) {
-    if (t.lane() == 0) {
-      m.status->report.last_commits = 0;  // of this step, in which an ended sequence has none
+    if (t.lane() == 0) {  // of this step, in which an ended sequence has none
+      m.status->report.last_commits = 0;
+      m.status->report.last_candidates = 0;
     }
     return;
   }
   if (t.lane() == 0) {
     m.status->report.last_commits = 0;
+    m.status->report.last_candidates = 0;
     m.state->view.changed = 0;
   }
   elect(t, m);
@@ -405,12 +445,17 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
   phase::survey(t, m);
   const index_t count = phase::candidates(m);
+  place(t, m, count);
   phase::spend(t, m, count);
   phase::admit(t, m, count);
   if (t.lane() == 0) {
     const index_t forced = phase::keep_promise(m, count);
     m.status->report.forced += forced;
-    phase::commit(m);
+    if constexpr (Policy::settles) {
+      phase::commit(m);
+    } else {
+      phase::repaint(m);
+    }
     ++m.state->view.step;
     const range scored = m.status->next.score;
     phase::plan_next(m);
@@ -453,6 +498,15 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     s.view.open_count = s.view.open_in({g.prompt, g.length});
     s.fallback_schedule = {};
     s.blocks_seen = 0;
+    if constexpr (!Policy::settles) {
+      step_info at = info_of(s);
+      at.step = -1;
+      for (index_t p = g.prompt; p < g.length; ++p) {
+        if (m.marks[p] == mark::open) {
+          s.tokens[p] = renoise(m, p, at, false);
+        }
+      }
+    }
     phase::plan_next(m);
   }
   t.sync();

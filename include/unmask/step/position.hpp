@@ -41,6 +41,17 @@ template <class Policy>
   return candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
 }
 
+/// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without any.
+template <class Policy>
+[[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
+  if constexpr (stages<Policy>::edits > 0) {
+    return policy_edit<Policy>{m.policy, info_of(*m.state)};
+  } else {
+    static_cast<void>(m);
+    return no_edit{};
+  }
+}
+
 /// What the draw of a scored position's token needs, in one branch.
 template <class Policy>
 [[nodiscard]] UNMASK_HD draw_request draw_of(const slot_memory<Policy>& m, index_t i) {
@@ -59,14 +70,32 @@ template <statistics S>
   return c.valid() ? c.log_probability() : -math::infinity();
 }
 
+/// A token at a scored position as reports name it.
+template <class Policy>
+[[nodiscard]] UNMASK_HD commit_entry entry_of(const slot_memory<Policy>& m,
+                                              index_t position,
+                                              token_id token,
+                                              float log_probability) {
+  const step_info at = info_of(*m.state, m.status->next, position);
+  return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step};
+}
+
 /// Lane 0: notes a token in the report of the step.
 template <class Policy>
 UNMASK_HD void note(const slot_memory<Policy>& m,
                     index_t position,
                     token_id token,
                     float log_probability) {
-  m.entries[m.status->report.last_commits++] = {m.slot, position, token, log_probability,
-                                                m.state->view.step};
+  m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability);
+}
+
+/// Lane 0: notes scored position i in the trace of the step, if there is one.
+template <class Policy>
+UNMASK_HD void trace(const slot_memory<Policy>& m, index_t i, token_id token, bool admitted) {
+  if (m.traced != nullptr) {
+    m.traced[m.status->report.last_candidates++] = {
+        entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))), admitted};
+  }
 }
 
 /// Lane 0: writes a token to an open position.

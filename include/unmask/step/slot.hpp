@@ -77,11 +77,15 @@ struct slot_memory {
   /// [window], by rank.
   float* cost_before = nullptr;
   float* largest_before = nullptr;
+  /// [window], by position - score.first: the rank, -1 for no candidate. Only if the policy needs runs.
+  index_t* ranks = nullptr;
   /// [1 + branches][window] worths and [1 + branches] scores. Only if the policy looks ahead.
   float* worths = nullptr;
   float* branch_scores = nullptr;
   /// [window + 1]: what the last step committed.
   commit_entry* entries = nullptr;
+  /// [window]: what the last step decided about; null without limits::trace.
+  candidate_entry* traced = nullptr;
   /// [max_suppressed]
   token_id* suppressed = nullptr;
   /// [length]
@@ -223,11 +227,15 @@ template <class Policy>
   }
   m.cost_before = at.take<float>(window);
   m.largest_before = at.take<float>(window);
+  if constexpr (Policy::needs_runs) {
+    m.ranks = at.take<index_t>(window);
+  }
   if constexpr (Policy::branches) {
     m.worths = at.take<float>(rows);
     m.branch_scores = at.take<float>(1 + capacity.branches);
   }
   m.entries = at.take<commit_entry>(window + 1);
+  m.traced = capacity.trace ? at.take<candidate_entry>(window) : nullptr;
   m.suppressed = at.take<token_id>(max_suppressed);
   m.marks = at.take<mark>(capacity.length);
   bytes = at.used();

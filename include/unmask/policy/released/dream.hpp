@@ -4,6 +4,7 @@
 #include <unmask/core/check.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/loop.hpp>
 #include <unmask/policy/schedule.hpp>

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Rewrites a settled token when the model now prefers another one with a confidence above
+/// `threshold`, strictly; with 0 always. The prompt and other fixed positions are never touched, nor
+/// is a token of the step that writes it. What is rewritten is reported like a commit.
+///
+/// Settled positions of the scored range are read, too, so every step costs the rows of the whole
+/// range. Goes with edited_blocks: other schedules leave a block as soon as it is full. Range [0, 1].
+///
+/// Reads stat::confidence. No state. Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its
+/// edits of tokens; without its penalty on repeating the left neighbour.
+struct edit_settled {
+  float threshold = 0.0F;
+  static constexpr statistics required = stat::confidence;
+
+  void check(const layout&) const {
+    check_argument(threshold >= 0.0F && threshold <= 1.0F, "edit_settled::threshold", threshold,
+                   "in [0, 1]");
+  }
+
+  UNMASK_HD verdict revisit(const auto& c, auto&) const {
+    return c.token != c.current && c.confidence() > threshold ? verdict::replace : verdict::keep;
+  }
+};
+static_assert(revisiting<edit_settled>);
+
+/// Decodes block after block, and stays on a full one to let a revisiting part edit it: until a forward
+/// pass on the full block changes nothing, or `most_edits` of them were made.
+///
+/// A block in which nothing was open is not stayed on. At most most_edits passes a block beyond those
+/// that fill it; 0 is sequential_blocks. Without a revisiting part each block costs one idle pass.
+/// With stop_at_end a sequence ends where its end token settles, before that block is edited.
+/// Range most_edits >= 0. 12 bytes a sequence, O(block length) a step.
+///
+/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, whose `max_post_edit_steps` this is. There
+/// one more pass follows, which decides nothing.
+struct edited_blocks {
+  index_t most_edits = 16;
+
+  struct sequence_state {
+    index_t block = 0;
+    index_t edits = 0;  ///< forward passes planned for the block while it was full
+    bool entered = false;
+  };
+
+  static constexpr statistics required = stat::none;
+  static constexpr bool paces = true;
+
+  void check(const layout&) const {
+    check_argument(most_edits >= 0, "edited_blocks::most_edits", most_edits, "at least 0");
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+    sequence_state& s = own.sequence;
+    while (s.block < q.blocks() && q.open_in(q.block(s.block)) == 0 && is_done(q, s)) {
+      s = {s.block + 1, 0, false};
+    }
+    if (s.block >= q.blocks()) {
+      next.end = q.open_count == 0 ? ending::complete : ending::step_budget;
+      return;
+    }
+    next.score = q.block(s.block);
+    next.freeze = {0, next.score.first};
+    next.first_block = s.block;
+    next.last_block = s.block + 1;
+    next.forced = 1;
+    s.edits += q.open_in(next.score) == 0 ? 1 : 0;
+    s.entered = true;
+  }
+
+ private:
+  // Whether a full block is left: the last pass was on it, full, and changed nothing.
+  [[nodiscard]] UNMASK_HD bool is_done(const sequence_view& q, const sequence_state& s) const {
+    return !s.entered || s.edits >= most_edits || (s.edits > 0 && q.changed == 0);
+  }
+};
+static_assert(scheduling<edited_blocks> && pacing<edited_blocks>);
+
+}  // namespace unmask

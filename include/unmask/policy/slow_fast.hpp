@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Explores a block slowly to find how far the model is ready to go, then fills that stretch fast, and
+/// so on from its end. Both the schedule and the admission of its policy; goes with by_confidence.
+///
+/// Exploring: `exploration` forward passes about everything from the end of the last stretch to the end
+/// of the block. Each guesses the stretch's end: behind the farthest candidate of confidence
+/// `promising` or more, one position if there is none. Once the standard deviation (of the population)
+/// of two guesses in a row is below `spread` positions the later one stands; until then it is their
+/// mean, rounded down. Filling: passes about the stretch until nothing in it is open; from the second
+/// on, positions behind it are not fed.
+///
+/// Every pass commits all candidates of confidence `sure` or more if there are at least two of them,
+/// the best one otherwise. A block that is full ends at once, also while exploring.
+///
+/// Range exploration >= 1; promising, sure in [0, 1]; spread >= 0. Reads stat::confidence. 24 bytes a
+/// sequence, O(block length) a step. Source: Q. Wei et al., Accelerating diffusion large language
+/// models with SlowFast sampling: the three golden principles (2025), and its released code, which
+/// explores on in a full block.
+struct slow_fast {
+  index_t exploration = 6;
+  float promising = 0.3F;
+  float sure = 0.9F;
+  float spread = 1.0F;
+
+  struct sequence_state {
+    index_t block = 0;
+    index_t begin = 0;    ///< offset in the block at which the stretch begins
+    index_t end = 0;      ///< offset at which it ends; 0 before the first guess
+    index_t guess = 0;    ///< the last guess of `end`
+    index_t passes = 0;   ///< forward passes planned for the stretch
+    bool stands = false;  ///< `end` is not guessed any more
+  };
+
+  struct tally {
+    index_t farthest = -1;  ///< position
+    index_t sure = 0;       ///< how many candidates
+
+    UNMASK_HD void merge(const tally& other) {
+      farthest = math::max(farthest, other.farthest);
+      sure += other.sure;
+    }
+  };
+
+  static constexpr statistics required = stat::confidence;
+
+  void check(const layout&) const {
+    check_argument(exploration >= 1, "slow_fast::exploration", exploration, "at least 1");
+    check_argument(promising >= 0.0F && promising <= 1.0F, "slow_fast::promising", promising,
+                   "in [0, 1]");
+    check_argument(sure >= 0.0F && sure <= 1.0F, "slow_fast::sure", sure, "in [0, 1]");
+    check_argument(spread >= 0.0F, "slow_fast::spread", spread, "at least 0");
+  }
+
+  UNMASK_HD tally survey(const auto& c, auto&) const {
+    const float confidence = c.confidence();
+    return {confidence >= promising ? c.position : -1, confidence >= sure ? 1 : 0};
+  }
+
+  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
+    return own.tally.sure >= 2 ? c.confidence() >= sure : s.rank == 0;
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+    sequence_state& s = own.sequence;
+    if (s.passes > 0 && s.passes <= exploration && !s.stands) {
+      guess(own.tally, q.block(s.block), s);
+    }
+    while (s.block + 1 < q.blocks() && q.open_in(q.block(s.block)) == 0) {
+      s = {s.block + 1, 0, 0, 0, 0, false};
+    }
+    const range block = q.block(s.block);
+    if (s.passes >= exploration && q.open_in({block.first + s.begin, block.first + s.end}) == 0) {
+      s = {s.block, s.end, 0, 0, 0, false};
+    }
+    if (q.open_in({block.first + s.begin, block.last}) == 0) {
+      s = {s.block, 0, 0, 0, 0, false};  // only a part that reopens positions leaves some behind
+    }
+    const bool explores = s.passes < exploration;
+    next.score = {block.first + s.begin, explores ? block.last : block.first + s.end};
+    if (s.passes > exploration) {
+      next.feed = {0, next.score.last};
+    }
+    next.freeze = {0, block.first};
+    next.first_block = s.block;
+    next.last_block = s.block + 1;
+    next.forced = 1;
+    ++s.passes;
+  }
+
+ private:
+  // Takes the guess of the pass just decided.
+  UNMASK_HD void guess(const tally& seen, const range& block, sequence_state& s) const {
+    const index_t ahead = seen.farthest < 0 ? s.begin + 1 : seen.farthest - block.first + 1;
+    const index_t now = math::min(ahead, block.size());
+    const index_t apart = now < s.guess ? s.guess - now : now - s.guess;
+    // Of two numbers, the deviation is half their distance.
+    s.stands = s.guess > 0 && 0.5F * static_cast<float>(apart) < spread;
+    s.end = s.stands || s.guess == 0 ? now : (now + s.guess) / 2;
+    s.guess = now;
+  }
+};
+static_assert(admission<slow_fast> && surveying<slow_fast> && scheduling<slow_fast>);
+
+}  // namespace unmask

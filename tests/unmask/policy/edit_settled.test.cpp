@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/ranking.hpp>
+
+#include "support/watched_decode.hpp"
+
+#include <limits>
+#include <map>
+#include <stdexcept>
+
+namespace unmask::testing {
+namespace {
+
+using positions = std::vector<index_t>;
+
+TEST(edit_settled, agrees_with_the_rule_in_double_precision) {
+  int edits = 0;
+  int compared = 0;
+  int skipped = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const made_up_model model{.seed = seed, .sharpness = 1.0 + static_cast<double>(seed % 8)};
+    const double threshold = 0.5;
+    const double edit = 0.1 * static_cast<double>(seed % 9);
+    const index_t most = static_cast<index_t>(seed % 6);
+    const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{static_cast<float>(edit)},
+                   edited_blocks{most}};
+    const layout g{.prompt = 2, .length = 26, .block_length = 7};
+    index_t full_passes = 0;
+    range block{0, 0};
+    watch_decode(p, model, g, [&](const watched_step& s) {
+      if (!(s.planned.score == block)) {
+        block = s.planned.score;
+        full_passes = 0;
+      }
+      full_passes += s.open.empty() ? 1 : 0;
+      EXPECT_LE(full_passes, most);
+      positions want;
+      bool is_rounding = false;
+      for (const watched_row& r : s.open) {
+        is_rounding = is_rounding || is_close(r.confidence, threshold);
+        if (r.confidence > threshold) {
+          want.push_back(r.position);
+        }
+      }
+      if (want.empty() && !s.open.empty()) {
+        want.push_back(best_of(s.open));
+      }
+      for (const watched_row& r : s.settled) {
+        is_rounding = is_rounding || is_close(r.confidence, edit);
+        if (r.token != r.current && r.confidence > edit) {
+          want.push_back(r.position);
+          ++edits;
+        }
+      }
+      std::sort(want.begin(), want.end());
+      if (is_rounding) {
+        ++skipped;
+        return;
+      }
+      ++compared;
+      EXPECT_EQ(positions_of(s.committed), want);
+    });
+  }
+  EXPECT_GT(compared, 1500);
+  EXPECT_GT(edits, 500);
+  EXPECT_LT(skipped, compared / 20);
+}
+
+// Prefers, at every settled position, another token than the one that stands there.
+struct restless {
+  double confidence = 0.8;
+  [[nodiscard]] model_info info() const { return {.vocab = 8, .mask_token = 7}; }
+  void row(std::span<const token_id> x, index_t position, std::span<float> out) const {
+    const token_id now = x[static_cast<std::size_t>(position)];
+    write_row(out, now == 1 ? 2 : 1, confidence);
+  }
+};
+
+TEST(edited_blocks, leave_a_block_that_never_comes_to_rest) {
+  for (const index_t most : {0, 1, 2, 16}) {
+    const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{}, edited_blocks{most}};
+    std::vector<token_id> tokens(10, 0);
+    session s{p, restless{}.info(), tokens, layout{.prompt = 2, .length = 10, .block_length = 4}};
+    watch_decode(s, restless{}, tokens, [](const watched_step&) {});
+    EXPECT_EQ(s.report().forwards, 2 * (1 + most));
+    EXPECT_EQ(s.report().rewritten, 8 * most);
+    EXPECT_EQ(s.report().committed, 8);
+    EXPECT_EQ(s.report().end, ending::complete);
+    EXPECT_EQ(tokens[2], most % 2 == 0 ? 1 : 2);
+    EXPECT_EQ(tokens[0], 0);  // the prompt
+  }
+}
+
+TEST(edit_settled, the_threshold_is_strict) {
+  std::vector<float> z(8);
+  write_row(z, 1, 0.8);
+  const float at = static_cast<float>(read_double(z, 0, 0, 7).confidence);
+  const auto rewritten = [](float threshold) {
+    std::vector<token_id> tokens(4, 0);
+    const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{threshold}, edited_blocks{1}};
+    session s{p, restless{}.info(), tokens, layout{.length = 4, .block_length = 4}};
+    watch_decode(s, restless{}, tokens, [](const watched_step&) {});
+    return s.report().rewritten;
+  };
+  EXPECT_EQ(rewritten(at - 1e-5F), 4);
+  EXPECT_EQ(rewritten(at + 1e-5F), 0);
+  EXPECT_EQ(rewritten(1.0F), 0);
+}
+
+TEST(edit_settled, fixed_positions_stay_as_they_are) {
+  std::vector<token_id> tokens{5, 5, 5, 5, 5, 5};
+  const std::vector<std::uint8_t> editable{0, 1, 0, 1, 0, 0};
+  const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{}, edited_blocks{3}};
+  session<std::remove_const_t<decltype(p)>> s{restless{}.info(), {.length = 6, .window = 2}};
+  s.start(0, p, tokens, {.prompt = 1, .length = 6, .block_length = 2}, {.editable = editable, .suppressed = {}});
+  watch_decode(s, restless{}, tokens, [](const watched_step&) {});
+  EXPECT_EQ(tokens, (std::vector<token_id>{5, 2, 5, 2, 5, 5}));
+  EXPECT_EQ(s.report().forwards, 8);  // a block in which nothing was open is passed over
+  EXPECT_EQ(s.report().rewritten, 6);
+}
+
+TEST(edit_settled, only_a_revisiting_part_rewrites_settled_tokens) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const made_up_model model{.seed = seed};
+    const layout g{.prompt = 1, .length = 21, .block_length = 5};
+    std::vector<token_id> tokens(21, 0);
+    const policy p{by_confidence{}, confidence_above{0.6F}, edited_blocks{4}};
+    session s{p, model.info(), tokens, g};
+    std::map<index_t, token_id> settled;
+    index_t idle = 0;
+    watch_decode(s, model, tokens, [&](const watched_step& seen) {
+      idle += seen.open.empty() ? 1 : 0;
+      for (const commit_entry& e : seen.committed) {
+        EXPECT_TRUE(settled.emplace(e.position, e.token).second) << "position " << e.position;
+      }
+      for (const auto& [position, token] : settled) {
+        EXPECT_EQ(tokens[static_cast<std::size_t>(position)], token);
+      }
+    });
+    EXPECT_EQ(idle, 4);  // one for each block
+    EXPECT_EQ(s.report().rewritten, 0);
+  }
+}
+
+TEST(edited_blocks, without_edits_are_sequential_blocks) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const made_up_model model{.seed = seed};
+    const layout g{.prompt = 1, .length = 21, .block_length = 5};
+    EXPECT_EQ(commits_of(policy{by_confidence{}, confidence_above{0.6F}, edited_blocks{0}}, model, g),
+              commits_of(policy{by_confidence{}, confidence_above{0.6F}}, model, g));
+  }
+}
+
+// Proposes the mask token for everything that is settled.
+struct forgetful {
+  [[nodiscard]] model_info info() const {
+    return {.vocab = 8, .mask_token = 7, .suppress_mask = false};
+  }
+  void row(std::span<const token_id> x, index_t position, std::span<float> out) const {
+    write_row(out, 1, 0.9);
+    out[7] = x[static_cast<std::size_t>(position)] == 7 ? -100.0F : 5.0F;
+  }
+};
+
+TEST(edit_settled, never_writes_the_mask_token) {
+  std::vector<token_id> tokens(6, 0);
+  const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{}, edited_blocks{3}};
+  session s{p, forgetful{}.info(), tokens, layout{.length = 6, .block_length = 3}};
+  watch_decode(s, forgetful{}, tokens, [](const watched_step&) {});
+  EXPECT_EQ(tokens, std::vector<token_id>(6, 1));
+  EXPECT_EQ(s.report().rewritten, 0);
+}
+
+TEST(edit_settled, refuses_knobs_out_of_range) {
+  const made_up_model model;
+  std::vector<token_id> tokens(8, 0);
+  const layout g{.length = 8};
+  const auto start = [&](edit_settled edit, edited_blocks blocks) {
+    session s{policy{by_confidence{}, top_k{}, edit, blocks}, model.info(), tokens, g};
+  };
+  EXPECT_NO_THROW(start({1.0F}, {0}));
+  EXPECT_THROW(start({-0.1F}, {}), std::invalid_argument);
+  EXPECT_THROW(start({1.1F}, {}), std::invalid_argument);
+  EXPECT_THROW(start({std::numeric_limits<float>::quiet_NaN()}, {}), std::invalid_argument);
+  EXPECT_THROW(start({}, {-1}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/any_session.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/ranking.hpp>
+
+#include "support/watched_decode.hpp"
+
+#include <limits>
+#include <stdexcept>
+
+namespace unmask::testing {
+namespace {
+
+const policy rule{by_confidence{}, confidence_above{0.8F}};
+constexpr layout geometry{.prompt = 3, .length = 25, .block_length = 8};
+constexpr limits traced{.sequences = 1, .length = 25, .window = 8, .trace = true};
+
+bool equal(const commit_entry& a, const commit_entry& b) {
+  return a.slot == b.slot && a.position == b.position && a.token == b.token &&
+         a.log_probability == b.log_probability && a.step == b.step && a.block == b.block &&
+         a.block_step == b.block_step;
+}
+
+template <class Session>
+void expect_admitted_equals_committed(Session& s) {
+  std::vector<commit_entry> admitted;
+  for (const candidate_entry& c : s.candidates(0)) {
+    if (c.admitted) {
+      admitted.push_back(c);
+    }
+  }
+  const auto committed = s.committed(0);
+  ASSERT_EQ(admitted.size(), committed.size());
+  for (std::size_t i = 0; i < admitted.size(); ++i) {
+    EXPECT_TRUE(equal(admitted[i], committed[i])) << i;
+  }
+}
+
+TEST(trace, reports_every_candidate_with_its_probability) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const made_up_model model{.seed = seed};
+    std::vector<token_id> tokens(25, 0);
+    session<std::remove_const_t<decltype(rule)>> s{model.info(), traced};
+    s.start(0, rule, tokens, geometry);
+    watch_decode(s, model, tokens, [&](const watched_step& seen) {
+      const auto candidates = s.candidates();
+      ASSERT_EQ(candidates.size(), seen.open.size());
+      EXPECT_EQ(s.report().last_candidates, static_cast<index_t>(candidates.size()));
+      for (std::size_t i = 0; i < candidates.size(); ++i) {
+        EXPECT_EQ(candidates[i].slot, 0);
+        EXPECT_EQ(candidates[i].position, seen.open[i].position);
+        EXPECT_EQ(candidates[i].token, seen.open[i].token);
+        EXPECT_NEAR(static_cast<double>(candidates[i].log_probability),
+                    std::log(seen.open[i].confidence), 1e-5);
+        EXPECT_EQ(candidates[i].step, seen.step);
+        EXPECT_EQ(candidates[i].block, (candidates[i].position - 3) / 8);
+      }
+      expect_admitted_equals_committed(s);
+    });
+  }
+}
+
+TEST(trace, block_steps_count_from_the_first_of_each_block) {
+  const made_up_model model{.seed = 5, .sharpness = 2.0};
+  std::vector<token_id> tokens(25, 0);
+  session<std::remove_const_t<decltype(rule)>> s{model.info(), traced};
+  s.start(0, rule, tokens, geometry);
+  index_t block = -1;
+  index_t first = 0;
+  watch_decode(s, model, tokens, [&](const watched_step& seen) {
+    ASSERT_FALSE(seen.committed.empty());
+    if (seen.committed[0].block != block) {
+      EXPECT_EQ(seen.committed[0].block, block + 1);
+      block = seen.committed[0].block;
+      first = seen.step;
+    }
+    for (const commit_entry& e : seen.committed) {
+      EXPECT_EQ(e.block, block);
+      EXPECT_EQ(e.block_step, seen.step - first);
+    }
+  });
+  EXPECT_EQ(block, 2);
+}
+
+TEST(trace, changes_no_decision) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const made_up_model model{.seed = seed};
+    std::vector<token_id> with(25, 0);
+    std::vector<token_id> without(25, 0);
+    session<std::remove_const_t<decltype(rule)>> s{model.info(), traced};
+    s.start(0, rule, with, geometry);
+    watch_decode(s, model, with, [](const watched_step&) {});
+    session t{rule, model.info(), without, geometry};
+    watch_decode(t, model, without, [](const watched_step&) {});
+    EXPECT_EQ(with, without);
+    EXPECT_EQ(t.report().last_candidates, 0);
+    EXPECT_EQ(s.report().forwards, t.report().forwards);
+  }
+}
+
+TEST(trace, is_an_error_to_ask_for_where_it_is_off) {
+  const made_up_model model;
+  std::vector<token_id> tokens(25, 0);
+  session s{rule, model.info(), tokens, geometry};
+  EXPECT_THROW(static_cast<void>(s.candidates()), std::logic_error);
+}
+
+TEST(trace, takes_memory_only_where_it_is_on) {
+  using session_type = session<std::remove_const_t<decltype(rule)>>;
+  const made_up_model model;
+  limits off = traced;
+  off.trace = false;
+  const std::size_t with = session_type{model.info(), traced}.bytes();
+  const std::size_t without = session_type{model.info(), off}.bytes();
+  EXPECT_GE(with, without + 8 * sizeof(candidate_entry));
+  EXPECT_LE(with, without + 8 * sizeof(candidate_entry) + 64);
+}
+
+// Row 4 of a block holds a NaN, row 5 nothing at all.
+struct broken_model : made_up_model {
+  index_t first = 3;
+  void row(std::span<const token_id> x, index_t position, std::span<float> out) const {
+    made_up_model::row(x, position, out);
+    if ((position - first) % 8 == 4) {
+      out[1] = std::numeric_limits<float>::quiet_NaN();
+    } else if ((position - first) % 8 == 5) {
+      std::fill(out.begin(), out.end(), -std::numeric_limits<float>::infinity());
+    }
+  }
+};
+
+TEST(trace, reports_invalid_rows_with_no_probability) {
+  const broken_model model;
+  std::vector<token_id> tokens(25, 0);
+  session<std::remove_const_t<decltype(rule)>> s{model.info(), traced};
+  s.start(0, rule, tokens, geometry);
+  index_t invalid = 0;
+  watch_decode(s, model, tokens, [&](const watched_step&) {
+    for (const candidate_entry& c : s.candidates()) {
+      const index_t offset = (c.position - 3) % 8;
+      EXPECT_EQ(std::isfinite(c.log_probability), offset != 4 && offset != 5);
+      if (offset == 4 || offset == 5) {
+        EXPECT_EQ(c.log_probability, -std::numeric_limits<float>::infinity());
+        ++invalid;
+      }
+      if (offset == 5) {
+        EXPECT_EQ(c.token, 0);  // the lowest that may be proposed
+      }
+    }
+    expect_admitted_equals_committed(s);
+  });
+  EXPECT_EQ(invalid, s.report().invalid_rows);
+}
+
+TEST(trace, a_proposed_mask_token_is_not_admitted) {
+  made_up_model model{.seed = 3, .vocab = 4};
+  std::vector<token_id> tokens(25, 0);
+  model_info info = model.info();
+  info.suppress_mask = false;
+  session<std::remove_const_t<decltype(rule)>> s{info, traced};
+  s.start(0, rule, tokens, geometry);
+  int masks = 0;
+  for (int step = 0; step < 50; ++step) {
+    const auto request = s.next();
+    if (!request) {
+      break;
+    }
+    supply_one(s, *request, model, tokens);
+    for (const candidate_entry& c : s.candidates()) {
+      masks += c.token == info.mask_token ? 1 : 0;
+      EXPECT_FALSE(c.admitted && c.token == info.mask_token);
+    }
+    expect_admitted_equals_committed(s);
+  }
+  EXPECT_GT(masks, 0);
+}
+
+TEST(trace, an_ended_sequence_reports_nothing_more) {
+  const made_up_model model{.seed = 9};
+  std::vector<token_id> a(25, 0);
+  std::vector<token_id> b(25, 0);
+  limits two = traced;
+  two.sequences = 2;
+  session<std::remove_const_t<decltype(rule)>> s{model.info(), two};
+  s.start(0, rule, a, {.prompt = 3, .length = 5, .block_length = 8});
+  s.start(1, rule, b, geometry);
+  bool seen_ended = false;
+  while (const auto request = s.next()) {
+    const bool ended = s.report(0).end != ending::running;
+    supply_one(s, *request, model, b);
+    EXPECT_EQ(s.candidates(1).empty(), false);
+    if (ended) {
+      seen_ended = true;
+      EXPECT_TRUE(s.candidates(0).empty());
+      EXPECT_TRUE(s.committed(0).empty());
+    }
+  }
+  EXPECT_TRUE(seen_ended);
+}
+
+TEST(trace, an_elected_token_is_committed_but_no_candidate) {
+  const policy p{by_confidence{}, confidence_above{0.8F}, lookahead{.branches = 2},
+                 block_pipeline{.at_once = 2}};
+  const made_up_model model{.seed = 4, .sharpness = 3.0};
+  std::vector<token_id> tokens(25, 0);
+  session<std::remove_const_t<decltype(p)>> s{
+      model.info(), {.sequences = 1, .length = 25, .window = 16, .branches = 2, .trace = true}};
+  s.start(0, p, tokens, geometry);
+  int elected = 0;
+  while (const auto request = s.next()) {
+    std::vector<float> logits;
+    for (const segment& part : request->segments) {
+      std::vector<token_id> x = tokens;
+      if (part.branch > 0) {
+        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+      }
+      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+        std::vector<float> z(static_cast<std::size_t>(model.vocab));
+        model.row(x, r, z);
+        logits.insert(logits.end(), z.begin(), z.end());
+      }
+    }
+    s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
+    std::vector<index_t> admitted;
+    for (const candidate_entry& c : s.candidates()) {
+      if (c.admitted) {
+        admitted.push_back(c.position);
+      }
+    }
+    const bool winner = s.planned().winner > 0;
+    ASSERT_EQ(s.committed().size(), admitted.size() + (winner ? 1 : 0));
+    elected += winner ? 1 : 0;
+    for (const commit_entry& e : s.committed()) {
+      EXPECT_EQ(e.block, (e.position - 3) / 8);
+    }
+  }
+  EXPECT_GT(elected, 0);
+}
+
+TEST(trace, comes_through_the_untyped_edge) {
+  const made_up_model model;
+  std::vector<token_id> tokens(25, 0);
+  const auto s = make_any_session(rule, model.info(), traced);
+  s->start(0, tokens.data(), 25, geometry);
+  const auto request = s->next();
+  ASSERT_TRUE(request.has_value());
+  std::vector<float> z(static_cast<std::size_t>(request->rows * model.vocab), 0.0F);
+  s->supply(host_logits<float>{z.data(), request->rows, model.vocab});
+  EXPECT_EQ(s->candidates(0).size(), 8U);
+}
+
+}  // namespace
+}  // namespace unmask::testing
