@@ -17,7 +17,7 @@ namespace unmask::goldens {
 
 /// The check of a line that tells nothing of a step beside its commits.
 struct nothing_else {
-  [[nodiscard]] std::string operator()(const step&) const { return {}; }
+  [[nodiscard]] std::string operator()(const step&, std::size_t) const { return {}; }
 };
 
 namespace detail {
@@ -86,7 +86,7 @@ template <class T, class Policy, class Check>
     decode.supply(host_logits<T>{logits.data(), request->rows, first.model.V});
     for (const segment& s : segments) {
       trace& t = traces[static_cast<std::size_t>(s.slot)];
-      if (const std::string what = check(t.recorded()); !what.empty()) {
+      if (const std::string what = check(t.recorded(), t.forwards()); !what.empty()) {
         return verdict::fail(who(s.slot, text("step ", t.forwards(), ": ", what)));
       }
       const std::string what = t.finish(decode.committed(s.slot), decode.report(s.slot).end);
@@ -108,8 +108,8 @@ template <class T, class Policy, class Check>
 
 /// Decodes a recorded line with a session of policy `p` on the host, one slot a sequence, and
 /// compares every step. The logits are bfloat16 where the recorded ones were. `end_token`: the
-/// token that the released loop looks for, if it looks for one. `check(step)`, called after each
-/// step, compares what else the recording tells of it; it answers with the difference in words.
+/// token that the released loop looks for, if it looks for one. `check(step, index)`, called after
+/// each step, compares what else the recording tells of it; it answers with the difference in words.
 template <class Policy, class Check = nothing_else>
 [[nodiscard]] verdict replay(const commit_line& line,
                              const Policy& p,

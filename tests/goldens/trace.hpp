@@ -21,6 +21,8 @@ struct loop_shape {
   bool block_only = false;
   /// The model is fed the sequence as far as the block's end only.
   bool cut_at_block = false;
+  /// The rows of everything right of the block are read as well.
+  bool reads_tail = false;
 };
 
 /// One recorded sequence beside the tokens that a session decodes.
