@@ -15,6 +15,7 @@
 #include <unmask/policy/credit.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/end_of_text.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
@@ -23,6 +24,9 @@
 #include <unmask/policy/profile_json.hpp>
 #include <unmask/policy/profile_store.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/repetition.hpp>
+#include <unmask/policy/revise.hpp>
+#include <unmask/policy/revisit.hpp>
 #include <unmask/policy/schedule.hpp>
 #include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>

@@ -135,7 +135,7 @@ struct sequence_report {
   index_t forwards = 0;
   /// Tokens committed by decisions; those filled in behind an end token are not counted.
   index_t committed = 0;
-  /// Every position before this one is settled: safe to stream.
+  /// Every position before this one is settled: safe to stream, unless the policy revisits.
   index_t settled = 0;
   /// Positions still open.
   index_t open = 0;

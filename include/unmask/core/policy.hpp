@@ -103,7 +103,15 @@ inline constexpr index_t watches_of<P> = P::watches;
 template <class P>
 inline constexpr bool has_stage = ranking<P> || admission<P> || logit_edit<P> || stopping<P> ||
                                   scheduling<P> || revision<P> || surveying<P> || revisiting<P> ||
-                                  branching<P> || drawing<P> || renoising<P>;
+                                  branching<P> || drawing<P> || renoising<P> ||
+                                  delaying<P>;
+
+template <class P, class Leaves>
+constexpr void check_composition() {
+  if constexpr (choosy<P, Leaves>) {
+    P::template composed_with<Leaves>();
+  }
+}
 
 }  // namespace detail
 
@@ -130,13 +138,6 @@ class policy : public detail::pack<Parts...> {
   /// log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
-  /// Most tokens that its parts watch at one position.
-  static constexpr index_t watches = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (detail::watches_of<Leaf> + ... + 0);
-    }(leaf_list{});
-  }();
-
   /// True when settled positions are read again because a part may rewrite them.
   static constexpr bool revisits = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
@@ -156,6 +157,28 @@ class policy : public detail::pack<Parts...> {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
       return (branching<Leaf> || ...);
     }(leaf_list{});
+  }();
+
+  /// True when an edit of a row depends on the tokens around it.
+  static constexpr bool reads_sequence = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (sequence_reading<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when a part asks for the probability of settled tokens.
+  static constexpr bool watches_current = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (current_watching<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// Most tokens that are watched at one position: those of its parts, the settled token and the
+  /// placements of lookahead.
+  static constexpr index_t watches = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (detail::watches_of<Leaf> + ... + 0);
+    }(leaf_list{}) + (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
   }();
 
   /// True when a part compares rows with those of the step before, which the session then keeps:
@@ -198,7 +221,11 @@ class policy : public detail::pack<Parts...> {
                   "branch to look ahead with");
     static_assert((detail::has_stage<Parts> && ...),
                   "a part of this policy has no function that a step calls: check the names and the "
-                  "return types of score, admits, edit, revise, survey, revisit, stop, schedule");
+                  "return types of score, admits, edit, revise, survey, delays, revisit, stop, "
+                  "schedule");
+    []<class... Leaf>(detail::type_list<Leaf...>) {
+      (detail::check_composition<Leaf, leaf_list>(), ...);
+    }(leaf_list{});
   }
 
   /// Part I of leaf_list.

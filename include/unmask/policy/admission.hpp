@@ -108,7 +108,8 @@ static_assert(admission<factor>);
 /// Admits ranks while the sum of their entropies less the largest stays within `bound` nats: an
 /// upper bound on the information lost by committing them independently. Range bound >= 0.
 ///
-/// The first rank always passes. Reads stat::entropy. Source: H. Ben-Hamu et al., Accelerated
+/// The first rank always passes, a delayed candidate behind it (infinite entropy) never. Reads
+/// stat::entropy. Source: H. Ben-Hamu et al., Accelerated
 /// sampling from masked diffusion models via entropy bounded unmasking (2025), section 4.
 struct entropy_bound {
   float bound = 0.1F;
@@ -123,7 +124,7 @@ struct entropy_bound {
     const float rest = entropy >= s.largest_before
                            ? s.cost_before
                            : s.cost_before - s.largest_before + entropy;
-    return rest <= bound;
+    return rest <= bound && (s.rank == 0 || entropy < math::infinity());
   }
 };
 static_assert(admission<entropy_bound>);

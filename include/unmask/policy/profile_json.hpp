@@ -74,10 +74,11 @@ void read_blocks(profile_reader& in, profile_threshold<Cells>& p) {
     }
     in.expect('[', "an array of arrays");
     do {
+      const float threshold = in.number();
       if (used == Cells) {
         in.complain(room, "more");
       }
-      p.cells[used++] = in.number();
+      p.cells[used++] = threshold;
     } while (in.take(','));
     in.expect(']', "arrays of numbers with commas between them");
     p.ends[p.blocks++] = static_cast<std::uint16_t>(used);

@@ -142,6 +142,7 @@ struct count<detail::type_list<Leaf...>> {
   static constexpr int edits = (int{logit_edit<Leaf>} + ... + 0);
   static constexpr int revisions = (int{revision<Leaf>} + ... + 0);
   static constexpr int surveys = (int{surveying<Leaf>} + ... + 0);
+  static constexpr int delays = (int{delaying<Leaf>} + ... + 0);
 };
 
 }  // namespace detail_stage
@@ -233,33 +234,33 @@ UNMASK_HD bool replan(const slot_memory<Policy>& m, plan& next, const step_info&
   }
 }
 
-/// Lets every watching part name its tokens for one position.
-template <std::size_t I = 0, class Policy>
+/// Lets every watching part name its tokens for one position, open or settled.
+template <mark What, std::size_t I = 0, class Policy>
 UNMASK_HD void watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_info& at) {
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (watching<leaf>) {
+    if constexpr (watching<leaf> && (What == mark::open || revising_settled<leaf>)) {
       auto own = scope_of<I>(m, cell, at);
       m.policy->template part_at<I>().watch(list, own);
     }
-    watch<I + 1>(m, list, cell, at);
+    watch<What, I + 1>(m, list, cell, at);
   }
 }
 
-/// Lets every revising part have its turn at one row, in written order.
-template <std::size_t I = 0, class Policy>
+/// Lets every revising part have its turn at one row, open or settled, in written order.
+template <mark What, std::size_t I = 0, class Policy>
 UNMASK_HD void revise(const slot_memory<Policy>& m,
                       revisable_row<Policy::required>& row,
                       index_t cell,
                       const step_info& at) {
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (revision<leaf>) {
+    if constexpr (revision<leaf> && (What == mark::open || revising_settled<leaf>)) {
       auto own = scope_of<I>(m, cell, at);
       narrowed_row<leaf::required, Policy::required> narrow{row};
       m.policy->template part_at<I>().revise(narrow, own);
     }
-    revise<I + 1>(m, row, cell, at);
+    revise<What, I + 1>(m, row, cell, at);
   }
 }
 
@@ -277,6 +278,40 @@ UNMASK_HD void survey(const slot_memory<Policy>& m,
           .merge(m.policy->template part_at<I>().survey(narrow, own));
     }
     survey<I + 1>(m, c, at);
+  }
+}
+
+/// True when some part may delay candidates.
+template <class Policy>
+inline constexpr bool delays_any = stages<Policy>::delays > 0;
+
+/// The strictest delay that a part wants for a candidate between these neighbours.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD delay delay_between(const slot_memory<Policy>& m,
+                                            const candidate<Policy::required>& c,
+                                            const neighbours<Policy::required>& beside,
+                                            const step_info& at) {
+  if constexpr (I == Policy::leaf_total) {
+    return delay::none;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    const delay others = delay_between<I + 1>(m, c, beside, at);
+    if constexpr (delaying<leaf>) {
+      constexpr statistics seen = leaf::required;
+      const leaf& p = m.policy->template part_at<I>();
+      auto own = scope_of<I>(m, c.position % m.window, at);
+      const auto narrow = c.template as<seen>();
+      delay wanted = delay::none;
+      if constexpr (detail::delaying_alone<leaf>) {
+        wanted = p.delays(narrow, own);
+      } else {
+        const neighbours<seen> near{beside.left.template as<seen>(), beside.right.template as<seen>()};
+        wanted = p.delays(narrow, near, own);
+      }
+      return wanted > others ? wanted : others;
+    } else {
+      return others;
+    }
   }
 }
 

@@ -37,9 +37,13 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
       }
       const index_t position = score_range.first + i;
       revisable_row<Policy::required> row{m.row(i), m.kept_apart(winner_of(m), i)};
-      if (m.marks[position] == mark::open && row.total().valid()) {
+      if (row.total().valid()) {
         const step_info at = info_of(*m.state, m.status->next, position);
-        step::revise(m, row, position % m.window, at);
+        if (m.marks[position] == mark::open) {
+          step::revise<mark::open>(m, row, position % m.window, at);
+        } else {
+          step::revise<mark::settled>(m, row, position % m.window, at);
+        }
       }
       m.row(i) = row.total();
     }
@@ -54,7 +58,7 @@ UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
     const range score_range = m.status->next.score;
     for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
       const record<Policy::required>& row = m.row(i);
-      if (m.reads(i)) {
+      if (m.decides(0, i)) {  // the cell of a settled position belongs to the next block
         previous_row& before = m.previous_rows[(score_range.first + i) % m.window];
         before.seen = row.valid();
         before.best = row.best;
@@ -75,7 +79,7 @@ UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
     if (t.lane() == 0) {
       *m.tallies = tallies_of<Policy>{};
       for (index_t i = 0; i < m.status->next.score.size(); ++i) {
-        if (m.roles[i] == role::candidate) {
+        if (m.roles[i] == role::candidate || m.roles[i] == role::delayed) {
           const candidate<Policy::required> c = candidate_at(m, i);
           step::survey(m, c, info_of(*m.state, m.status->next, c.position));
         }
@@ -103,7 +107,10 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     const step_info at = info_of(*m.state, m.status->next, position);
     m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
-      m.keys[i] = order_key(score(m, candidate_at(m, i), at), i);
+      const delay d = delay_at(m, i, at);
+      const float s = d == delay::none ? score(m, candidate_at(m, i), at) : -math::infinity();
+      m.keys[i] = order_key(s, i);
+      m.roles[i] = d == delay::none ? role::candidate : d == delay::last ? role::delayed : role::refused;
     }
   }
   sort(t, m.keys, size);
@@ -155,6 +162,9 @@ template <class Policy>
 UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
   for (index_t r = t.lane(); r < count; r += t.lanes()) {
     const index_t i = key_index(m.keys[r]);
+    if (m.roles[i] == role::refused) {
+      continue;
+    }
     const candidate<Policy::required> c = candidate_at(m, i);
     const step_info at = info_of(*m.state, m.status->next, c.position);
     standing s;
@@ -231,21 +241,57 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
   }
 }
 
+/// Softmax probability of the token that stands at a settled position whose record is `row`; NaN if it
+/// was not watched.
+template <class Policy>
+[[nodiscard]] UNMASK_HD float current_probability(const slot_memory<Policy>& m,
+                                                  const record<Policy::required>& row,
+                                                  index_t i) {
+  if constexpr (Policy::watches_current) {
+    const watched_logits w = m.kept_apart(winner_of(m), i);
+    const index_t at = find_token(w.tokens, w.count, m.state->tokens[m.status->next.score.first + i]);
+    if (at >= 0) {
+      return math::divide(math::exp_nonpositive(math::min(w.logits[at] - row.best, 0.0F)), row.total());
+    }
+  }
+  return math::from_bits(0x7fc00000U);
+}
+
+/// Lane 0: how many tokens this step commits.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t commits_of(const slot_memory<Policy>& m) {
+  index_t commits = m.status->report.last_commits;  // the winner's placement
+  for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+    const bool counts = m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
+    commits += counts ? 1 : 0;
+  }
+  return commits;
+}
+
 /// Lane 0: asks the revisiting parts about a settled position and does what they say.
 template <class Policy>
-UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
+UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i, index_t commits) {
   slot_state& s = *m.state;
   const candidate<Policy::required> c = candidate_at(m, i);
-  if (m.marks[c.position] != mark::settled || !c.valid()) {
+  if (!m.reads(winner_of(m), i) || m.marks[c.position] != mark::settled || !c.valid()) {
     return;
   }
-  const verdict v = revisit(m, c, info_of(s, m.status->next, c.position));
-  if (v == verdict::replace && c.token != c.current && c.token != s.model.mask_token) {
+  step_info at = info_of(s, m.status->next, c.position);
+  at.commits = commits;
+  at.current_probability = current_probability(m, m.row(i), i);
+  const verdict v = revisit(m, c, at);
+  const bool changes = v == verdict::reopen || (v == verdict::replace && c.token != c.current &&
+                                                c.token != s.model.mask_token);
+  if (!changes) {
+    return;
+  }
+  s.view.rewritten = math::min(s.view.rewritten, c.position);
+  if (v == verdict::replace) {
     s.tokens[c.position] = c.token;
     ++s.view.changed;
     ++m.status->report.rewritten;
     note(m, c.position, c.token, log_probability_of(c));
-  } else if (v == verdict::reopen) {
+  } else {
     s.tokens[c.position] = s.model.mask_token;
     m.marks[c.position] = mark::open;
     m.reset(c.position % m.window);
@@ -263,11 +309,12 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
   sequence_report& report = m.status->report;
   const range score_range = m.status->next.score;
+  const index_t commits = Policy::revisits ? commits_of(m) : 0;
   for (index_t i = 0; i < score_range.size(); ++i) {
     const index_t position = score_range.first + i;
     if (m.roles[i] == role::bystander) {
       if constexpr (Policy::revisits) {
-        rewrite(m, i);
+        rewrite(m, i, commits);
       }
       continue;
     }
@@ -275,9 +322,9 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
     const candidate<Policy::required> c = candidate_at(m, i);
     const token_id token = proposal(m, i);
     // A proposed mask token, possible only where it is not suppressed, leaves the position open.
-    const bool commits = m.roles[i] == role::admitted && token != s.model.mask_token;
-    trace(m, i, token, commits);
-    if (commits) {
+    const bool settles = m.roles[i] == role::admitted && token != s.model.mask_token;
+    trace(m, i, token, settles);
+    if (settles) {
       settle(m, position, token, log_probability_of(c));
     }
   }
@@ -406,8 +453,19 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }
+      const step_info at = info_of(*m.state, next, position);
       if (m.marks[position] == mark::open) {
-        watch(m, list, position % m.window, info_of(*m.state, next, position));
+        watch<mark::open>(m, list, position % m.window, at);
+      } else {
+        watch<mark::settled>(m, list, position % m.window, at);
+        if constexpr (Policy::watches_current) {
+          list.add(m.state->tokens[position]);
+        }
+      }
+      if constexpr (Policy::branches && Policy::reads_sequence) {
+        for (index_t b = 0; b < next.branches; ++b) {
+          list.add(next.branch[b].token);
+        }
       }
       m.watched_count[i] = list.size();
     }
@@ -433,6 +491,7 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
     m.state->view.changed = 0;
+    m.state->view.rewritten = m.state->view.length;
   }
   elect(t, m);
   phase::revise(t, m);
@@ -487,6 +546,7 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     s.view.marks = m.marks;
     s.view.prompt = g.prompt;
     s.view.length = g.length;
+    s.view.rewritten = g.length;
     s.view.block_length = g.block_length;
     s.view.window = m.window;
     s.view.end_token = s.model.end_token;

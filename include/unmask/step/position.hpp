@@ -18,12 +18,14 @@ namespace UNMASK_NAMESPACE::step {
   at.seed = s.geometry.seed;
   at.sequence = s.geometry.sequence;
   at.step = s.view.step;
+  at.view = &s.view;
   return at;
 }
 
 /// The step that a decision about a scored position belongs to.
 [[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s, const plan& now, index_t position) {
   step_info at = info_of(s);
+  at.position = position;
   at.block_index = block_of(s.view, now, position);
   const index_t cell = at.block_index % max_active_blocks;
   at.block_step = s.view.step - s.block_step[cell];
@@ -48,12 +50,65 @@ UNMASK_HD void open_blocks(const slot_memory<Policy>& m, const plan& next) {
   s.blocks_seen = math::max(s.blocks_seen, next.last_block);
 }
 
+/// The record of a row that promises nothing: its token at confidence and margin 0, infinite entropy.
+template <statistics S>
+[[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
+  if constexpr (provides_v<S, stat::confidence>) {
+    row.rest = math::infinity();
+  }
+  if constexpr (provides_v<S, stat::entropy>) {
+    row.weighted = 0.0F;
+  }
+  if constexpr (provides_v<S, stat::second_moment>) {
+    row.square = 0.0F;
+  }
+  return row;
+}
+
 /// The candidate at scored position i, in the branch that the step goes on with.
 template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
-  return candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
+  const token_id current = m.state->tokens[position];
+  if constexpr (delays_any<Policy>) {
+    if (m.roles[i] == role::delayed) {
+      return candidate<Policy::required>::of(hopeless(m.row(i)), position, current);
+    }
+  }
+  return candidate<Policy::required>::of(m.row(i), position, current);
+}
+
+/// The candidate at scored position i as a neighbour: invalid if there is none.
+template <class Policy>
+[[nodiscard]] UNMASK_HD candidate<Policy::required> neighbour_at(const slot_memory<Policy>& m, index_t i) {
+  const range scored = m.status->next.score;
+  const bool is_there = i >= 0 && i < scored.size() && m.marks[scored.first + i] == mark::open;
+  const record<Policy::required> row = is_there ? m.row(i) : record<Policy::required>::empty();
+  return candidate<Policy::required>::of(row, scored.first + i, no_token);
+}
+
+/// What the delaying parts want of the candidate at scored position i.
+template <class Policy>
+[[nodiscard]] UNMASK_HD delay delay_at(const slot_memory<Policy>& m, index_t i, const step_info& at) {
+  if constexpr (delays_any<Policy>) {
+    const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
+    return delay_between(m, candidate_at(m, i), beside, at);
+  } else {
+    return delay::none;
+  }
+}
+
+/// True when a candidate would be delayed if it came alone.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool is_delayed(const slot_memory<Policy>& m, const candidate<Policy::required>& c) {
+  if constexpr (delays_any<Policy>) {
+    const auto nobody = candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
+    const step_info at = info_of(*m.state, m.status->next, c.position);
+    return delay_between(m, c, {nobody, nobody}, at) != delay::none;
+  } else {
+    return false;
+  }
 }
 
 /// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without any.

@@ -41,6 +41,8 @@ struct slot_state {
 enum class role : std::uint8_t {
   bystander,  ///< not open, or not looked at
   candidate,
+  delayed,    ///< a candidate that counts as hopeless
+  refused,    ///< a candidate that the admission is not asked about
   invalid,    ///< open, but its row cannot be decided on
   admitted
 };
@@ -110,6 +112,11 @@ struct slot_memory {
       }
     }
     return reads(i) && (branch == 0 || now.branch[branch - 1].position != position);
+  }
+
+  /// True when scored position i is open in a branch.
+  [[nodiscard]] UNMASK_HD bool decides(index_t branch, index_t i) const {
+    return marks[status->next.score.first + i] == mark::open && reads(branch, i);
   }
 
   /// The record of scored position i in a branch.

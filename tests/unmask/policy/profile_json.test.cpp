@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/profile_json.hpp>
+
+#include "support/watched_decode.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace unmask::testing {
+namespace {
+
+profile_threshold<16> random_profile(std::uint64_t seed) {
+  std::uint64_t h = made_up_model::hash(seed, 1);
+  const auto real = [&] { return static_cast<float>(made_up_model::unit(h = made_up_model::hash(h, 2))); };
+  profile_threshold<16> p;
+  p.threshold = real();
+  p.cap = 1.0F - real() * 0.999F;
+  p.slack = real() * 0.999F;
+  p.mode = seed % 2 == 0 ? profile_mode::block : profile_mode::step_block;
+  p.statistic = static_cast<metric>(seed % 5);
+  p.recorded = static_cast<collect>(seed / 2 % 2);
+  p.block_length = static_cast<index_t>(1 + seed % 64);
+  index_t used = 0;
+  const index_t blocks = static_cast<index_t>(seed % 5);
+  for (index_t b = 0; b < blocks; ++b) {
+    const index_t steps = p.mode == profile_mode::block ? 1 : 1 + static_cast<index_t>(h % 4);
+    for (index_t i = 0; i < steps && used < 16; ++i) {
+      p.cells[used++] = real();
+    }
+    if (used > p.first_cell(b)) {
+      p.ends[b] = static_cast<std::uint16_t>(used);
+      p.blocks = b + 1;
+    }
+  }
+  return p;
+}
+
+TEST(profile_json, comes_back_as_it_was) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const auto p = random_profile(seed);
+    const std::string text = to_json(p);
+    ASSERT_EQ(profile_from_json<16>(text), p) << text;
+    EXPECT_EQ(to_json(profile_from_json<16>(text)), text);
+    EXPECT_EQ(profile_from_json<300>(text).blocks, p.blocks);  // room for more does no harm
+  }
+}
+
+TEST(profile_json, special_floats_come_back) {
+  for (const float x : {0.0F, 1.0F, 0.1F, 1e-30F, std::numeric_limits<float>::denorm_min(),
+                        std::nextafter(1.0F, 0.0F), 1.0F / 3.0F}) {
+    profile_threshold<1> p;
+    p.block_length = 4;
+    p.blocks = 1;
+    p.ends[0] = 1;
+    p.cells[0] = x;
+    EXPECT_EQ(profile_from_json<1>(to_json(p)), p) << to_json(p);
+  }
+}
+
+const std::string good = R"({
+  "unmask_profile": 1,
+  "mode": "step_block",
+  "statistic": "median",
+  "recorded": "committed",
+  "threshold": 0.9,
+  "cap": 0.75,
+  "slack": 0.2,
+  "block_length": 32,
+  "blocks": [
+    [0.95, 0.91, 0.93],
+    [0.9]
+  ]
+}
+)";
+
+TEST(profile_json, is_easy_to_read) {
+  profile_threshold<4> p{.cap = .75F, .slack = .2F, .mode = profile_mode::step_block,
+                         .statistic = metric::median};
+  p.block_length = 32;
+  p.blocks = 2;
+  p.ends[0] = 3;
+  p.ends[1] = 4;
+  const float cells[] = {.95F, .91F, .93F, .9F};
+  std::copy(std::begin(cells), std::end(cells), p.cells);
+  EXPECT_EQ(to_json(p), good);
+  EXPECT_EQ(profile_from_json<4>(good), p);
+}
+
+std::string replaced(const std::string& what, const std::string& with) {
+  std::string text = good;
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), with);
+}
+
+TEST(profile_json, white_space_and_order_do_not_matter) {
+  std::string tight;
+  for (const char c : good) {
+    if (c != ' ' && c != '\n') {
+      tight += c;
+    }
+  }
+  EXPECT_EQ(profile_from_json<4>(tight), profile_from_json<4>(good));
+  const std::string moved = replaced("  \"cap\": 0.75,\n", "");
+  EXPECT_EQ(profile_from_json<4>(std::string{moved}.insert(1, "\r\n\t\"cap\" :\t7.5e-1 ,")),
+            profile_from_json<4>(good));
+}
+
+struct bad_text {
+  std::string text;
+  std::string complaint;
+};
+
+TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
+  const std::vector<bad_text> table{
+      {"", "profile, line 1: the text must be an object in braces, got the end"},
+      {"[]", "profile, line 1: the text must be an object in braces, got '['"},
+      {"{}", "profile, line 1: the text must be one of \"unmask_profile\" \"mode\" \"statistic\" "
+             "\"recorded\" \"threshold\" \"cap\" \"slack\" \"block_length\" \"blocks\", got '}'"},
+      {replaced("\"unmask_profile\": 1", "\"unmask_profile\": 2"),
+       "line 2: unmask_profile must be 1, the version that this library reads, got '2'"},
+      {replaced("\"unmask_profile\": 1,", ""), "unmask_profile must be there, got 'no such key'"},
+      {replaced("  \"cap\": 0.75,\n", ""), "cap must be there"},
+      {replaced("\"slack\": 0.2", "\"cap\": 0.2"), "line 8: cap must be there once"},
+      {replaced("\"slack\"", "\"slak\""), "line 8: the text must be one of"},
+      {replaced("\"cap\": 0.75", "\"cap\": 1.5"), "profile_threshold::cap must be in (0, 1], got 1.5"},
+      {replaced("\"cap\": 0.75", "\"cap\": 0"), "profile_threshold::cap must be in (0, 1], got 0"},
+      {replaced("\"cap\": 0.75", "\"cap\": \"0.75\""), "line 7: cap must be a number, got '\"0.75\"'"},
+      {replaced("\"cap\": 0.75", "\"cap\": nan"), "cap must be a number, got 'nan'"},
+      {replaced("\"cap\": 0.75", "\"cap\": 1e999"), "cap must be a number, got '1e999'"},
+      {replaced("\"cap\": 0.75", "\"cap\": .75"), "cap must be a number, got '.75'"},
+      {replaced("\"cap\": 0.75", "\"cap\": 0.75.1"), "cap must be a number"},
+      {replaced("\"cap\": 0.75", "\"cap\": +0.75"), "cap must be a number"},
+      {replaced("\"cap\": 0.75", "\"cap\": 0x1p-1"), "cap must be a number"},
+      {replaced("\"cap\": 0.75", "\"cap\": 00.75"), "cap must be a number"},
+      {replaced("\"cap\": 0.75", "\"cap\": 1."), "cap must be a number"},
+      {replaced("\"cap\": 0.75", "\"cap\": null"), "cap must be a number, got 'null'"},
+      {replaced("\"cap\": 0.75", "\"cap\" 0.75"), "cap must be followed by a colon, got '0.75'"},
+      {replaced("\"cap\": 0.75,", "\"cap\": 0.75"),
+       "line 8: cap must be followed by a comma or a closing brace"},
+      {replaced("\"slack\": 0.2", "\"slack\": 1"), "profile_threshold::slack must be in [0, 1), got 1"},
+      {replaced("\"threshold\": 0.9", "\"threshold\": -0.1"),
+       "profile_threshold::threshold must be in [0, 1], got -0.1"},
+      {replaced("\"mode\": \"step_block\"", "\"mode\": \"layer\""),
+       "line 3: mode must be one of \"block\" \"step_block\", got 'layer'"},
+      {replaced("\"mode\": \"step_block\"", "\"mode\": \"block\""), "in mode block, got 3"},
+      {replaced("\"mode\": \"step_block\"", "\"mode\": 1"), "mode must be one of"},
+      {replaced("\"mode\": \"step_block\"", "\"mode\": \"step"), "mode must be a string that ends"},
+      {replaced("\"mode\": \"step_block\"", "\"mode\": \"step\\u005fblock\""), "without escapes"},
+      {replaced("median", "medium"), "statistic must be one of"},
+      {replaced("committed", "all"), "recorded must be one of"},
+      {replaced("\"block_length\": 32", "\"block_length\": 0"),
+       "profile_threshold::block_length must be at least 1, got 0"},
+      {replaced("\"block_length\": 32", "\"block_length\": -1"),
+       "block_length must be a whole number of at most 9 digits, got '-1'"},
+      {replaced("\"block_length\": 32", "\"block_length\": 3.5"), "block_length must be a whole number"},
+      {replaced("\"block_length\": 32", "\"block_length\": 99999999999"), "at most 9 digits"},
+      {replaced("0.91", "1.91"), "profile_threshold::cells must be in [0, 1], got 1.91"},
+      {replaced("[0.9]", "[]"), "line 12: blocks must be a number, got ']'"},
+      {replaced("[0.9]", "0.9"), "blocks must be an array of arrays, got '0.9'"},
+      {replaced("[0.9]", "[0.9],"), "blocks must be an array of arrays, got ']'"},
+      {replaced("[0.9]", "[0.9,]"), "blocks must be a number, got ']'"},
+      {replaced("[0.9]", "[0.9 0.8]"), "blocks must be arrays of numbers with commas"},
+      {replaced("[0.9]", "[[0.9]]"), "blocks must be a number, got '[0.9'"},
+      {replaced("[0.9]", "[0.9, 0.8]"), "blocks must be at most 4 thresholds in all, got 'more'"},
+      {replaced("],\n    [", "]\n    ["), "blocks must be arrays with commas between them"},
+      {good + "x", "line 15: the text must be over behind the closing brace, got 'x'"},
+      {good + good, "over behind the closing brace, got '{'"},
+      {good.substr(0, good.size() / 2), "must be"},
+      {"\xEF\xBB\xBF" + good, "an object in braces, got '???{'"},
+  };
+  for (const bad_text& bad : table) {
+    try {
+      static_cast<void>(profile_from_json<4>(bad.text));
+      ADD_FAILURE() << "taken: " << bad.text;
+    } catch (const std::invalid_argument& e) {
+      EXPECT_NE(std::string{e.what()}.find(bad.complaint), std::string::npos)
+          << e.what() << "\nwanted: " << bad.complaint;
+    }
+  }
+}
+
+// Whatever a text is, it is refused with invalid_argument or gives a profile that may be used.
+void read_anything(const std::string& text, int& taken, int& refused) {
+  try {
+    const auto p = profile_from_json<4>(text);
+    ASSERT_NO_THROW(p.check_values());
+    ASSERT_EQ(profile_from_json<4>(to_json(p)), p);
+    ++taken;
+  } catch (const std::invalid_argument& e) {
+    ASSERT_NE(std::string{e.what()}, "");
+    ++refused;
+  }
+}
+
+TEST(profile_json, survives_damaged_texts) {
+  int taken = 0;
+  int refused = 0;
+  for (std::size_t size = 0; size <= good.size(); ++size) {
+    read_anything(good.substr(0, size), taken, refused);
+  }
+  const std::string alphabet = "{}[]\",:.-+eE0123456789 \n\t\\\0x\xff" + std::string(1, '\0');
+  for (std::uint64_t seed = 0; seed < 20000; ++seed) {
+    std::string text = good;
+    std::uint64_t h = made_up_model::hash(seed, 5);
+    for (std::uint64_t edits = 1 + h % 3; edits > 0; --edits) {
+      h = made_up_model::hash(h, edits);
+      const std::size_t at = h % text.size();
+      const char c = alphabet[(h >> 20U) % alphabet.size()];
+      switch ((h >> 40U) % 4) {
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        case 2:
+          text.erase(at, 1 + (h >> 50U) % 5);
+          break;
+        default:
+          text.insert(at, text.substr(h % text.size(), (h >> 50U) % 40));
+      }
+      if (text.empty()) {
+        text = "{";
+      }
+    }
+    read_anything(text, taken, refused);
+    if (HasFatalFailure()) {
+      FAIL() << text;
+    }
+  }
+  EXPECT_GT(taken, 500);
+  EXPECT_GT(refused, 5000);
+}
+
+TEST(profile_json, is_not_written_of_a_profile_that_cannot_be) {
+  profile_threshold<4> p;
+  p.cap = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(static_cast<void>(to_json(p)), std::invalid_argument);
+}
+
+TEST(profile_json, goes_through_a_file) {
+  const std::string path = ::testing::TempDir() + "unmask_profile_test.json";
+  const auto p = random_profile(13);
+  save_profile(p, path);
+  EXPECT_EQ(load_profile<16>(path), p);
+  save_profile(random_profile(14), path);  // over the old one
+  EXPECT_EQ(load_profile<16>(path), random_profile(14));
+  try {
+    static_cast<void>(load_profile<1>(path));
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_EQ(std::string{e.what()}.rfind(path + ": profile, line", 0), 0U) << e.what();
+  }
+  EXPECT_EQ(std::remove(path.c_str()), 0);
+  EXPECT_THROW(static_cast<void>(load_profile<16>(path)), std::runtime_error);
+  EXPECT_THROW(save_profile(p, ::testing::TempDir() + "no/such/folder/profile.json"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace unmask::testing
