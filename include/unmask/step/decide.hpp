@@ -406,15 +406,10 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     if (next.end == ending::end_token || next.end == ending::stop_tokens) {
       fill(m);
     }
-    for (index_t b = next.first_block; b < next.last_block; ++b) {
-      const index_t cell = b % max_active_blocks;
-      s.block_open[cell] = q.open_in(q.block(b));
-      if (b >= s.blocks_seen) {
-        s.block_step[cell] = q.step;
-        s.block_opened[cell] = s.block_open[cell];
-      }
+    open_blocks(m, next);
+    if constexpr (Policy::branches) {
+      next.branch_last[0] = next.score.last;
     }
-    s.blocks_seen = math::max(s.blocks_seen, next.last_block);
     out.next = next;
     range wanted = next.score;
     while (wanted.first < wanted.last && !m.reads(wanted.first - next.score.first)) {

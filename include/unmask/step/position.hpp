@@ -35,6 +35,21 @@ namespace UNMASK_NAMESPACE::step {
   return at;
 }
 
+/// Lane 0: notes when the blocks of a plan were first scored, and what is open in them.
+template <class Policy>
+UNMASK_HD void open_blocks(const slot_memory<Policy>& m, const plan& next) {
+  slot_state& s = *m.state;
+  for (index_t b = next.first_block; b < next.last_block; ++b) {
+    const index_t cell = b % max_active_blocks;
+    s.block_open[cell] = s.view.open_in(s.view.block(b));
+    if (b >= s.blocks_seen) {
+      s.block_step[cell] = s.view.step;
+      s.block_opened[cell] = s.block_open[cell];
+    }
+  }
+  s.blocks_seen = math::max(s.blocks_seen, next.last_block);
+}
+
 /// The record of a row that promises nothing: its token at confidence and margin 0, infinite entropy.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
