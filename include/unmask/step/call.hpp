@@ -360,33 +360,6 @@ template <std::size_t I = 0, class Policy>
   }
 }
 
-/// The edits of a policy as one function of a logit, in written order.
-template <class Policy>
-struct policy_edit {
-  const Policy* parts;
-  step_info at;
-  [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
-    return apply<0>(logit, token);
-  }
-
- private:
-  template <std::size_t I>
-  [[nodiscard]] UNMASK_HD float apply(float logit, token_id token) const {
-    if constexpr (I == Policy::leaf_total) {
-      return logit;
-    } else {
-      using leaf = typename Policy::template leaf_type<I>;
-      if constexpr (requires(const leaf& p) { p.edit(logit, token, at); }) {
-        return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
-      } else if constexpr (logit_edit<leaf>) {
-        return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
-      } else {
-        return apply<I + 1>(logit, token);
-      }
-    }
-  }
-};
-
 /// Calls the renoising part: what a position that was not admitted holds next, or, with `last`, ends as.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] UNMASK_HD token_id renoise(const slot_memory<Policy>& m,

@@ -111,6 +111,33 @@ template <class Policy>
   }
 }
 
+/// The edits of a policy as one function of a logit, in written order.
+template <class Policy>
+struct policy_edit {
+  const Policy* parts;
+  step_info at;
+  [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
+    return apply<0>(logit, token);
+  }
+
+ private:
+  template <std::size_t I>
+  [[nodiscard]] UNMASK_HD float apply(float logit, token_id token) const {
+    if constexpr (I == Policy::leaf_total) {
+      return logit;
+    } else {
+      using leaf = typename Policy::template leaf_type<I>;
+      if constexpr (requires(const leaf& p) { p.edit(logit, token, at); }) {
+        return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
+      } else if constexpr (logit_edit<leaf>) {
+        return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
+      } else {
+        return apply<I + 1>(logit, token);
+      }
+    }
+  }
+};
+
 /// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without any.
 template <class Policy>
 [[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
