@@ -103,9 +103,8 @@ class session {
           continue;
         }
         for (index_t b = 0; b <= status.next.branches; ++b) {
-          const placement placed = b == 0 ? placement{} : status.next.branch[b - 1];
-          segments_.push_back({slot, b, placed, status.next.feed, status.rows, rows_});
-          rows_ += status.rows.size();
+          segments_.push_back(segment_of(slot, status, b));
+          rows_ += segments_.back().rows.size();
         }
       }
       if (segments_.empty()) {
@@ -252,6 +251,20 @@ class session {
     check_argument(slot >= 0 && slot < capacity_.sequences, "slot", slot,
                    "in [0, limits::sequences = ", capacity_.sequences, ")");
     return workspace_.statuses()[static_cast<std::size_t>(slot)];
+  }
+
+  [[nodiscard]] segment segment_of(index_t slot, const step::slot_status& status, index_t b) const {
+    const plan& next = status.next;
+    segment s{slot, b, {}, next.feed, status.rows, rows_};
+    if (b > 0) {
+      s.placed = next.branch[b - 1];
+    }
+    if constexpr (Policy::branches) {
+      const index_t last = next.branch_last[b];
+      s.feed.last -= next.score.last - last;
+      s.rows.last = std::min(s.rows.last, std::max(last - 1 - model_.row_shift, 0) + 1);
+    }
+    return s;
   }
 
   void finish() {

@@ -15,6 +15,11 @@
 
 namespace unmask::goldens {
 
+/// The check of a line that tells nothing of a step beside its commits.
+struct nothing_else {
+  [[nodiscard]] std::string operator()(const step&, std::size_t) const { return {}; }
+};
+
 namespace detail {
 
 /// A number that no decision survives: what the session is given for rows it must not read.
@@ -25,9 +30,12 @@ inline void poison(std::vector<bfloat16>& logits) {
   std::fill(logits.begin(), logits.end(), bfloat16{0x7fc0U});
 }
 
-template <class T, class Policy>
-[[nodiscard]] verdict
-replay(const commit_line& line, const Policy& p, const loop_shape& shape, token_id end_token) {
+template <class T, class Policy, class Check>
+[[nodiscard]] verdict replay(const commit_line& line,
+                             const Policy& p,
+                             const loop_shape& shape,
+                             token_id end_token,
+                             const Check& check) {
   const sequence& first = line.sequences.front();
   const auto slots = static_cast<index_t>(line.sequences.size());
   const auto length = static_cast<index_t>(first.final.size());
@@ -78,6 +86,9 @@ replay(const commit_line& line, const Policy& p, const loop_shape& shape, token_
     decode.supply(host_logits<T>{logits.data(), request->rows, first.model.V});
     for (const segment& s : segments) {
       trace& t = traces[static_cast<std::size_t>(s.slot)];
+      if (const std::string what = check(t.recorded(), t.forwards()); !what.empty()) {
+        return verdict::fail(who(s.slot, text("step ", t.forwards(), ": ", what)));
+      }
       const std::string what = t.finish(decode.committed(s.slot), decode.report(s.slot).end);
       if (!what.empty()) {
         return {t.tied(), who(s.slot, what)};
@@ -97,14 +108,17 @@ replay(const commit_line& line, const Policy& p, const loop_shape& shape, token_
 
 /// Decodes a recorded line with a session of policy `p` on the host, one slot a sequence, and
 /// compares every step. The logits are bfloat16 where the recorded ones were. `end_token`: the
-/// token that the released loop looks for, if it looks for one.
-template <class Policy>
+/// token that the released loop looks for, if it looks for one. `check(step, index)`, called after
+/// each step, compares what else the recording tells of it; it answers with the difference in words.
+template <class Policy, class Check = nothing_else>
 [[nodiscard]] verdict replay(const commit_line& line,
                              const Policy& p,
                              const loop_shape& shape,
-                             token_id end_token = no_token) {
-  return line.sequences.front().model.bf16 ? detail::replay<bfloat16>(line, p, shape, end_token)
-                                           : detail::replay<float>(line, p, shape, end_token);
+                             token_id end_token = no_token,
+                             const Check& check = {}) {
+  return line.sequences.front().model.bf16
+             ? detail::replay<bfloat16>(line, p, shape, end_token, check)
+             : detail::replay<float>(line, p, shape, end_token, check);
 }
 
 }  // namespace unmask::goldens

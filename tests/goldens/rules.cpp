@@ -3,8 +3,10 @@
 
 #include <unmask/policy/released.hpp>
 
+#include "goldens/lopa.hpp"
 #include "goldens/replay.hpp"
 #include "goldens/row_stats.hpp"
+#include "goldens/witness.hpp"
 #include "support/golden/reference_run.hpp"
 
 namespace unmask::goldens {
@@ -111,6 +113,25 @@ verdict dinfer_threshold(const commit_line& line) {
                 line.sequences.front().model.eos_id);
 }
 
+verdict dinfer_credit(const commit_line& line) {
+  if (line.reused_decoder) {
+    return verdict::skip("the release leaks credit into the next request, the library does not");
+  }
+  const arguments args(line);
+  const trace_credit<> released = credit_released<>;
+  const trace_credit<> credit{.strength = args.get_or("credit_alpha", released.strength),
+                              .decay = args.get_or("decay_beta", released.decay),
+                              .exponent = args.get_or("boost_gamma", released.exponent)};
+  std::vector<sight> seen;
+  return replay(line,
+                joined(released::dinfer_credit(
+                           args.get<float>("threshold"), credit, dinfer_loop(args)),
+                       witness{&seen}),
+                dinfer_shape(line, args),
+                line.sequences.front().model.eos_id,
+                [&seen](const step& recorded, std::size_t) { return fused_difference(recorded, seen); });
+}
+
 verdict sglang_low_confidence(const commit_line& line) {
   const arguments args(line);
   const auto length = args.get<index_t>("block_length");
@@ -123,9 +144,58 @@ verdict sglang_low_confidence(const commit_line& line) {
                              : replay(line, released::sglang_low_confidence(threshold), shape);
 }
 
+/// `Part` is the part of `preset` that holds the thresholds.
+template <class Part, class Policy>
+verdict falling(const commit_line& line, const Policy& preset) {
+  loop_shape shape = left_of_block(line, arguments(line).get<index_t>("block_length"));
+  shape.reads_tail = true;
+  std::vector<sight> seen;
+  const auto watched = [&seen](const auto& part) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(part)>, Part>) {
+      return threshold_witness<Part>{part, &seen};
+    } else {
+      return part;
+    }
+  };
+  return replay(
+      line, changed(preset, watched), shape, no_token, [&](const step& recorded, std::size_t k) {
+        return threshold_difference(recorded, k, seen);
+      });
+}
+
+verdict dynamic_apd(const commit_line& line) {
+  const arguments args(line);
+  const auto start = args.get<float>("pd_threshold");
+  const auto lower = args.get<float>("alpha");
+  const auto raise = args.get<float>("beta");
+  switch (args.get<int>("pd_mode")) {
+  case 0:
+    return replay(line,
+                  released::dynamic_dllm_fixed(start),
+                  left_of_block(line, args.get<index_t>("block_length")),
+                  no_token,
+                  [start](const step& recorded, std::size_t) {
+                    return recorded.threshold && static_cast<float>(*recorded.threshold) == start
+                               ? std::string()
+                               : std::string("threshold is not the argument");
+                  });
+  case 1:
+    return falling<released::falling_threshold>(
+        line, released::dynamic_dllm_scalar({start, lower, raise}));
+  case 2:
+    return falling<released::falling_thresholds>(
+        line, released::dynamic_dllm_per_token({start, lower, raise}));
+  default: throw schema_error(line.where + ": args: pd_mode: expected 0, 1 or 2");
+  }
+}
+
 template <verdict (*Check)(const commit_line&)>
 verdict commits(const node& n) {
   return Check(read_commit_line(n));
+}
+
+verdict lopa(const node& n) {
+  return check_lopa(read_lopa_line(n));
 }
 
 verdict row_stats(const node& n) {
@@ -143,7 +213,11 @@ constexpr rule table[] = {
     {"dream.entropy", commits<dream<by_entropy>>},
     {"dream.confidence_threshold", commits<dream_confidence_threshold>},
     {"dinfer.threshold", commits<dinfer_threshold>},
+    {"dinfer.credit", commits<dinfer_credit>},
     {"sglang.low_confidence", commits<sglang_low_confidence>},
+    {"lopa.enhanced_speculative", lopa},
+    {"d2f.single_branch", lopa},
+    {"dynamic.apd", commits<dynamic_apd>},
     {"row_stats", row_stats},
 };
 

@@ -73,8 +73,12 @@ std::string trace::begin(const plan& next, const segment& wanted) {
   }
   const step& recorded = *steps_[step_];
 
-  // Every schedule here ends the scored range where the block ends.
-  const index_t last = next.score.last;
+  // Every schedule here ends the scored range where the block ends, or the answer.
+  const auto length = static_cast<index_t>(x_.size());
+  const index_t last =
+      shape_.reads_tail
+          ? std::min(shape_.origin + (next.first_block + 1) * shape_.block_length, length)
+          : next.score.last;
   const index_t in_block = (last - 1 - shape_.origin) % shape_.block_length;
   const unmask::range block{last - 1 - in_block, last};
   const unmask::range expected{recorded.block.start, recorded.block.end};
@@ -96,7 +100,7 @@ std::string trace::begin(const plan& next, const segment& wanted) {
     return at_step(text("position ", masks.front(), " is a candidate, but not scored"));
   }
 
-  const unmask::range feed{0, shape_.cut_at_block ? block.last : static_cast<index_t>(x_.size())};
+  const unmask::range feed{0, shape_.cut_at_block ? block.last : length};
   if (wanted.feed != feed) {
     return at_step(difference_of("feed", text_of(feed), text_of(wanted.feed)));
   }
@@ -108,6 +112,9 @@ std::string trace::begin(const plan& next, const segment& wanted) {
   open_.assign(x_.size(), false);
   for (const int p : masks) {
     open_[static_cast<std::size_t>(p)] = decides;
+  }
+  for (index_t p = block.last; p < next.score.last; ++p) {
+    open_[static_cast<std::size_t>(p)] = is_open(p);
   }
   return {};
 }

@@ -21,6 +21,8 @@ struct loop_shape {
   bool block_only = false;
   /// The model is fed the sequence as far as the block's end only.
   bool cut_at_block = false;
+  /// The rows of everything right of the block are read as well.
+  bool reads_tail = false;
 };
 
 /// One recorded sequence beside the tokens that a session decodes.
@@ -44,6 +46,9 @@ class trace {
   /// Row i of the model's logits for the tokens that are fed.
   void write_row(index_t i, std::span<float> out) const;
   void write_row(index_t i, std::span<bfloat16> out) const;
+
+  /// The recorded forward pass that begin() compared with.
+  [[nodiscard]] const step& recorded() const { return *steps_[step_]; }
 
   /// Compares what the step changed with the recorded commits, and with `committed`, the session's
   /// own report of it. After an allowed difference among equal scores, tied() is true.

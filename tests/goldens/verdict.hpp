@@ -20,11 +20,14 @@ template <class... Parts>
 /// What became of one line.
 struct verdict {
   bool passed = false;
-  /// Of a failure: where, what was expected, what came. Of a pass: a remark, or nothing.
+  /// Of a failure: where, what was expected, what came. Of a pass: a remark, or nothing. Of a line
+  /// that was not replayed: why.
   std::string detail;
+  bool skipped = false;
 
   [[nodiscard]] static verdict pass(std::string remark = {}) { return {true, std::move(remark)}; }
   [[nodiscard]] static verdict fail(std::string what) { return {false, std::move(what)}; }
+  [[nodiscard]] static verdict skip(std::string why) { return {false, std::move(why), true}; }
 };
 
 /// Runs one line through the library. Throws schema_error for a line that is not of its schema.

@@ -300,6 +300,15 @@ concept reaching = requires(const P& p, const layout& g) {
   { p.reach(g) } -> std::same_as<index_t>;
 };
 
+/// A schedule that plans each lookahead branch on its own: `replan(sequence, plan, own)`, called with a
+/// branch's token in its place, turns the plan made for the anchor into the branch's. It may change
+/// score.last, feed.last, last_block and forced, and keep plan::score within the session's window. It is
+/// asked about every branch with a copy of its state, then once with its state for the one that won.
+template <class P>
+concept replanning = scheduling<P> && requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
+  { p.replan(q, n, own) } -> std::same_as<void>;
+};
+
 /// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
 /// code that runs forwards on full blocks or leaves masks behind.
 template <class P>

@@ -96,6 +96,9 @@ struct plan {
   /// sequence with branch[b - 1] placed, 1 <= b <= branches.
   index_t branches = 0;
   placement branch[max_branches];
+  /// Branch b is scored before branch_last[b] only, and fed as much less: score.last, unless the schedule
+  /// plans each branch on its own. Set if the policy looks ahead.
+  index_t branch_last[1 + max_branches] = {};
   /// The branch that won the last step; its K/V are those to keep.
   index_t winner = 0;
 

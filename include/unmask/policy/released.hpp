@@ -4,8 +4,10 @@
 #include <unmask/policy/released/bf16.hpp>
 #include <unmask/policy/released/dinfer.hpp>
 #include <unmask/policy/released/dream.hpp>
+#include <unmask/policy/released/dynamic_dllm.hpp>
 #include <unmask/policy/released/fast_dllm.hpp>
 #include <unmask/policy/released/llada.hpp>
+#include <unmask/policy/released/lopa.hpp>
 #include <unmask/policy/released/sglang.hpp>
 
 /// Policies that decide as released code does, forward for forward, where that differs from the

@@ -138,6 +138,7 @@ struct count<detail::type_list<Leaf...>> {
   static constexpr int costs = (int{has_cost<Leaf>} + ... + 0);
   static constexpr int schedules = (int{scheduling<Leaf>} + ... + 0);
   static constexpr int paces = (int{pacing<Leaf>} + ... + 0);
+  static constexpr int replans = (int{replanning<Leaf>} + ... + 0);
   static constexpr int edits = (int{logit_edit<Leaf>} + ... + 0);
   static constexpr int revisions = (int{revision<Leaf>} + ... + 0);
   static constexpr int surveys = (int{surveying<Leaf>} + ... + 0);
@@ -208,6 +209,28 @@ UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_inf
     no_state none;
     scope<sequential_blocks> own{none, m.state->fallback_schedule, none, at};
     sequential_blocks{}.schedule(m.state->view, next, own);
+  }
+}
+
+/// Turns the anchor's plan into that of a branch whose token is in its place; `keeps`: for good. Returns
+/// false if the schedule plans no branch on its own.
+template <std::size_t I = 0, class Policy>
+UNMASK_HD bool replan(const slot_memory<Policy>& m, plan& next, const step_info& at, bool keeps) {
+  if constexpr (I == Policy::leaf_total) {
+    return false;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (replanning<leaf>) {
+      auto own = scope_of<I>(m, 0, at);
+      const sequence_state_of<leaf> before = own.sequence;
+      m.policy->template part_at<I>().replan(m.state->view, next, own);
+      if (!keeps) {
+        own.sequence = before;
+      }
+      return true;
+    } else {
+      return replan<I + 1>(m, next, at, keeps);
+    }
   }
 }
 
@@ -336,33 +359,6 @@ template <std::size_t I = 0, class Policy>
     return revisit<I + 1>(m, c, at);
   }
 }
-
-/// The edits of a policy as one function of a logit, in written order.
-template <class Policy>
-struct policy_edit {
-  const Policy* parts;
-  step_info at;
-  [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
-    return apply<0>(logit, token);
-  }
-
- private:
-  template <std::size_t I>
-  [[nodiscard]] UNMASK_HD float apply(float logit, token_id token) const {
-    if constexpr (I == Policy::leaf_total) {
-      return logit;
-    } else {
-      using leaf = typename Policy::template leaf_type<I>;
-      if constexpr (requires(const leaf& p) { p.edit(logit, token, at); }) {
-        return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
-      } else if constexpr (logit_edit<leaf>) {
-        return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
-      } else {
-        return apply<I + 1>(logit, token);
-      }
-    }
-  }
-};
 
 /// Calls the renoising part: what a position that was not admitted holds next, or, with `last`, ends as.
 template <std::size_t I = 0, class Policy>

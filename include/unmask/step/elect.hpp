@@ -48,6 +48,55 @@ template <class Policy>
   return math::divide(sum, static_cast<float>(counted));
 }
 
+/// Lane 0: makes the plan of the branch that won the plan of this step.
+template <class Policy>
+UNMASK_HD void adopt(const slot_memory<Policy>& m) {
+  if constexpr (stages<Policy>::replans > 0) {
+    plan& now = m.status->next;
+    now.feed.last -= now.score.last - now.branch_last[0];
+    now.score.last = now.branch_last[0];
+    if (m.state->winner > 0) {
+      static_cast<void>(replan(m, now, info_of(*m.state), true));
+      open_blocks(m, now);
+    }
+  } else {
+    static_cast<void>(m);
+  }
+}
+
+/// Lane 0: asks the schedule how far each branch is scored, and widens the plan to the farthest.
+template <class Policy>
+UNMASK_HD void spread(const slot_memory<Policy>& m) {
+  plan& next = m.status->next;
+  for (index_t b = 0; b <= next.branches; ++b) {
+    next.branch_last[b] = next.score.last;
+  }
+  if constexpr (stages<Policy>::replans > 0) {
+    slot_state& s = *m.state;
+    for (index_t b = 1; b <= next.branches; ++b) {
+      const placement& p = next.branch[b - 1];
+      s.tokens[p.position] = p.token;
+      m.marks[p.position] = mark::settled;
+      --s.view.open_count;
+      plan own = next;
+      static_cast<void>(replan(m, own, info_of(s), false));
+      next.branch_last[b] = own.score.last;
+      s.tokens[p.position] = s.model.mask_token;
+      m.marks[p.position] = mark::open;
+      ++s.view.open_count;
+    }
+    index_t farthest = next.score.last;
+    for (index_t b = 1; b <= next.branches; ++b) {
+      farthest = math::max(farthest, next.branch_last[b]);
+    }
+    if (farthest > next.score.last) {
+      next.feed.last += farthest - next.score.last;
+      next.score.last = farthest;
+      m.status->rows.last = math::max(farthest - 1 - s.model.row_shift, index_t{0}) + 1;
+    }
+  }
+}
+
 }  // namespace branches
 
 /// Goes on with the best branch: scores each from its own rows, picks the highest, and commits the
@@ -92,6 +141,7 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
         const placement& p = now.branch[winner - 1];
         settle(m, p.position, p.token, p.log_probability);
       }
+      branches::adopt(m);
     }
     t.sync();
   } else {
@@ -137,6 +187,7 @@ UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
       }
       next.branch[at] = p;
     }
+    branches::spread(m);
   } else {
     static_cast<void>(m);
     static_cast<void>(scored);

@@ -35,6 +35,21 @@ namespace UNMASK_NAMESPACE::step {
   return at;
 }
 
+/// Lane 0: notes when the blocks of a plan were first scored, and what is open in them.
+template <class Policy>
+UNMASK_HD void open_blocks(const slot_memory<Policy>& m, const plan& next) {
+  slot_state& s = *m.state;
+  for (index_t b = next.first_block; b < next.last_block; ++b) {
+    const index_t cell = b % max_active_blocks;
+    s.block_open[cell] = s.view.open_in(s.view.block(b));
+    if (b >= s.blocks_seen) {
+      s.block_step[cell] = s.view.step;
+      s.block_opened[cell] = s.block_open[cell];
+    }
+  }
+  s.blocks_seen = math::max(s.blocks_seen, next.last_block);
+}
+
 /// The record of a row that promises nothing: its token at confidence and margin 0, infinite entropy.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
@@ -95,6 +110,33 @@ template <class Policy>
     return false;
   }
 }
+
+/// The edits of a policy as one function of a logit, in written order.
+template <class Policy>
+struct policy_edit {
+  const Policy* parts;
+  step_info at;
+  [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
+    return apply<0>(logit, token);
+  }
+
+ private:
+  template <std::size_t I>
+  [[nodiscard]] UNMASK_HD float apply(float logit, token_id token) const {
+    if constexpr (I == Policy::leaf_total) {
+      return logit;
+    } else {
+      using leaf = typename Policy::template leaf_type<I>;
+      if constexpr (requires(const leaf& p) { p.edit(logit, token, at); }) {
+        return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
+      } else if constexpr (logit_edit<leaf>) {
+        return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
+      } else {
+        return apply<I + 1>(logit, token);
+      }
+    }
+  }
+};
 
 /// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without any.
 template <class Policy>

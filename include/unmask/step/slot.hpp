@@ -105,8 +105,13 @@ struct slot_memory {
   /// The same for one branch, in which the placed token is not open.
   [[nodiscard]] UNMASK_HD bool reads(index_t branch, index_t i) const {
     const plan& now = status->next;
-    return reads(i) &&
-           (branch == 0 || now.branch[branch - 1].position != now.score.first + i);
+    const index_t position = now.score.first + i;
+    if constexpr (Policy::branches) {
+      if (position >= now.branch_last[branch]) {
+        return false;
+      }
+    }
+    return reads(i) && (branch == 0 || now.branch[branch - 1].position != position);
   }
 
   /// True when scored position i is open in a branch.

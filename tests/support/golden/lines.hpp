@@ -57,7 +57,10 @@ struct step {
   std::uint64_t logits_sum = 0;
   double min_margin = std::numeric_limits<double>::quiet_NaN(); ///< NaN: not given
   std::vector<fused_prediction> fused;                          ///< dinfer.credit only
-  std::vector<int> transfer; ///< dinfer.hierarchy_remask only: positions written
+  std::vector<int> transfer;       ///< dinfer.hierarchy_remask only: positions written
+  std::optional<double> threshold; ///< dynamic.apd, one for all positions
+  /// dynamic.apd, one a position; the recording ends after some forwards.
+  std::vector<std::pair<int, double>> thresholds;
 };
 
 /// One sequence and everything that happened to it. A line has several with `batch` > 1 only.
@@ -144,6 +147,12 @@ inline step read_step(const node& whole, const node& entry) {
     });
   }
   s.transfer = entry.get_or("transfer", std::vector<int>{});
+  if (entry.has("threshold")) {
+    s.threshold = entry.get<double>("threshold");
+  }
+  if (entry.has("thresholds")) {
+    s.thresholds = entry.list("thresholds", read_pair<int, double>);
+  }
   return s;
 }
 

@@ -3,6 +3,7 @@
 
 #include <unmask/core/check.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/policy/credit.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/loop.hpp>
 
@@ -115,6 +116,19 @@ static_assert(admission<threshold_or_best>);
 /// dInfer's threshold. Source: as threshold_or_best.
 [[nodiscard]] constexpr auto dinfer_threshold(float threshold, const dinfer_blocks& loop = {}) {
   return policy{by_confidence_of_text{}, threshold_or_best{threshold}, loop};
+}
+
+/// dInfer's threshold on rows with trace credit, rows of proposed mask tokens included: a row takes
+/// part if credit makes another token lead it. The release forgets all credit when a decision leaves no
+/// mask in the whole sequence, and only then, so that what follows a sequence with an early end starts
+/// with its credit; a session forgets it when a sequence starts.
+///
+/// Source: `CreditThresholdParallelDecoder` of the file of threshold_or_best.
+template <int Slots = 64>
+[[nodiscard]] constexpr auto dinfer_credit(float threshold,
+                                           const trace_credit<Slots>& credit = credit_released<Slots>,
+                                           const dinfer_blocks& loop = {}) {
+  return policy{by_confidence_of_text{}, threshold_or_best{threshold}, credit, loop};
 }
 
 }  // namespace unmask::released

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/commit.hpp>
+
+/// The end of a step: the sequence ends, or the next forward pass is planned and armed.
+namespace UNMASK_NAMESPACE::step::phase {
+
+/// Lane 0: settles a canvas with what its part concludes.
+template <class Policy>
+UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
+  const step_info at = info_of(*m.state);
+  for (index_t p = canvas.first; p < canvas.last; ++p) {
+    if (m.marks[p] == mark::open) {
+      settle(m, p, renoise(m, p, at, true), m.row(p - canvas.first).log_probability());
+    }
+  }
+  m.state->view.settled = m.state->view.length;
+}
+
+/// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
+template <class Policy>
+UNMASK_HD void fill(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  if (s.model.end_token == no_token) {
+    return;
+  }
+  for (index_t p = s.view.settled; p < s.view.length; ++p) {
+    if (m.marks[p] == mark::open) {
+      s.tokens[p] = s.model.end_token;
+      m.marks[p] = mark::settled;
+    }
+  }
+  s.view.open_count = 0;
+  s.view.settled = s.view.length;
+}
+
+/// Lane 0: ends the sequence or plans its next step. Also the first step's plan.
+template <class Policy>
+UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  slot_status& out = *m.status;
+  sequence_view& q = s.view;
+  while (q.settled < q.length && m.marks[q.settled] != mark::open) {
+    ++q.settled;
+  }
+  const step_info at = info_of(s);
+
+  plan next;
+  next.started = true;
+  next.end = stop(m, at);
+  if (next.end != ending::running) {
+    if constexpr (Policy::settles) {
+      fill(m);
+    } else {
+      conclude(m, out.next.score);
+    }
+  } else if (q.open_count == 0 && stages<Policy>::paces == 0) {
+    next.end = ending::complete;
+  } else {
+    next.feed = {0, q.length};
+    schedule(m, next, at);
+    if (next.end == ending::end_token || next.end == ending::stop_tokens) {
+      fill(m);
+    }
+    open_blocks(m, next);
+    if constexpr (Policy::branches) {
+      next.branch_last[0] = next.score.last;
+    }
+    out.next = next;
+    range wanted = next.score;
+    while (wanted.first < wanted.last && !m.reads(wanted.first - next.score.first)) {
+      ++wanted.first;
+    }
+    while (wanted.first < wanted.last && !m.reads(wanted.last - 1 - next.score.first)) {
+      --wanted.last;
+    }
+    const index_t shift = s.model.row_shift;
+    out.rows = {math::max(wanted.first - shift, 0),
+                wanted.empty() ? math::max(wanted.first - shift, 0)
+                               : math::max(wanted.last - 1 - shift, 0) + 1};
+  }
+  if (next.end != ending::running) {
+    out.rows = {0, 0};
+  }
+  if constexpr (Policy::branches) {
+    next.winner = s.winner;
+  }
+  out.next = next;
+  out.report.end = next.end;
+  out.report.forwards = q.step;
+  out.report.settled = q.settled;
+  out.report.open = q.open_count;
+}
+
+/// Lists, for each position that the next step reads, the tokens its read leaves out.
+template <class Policy>
+UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (slot_memory<Policy>::watches) {
+    const plan& next = m.status->next;
+    if (!next.active()) {
+      return;
+    }
+    for (index_t i = t.lane(); i < next.score.size(); i += t.lanes()) {
+      if (!m.reads(i)) {
+        continue;
+      }
+      const index_t position = next.score.first + i;
+      watch_list list{m.watched + i * m.watch_capacity, m.watch_capacity};
+      for (index_t k = 0; k < m.state->suppressed_count; ++k) {
+        list.add(m.suppressed[k]);
+      }
+      const step_info at = info_of(*m.state, next, position);
+      if (m.marks[position] == mark::open) {
+        watch<mark::open>(m, list, position % m.window, at);
+      } else {
+        watch<mark::settled>(m, list, position % m.window, at);
+        if constexpr (Policy::watches_current) {
+          list.add(m.state->tokens[position]);
+        }
+      }
+      if constexpr (Policy::branches && Policy::reads_sequence) {
+        for (index_t b = 0; b < next.branches; ++b) {
+          list.add(next.branch[b].token);
+        }
+      }
+      m.watched_count[i] = list.size();
+    }
+  }
+}
+
+}  // namespace unmask::step::phase

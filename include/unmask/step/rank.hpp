@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/revise.hpp>
+#include <unmask/step/runs.hpp>
+
+/// Who is a candidate, in which order, and who is admitted.
+namespace UNMASK_NAMESPACE::step::phase {
+
+/// Folds the tallies over the candidates, in position order.
+template <class Policy>
+UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (stages<Policy>::surveys > 0) {
+    if (t.lane() == 0) {
+      *m.tallies = tallies_of<Policy>{};
+      for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+        if (m.roles[i] == role::candidate || m.roles[i] == role::delayed) {
+          const candidate<Policy::required> c = candidate_at(m, i);
+          step::survey(m, c, info_of(*m.state, m.status->next, c.position));
+        }
+      }
+    }
+    t.sync();
+  }
+}
+
+/// Gives each open position of the scored range its role and its key, and sorts the keys.
+template <class Policy>
+UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
+  const range score_range = m.status->next.score;
+  const index_t size = sort_size(score_range.size());
+  for (index_t i = t.lane(); i < size; i += t.lanes()) {
+    m.keys[i] = no_key;
+    if (i >= score_range.size()) {
+      continue;
+    }
+    const index_t position = score_range.first + i;
+    m.roles[i] = role::bystander;
+    if (m.marks[position] != mark::open) {
+      continue;
+    }
+    const step_info at = info_of(*m.state, m.status->next, position);
+    m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
+    if (m.roles[i] == role::candidate) {
+      const delay d = delay_at(m, i, at);
+      const float s = d == delay::none ? score(m, candidate_at(m, i), at) : -math::infinity();
+      m.keys[i] = order_key(s, i);
+      m.roles[i] = d == delay::none ? role::candidate : d == delay::last ? role::delayed : role::refused;
+    }
+  }
+  sort(t, m.keys, size);
+}
+
+/// Number of candidates: keys before the first no_key.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t candidates(const slot_memory<Policy>& m) {
+  index_t low = 0;
+  index_t high = m.status->next.score.size();
+  while (low < high) {
+    const index_t middle = (low + high) / 2;
+    if (m.keys[middle] == no_key) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+/// Sums the costs along the ranks, in rank order.
+template <class Policy>
+UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  if constexpr (stages<Policy>::costs > 0) {
+    if (t.lane() == 0) {
+      float sum = 0.0F;
+      float largest = -math::infinity();
+      for (index_t r = 0; r < count; ++r) {
+        m.cost_before[r] = sum;
+        m.largest_before[r] = largest;
+        const float c = cost(m, candidate_at(m, key_index(m.keys[r])));
+        sum += c;
+        largest = math::max(largest, c);
+      }
+    }
+    t.sync();
+  }
+}
+
+/// The score of the candidate at rank r.
+template <class Policy>
+[[nodiscard]] UNMASK_HD float score_at(const slot_memory<Policy>& m, index_t r) {
+  return key_score(m.keys[r]);
+}
+
+/// Asks the admission about every candidate.
+template <class Policy>
+UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  for (index_t r = t.lane(); r < count; r += t.lanes()) {
+    const index_t i = key_index(m.keys[r]);
+    if (m.roles[i] == role::refused) {
+      continue;
+    }
+    const candidate<Policy::required> c = candidate_at(m, i);
+    const step_info at = info_of(*m.state, m.status->next, c.position);
+    standing s;
+    s.rank = r;
+    s.open = count;
+    if constexpr (stages<Policy>::costs > 0) {
+      s.cost_before = m.cost_before[r];
+      s.largest_before = m.largest_before[r];
+    }
+    s.best_score = score_at(m, 0);
+    s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
+    if constexpr (Policy::needs_runs) {
+      s.run_rank = run_rank_of(m, i);
+    }
+    if (admits(m, c, s, at)) {
+      m.roles[i] = role::admitted;
+    }
+  }
+  t.sync();
+}
+
+}  // namespace unmask::step::phase

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/elect.hpp>
+
+/// The rows of a step before anything is decided: edits after the read, and what the next step keeps.
+namespace UNMASK_NAMESPACE::step::phase {
+
+/// The branch that this step goes on with; 0 without lookahead.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t winner_of(const slot_memory<Policy>& m) {
+  if constexpr (Policy::branches) {
+    return m.state->winner;
+  } else {
+    static_cast<void>(m);
+    return 0;
+  }
+}
+
+/// Puts the watched tokens back into each row that was read, after the revising parts had their turn.
+template <class Policy>
+UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (slot_memory<Policy>::watches || stages<Policy>::revisions > 0) {
+    const range score_range = m.status->next.score;
+    for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
+      if (!m.reads(winner_of(m), i)) {
+        continue;
+      }
+      const index_t position = score_range.first + i;
+      revisable_row<Policy::required> row{m.row(i), m.kept_apart(winner_of(m), i)};
+      if (row.total().valid()) {
+        const step_info at = info_of(*m.state, m.status->next, position);
+        if (m.marks[position] == mark::open) {
+          step::revise<mark::open>(m, row, position % m.window, at);
+        } else {
+          step::revise<mark::settled>(m, row, position % m.window, at);
+        }
+      }
+      m.row(i) = row.total();
+    }
+    t.sync();
+  }
+}
+
+/// Keeps what the next step has to know of the rows just read.
+template <class Policy>
+UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::compares) {
+    const range score_range = m.status->next.score;
+    for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
+      const record<Policy::required>& row = m.row(i);
+      if (m.decides(0, i)) {  // the cell of a settled position belongs to the next block
+        previous_row& before = m.previous_rows[(score_range.first + i) % m.window];
+        before.seen = row.valid();
+        before.best = row.best;
+        before.log_total = row.valid() ? math::log1p(row.rest) : 0.0F;
+        if constexpr (provides_v<Policy::required, stat::second_moment>) {
+          before.square = row.square;
+        }
+      }
+    }
+    t.sync();
+  }
+}
+
+}  // namespace unmask::step::phase

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The parts that edit rows keep no heap: a step of a session with all of them allocates no more than one
+// with none.
+#include "support/dense_oracle.hpp"
+
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/credit.hpp>
+#include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/repetition.hpp>
+#include <unmask/policy/revise.hpp>
+#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/stop.hpp>
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+long allocations = 0;
+}  // namespace
+
+// Counts. Not inlined: g++ would warn of a free() of what came from `new`.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) {
+    return memory;
+  }
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+
+namespace unmask::testing {
+namespace {
+
+// Allocations of next() and supply() in each step.
+template <class Policy>
+std::vector<long> each_step_of(const Policy& p) {
+  const model_info model{.vocab = 3000, .mask_token = 0, .end_token = 1};
+  std::vector<token_id> text(36, 2);
+  session<Policy> s(model, {.sequences = 1, .length = 36, .window = 8, .branches = 2});
+  std::vector<float> logits(static_cast<std::size_t>(3 * 8 * 3000));
+  chances c(1);
+  s.start(0, p, tokens_view<memory::host>(text), {.prompt = 4, .length = 36, .block_length = 8});
+  std::vector<long> counts;
+  counts.reserve(100);
+  while (true) {
+    const long before = allocations;
+    const auto request = s.next();
+    if (!request) {
+      return counts;
+    }
+    for (float& z : logits) {
+      z = c.real(-2.0, 8.0);
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, 3000));
+    counts.push_back(allocations - before);
+  }
+}
+
+// The session's own checks may build a text; the parts add nothing to that.
+TEST(edits, allocate_nothing_in_a_step) {
+  const std::vector<long> plain = each_step_of(policy{by_margin{}, top_k{3}});
+  const std::vector<long> all = each_step_of(policy{by_margin{},
+                                                    top_k{3},
+                                                    no_end_before{9},
+                                                    token_list<2>{.tokens = {3, 5}, .last = 1},
+                                                    logit_bias<2>{{{7, 1.0F}, {8, -1.0F}}},
+                                                    repetition_penalty<16>{},
+                                                    count_penalty<16>{.presence = 0.5F},
+                                                    neighbour_guard{},
+                                                    end_penalty{},
+                                                    trace_credit<16>{},
+                                                    no_equal_neighbours{},
+                                                    hold_end{},
+                                                    end_last{},
+                                                    reopen_below{0.5F, 3},
+                                                    replace_above{0.5F},
+                                                    stop_sequence<2>{{9, 9}},
+                                                    stop_at_end{},
+                                                    lookahead{.branches = 2}});
+  EXPECT_GT(all.size(), 5U);
+  EXPECT_LE(*std::max_element(all.begin(), all.end()), *std::max_element(plain.begin(), plain.end()));
+}
+
+}  // namespace
+}  // namespace unmask::testing
