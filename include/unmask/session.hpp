@@ -233,7 +233,9 @@ class session {
   [[nodiscard]] static limits validated(const model_info& model, const limits& capacity) {
     validate(model);
     validate(capacity);
-    return capacity;
+    limits complete = capacity;
+    complete.vocab = model.vocab;
+    return complete;
   }
 
   template <class View>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/types.hpp>
+#include <unmask/core/random.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -135,6 +135,22 @@ struct row_riders {
   }
 };
 
+/// What the draw of a token from one row needs: its random numbers (the key's token is not used) and
+/// the temperature, > 0, of the distribution that is drawn from.
+struct draw_request {
+  random_key key;
+  float temperature = 1.0F;
+};
+
+/// What is known of the row that a position had in the step before.
+struct previous_row {
+  /// False in the position's first step: there is none.
+  bool seen = false;
+  float best = 0.0F;
+  float log_total = 0.0F;  ///< ln of the sum of e^(z - best)
+  float square = 0.0F;     ///< sum of e^(2(z - best))
+};
+
 /// One row as a kernel reads it: `columns` logits, the first of which is token `first_token`.
 ///
 /// `blanked` lists tokens, ascending and without repeats, that the statistics leave out: suppressed
@@ -151,6 +167,12 @@ struct row_input {
   const token_id* blanked = nullptr;
   index_t blanked_count = 0;
   float* blanked_logits = nullptr;
+  /// Used where stat::sampled is asked for.
+  draw_request draw;
+  /// Used where stat::drift or stat::divergence is asked for: the edited logits of the step before,
+  /// which the read replaces by this row's.
+  float* previous = nullptr;
+  previous_row before;
 };
 
 /// The edit of a policy that edits nothing.

@@ -88,6 +88,20 @@ struct standing {
   index_t run_rank = 0;
 };
 
+/// What becomes of a candidate in this step.
+enum class delay : std::uint8_t {
+  none,    ///< nothing
+  last,    ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the others
+  refused  ///< it is not admitted; ranked last, so that a forced block commits it if it has no other
+};
+
+/// The candidates of this step directly left and right of one; an invalid record stands for none.
+template <statistics S>
+struct neighbours {
+  candidate<S> left;
+  candidate<S> right;
+};
+
 namespace detail {
 
 // A candidate with every statistic and a scope to ask a part which functions it has. What a part may
@@ -100,7 +114,9 @@ template <statistics S>
 struct row_archetype {
   [[nodiscard]] UNMASK_HD record<S> total() const;
   [[nodiscard]] UNMASK_HD float logit(token_id token) const;
+  [[nodiscard]] UNMASK_HD bool watches(token_id token) const;
   UNMASK_HD void add(token_id token, float delta);
+  UNMASK_HD void keep_only(const token_id* tokens, index_t count);
 };
 
 }  // namespace detail
@@ -143,14 +159,24 @@ struct is_composite : std::false_type {};
 template <class P>
 concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
 
-/// Changes a logit while its row is read: `edit(logit, token) -> float`, monotone or not.
+/// Changes a logit while its row is read: `edit(logit, token) -> float`, or `edit(logit, token, at)`
+/// with the step it is read in (no block).
 template <class P>
-concept logit_edit = part<P> && requires(const P& p, float z, token_id v) {
-  { p.edit(z, v) } -> std::same_as<float>;
+concept logit_edit = part<P> && (requires(const P& p, float z, token_id v) {
+                       { p.edit(z, v) } -> std::same_as<float>;
+                     } || requires(const P& p, float z, token_id v, const step_info& at) {
+                       { p.edit(z, v, at) } -> std::same_as<float>;
+                     });
+
+/// Draws the proposed token at random instead of taking the best one: reads stat::sampled, and
+/// `draw_temperature()` > 0 says from which distribution.
+template <class P>
+concept drawing = part<P> && requires(const P& p) {
+  { p.draw_temperature() } -> std::same_as<float>;
 };
 
 /// Names the tokens whose logits the part will ask for or edit after the read: `watch(list, own)`
-/// calls list.add(token) at most `watches` times for each open position.
+/// calls list.add(token) for at most `watches` different tokens, once for each open position.
 template <class P>
 concept watching = part<P> && requires {
   { P::watches } -> std::convertible_to<index_t>;
@@ -159,11 +185,42 @@ concept watching = part<P> && requires {
 /// Edits a row after its read, and keeps state: `revise(row, own)`, once for each open position of
 /// the scored range whose row is valid, in written order of the parts. `row` offers total(), the
 /// record with the edits so far; logit(token) of a watched token; add(token, delta), which edits a
-/// watched token or raises the best one.
+/// watched token or raises the best one; keep_only(tokens, count), which takes all others out.
 template <class P>
 concept revision = part<P> && requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
   { p.revise(row, own) } -> std::same_as<void>;
 };
+
+/// A watching or revising part whose edit depends on the tokens around a position, which it reads from
+/// `own.at.view` both times. The tokens that lookahead places between the two calls are then watched
+/// at every position, too, so that the edit is exact in every branch.
+template <class P>
+concept sequence_reading = part<P> && requires { requires bool{P::reads_sequence}; };
+
+/// A watching or revising part that has its turn at settled positions, too, where those are read for a
+/// revisiting part: an edit of the row that keeps no state at the position.
+template <class P>
+concept revising_settled = part<P> && requires { requires bool{P::revises_settled}; };
+
+namespace detail {
+
+template <class P>
+concept delaying_beside = requires(const P& p, const own_candidate<P>& c,
+                                   const neighbours<P::required>& beside, scope<P>& own) {
+  { p.delays(c, beside, own) } -> std::same_as<delay>;
+};
+template <class P>
+concept delaying_alone = requires(const P& p, const own_candidate<P>& c, scope<P>& own) {
+  { p.delays(c, own) } -> std::same_as<delay>;
+};
+
+}  // namespace detail
+
+/// Puts candidates behind the others for this step, whatever their statistics: `delays(candidate, own)`
+/// or `delays(candidate, neighbours, own)`. The strictest of several parts decides. Lookahead tries no
+/// delayed candidate.
+template <class P>
+concept delaying = part<P> && (detail::delaying_beside<P> || detail::delaying_alone<P>);
 
 /// Folds something over all candidates before any is admitted: `survey(candidate, own) -> tally`,
 /// merged in position order by `tally::merge`; admits() then reads `own.tally`.
@@ -184,11 +241,25 @@ enum class verdict : std::uint8_t {
 
 /// Looks again at settled positions of the scored range: `revisit(candidate, own) -> verdict`, where
 /// candidate.current is the settled token. Their rows are read, too. Only a policy with such a part
-/// ever rewrites a settled token.
+/// ever rewrites a settled token. Called in position order, by one lane.
 template <class P>
 concept revisiting = part<P> && requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
   { p.revisit(c, own) } -> std::same_as<verdict>;
 };
+
+/// Decides on a canvas: no position settles before the end. After each step an admitted position holds
+/// its proposed token and every other one `refill(position, own) -> token_id`, which also gives the
+/// first canvas (at step -1); when the sequence ends, each position gets `conclude(own) -> token_id`.
+template <class P>
+concept renoising = part<P> && requires(const P& p, scope<P>& own) {
+  { p.refill(index_t{}, own) } -> std::same_as<token_id>;
+  { p.conclude(own) } -> std::same_as<token_id>;
+};
+
+/// A revisiting part that reads own.at.current_probability: the settled token is watched then, which
+/// makes its probability exact.
+template <class P>
+concept current_watching = revisiting<P> && requires { requires bool{P::watches_current}; };
 
 /// Ends a sequence: `stop(sequence, own) -> ending`, asked after the commits of every step.
 template <class P>
@@ -217,6 +288,11 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
 /// argument, its value and the rule. Called on the host when a sequence starts, before any change.
 template <class P>
 concept checked = requires(const P& p, const layout& g) { p.check(g); };
+
+/// A part that does not go with every other says so: `composed_with<Leaves>()` holds static_asserts with
+/// a sentence each, where Leaves is the policy's leaf_list.
+template <class P, class Leaves>
+concept choosy = requires { P::template composed_with<Leaves>(); };
 
 /// A schedule that scores more than one block at a time says how many positions: `reach(layout)`.
 template <class P>

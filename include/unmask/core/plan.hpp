@@ -53,6 +53,8 @@ struct limits {
   index_t window = 0;
   /// Most lookahead branches of one step, beside the sequence itself.
   index_t branches = 0;
+  /// Set by the session: model_info::vocab.
+  index_t vocab = 0;
   /// Whether each step also reports every candidate: session::candidates(). Costs sequences * window
   /// candidate_entry of memory and one logarithm a candidate and step; nothing where it is off.
   bool trace = false;
@@ -130,7 +132,7 @@ struct sequence_report {
   index_t forwards = 0;
   /// Tokens committed by decisions; those filled in behind an end token are not counted.
   index_t committed = 0;
-  /// Every position before this one is settled: safe to stream.
+  /// Every position before this one is settled: safe to stream, unless the policy revisits.
   index_t settled = 0;
   /// Positions still open.
   index_t open = 0;

@@ -103,7 +103,15 @@ inline constexpr index_t watches_of<P> = P::watches;
 template <class P>
 inline constexpr bool has_stage = ranking<P> || admission<P> || logit_edit<P> || stopping<P> ||
                                   scheduling<P> || revision<P> || surveying<P> || revisiting<P> ||
-                                  branching<P>;
+                                  branching<P> || drawing<P> || renoising<P> ||
+                                  delaying<P>;
+
+template <class P, class Leaves>
+constexpr void check_composition() {
+  if constexpr (choosy<P, Leaves>) {
+    P::template composed_with<Leaves>();
+  }
+}
 
 }  // namespace detail
 
@@ -130,17 +138,17 @@ class policy : public detail::pack<Parts...> {
   /// log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
-  /// Most tokens that its parts watch at one position.
-  static constexpr index_t watches = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (detail::watches_of<Leaf> + ... + 0);
-    }(leaf_list{});
-  }();
-
   /// True when settled positions are read again because a part may rewrite them.
   static constexpr bool revisits = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
       return (revisiting<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// False when a part decides on a canvas, whose positions stay open until the end.
+  static constexpr bool settles = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return !(renoising<Leaf> || ...);
     }(leaf_list{});
   }();
 
@@ -150,6 +158,32 @@ class policy : public detail::pack<Parts...> {
       return (branching<Leaf> || ...);
     }(leaf_list{});
   }();
+
+  /// True when an edit of a row depends on the tokens around it.
+  static constexpr bool reads_sequence = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (sequence_reading<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when a part asks for the probability of settled tokens.
+  static constexpr bool watches_current = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (current_watching<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// Most tokens that are watched at one position: those of its parts, the settled token and the
+  /// placements of lookahead.
+  static constexpr index_t watches = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (detail::watches_of<Leaf> + ... + 0);
+    }(leaf_list{}) + (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
+  }();
+
+  /// True when a part compares rows with those of the step before, which the session then keeps:
+  /// 4 bytes a column for each position of the window.
+  static constexpr bool compares = required.contains(stat::drift) || required.contains(stat::divergence);
 
   /// True when candidates are ranked within their runs because a part said `needs_runs`.
   static constexpr bool needs_runs = [] {
@@ -175,9 +209,23 @@ class policy : public detail::pack<Parts...> {
                   "a policy has at most one schedule, such as sequential_blocks{}");
     static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
+    static_assert(!(required.contains(stat::sampled) && watches > 0),
+                  "a policy that draws tokens cannot watch any: an edit after the draw would change "
+                  "the distribution that was drawn from");
+    static_assert(!(compares && (watches > 0 || branches)),
+                  "a policy that compares rows with the step before can neither watch tokens nor look "
+                  "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
+                  "a branch that lost");
+    static_assert(settles || !(revisits || branches),
+                  "a canvas settles nothing before its end, so there is nothing to revisit and no "
+                  "branch to look ahead with");
     static_assert((detail::has_stage<Parts> && ...),
                   "a part of this policy has no function that a step calls: check the names and the "
-                  "return types of score, admits, edit, revise, survey, revisit, stop, schedule");
+                  "return types of score, admits, edit, revise, survey, delays, revisit, stop, "
+                  "schedule");
+    []<class... Leaf>(detail::type_list<Leaf...>) {
+      (detail::check_composition<Leaf, leaf_list>(), ...);
+    }(leaf_list{});
   }
 
   /// Part I of leaf_list.

@@ -47,4 +47,10 @@ struct random_key {
   return math::fma(static_cast<float>(random_bits(k) >> 9U), 0x1p-23F, 0x1p-24F);
 }
 
+/// A standard Gumbel number -ln(-ln u): the largest of ln w(i) + gumbel(i) falls on i with probability
+/// w(i) / sum w. Bits as random_uniform.
+[[nodiscard]] UNMASK_HD inline float random_gumbel(const random_key& k) {
+  return -math::log(-math::log(random_uniform(k)));
+}
+
 }  // namespace unmask

@@ -38,13 +38,40 @@ struct square_field {
 template <>
 struct square_field<false> {};
 
+template <bool Present>
+struct drawn_field {
+  float key = 0.0F;
+  float drawn_logit = 0.0F;
+  token_id drawn = no_token;
+};
+template <>
+struct drawn_field<false> {};
+
+template <bool Present>
+struct cross_field {
+  float cross = 0.0F;
+  float previous_square = 0.0F;
+};
+template <>
+struct cross_field<false> {};
+
+template <bool Present>
+struct shared_field {
+  float shared = 0.0F;
+};
+template <>
+struct shared_field<false> {};
+
 }  // namespace detail
 
 /// What is kept of one row of logits: 8 bytes, and 4 more for each statistic in `S`.
 ///
 /// With z the logits and m = max z: `best` = m, `token` = the lowest id that reaches it, `rest` =
 /// sum of e^(z-m) over all columns but that one, `second` = the second largest logit counted with
-/// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)).
+/// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)); `drawn` the token of a
+/// random draw, with its logit and the key that won it the draw (12 bytes);
+/// `cross` = sum of e^(z-m) e^(z'-m') with the row z' of the step before, whose `square` is
+/// `previous_square`; `shared` = sum of e^(z-m) ln p'.
 ///
 /// A record of no column at all has best = -inf and token = no_token. NaN logits never become the
 /// best; one NaN makes `rest` NaN and the record invalid.
@@ -52,7 +79,10 @@ template <statistics S>
 struct record : detail::rest_field<S.contains(stat::confidence)>,
                 detail::second_field<S.contains(stat::margin)>,
                 detail::weighted_field<S.contains(stat::entropy)>,
-                detail::square_field<S.contains(stat::second_moment)> {
+                detail::square_field<S.contains(stat::second_moment)>,
+                detail::drawn_field<S.contains(stat::sampled)>,
+                detail::cross_field<S.contains(stat::drift)>,
+                detail::shared_field<S.contains(stat::divergence)> {
   static constexpr statistics contents = S;
 
   float best = 0.0F;
@@ -64,6 +94,9 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     r.best = -math::infinity();
     if constexpr (provides_v<S, stat::margin>) {
       r.second = -math::infinity();
+    }
+    if constexpr (provides_v<S, stat::sampled>) {
+      r.key = -math::infinity();
     }
     return r;
   }
@@ -124,8 +157,9 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
   [[nodiscard]] UNMASK_HD float entropy() const
     requires provides<S, stat::entropy>
   {
+    // Columns at -inf weigh e^exp_floor each: 150,000 of them make 6e-31 where nothing is uncertain.
     const float h = math::log1p(this->rest) - math::divide(this->weighted, total());
-    return h < 0.0F ? 0.0F : h;
+    return h < 1e-30F ? 0.0F : h;
   }
 
   /// Sum of squared probabilities, in (0, 1].
@@ -133,6 +167,26 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     requires provides<S, stat::second_moment>
   {
     return math::divide(math::divide(this->square, total()), total());
+  }
+
+  /// 1 - cosine of the angle between this distribution and that of the step before, in [0, 1]; 1 if
+  /// there was none.
+  [[nodiscard]] UNMASK_HD float drift() const
+    requires provides<S, stat::drift>
+  {
+    const float lengths = math::square_root(this->square) * math::square_root(this->previous_square);
+    const float turned = lengths > 0.0F ? 1.0F - math::divide(this->cross, lengths) : 1.0F;
+    return math::clamp(turned, 0.0F, 1.0F);
+  }
+
+  /// sum p ln(p / p') against the distribution p' of the step before, in nats, >= 0; probabilities of
+  /// p' below 1e-12 count as 1e-12, so do all of them if there was no step before.
+  [[nodiscard]] UNMASK_HD float divergence() const
+    requires provides<S, stat::divergence>
+  {
+    const float difference = this->weighted - this->shared;
+    const float d = math::divide(difference, total()) - math::log1p(this->rest);
+    return d < 0.0F ? 0.0F : d;
   }
 
   /// The same row with only the statistics in `Fewer`: what a part that declared `Fewer` may see.
@@ -154,6 +208,18 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     if constexpr (provides_v<Fewer, stat::second_moment>) {
       r.square = this->square;
     }
+    if constexpr (provides_v<Fewer, stat::sampled>) {
+      r.key = this->key;
+      r.drawn_logit = this->drawn_logit;
+      r.drawn = this->drawn;
+    }
+    if constexpr (provides_v<Fewer, stat::drift>) {
+      r.cross = this->cross;
+      r.previous_square = this->previous_square;
+    }
+    if constexpr (provides_v<Fewer, stat::divergence>) {
+      r.shared = this->shared;
+    }
     return r;
   }
 
@@ -166,16 +232,45 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
 };
 
 /// One open position with its proposed token and the statistics in `S`.
+///
+/// The proposed token is the best one, or the drawn one where the policy samples; confidence() and
+/// log_probability() are of the proposed token, the other statistics of the row.
 template <statistics S>
 struct candidate : record<S> {
   index_t position = 0;
   /// The token that stands there now: the mask token for an open position.
   token_id current = no_token;
+  /// Logit of the proposed token.
+  float logit = 0.0F;
+
+  UNMASK_HD static candidate of(const record<S>& row, index_t at, token_id now) {
+    candidate c{row, at, now, row.best};
+    if constexpr (provides_v<S, stat::sampled>) {
+      c.token = row.drawn;
+      c.logit = row.drawn_logit;
+    }
+    return c;
+  }
+
+  /// Softmax probability of the proposed token, in [0, 1].
+  [[nodiscard]] UNMASK_HD float confidence() const
+    requires provides<S, stat::confidence>
+  {
+    const float ratio = logit == this->best ? 1.0F : math::exp_nonpositive(logit - this->best);
+    return math::divide(ratio, this->total());
+  }
+
+  /// Natural logarithm of confidence(), in nats, <= 0.
+  [[nodiscard]] UNMASK_HD float log_probability() const
+    requires provides<S, stat::confidence>
+  {
+    return (logit - this->best) - math::log1p(this->rest);
+  }
 
   template <statistics Fewer>
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD candidate<Fewer> as() const {
-    return {this->template narrowed<Fewer>(), position, current};
+    return {this->template narrowed<Fewer>(), position, current, logit};
   }
 };
 

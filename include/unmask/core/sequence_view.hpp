@@ -9,7 +9,9 @@ namespace UNMASK_NAMESPACE {
 /// Most blocks that may be scored in one step: one bit each in plan::forced.
 inline constexpr index_t max_active_blocks = 64;
 
-/// The step and the block that a decision is about.
+struct sequence_view;
+
+/// The step, the block and the position that a decision is about.
 struct step_info {
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;
@@ -25,6 +27,14 @@ struct step_info {
   index_t block_open = 0;
   /// Number of positions of that block.
   index_t block_length = 0;
+  /// The position that the call is about; -1 where it is about the whole sequence.
+  index_t position = -1;
+  /// The sequence as it stands; never null inside a step.
+  const sequence_view* view = nullptr;
+  /// For revisit() alone: tokens that this step commits, and the softmax probability of the settled
+  /// token, after all edits; NaN unless a part `watches_current`.
+  index_t commits = 0;
+  float current_probability = 0.0F;
 };
 
 /// What a position is, one byte each.
@@ -34,8 +44,8 @@ enum class mark : std::uint8_t {
   settled  ///< decided by this session
 };
 
-/// One sequence as stopping, scheduling and advancing parts see it: the tokens, the explicit set of
-/// open positions and the geometry. Borrowed for the call.
+/// One sequence as the parts see it: the tokens, the explicit set of open positions and the geometry.
+/// Borrowed for the call.
 struct sequence_view {
   const token_id* tokens = nullptr;
   /// One a position. What is open is never derived from `token == mask_token`.
@@ -51,6 +61,8 @@ struct sequence_view {
   index_t step = 0;
   /// Tokens that the last step wrote or reopened.
   index_t changed = 0;
+  /// Lowest position whose settled token the last step replaced or reopened; `length` if it did none.
+  index_t rewritten = 0;
   /// Most positions a plan may score.
   index_t window = 0;
   token_id end_token = no_token;

@@ -33,6 +33,13 @@ inline constexpr statistics margin{2U | 1U};
 inline constexpr statistics entropy{4U | 1U};
 /// The sum of squared probabilities.
 inline constexpr statistics second_moment{8U | 1U};
+/// A token drawn from the row's distribution, which then is the candidate's token.
+inline constexpr statistics sampled{16U | 1U};
+/// How far the row's distribution turned since the step before: 1 - cosine. The session keeps the
+/// previous row of each position.
+inline constexpr statistics drift{32U | 8U | 1U};
+/// Kullback-Leibler divergence from the row of the step before, in nats. As drift.
+inline constexpr statistics divergence{64U | 4U | 1U};
 
 }  // namespace stat
 

@@ -22,7 +22,7 @@ struct on_host {
 
   /// Threads that read rows: serial by default; a host::thread_pool or the engine's own pool. Must
   /// outlive the session.
-  host::executor_ref executor;
+  host::executor_ref executor = {};
   /// Instruction set; the best one of this machine by default.
   host::tier tier = host::best_tier();
 
@@ -98,6 +98,8 @@ class on_host::workspace {
       in.unconditional = rider.unconditional;
       in.guidance_scale = rider.guidance_scale;
       m.blank(in, s.branch, i);
+      in.draw = step::draw_of(m, i);
+      m.recall(in, i);
       std::get<pending<T>>(pending_).push_back(in);
       targets_.push_back({s.slot, s.branch * m.window + i});
     }
@@ -168,7 +170,7 @@ class on_host::workspace {
       return;
     }
     const auto edit_of = [this](index_t r) {
-      return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])].policy);
+      return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])]);
     };
     host::read_rows<Policy::required, T>(rows, edit_of, records_.data(), where_.executor,
                                          where_.tier, scratch_);

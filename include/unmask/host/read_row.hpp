@@ -4,7 +4,9 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/host/simd.hpp>
 #include <unmask/stats/canonical.hpp>
+#include <unmask/stats/compare.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 

@@ -30,6 +30,7 @@ struct row_kernel<UNMASK_SIMD> {
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     float best_so_far = -math::infinity();
+    float key_so_far = -math::infinity();
     index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
@@ -39,6 +40,9 @@ struct row_kernel<UNMASK_SIMD> {
       const float* z = chunk_logits.z;
       float best = chunk_logits.best;
       if (!(best > -math::infinity())) {
+        if constexpr (canonical::compares<S>) {
+          std::copy(z, z + count, row.previous + first);
+        }
         push(tree, canonical::empty_chunk<S>(contains_nan(z, padded)));
         continue;
       }
@@ -57,9 +61,21 @@ struct row_kernel<UNMASK_SIMD> {
       }
       // The sums do not wait for memory: they fetch what the next chunk will read.
       const T* ahead = row.logits + first + canonical::chunk_columns;
-      push(tree, with_sums<S>(z, padded, best, token, second, ahead));
+      record<S> chunk_record = with_sums<S>(z, padded, best, token, second, ahead);
+      if constexpr (provides_v<S, stat::sampled>) {
+        draw(chunk_record, row.draw, z, count, row.first_token + first, key_so_far);
+        key_so_far = math::max(key_so_far, chunk_record.key);
+      }
+      if constexpr (canonical::compares<S>) {
+        compare(chunk_record, z, row.previous + first, count, row.before);
+      }
+      push(tree, chunk_record);
     }
-    return tree.finish();
+    record<S> result = tree.finish();
+    if constexpr (provides_v<S, stat::drift>) {
+      result.previous_square = row.before.seen ? row.before.square : 0.0F;
+    }
+    return result;
   }
 
  private:
@@ -73,6 +89,25 @@ struct row_kernel<UNMASK_SIMD> {
   UNMASK_TARGET __attribute__((flatten)) static void push(canonical::chunk_tree<S>& tree,
                                                           const record<S>& chunk) {
     tree.push(chunk);
+  }
+
+  template <statistics S>
+  UNMASK_TARGET __attribute__((flatten)) static void draw(record<S>& chunk,
+                                                          const draw_request& request,
+                                                          const float* z,
+                                                          index_t count,
+                                                          token_id first,
+                                                          float to_beat) {
+    canonical::draw_column(chunk, request, z, count, first, to_beat);
+  }
+
+  template <statistics S>
+  UNMASK_TARGET __attribute__((flatten)) static void compare(record<S>& chunk,
+                                                             const float* z,
+                                                             float* previous,
+                                                             index_t count,
+                                                             const previous_row& before) {
+    canonical::compare_chunk(chunk, z, previous, count, before);
   }
 
   // Edits, masks and blanks the columns [first, first + count) of `row`; `blank` is the first
@@ -250,28 +285,37 @@ struct row_kernel<UNMASK_SIMD> {
     floats square;
   };
 
-  // One vector of canonical::fold_chunk. `seen` collects NaN: the integer addition to the exponent
-  // may turn a NaN with a payload into a number.
-  template <statistics S>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void add_vector(const float* z,
-                                                                             floats best,
-                                                                             sums& s,
-                                                                             simd::words& seen) {
+  // One vector on its way through canonical::fold_chunk: e^d is 2^n 2^f.
+  struct exponent {
+    floats d;
+    floats magic;
+    floats f;
+  };
+
+  UNMASK_TARGET __attribute__((always_inline)) static inline exponent reduced(const float* z,
+                                                                              floats best) {
     const floats log2_e = simd::splat(math::log2_e);
     const floats round = simd::splat(math::round_magic);
     const floats d = simd::max(simd::splat(math::exp_floor), simd::sub(simd::load(z), best));
     const floats magic = simd::fma(d, log2_e, round);
-    const floats f = simd::fms(d, log2_e, simd::sub(magic, round));
-    floats p = simd::fma(f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
-    p = simd::fma(p, f, simd::splat(math::exp2_c3));
-    p = simd::fma(p, f, simd::splat(math::exp2_c2));
-    p = simd::fma(p, f, simd::splat(math::exp2_c1));
-    p = simd::fma(p, f, simd::splat(1.0F));
-    const floats e = simd::scaled(p, magic);
-    seen = simd::joined(seen, magic);
+    return {d, magic, simd::fms(d, log2_e, simd::sub(magic, round))};
+  }
+
+  // `seen` collects NaN: the integer addition to the exponent may make a number of a NaN.
+  template <statistics S>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void add(const exponent& x,
+                                                                      sums& s,
+                                                                      simd::words& seen) {
+    floats p = simd::fma(x.f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
+    p = simd::fma(p, x.f, simd::splat(math::exp2_c3));
+    p = simd::fma(p, x.f, simd::splat(math::exp2_c2));
+    p = simd::fma(p, x.f, simd::splat(math::exp2_c1));
+    p = simd::fma(p, x.f, simd::splat(1.0F));
+    const floats e = simd::scaled(p, x.magic);
+    seen = simd::joined(seen, x.magic);
     s.sum = simd::add(s.sum, e);
     if constexpr (provides_v<S, stat::entropy>) {
-      s.weighted = simd::fma(e, d, s.weighted);
+      s.weighted = simd::fma(e, x.d, s.weighted);
     }
     if constexpr (provides_v<S, stat::second_moment>) {
       s.square = simd::fma(e, e, s.square);
@@ -288,8 +332,8 @@ struct row_kernel<UNMASK_SIMD> {
     return simd::total(simd::load(lane));
   }
 
-  // The record of a chunk whose maximum is known. Sweeps over it, two vectors of lanes at a time,
-  // and asks meanwhile for the memory from `ahead` on, a cache line per 64 bytes.
+  // The record of a chunk whose maximum is known. Sweeps over it, one vector of lanes at a time, and
+  // asks meanwhile for the memory from `ahead` on.
   template <statistics S, element T>
   UNMASK_TARGET static record<S> with_sums(
       const float* z, index_t padded, float best, token_id token, float second, const T* ahead) {
@@ -302,24 +346,24 @@ struct row_kernel<UNMASK_SIMD> {
       const floats top = simd::splat(best);
       const floats zero = simd::splat(0.0F);
       simd::words seen = simd::no_words();
-      for (index_t lane = 0; lane < lanes; lane += 2 * width) {
-        sums a{zero, zero, zero};
-        sums b = a;
-        for (index_t j = lane; j < padded; j += lanes) {
-          constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
-          for (index_t i = 0; i < 2 * width; i += line) {
-            __builtin_prefetch(ahead + i);
-          }
-          ahead += 2 * width;
-          add_vector<S>(z + j, top, a, seen);
-          add_vector<S>(z + j + width, top, b, seen);
+      for (index_t lane = 0; lane < lanes; lane += width) {
+        sums s{zero, zero, zero};
+        // One vector ahead of the polynomial: the processor looks a limited number of instructions
+        // forward, and the chain of one vector is long.
+        exponent now = reduced(z + lane, top);
+        for (index_t j = lane + lanes; j < padded; j += lanes) {
+          __builtin_prefetch(ahead);
+          ahead += width;
+          const exponent next = reduced(z + j, top);
+          add<S>(now, s, seen);
+          now = next;
         }
-        simd::store(sum + lane, a.sum);
-        simd::store(sum + lane + width, b.sum);
-        simd::store(weighted + lane, a.weighted);
-        simd::store(weighted + lane + width, b.weighted);
-        simd::store(square + lane, a.square);
-        simd::store(square + lane + width, b.square);
+        __builtin_prefetch(ahead);
+        ahead += width;
+        add<S>(now, s, seen);
+        simd::store(sum + lane, s.sum);
+        simd::store(weighted + lane, s.weighted);
+        simd::store(square + lane, s.square);
       }
       if (simd::any_nan(seen)) {
         const float nan = math::from_bits(0x7fc00000U);

@@ -77,42 +77,6 @@ struct scheduled {
 };
 static_assert(admission<scheduled>);
 
-/// Follows the noise level of a diffusion from 1 down to `epsilon` over `steps` forward passes of the
-/// whole sequence: step j commits the fraction 1 - t(j+1) / t(j) of the open positions, rounded
-/// down, with t(j) = 1 + j (epsilon - 1) / steps; the last step commits everything.
-///
-/// Early steps may commit nothing, so the policy waits. Range steps >= 1, 0 < epsilon < 1.
-/// Source: J. Ye et al., Dream 7B (2025), its released sampler.
-struct timesteps {
-  index_t steps = 512;
-  float epsilon = 1e-3F;
-  static constexpr statistics required = stat::none;
-  static constexpr bool may_wait = true;
-
-  void check(const layout&) const {
-    check_argument(steps >= 1, "timesteps::steps", steps, "at least 1");
-    check_argument(epsilon > 0.0F && epsilon < 1.0F, "timesteps::epsilon", epsilon, "in (0, 1)");
-  }
-
-  UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
-    const index_t j = own.at.step;
-    if (j + 1 >= steps) {
-      return true;
-    }
-    const float kept = math::divide(time(j + 1), time(j));
-    return s.rank < static_cast<index_t>(static_cast<float>(s.open) * (1.0F - kept));
-  }
-
- private:
-  // t(j), evaluated from the nearer end as a linear space in float is.
-  [[nodiscard]] UNMASK_HD float time(index_t j) const {
-    const float width = math::divide(epsilon - 1.0F, static_cast<float>(steps));
-    return j < (steps + 1) / 2 ? math::fma(width, static_cast<float>(j), 1.0F)
-                               : math::fma(-width, static_cast<float>(steps - j), epsilon);
-  }
-};
-static_assert(admission<timesteps>);
-
 /// Admits the longest run of ranks n = 1, 2, ... with confidence(n) >= 1 - factor / (n + 1): the more
 /// tokens, the surer each has to be. Range factor >= 0. Goes with by_confidence.
 ///
@@ -144,7 +108,8 @@ static_assert(admission<factor>);
 /// Admits ranks while the sum of their entropies less the largest stays within `bound` nats: an
 /// upper bound on the information lost by committing them independently. Range bound >= 0.
 ///
-/// The first rank always passes. Reads stat::entropy. Source: H. Ben-Hamu et al., Accelerated
+/// The first rank always passes, a delayed candidate behind it (infinite entropy) never. Reads
+/// stat::entropy. Source: H. Ben-Hamu et al., Accelerated
 /// sampling from masked diffusion models via entropy bounded unmasking (2025), section 4.
 struct entropy_bound {
   float bound = 0.1F;
@@ -154,9 +119,12 @@ struct entropy_bound {
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
+    // The sum without its largest term, and never that term added first and taken away again.
     const float entropy = c.entropy();
-    const float largest = math::max(entropy, s.largest_before);
-    return s.cost_before + entropy - largest <= bound;
+    const float rest = entropy >= s.largest_before
+                           ? s.cost_before
+                           : s.cost_before - s.largest_before + entropy;
+    return rest <= bound && (s.rank == 0 || entropy < math::infinity());
   }
 };
 static_assert(admission<entropy_bound>);

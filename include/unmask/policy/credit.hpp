@@ -23,6 +23,9 @@ UNMASK_HD void earn_credit(auto& row,
                            float decay,
                            float exponent) {
   const auto raw = row.total();
+  if (!raw.valid()) {
+    return;  // a part before this one has left nothing to propose
+  }
   index_t lead = -1;
   for (index_t i = 0; i < size; ++i) {
     slots[i].credit *= decay;

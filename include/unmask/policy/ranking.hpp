@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/check.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/random.hpp>
 
@@ -58,5 +59,34 @@ struct at_random {
   }
 };
 static_assert(ranking<at_random>);
+
+/// Another ranking made random: taking the n best of score / `temperature` + Gumbel noise draws n
+/// positions without replacement with probabilities softmax(score / temperature).
+///
+/// Range temperature > 0. Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
+template <ranking Order>
+struct loosely {
+  Order order{};
+  float temperature = 1.0F;
+  static constexpr statistics required = Order::required;
+
+  void check(const layout&) const {
+    check_argument(temperature > 0.0F, "loosely::temperature", temperature, "positive");
+  }
+
+  UNMASK_HD float score(const auto& c, const auto& own) const
+    requires requires { order.score(c); }
+  {
+    const float noise = random_gumbel({.seed = own.at.seed,
+                                       .sequence = own.at.sequence,
+                                       .step = own.at.step,
+                                       .position = c.position,
+                                       .token = -3});
+    return math::fma(order.score(c), math::divide(1.0F, temperature), noise);
+  }
+};
+template <ranking Order>
+loosely(Order, float) -> loosely<Order>;
+static_assert(ranking<loosely<by_confidence>>);
 
 }  // namespace unmask

@@ -19,6 +19,7 @@ struct stop_at_end {
 
   UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
     index_t& i = own.sequence.seen;
+    i = math::min(i, math::min(q.settled, q.rewritten));
     for (i = math::max(i, q.prompt); i < q.settled; ++i) {
       if (q.tokens[i] == q.end_token) {
         return ending::end_token;
@@ -29,8 +30,75 @@ struct stop_at_end {
 };
 static_assert(stopping<stop_at_end>);
 
-/// Ends a sequence after `steps` forward passes. What is still open becomes the end token, if the
-/// model has one, and stays masked otherwise. Range steps >= 1.
+/// Ends a sequence once a sequence of tokens is settled in the answer and everything left of it is, too:
+/// ending::stop_tokens. Several stop sequences are several parts.
+///
+/// The match may cross blocks and may hold tokens the caller gave (fixed slots), but not the prompt's.
+/// One that ends before `min_tokens` tokens of the answer does not count, now or later.
+/// What is settled behind the match stays; what is open becomes the end token, if the model has one,
+/// and sequence_report::settled is then the length of the sequence: trim the text with find(). Without
+/// an end token it stays masked, and `settled` is the first open position.
+///
+/// Of the `Length` tokens the first `count` are used: Range count in [1, Length], tokens >= 0,
+/// min_tokens >= 0. O(newly settled * count) a step at most; tokens that a policy rewrites are
+/// compared anew.
+template <int Length = 8>
+struct stop_sequence {
+  static_assert(Length >= 1, "a stop sequence of no tokens would end every text at once");
+
+  token_id tokens[Length] = {};
+  index_t count = Length;
+  index_t min_tokens = 0;
+
+  struct sequence_state {
+    index_t seen = 0;  ///< no match ends before this position
+  };
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(count >= 1 && count <= Length, "stop_sequence::count", count,
+                   "in [1, Length]");
+    check_argument(min_tokens >= 0, "stop_sequence::min_tokens", min_tokens, "at least 0");
+    for (index_t k = 0; k < count; ++k) {
+      check_argument(tokens[k] >= 0 && tokens[k] != no_token, "stop_sequence::tokens", tokens[k],
+                     "a token");
+    }
+  }
+
+  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
+    index_t& i = own.sequence.seen;
+    i = math::min(i, math::min(q.settled, q.rewritten));
+    i = math::max(i, q.prompt);
+    const index_t end = find(q.tokens, {q.prompt, q.settled}, i);
+    i = math::max(i, end < 0 ? q.settled : end - 1);
+    return end < 0 ? ending::running : ending::stop_tokens;
+  }
+
+  /// The position behind the first match within `answer`, or -1.
+  [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer) const {
+    return find(text, answer, answer.first);
+  }
+
+ private:
+  // The same for matches whose last token stands at position `from` or behind.
+  [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer, index_t from) const {
+    const index_t shortest = math::max(count, min_tokens);
+    for (index_t p = math::max(from, answer.first + shortest - 1); p < answer.last; ++p) {
+      index_t k = 0;
+      while (k < count && text[p - k] == tokens[count - 1 - k]) {
+        ++k;
+      }
+      if (k == count) {
+        return p + 1;
+      }
+    }
+    return -1;
+  }
+};
+static_assert(stopping<stop_sequence<>>);
+
+/// Ends a sequence that is not complete after `steps` forward passes. What is still open becomes the
+/// end token, if the model has one, and stays masked otherwise. Range steps >= 1.
 struct step_budget {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
@@ -38,7 +106,7 @@ struct step_budget {
   void check(const layout&) const { check_argument(steps >= 1, "step_budget::steps", steps, "at least 1"); }
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {
-    return q.step >= steps ? ending::step_budget : ending::running;
+    return q.step >= steps && q.open_count > 0 ? ending::step_budget : ending::running;
   }
 };
 static_assert(stopping<step_budget>);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/stats/row_accumulator.hpp>
+#include <unmask/stats/draw.hpp>
 
 /// The one order in which a row is summed, whatever reads it.
 ///
@@ -17,7 +17,6 @@
 /// registers or two columns for each thread of a warp; 2,048 floats are a quarter of a 32 KB cache.
 namespace UNMASK_NAMESPACE::canonical {
 
-inline constexpr index_t chunk_columns = 2048;
 inline constexpr index_t lanes = 64;
 
 /// A tree over 2^31 columns has at most 21 levels above its chunks.
@@ -74,9 +73,13 @@ template <statistics S>
 }
 
 /// The record of one chunk, column by column: the definition that the fast kernels reproduce bit by
-/// bit. `count` <= chunk_columns edited logits; `first` is the token of column 0.
+/// bit. `count` <= chunk_columns edited logits; `first` is the token of column 0; `draw` is used where S
+/// holds stat::sampled.
 template <statistics S>
-[[nodiscard]] UNMASK_HD record<S> fold_chunk(const float* z, index_t count, token_id first) {
+[[nodiscard]] UNMASK_HD record<S> fold_chunk(const float* z,
+                                             index_t count,
+                                             token_id first,
+                                             const draw_request& draw = {}) {
   float best = -math::infinity();
   float second = best;
   token_id token = no_token;
@@ -110,8 +113,10 @@ template <statistics S>
       square[lane] = math::fma(e, e, square[lane]);
     }
   }
-  return chunk_record<S>(best, token, second, sum_of_lanes(sum), sum_of_lanes(weighted),
-                         sum_of_lanes(square));
+  record<S> r = chunk_record<S>(best, token, second, sum_of_lanes(sum), sum_of_lanes(weighted),
+                                sum_of_lanes(square));
+  draw_column(r, draw, z, count, first, -math::infinity());
+  return r;
 }
 
 /// Merges chunk records, pushed in ascending order, in the canonical tree; also merges equal,

@@ -44,6 +44,24 @@ class revisable_row {
     return i < 0 ? math::from_bits(0x7fc00000U) : watched_.logits[i];
   }
 
+  [[nodiscard]] UNMASK_HD bool watches(token_id token) const {
+    return find_token(watched_.tokens, watched_.count, token) >= 0;
+  }
+
+  /// Takes every token out of the row but these, which must be watched. O(watched * count).
+  UNMASK_HD void keep_only(const token_id* tokens, index_t count) {
+    unwatched_ = record<All>::empty();
+    for (index_t i = 0; i < watched_.count; ++i) {
+      bool kept = false;
+      for (index_t k = 0; k < count; ++k) {
+        kept = kept || watched_.tokens[i] == tokens[k];
+      }
+      if (!kept) {
+        watched_.logits[i] = -math::infinity();
+      }
+    }
+  }
+
   /// Adds `delta` to the logit of a watched token, or raises (delta >= 0) the best token of the row
   /// although it is not watched. Any other token cannot be edited exactly and is left alone.
   UNMASK_HD void add(token_id token, float delta) {
@@ -84,7 +102,9 @@ class narrowed_row {
 
   [[nodiscard]] UNMASK_HD record<S> total() const { return whole_.total().template narrowed<S>(); }
   [[nodiscard]] UNMASK_HD float logit(token_id token) const { return whole_.logit(token); }
+  [[nodiscard]] UNMASK_HD bool watches(token_id token) const { return whole_.watches(token); }
   UNMASK_HD void add(token_id token, float delta) { whole_.add(token, delta); }
+  UNMASK_HD void keep_only(const token_id* tokens, index_t count) { whole_.keep_only(tokens, count); }
 
  private:
   revisable_row<All>& whole_;

@@ -38,6 +38,12 @@ class row_accumulator {
     } else {
       absorb(sum, low);
     }
+    if constexpr (provides_v<S, stat::sampled>) {
+      const bool keeps = a_wins(state_, b);
+      sum.key = keeps ? state_.key : b.key;
+      sum.drawn = keeps ? state_.drawn : b.drawn;
+      sum.drawn_logit = keeps ? state_.drawn_logit : b.drawn_logit;
+    }
     state_ = sum;
   }
 
@@ -45,6 +51,11 @@ class row_accumulator {
   [[nodiscard]] UNMASK_HD const record<S>& finish() const { return state_; }
 
  private:
+  // The larger key wins a draw, the lower token between equal keys.
+  [[nodiscard]] UNMASK_HD static bool a_wins(const record<S>& a, const record<S>& b) {
+    return a.key > b.key || (a.key == b.key && a.drawn < b.drawn);
+  }
+
   [[nodiscard]] UNMASK_HD static record<S> column(float logit, token_id token) {
     record<S> r = record<S>::empty();
     if (math::is_nan(logit)) {
@@ -74,6 +85,12 @@ class row_accumulator {
       if constexpr (provides_v<S, stat::second_moment>) {
         sum.square = math::fma(scale * scale, low.square, sum.square);
       }
+    }
+    if constexpr (provides_v<S, stat::drift>) {
+      sum.cross = math::fma(math::exp_nonpositive(low.best - sum.best), low.cross, sum.cross);
+    }
+    if constexpr (provides_v<S, stat::divergence>) {
+      sum.shared = math::fma(math::exp_nonpositive(low.best - sum.best), low.shared, sum.shared);
     }
     if constexpr (provides_v<S, stat::margin>) {
       sum.second = math::max(sum.second, low.best);

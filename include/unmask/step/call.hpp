@@ -141,6 +141,7 @@ struct count<detail::type_list<Leaf...>> {
   static constexpr int edits = (int{logit_edit<Leaf>} + ... + 0);
   static constexpr int revisions = (int{revision<Leaf>} + ... + 0);
   static constexpr int surveys = (int{surveying<Leaf>} + ... + 0);
+  static constexpr int delays = (int{delaying<Leaf>} + ... + 0);
 };
 
 }  // namespace detail_stage
@@ -210,33 +211,33 @@ UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_inf
   }
 }
 
-/// Lets every watching part name its tokens for one position.
-template <std::size_t I = 0, class Policy>
+/// Lets every watching part name its tokens for one position, open or settled.
+template <mark What, std::size_t I = 0, class Policy>
 UNMASK_HD void watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_info& at) {
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (watching<leaf>) {
+    if constexpr (watching<leaf> && (What == mark::open || revising_settled<leaf>)) {
       auto own = scope_of<I>(m, cell, at);
       m.policy->template part_at<I>().watch(list, own);
     }
-    watch<I + 1>(m, list, cell, at);
+    watch<What, I + 1>(m, list, cell, at);
   }
 }
 
-/// Lets every revising part have its turn at one row, in written order.
-template <std::size_t I = 0, class Policy>
+/// Lets every revising part have its turn at one row, open or settled, in written order.
+template <mark What, std::size_t I = 0, class Policy>
 UNMASK_HD void revise(const slot_memory<Policy>& m,
                       revisable_row<Policy::required>& row,
                       index_t cell,
                       const step_info& at) {
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (revision<leaf>) {
+    if constexpr (revision<leaf> && (What == mark::open || revising_settled<leaf>)) {
       auto own = scope_of<I>(m, cell, at);
       narrowed_row<leaf::required, Policy::required> narrow{row};
       m.policy->template part_at<I>().revise(narrow, own);
     }
-    revise<I + 1>(m, row, cell, at);
+    revise<What, I + 1>(m, row, cell, at);
   }
 }
 
@@ -257,6 +258,40 @@ UNMASK_HD void survey(const slot_memory<Policy>& m,
   }
 }
 
+/// True when some part may delay candidates.
+template <class Policy>
+inline constexpr bool delays_any = stages<Policy>::delays > 0;
+
+/// The strictest delay that a part wants for a candidate between these neighbours.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD delay delay_between(const slot_memory<Policy>& m,
+                                            const candidate<Policy::required>& c,
+                                            const neighbours<Policy::required>& beside,
+                                            const step_info& at) {
+  if constexpr (I == Policy::leaf_total) {
+    return delay::none;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    const delay others = delay_between<I + 1>(m, c, beside, at);
+    if constexpr (delaying<leaf>) {
+      constexpr statistics seen = leaf::required;
+      const leaf& p = m.policy->template part_at<I>();
+      auto own = scope_of<I>(m, c.position % m.window, at);
+      const auto narrow = c.template as<seen>();
+      delay wanted = delay::none;
+      if constexpr (detail::delaying_alone<leaf>) {
+        wanted = p.delays(narrow, own);
+      } else {
+        const neighbours<seen> near{beside.left.template as<seen>(), beside.right.template as<seen>()};
+        wanted = p.delays(narrow, near, own);
+      }
+      return wanted > others ? wanted : others;
+    } else {
+      return others;
+    }
+  }
+}
+
 /// The part that looks ahead.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] UNMASK_HD const auto& lookahead_of(const slot_memory<Policy>& m) {
@@ -265,6 +300,19 @@ template <std::size_t I = 0, class Policy>
     return m.policy->template part_at<I>();
   } else {
     return lookahead_of<I + 1>(m);
+  }
+}
+
+/// The temperature that a drawing part asks for; 1 without one.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD float draw_temperature(const Policy& p) {
+  if constexpr (I == Policy::leaf_total) {
+    static_cast<void>(p);
+    return 1.0F;
+  } else if constexpr (drawing<typename Policy::template leaf_type<I>>) {
+    return p.template part_at<I>().draw_temperature();
+  } else {
+    return draw_temperature<I + 1>(p);
   }
 }
 
@@ -293,6 +341,7 @@ template <std::size_t I = 0, class Policy>
 template <class Policy>
 struct policy_edit {
   const Policy* parts;
+  step_info at;
   [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
     return apply<0>(logit, token);
   }
@@ -304,7 +353,9 @@ struct policy_edit {
       return logit;
     } else {
       using leaf = typename Policy::template leaf_type<I>;
-      if constexpr (logit_edit<leaf>) {
+      if constexpr (requires(const leaf& p) { p.edit(logit, token, at); }) {
+        return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
+      } else if constexpr (logit_edit<leaf>) {
         return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
       } else {
         return apply<I + 1>(logit, token);
@@ -313,14 +364,19 @@ struct policy_edit {
   }
 };
 
-/// The functor that a kernel applies to each logit of a row: no_edit if the policy edits nothing.
-template <class Policy>
-[[nodiscard]] UNMASK_HD auto edit_of(const Policy* parts) {
-  if constexpr (stages<Policy>::edits > 0) {
-    return policy_edit<Policy>{parts};
+/// Calls the renoising part: what a position that was not admitted holds next, or, with `last`, ends as.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD token_id renoise(const slot_memory<Policy>& m,
+                                         index_t position,
+                                         const step_info& at,
+                                         bool last) {
+  using leaf = typename Policy::template leaf_type<I>;
+  if constexpr (renoising<leaf>) {
+    auto own = scope_of<I>(m, position % m.window, at);
+    const leaf& part = m.policy->template part_at<I>();
+    return last ? part.conclude(own) : part.refill(position, own);
   } else {
-    static_cast<void>(parts);
-    return no_edit{};
+    return renoise<I + 1>(m, position, at, last);
   }
 }
 

@@ -37,11 +37,36 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
       }
       const index_t position = score_range.first + i;
       revisable_row<Policy::required> row{m.row(i), m.kept_apart(winner_of(m), i)};
-      if (m.marks[position] == mark::open && row.total().valid()) {
+      if (row.total().valid()) {
         const step_info at = info_of(*m.state, m.status->next, position);
-        step::revise(m, row, position % m.window, at);
+        if (m.marks[position] == mark::open) {
+          step::revise<mark::open>(m, row, position % m.window, at);
+        } else {
+          step::revise<mark::settled>(m, row, position % m.window, at);
+        }
       }
       m.row(i) = row.total();
+    }
+    t.sync();
+  }
+}
+
+/// Keeps what the next step has to know of the rows just read.
+template <class Policy>
+UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::compares) {
+    const range score_range = m.status->next.score;
+    for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
+      const record<Policy::required>& row = m.row(i);
+      if (m.decides(0, i)) {  // the cell of a settled position belongs to the next block
+        previous_row& before = m.previous_rows[(score_range.first + i) % m.window];
+        before.seen = row.valid();
+        before.best = row.best;
+        before.log_total = row.valid() ? math::log1p(row.rest) : 0.0F;
+        if constexpr (provides_v<Policy::required, stat::second_moment>) {
+          before.square = row.square;
+        }
+      }
     }
     t.sync();
   }
@@ -54,7 +79,7 @@ UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
     if (t.lane() == 0) {
       *m.tallies = tallies_of<Policy>{};
       for (index_t i = 0; i < m.status->next.score.size(); ++i) {
-        if (m.roles[i] == role::candidate) {
+        if (m.roles[i] == role::candidate || m.roles[i] == role::delayed) {
           const candidate<Policy::required> c = candidate_at(m, i);
           step::survey(m, c, info_of(*m.state, m.status->next, c.position));
         }
@@ -82,7 +107,10 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     const step_info at = info_of(*m.state, m.status->next, position);
     m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
-      m.keys[i] = order_key(score(m, candidate_at(m, i), at), i);
+      const delay d = delay_at(m, i, at);
+      const float s = d == delay::none ? score(m, candidate_at(m, i), at) : -math::infinity();
+      m.keys[i] = order_key(s, i);
+      m.roles[i] = d == delay::none ? role::candidate : d == delay::last ? role::delayed : role::refused;
     }
   }
   sort(t, m.keys, size);
@@ -134,6 +162,9 @@ template <class Policy>
 UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
   for (index_t r = t.lane(); r < count; r += t.lanes()) {
     const index_t i = key_index(m.keys[r]);
+    if (m.roles[i] == role::refused) {
+      continue;
+    }
     const candidate<Policy::required> c = candidate_at(m, i);
     const step_info at = info_of(*m.state, m.status->next, c.position);
     standing s;
@@ -162,11 +193,28 @@ template <class Policy>
   return std::uint64_t{1} << (block_of(m.state->view, now, now.score.first + i) - now.first_block);
 }
 
+/// The lowest token that may be proposed: what an invalid row without any finite logit commits.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m) {
+  token_id v = 0;
+  for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == v; ++k) {
+    ++v;
+  }
+  return v;
+}
+
+/// The token that scored position i commits to if it is admitted.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
+  const token_id token = candidate_at(m, i).token;
+  return token == no_token ? lowest_allowed(m) : token;
+}
+
 /// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose rows
 /// are all invalid, its first open position. Returns how many that were.
 template <class Policy>
 UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::may_wait) {
+  if constexpr (Policy::may_wait || !Policy::settles) {
     return 0;
   } else {
     const plan& now = m.status->next;
@@ -186,41 +234,67 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
       if ((now.forced & ~served & bit) != 0) {
         served |= bit;
         m.roles[i] = role::admitted;
-        ++forced;
+        forced += proposal(m, i) == m.state->model.mask_token ? 0 : 1;  // that one commits nothing
       }
     }
     return forced;
   }
 }
 
-/// The lowest token that may be proposed: what an invalid row without any finite logit commits.
+/// Softmax probability of the token that stands at a settled position whose record is `row`; NaN if it
+/// was not watched.
 template <class Policy>
-[[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m) {
-  token_id v = 0;
-  for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == v; ++k) {
-    ++v;
+[[nodiscard]] UNMASK_HD float current_probability(const slot_memory<Policy>& m,
+                                                  const record<Policy::required>& row,
+                                                  index_t i) {
+  if constexpr (Policy::watches_current) {
+    const watched_logits w = m.kept_apart(winner_of(m), i);
+    const index_t at = find_token(w.tokens, w.count, m.state->tokens[m.status->next.score.first + i]);
+    if (at >= 0) {
+      return math::divide(math::exp_nonpositive(math::min(w.logits[at] - row.best, 0.0F)), row.total());
+    }
   }
-  return v;
+  return math::from_bits(0x7fc00000U);
+}
+
+/// Lane 0: how many tokens this step commits.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t commits_of(const slot_memory<Policy>& m) {
+  index_t commits = m.status->report.last_commits;  // the winner's placement
+  for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+    const bool counts = m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
+    commits += counts ? 1 : 0;
+  }
+  return commits;
 }
 
 /// Lane 0: asks the revisiting parts about a settled position and does what they say.
 template <class Policy>
-UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i) {
+UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i, index_t commits) {
   slot_state& s = *m.state;
   const candidate<Policy::required> c = candidate_at(m, i);
-  if (m.marks[c.position] != mark::settled || !c.valid()) {
+  if (!m.reads(winner_of(m), i) || m.marks[c.position] != mark::settled || !c.valid()) {
     return;
   }
-  const verdict v = revisit(m, c, info_of(s, m.status->next, c.position));
-  if (v == verdict::replace && c.token != c.current && c.token != s.model.mask_token) {
+  step_info at = info_of(s, m.status->next, c.position);
+  at.commits = commits;
+  at.current_probability = current_probability(m, m.row(i), i);
+  const verdict v = revisit(m, c, at);
+  const bool changes = v == verdict::reopen || (v == verdict::replace && c.token != c.current &&
+                                                c.token != s.model.mask_token);
+  if (!changes) {
+    return;
+  }
+  s.view.rewritten = math::min(s.view.rewritten, c.position);
+  if (v == verdict::replace) {
     s.tokens[c.position] = c.token;
     ++s.view.changed;
     ++m.status->report.rewritten;
     note(m, c.position, c.token, log_probability_of(c));
-  } else if (v == verdict::reopen) {
+  } else {
     s.tokens[c.position] = s.model.mask_token;
     m.marks[c.position] = mark::open;
-    m.cells[c.position % m.window] = position_states<Policy>{};
+    m.reset(c.position % m.window);
     ++s.view.open_count;
     ++s.view.changed;
     ++m.status->report.rewritten;
@@ -235,24 +309,56 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
   sequence_report& report = m.status->report;
   const range score_range = m.status->next.score;
+  const index_t commits = Policy::revisits ? commits_of(m) : 0;
   for (index_t i = 0; i < score_range.size(); ++i) {
     const index_t position = score_range.first + i;
     if (m.roles[i] == role::bystander) {
       if constexpr (Policy::revisits) {
-        rewrite(m, i);
+        rewrite(m, i, commits);
       }
       continue;
     }
     report.invalid_rows += m.row(i).valid() ? 0 : 1;
-    const token_id token =
-        m.row(i).token == no_token ? lowest_allowed(m) : m.row(i).token;
+    const candidate<Policy::required> c = candidate_at(m, i);
+    const token_id token = proposal(m, i);
     // A proposed mask token, possible only where it is not suppressed, leaves the position open.
-    const bool commits = m.roles[i] == role::admitted && token != s.model.mask_token;
-    trace(m, i, token, commits);
-    if (commits) {
-      settle(m, position, token, log_probability_of(m.row(i)));
+    const bool settles = m.roles[i] == role::admitted && token != s.model.mask_token;
+    trace(m, i, token, settles);
+    if (settles) {
+      settle(m, position, token, log_probability_of(c));
     }
   }
+}
+
+/// Lane 0: writes the next canvas: admitted positions hold their token, the others noise.
+template <class Policy>
+UNMASK_HD void repaint(const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+    if (m.roles[i] == role::bystander) {
+      continue;
+    }
+    m.status->report.invalid_rows += m.row(i).valid() ? 0 : 1;
+    const candidate<Policy::required> c = candidate_at(m, i);
+    const step_info at = info_of(s, m.status->next, c.position);
+    const token_id token =
+        m.roles[i] == role::admitted ? c.token : renoise(m, c.position, at, false);
+    trace(m, i, token, m.roles[i] == role::admitted);
+    s.view.changed += token == c.current ? 0 : 1;
+    s.tokens[c.position] = token;
+  }
+}
+
+/// Lane 0: settles a canvas with what its part concludes.
+template <class Policy>
+UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
+  const step_info at = info_of(*m.state);
+  for (index_t p = canvas.first; p < canvas.last; ++p) {
+    if (m.marks[p] == mark::open) {
+      settle(m, p, renoise(m, p, at, true), m.row(p - canvas.first).log_probability());
+    }
+  }
+  m.state->view.settled = m.state->view.length;
 }
 
 /// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
@@ -287,7 +393,11 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   next.started = true;
   next.end = stop(m, at);
   if (next.end != ending::running) {
-    fill(m);
+    if constexpr (Policy::settles) {
+      fill(m);
+    } else {
+      conclude(m, out.next.score);
+    }
   } else if (q.open_count == 0 && stages<Policy>::paces == 0) {
     next.end = ending::complete;
   } else {
@@ -348,8 +458,19 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }
+      const step_info at = info_of(*m.state, next, position);
       if (m.marks[position] == mark::open) {
-        watch(m, list, position % m.window, info_of(*m.state, next, position));
+        watch<mark::open>(m, list, position % m.window, at);
+      } else {
+        watch<mark::settled>(m, list, position % m.window, at);
+        if constexpr (Policy::watches_current) {
+          list.add(m.state->tokens[position]);
+        }
+      }
+      if constexpr (Policy::branches && Policy::reads_sequence) {
+        for (index_t b = 0; b < next.branches; ++b) {
+          list.add(next.branch[b].token);
+        }
       }
       m.watched_count[i] = list.size();
     }
@@ -375,9 +496,11 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
     m.state->view.changed = 0;
+    m.state->view.rewritten = m.state->view.length;
   }
   elect(t, m);
   phase::revise(t, m);
+  phase::remember(t, m);
   phase::rank(t, m);
   phase::survey(t, m);
   const index_t count = phase::candidates(m);
@@ -387,7 +510,11 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     const index_t forced = phase::keep_promise(m, count);
     m.status->report.forced += forced;
-    phase::commit(m);
+    if constexpr (Policy::settles) {
+      phase::commit(m);
+    } else {
+      phase::repaint(m);
+    }
     ++m.state->view.step;
     const range scored = m.status->next.score;
     phase::plan_next(m);
@@ -412,7 +539,7 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     }
   }
   for (index_t i = t.lane(); i < m.window; i += t.lanes()) {
-    m.cells[i] = position_states<Policy>{};
+    m.reset(i);
   }
   t.sync();
   if (t.lane() == 0) {
@@ -424,12 +551,22 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     s.view.marks = m.marks;
     s.view.prompt = g.prompt;
     s.view.length = g.length;
+    s.view.rewritten = g.length;
     s.view.block_length = g.block_length;
     s.view.window = m.window;
     s.view.end_token = s.model.end_token;
     s.view.open_count = s.view.open_in({g.prompt, g.length});
     s.fallback_schedule = {};
     s.blocks_seen = 0;
+    if constexpr (!Policy::settles) {
+      step_info at = info_of(s);
+      at.step = -1;
+      for (index_t p = g.prompt; p < g.length; ++p) {
+        if (m.marks[p] == mark::open) {
+          s.tokens[p] = renoise(m, p, at, false);
+        }
+      }
+    }
     phase::plan_next(m);
   }
   t.sync();

@@ -15,7 +15,7 @@ template <class Policy>
                                     index_t position) {
   const auto& part = lookahead_of(m);
   constexpr statistics seen = std::remove_cvref_t<decltype(part)>::required;
-  const candidate<Policy::required> c{row, position, m.state->tokens[position]};
+  const auto c = candidate<Policy::required>::of(row, position, m.state->tokens[position]);
   return part.worth(c.template as<seen>());
 }
 
@@ -26,7 +26,7 @@ template <class Policy>
   const float* const worths = m.worths + branch * m.window;
   index_t open = 0;
   for (index_t i = 0; i < size; ++i) {
-    open += m.reads(branch, i) ? 1 : 0;
+    open += m.decides(branch, i) ? 1 : 0;
   }
   if (open == 0) {
     return 1.0F;
@@ -35,13 +35,13 @@ template <class Policy>
   const index_t counted = math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
   float sum = 0.0F;
   for (index_t i = 0; i < size; ++i) {
-    if (!m.reads(branch, i)) {
+    if (!m.decides(branch, i)) {
       continue;
     }
     index_t lower = 0;
     for (index_t j = 0; counted < open && j < size; ++j) {
       const bool below = worths[j] < worths[i] || (worths[j] == worths[i] && j < i);
-      lower += m.reads(branch, j) && below ? 1 : 0;
+      lower += m.decides(branch, j) && below ? 1 : 0;
     }
     sum += lower < counted ? worths[i] : 0.0F;
   }
@@ -65,7 +65,7 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
     for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
       const index_t b = k / size;
       const index_t i = k % size;
-      if (m.reads(b, i)) {
+      if (m.decides(b, i)) {
         revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i)};
         m.worths[b * m.window + i] = branches::worth(m, row.total(), now.score.first + i);
       }
@@ -100,8 +100,8 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// Lane 0: places the next branches' tokens: the positions scored in the last step (`scored`), still
-/// open and still to be scored, of highest worth; ties go to the lower position.
+/// Lane 0: places the next branches' tokens: the candidates of the last step (`scored`), still open,
+/// still to be scored and not delayed, of highest worth; ties go to the lower position.
 template <class Policy>
 UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::branches) {
@@ -116,11 +116,14 @@ UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
       if (!m.state->view.is_open(position) || !next.score.contains(position)) {
         continue;
       }
-      const record<Policy::required>& row = m.row(i);
-      if (!row.valid() || row.token == m.state->model.mask_token) {
+      const auto c = candidate<Policy::required>::of(m.row(i), position, m.state->model.mask_token);
+      if (!c.valid() || c.token == m.state->model.mask_token) {
         continue;
       }
-      const placement p{position, row.token, branches::worth(m, row, position), log_probability_of(row)};
+      if (m.roles[i] == role::bystander || is_delayed(m, c)) {
+        continue;  // the row of a position just reopened was read while it was settled
+      }
+      const placement p{position, c.token, branches::worth(m, m.row(i), position), log_probability_of(c)};
       index_t at = next.branches;
       while (at > 0 && next.branch[at - 1].worth < p.worth) {
         --at;

@@ -18,12 +18,14 @@ namespace UNMASK_NAMESPACE::step {
   at.seed = s.geometry.seed;
   at.sequence = s.geometry.sequence;
   at.step = s.view.step;
+  at.view = &s.view;
   return at;
 }
 
 /// The step that a decision about a scored position belongs to.
 [[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s, const plan& now, index_t position) {
   step_info at = info_of(s);
+  at.position = position;
   at.block_index = block_of(s.view, now, position);
   const index_t cell = at.block_index % max_active_blocks;
   at.block_step = s.view.step - s.block_step[cell];
@@ -33,18 +35,94 @@ namespace UNMASK_NAMESPACE::step {
   return at;
 }
 
+/// The record of a row that promises nothing: its token at confidence and margin 0, infinite entropy.
+template <statistics S>
+[[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
+  if constexpr (provides_v<S, stat::confidence>) {
+    row.rest = math::infinity();
+  }
+  if constexpr (provides_v<S, stat::entropy>) {
+    row.weighted = 0.0F;
+  }
+  if constexpr (provides_v<S, stat::second_moment>) {
+    row.square = 0.0F;
+  }
+  return row;
+}
+
 /// The candidate at scored position i, in the branch that the step goes on with.
 template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
-  return {m.row(i), position, m.state->tokens[position]};
+  const token_id current = m.state->tokens[position];
+  if constexpr (delays_any<Policy>) {
+    if (m.roles[i] == role::delayed) {
+      return candidate<Policy::required>::of(hopeless(m.row(i)), position, current);
+    }
+  }
+  return candidate<Policy::required>::of(m.row(i), position, current);
+}
+
+/// The candidate at scored position i as a neighbour: invalid if there is none.
+template <class Policy>
+[[nodiscard]] UNMASK_HD candidate<Policy::required> neighbour_at(const slot_memory<Policy>& m, index_t i) {
+  const range scored = m.status->next.score;
+  const bool is_there = i >= 0 && i < scored.size() && m.marks[scored.first + i] == mark::open;
+  const record<Policy::required> row = is_there ? m.row(i) : record<Policy::required>::empty();
+  return candidate<Policy::required>::of(row, scored.first + i, no_token);
+}
+
+/// What the delaying parts want of the candidate at scored position i.
+template <class Policy>
+[[nodiscard]] UNMASK_HD delay delay_at(const slot_memory<Policy>& m, index_t i, const step_info& at) {
+  if constexpr (delays_any<Policy>) {
+    const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
+    return delay_between(m, candidate_at(m, i), beside, at);
+  } else {
+    return delay::none;
+  }
+}
+
+/// True when a candidate would be delayed if it came alone.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool is_delayed(const slot_memory<Policy>& m, const candidate<Policy::required>& c) {
+  if constexpr (delays_any<Policy>) {
+    const auto nobody = candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
+    const step_info at = info_of(*m.state, m.status->next, c.position);
+    return delay_between(m, c, {nobody, nobody}, at) != delay::none;
+  } else {
+    return false;
+  }
+}
+
+/// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without any.
+template <class Policy>
+[[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
+  if constexpr (stages<Policy>::edits > 0) {
+    return policy_edit<Policy>{m.policy, info_of(*m.state)};
+  } else {
+    static_cast<void>(m);
+    return no_edit{};
+  }
+}
+
+/// What the draw of a scored position's token needs, in one branch.
+template <class Policy>
+[[nodiscard]] UNMASK_HD draw_request draw_of(const slot_memory<Policy>& m, index_t i) {
+  draw_request draw;
+  if constexpr (Policy::required.contains(stat::sampled)) {
+    const slot_state& s = *m.state;
+    draw.key = {s.geometry.seed, s.geometry.sequence, s.view.step, m.status->next.score.first + i, 0};
+    draw.temperature = draw_temperature(*m.policy);
+  }
+  return draw;
 }
 
 /// The log-probability that a report gives a token: -inf if its row was invalid.
 template <statistics S>
-[[nodiscard]] UNMASK_HD float log_probability_of(const record<S>& row) {
-  return row.valid() ? row.log_probability() : -math::infinity();
+[[nodiscard]] UNMASK_HD float log_probability_of(const candidate<S>& c) {
+  return c.valid() ? c.log_probability() : -math::infinity();
 }
 
 /// A token at a scored position as reports name it.
@@ -71,7 +149,7 @@ template <class Policy>
 UNMASK_HD void trace(const slot_memory<Policy>& m, index_t i, token_id token, bool admitted) {
   if (m.traced != nullptr) {
     m.traced[m.status->report.last_candidates++] = {
-        entry_of(m, m.status->next.score.first + i, token, log_probability_of(m.row(i))), admitted};
+        entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))), admitted};
   }
 }
 
@@ -83,7 +161,7 @@ UNMASK_HD void settle(const slot_memory<Policy>& m,
                       float log_probability) {
   m.state->tokens[position] = token;
   m.marks[position] = mark::settled;
-  m.cells[position % m.window] = position_states<Policy>{};
+  m.reset(position % m.window);
   --m.state->view.open_count;
   ++m.state->view.changed;
   ++m.status->report.committed;

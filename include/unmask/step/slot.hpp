@@ -41,6 +41,8 @@ struct slot_state {
 enum class role : std::uint8_t {
   bystander,  ///< not open, or not looked at
   candidate,
+  delayed,    ///< a candidate that counts as hopeless
+  refused,    ///< a candidate that the admission is not asked about
   invalid,    ///< open, but its row cannot be decided on
   admitted
 };
@@ -60,6 +62,10 @@ struct slot_memory {
   tallies_of<Policy>* tallies = nullptr;
   /// [window], cell = position % window.
   position_states<Policy>* cells = nullptr;
+  /// [window][vocab] edited logits of the step before and what is known of them, by cell. Only if the
+  /// policy compares rows.
+  float* previous = nullptr;
+  previous_row* previous_rows = nullptr;
   /// [1 + branches][window], by branch and by position - score.first. Keys, roles and watched tokens
   /// have one row, by position - score.first.
   record<contents>* records = nullptr;
@@ -88,6 +94,7 @@ struct slot_memory {
   mark* marks = nullptr;
   index_t window = 0;
   index_t slot = 0;
+  index_t vocab = 0;
 
   /// True when the row of scored position i has to be read: it is open, or settled and revisited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
@@ -100,6 +107,11 @@ struct slot_memory {
     const plan& now = status->next;
     return reads(i) &&
            (branch == 0 || now.branch[branch - 1].position != now.score.first + i);
+  }
+
+  /// True when scored position i is open in a branch.
+  [[nodiscard]] UNMASK_HD bool decides(index_t branch, index_t i) const {
+    return marks[status->next.score.first + i] == mark::open && reads(branch, i);
   }
 
   /// The record of scored position i in a branch.
@@ -127,6 +139,27 @@ struct slot_memory {
       static_cast<void>(i);
     }
     return w;
+  }
+
+  /// Where the read of scored position i finds and leaves the row of the step before.
+  template <element T>
+  UNMASK_HD void recall(row_input<T>& in, index_t i) const {
+    if constexpr (Policy::compares) {
+      const index_t cell = (status->next.score.first + i) % window;
+      in.previous = previous + static_cast<std::ptrdiff_t>(cell) * vocab;
+      in.before = previous_rows[cell];
+    } else {
+      static_cast<void>(in);
+      static_cast<void>(i);
+    }
+  }
+
+  /// Starts the state of a cell anew.
+  UNMASK_HD void reset(index_t cell) const {
+    cells[cell] = position_states<Policy>{};
+    if constexpr (Policy::compares) {
+      previous_rows[cell] = previous_row{};
+    }
   }
 
   /// The tokens that the read of scored position i leaves out, and where it puts their logits.
@@ -181,11 +214,16 @@ template <class Policy>
   const index_t rows = Policy::branches ? window * (1 + capacity.branches) : window;
   m.window = window;
   m.slot = slot;
+  m.vocab = capacity.vocab;
   m.state = at.take<slot_state>(1);
   m.policy = at.take<Policy>(1);
   m.sequence = at.take<sequence_states<Policy>>(1);
   m.tallies = at.take<tallies_of<Policy>>(1);
   m.cells = at.take<position_states<Policy>>(window);
+  if constexpr (Policy::compares) {
+    m.previous = at.take<float>(window * capacity.vocab);
+    m.previous_rows = at.take<previous_row>(window);
+  }
   m.records = at.take<record<Policy::required>>(rows);
   m.keys = at.take<std::uint64_t>(sort_size(window));
   m.roles = at.take<role>(window);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+/// Thresholds that follow what a position's row does from step to step.
+namespace UNMASK_NAMESPACE {
+
+/// A threshold of its own for each position, lowered while the row has one clear leader and raised
+/// while the row still turns: at each scored step but the first,
+///     t -= lower (1 - p2);  t += raise (1 - cos(p, p')),
+/// with p2 the second probability and p' the row of the step before; t stays in
+/// [least start, 1]. Admits confidence >= t.
+///
+/// State: 8 bytes a position and the previous row (4 bytes a column); both start anew when the position
+/// commits and when its block opens. Range start in [0, 1], lower and raise >= 0, least in [0, 1].
+/// Reads stat::confidence, margin, drift. Source: Dynamic-dLLM (2026), section 3.2, equation 11 and
+/// algorithm 2; the defaults are its experiments' (figure 6c).
+struct adaptive_threshold {
+  float start = 0.9F;
+  float lower = 0.001F;
+  float raise = 0.0008F;
+  float least = 0.5F;
+
+  struct position_state {
+    float shift = 0.0F;
+    bool seen = false;
+  };
+
+  static constexpr statistics required = stat::confidence | stat::margin | stat::drift;
+
+  void check(const layout&) const {
+    check_argument(start >= 0.0F && start <= 1.0F, "adaptive_threshold::start", start, "in [0, 1]");
+    check_argument(lower >= 0.0F, "adaptive_threshold::lower", lower, "at least 0");
+    check_argument(raise >= 0.0F, "adaptive_threshold::raise", raise, "at least 0");
+    check_argument(least >= 0.0F && least <= 1.0F, "adaptive_threshold::least", least, "in [0, 1]");
+  }
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    if (own.state.seen) {
+      const auto now = row.total();
+      const float lowered = math::fma(-lower, 1.0F - now.second_probability(), own.state.shift);
+      own.state.shift = math::clamp(math::fma(raise, now.drift(), lowered), (least - 1.0F) * start,
+                                    1.0F - start);
+    }
+    own.state.seen = true;
+  }
+
+  UNMASK_HD bool admits(const auto& c, const standing&, auto& own) const {
+    return c.confidence() >= start + own.state.shift;
+  }
+};
+static_assert(revision<adaptive_threshold> && admission<adaptive_threshold>);
+
+/// Admits what is both sure and settled: confidence above `confidence` and, in the last two steps, a
+/// divergence from the row before below `divergence` nats. Where no candidate is, the `fallback` best
+/// by the policy's ranking commit.
+///
+/// State: 8 bytes a position and the previous row (4 bytes a column). Range confidence in [0, 1],
+/// divergence >= 0, fallback >= 0. Reads stat::confidence, divergence. Source: KLASS (2025), its
+/// stability and confidence rule with a history of two.
+struct stable_and_confident {
+  float confidence = 0.9F;
+  float divergence = 0.01F;
+  index_t fallback = 1;
+
+  struct position_state {
+    float last = 3.4e38F;  // no divergence is as large
+    float before = 3.4e38F;
+  };
+  struct tally {
+    index_t ready = 0;
+    UNMASK_HD void merge(const tally& other) { ready += other.ready; }
+  };
+
+  static constexpr statistics required = stat::confidence | stat::divergence;
+
+  void check(const layout&) const {
+    check_argument(confidence >= 0.0F && confidence <= 1.0F, "stable_and_confident::confidence",
+                   confidence, "in [0, 1]");
+    check_argument(divergence >= 0.0F, "stable_and_confident::divergence", divergence,
+                   "at least 0 nats");
+    check_argument(fallback >= 0, "stable_and_confident::fallback", fallback, "at least 0");
+  }
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    own.state.before = own.state.last;
+    own.state.last = row.total().divergence();
+  }
+
+  UNMASK_HD tally survey(const auto& c, auto& own) const { return {is_ready(c, own) ? 1 : 0}; }
+
+  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
+    return own.tally.ready > 0 ? is_ready(c, own) : s.rank < fallback;
+  }
+
+ private:
+  UNMASK_HD bool is_ready(const auto& c, const auto& own) const {
+    return c.confidence() > confidence && own.state.last < divergence &&
+           own.state.before < divergence;
+  }
+};
+static_assert(revision<stable_and_confident> && surveying<stable_and_confident> &&
+              admission<stable_and_confident>);
+
+}  // namespace unmask

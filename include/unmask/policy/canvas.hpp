@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+#include <unmask/core/random.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Denoises a canvas of random tokens instead of filling masks: each step draws a token for every
+/// position from the row at the step's temperature; admitted positions hold theirs, all others fresh
+/// random tokens; the answer is the most probable token of each position in the last step.
+///
+/// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. It is over when the
+/// most probable tokens have stayed the same for `stable_steps` steps and the mean entropy is below
+/// `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound. Models of this kind
+/// have no mask token: let model_info::mask_token be any token and suppress_mask false.
+///
+/// `vocab` is the number of tokens that noise is drawn from. State: 8 bytes a position. Range steps >= 1,
+/// 0 < coldest <= hottest, stable_steps >= 1, certain >= 0, vocab >= 1. Reads stat::entropy, sampled.
+/// Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and llama.cpp.
+struct canvas {
+  index_t vocab = 0;
+  index_t steps = 48;
+  float coldest = 0.4F;
+  float hottest = 0.8F;
+  index_t stable_steps = 1;
+  float certain = 0.005F;
+
+  struct position_state {
+    token_id best = no_token;
+    bool changed = true;
+  };
+  struct sequence_state {
+    index_t held = 0;
+  };
+  struct tally {
+    float entropy = 0.0F;
+    index_t positions = 0;
+    index_t changed = 0;
+    UNMASK_HD void merge(const tally& other) {
+      entropy += other.entropy;
+      positions += other.positions;
+      changed += other.changed;
+    }
+  };
+
+  static constexpr statistics required = stat::entropy | stat::sampled;
+
+  void check(const layout&) const {
+    check_argument(vocab >= 1, "canvas::vocab", vocab, "at least 1");
+    check_argument(steps >= 1, "canvas::steps", steps, "at least 1");
+    check_argument(coldest > 0.0F, "canvas::coldest", coldest, "positive");
+    check_argument(hottest >= coldest, "canvas::hottest", hottest, "at least canvas::coldest");
+    check_argument(stable_steps >= 1, "canvas::stable_steps", stable_steps, "at least 1");
+    check_argument(certain >= 0.0F, "canvas::certain", certain, "at least 0 nats");
+  }
+  [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
+
+  [[nodiscard]] UNMASK_HD float temperature(index_t step) const {
+    const float left = math::divide(static_cast<float>(steps - step), static_cast<float>(steps));
+    return math::fma(hottest - coldest, left, coldest);
+  }
+  UNMASK_HD float edit(float logit, token_id, const step_info& at) const {
+    return logit * math::divide(1.0F, temperature(at.step));
+  }
+  [[nodiscard]] UNMASK_HD float draw_temperature() const { return 1.0F; }  // the row is edited already
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    const token_id best = row.total().token;
+    own.state.changed = best != own.state.best;
+    own.state.best = best;
+  }
+  UNMASK_HD tally survey(const auto& c, auto& own) const {
+    return {c.entropy(), 1, own.state.changed ? 1 : 0};
+  }
+
+  UNMASK_HD token_id refill(index_t position, auto& own) const {
+    const std::uint64_t bits = random_bits({.seed = own.at.seed,
+                                            .sequence = own.at.sequence,
+                                            .step = own.at.step,
+                                            .position = position,
+                                            .token = -4});
+    return static_cast<token_id>((bits * static_cast<std::uint64_t>(vocab)) >> 32U);
+  }
+  UNMASK_HD token_id conclude(auto& own) const { return own.state.best; }
+
+  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
+    if (q.step == 0) {
+      return ending::running;
+    }
+    index_t& held = own.sequence.held;
+    held = own.tally.changed == 0 ? held + 1 : 0;
+    const bool sure = own.tally.entropy < certain * static_cast<float>(own.tally.positions);
+    if (held >= stable_steps && sure) {
+      return ending::complete;
+    }
+    return q.step >= steps ? ending::step_budget : ending::running;
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
+    q.block_length = q.length - q.prompt;
+    next.score = {q.prompt, q.length};
+    next.first_block = 0;
+    next.last_block = 1;
+  }
+};
+static_assert(renoising<canvas> && scheduling<canvas> && stopping<canvas> && drawing<canvas> &&
+              surveying<canvas> && revision<canvas> && logit_edit<canvas>);
+
+}  // namespace unmask

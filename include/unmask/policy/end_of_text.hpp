@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+#include <unmask/policy/compose.hpp>
+
+/// Rules for the end token, model_info::end_token; each part takes a second token that ends a text, too,
+/// in `also`. Without an end token, and with `also` left out, they do nothing. What happens once an end
+/// token is settled is stop.hpp's.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+[[nodiscard]] UNMASK_HD inline bool is_end(const step_info& at, token_id token, token_id also) {
+  return token != no_token && (token == at.view->end_token || token == also);
+}
+
+UNMASK_HD void watch_ends(auto& list, const step_info& at, token_id also) {
+  if (at.view->end_token != no_token) {
+    list.add(at.view->end_token);
+  }
+  if (also != no_token) {
+    list.add(also);
+  }
+}
+
+UNMASK_HD void add_to_ends(auto& row, const step_info& at, token_id also, float delta) {
+  if (at.view->end_token != no_token) {
+    row.add(at.view->end_token, delta);
+  }
+  if (also != no_token && also != at.view->end_token) {
+    row.add(also, delta);
+  }
+}
+
+}  // namespace detail
+
+/// Subtracts `penalty` nats from the logit of the end token, against answers that end too soon and
+/// against floods of end tokens. Range: finite; negative encourages. O(1) a row.
+struct end_penalty {
+  float penalty = 1.0F;
+  token_id also = no_token;
+
+  static constexpr statistics required = stat::none;
+  static constexpr index_t watches = 2;
+  static constexpr bool revises_settled = true;
+
+  void check(const layout&) const {
+    check_argument(math::is_finite(penalty), "end_penalty::penalty", penalty, "finite");
+    check_argument(also >= 0, "end_penalty::also", also, "a token or no_token");
+  }
+  UNMASK_HD void watch(auto& list, const auto& own) const { detail::watch_ends(list, own.at, also); }
+  UNMASK_HD void revise(auto& row, const auto& own) const {
+    detail::add_to_ends(row, own.at, also, -penalty);
+  }
+};
+static_assert(watching<end_penalty> && revision<end_penalty>);
+
+/// The end token cannot be proposed at the first `tokens` positions of the answer: a minimal length.
+///
+/// stop_at_end then cannot end before; a stop sequence has a knob of its own. Tokens that an ended
+/// sequence is filled with are not proposals. Must be written before parts with a memory, such as
+/// trace_credit. Range tokens >= 0. O(1) a row. Source: `min_tokens` of vLLM.
+struct no_end_before {
+  index_t tokens = 1;
+  token_id also = no_token;
+
+  static constexpr statistics required = stat::none;
+  static constexpr index_t watches = 2;
+  static constexpr bool revises_settled = true;
+
+  template <class Leaves>
+  static constexpr void composed_with() {
+    static_assert(!detail::among<no_end_before, Leaves>::after_memory,
+                  "write no_end_before before parts that remember tokens, such as trace_credit: they "
+                  "would give credit to an end token that cannot be proposed");
+  }
+
+  void check(const layout&) const {
+    check_argument(tokens >= 0, "no_end_before::tokens", tokens, "at least 0");
+    check_argument(also >= 0, "no_end_before::also", also, "a token or no_token");
+  }
+  UNMASK_HD void watch(auto& list, const auto& own) const {
+    if (own.at.position - own.at.view->prompt < tokens) {
+      detail::watch_ends(list, own.at, also);
+    }
+  }
+  UNMASK_HD void revise(auto& row, const auto& own) const {
+    if (own.at.position - own.at.view->prompt < tokens) {
+      detail::add_to_ends(row, own.at, also, -math::infinity());
+    }
+  }
+};
+static_assert(watching<no_end_before> && revision<no_end_before>);
+
+/// An end token is not committed while its left neighbour is open, so that a text ends where its
+/// tokens do. Such a candidate is refused: a forced block commits it only when it has nothing else.
+///
+/// With `until_first` the rule no longer holds once an end token is settled in the answer. O(1) a
+/// candidate, with `until_first` O(length) for one that would be refused. Source: ES-dLLM (2026),
+/// `delay_eos_generation`, which lets a fixed number of commits a step take such a token all the same.
+struct hold_end {
+  bool until_first = false;
+  token_id also = no_token;
+
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const { check_argument(also >= 0, "hold_end::also", also, "a token or no_token"); }
+
+  UNMASK_HD delay delays(const auto& c, const auto& own) const {
+    const sequence_view& q = *own.at.view;
+    const bool held = detail::is_end(own.at, c.token, also) && c.position > q.prompt &&
+                      q.is_open(c.position - 1);
+    return held && !(until_first && has_ended(own.at)) ? delay::refused : delay::none;
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD bool has_ended(const step_info& at) const {
+    const sequence_view& q = *at.view;
+    index_t p = q.prompt;
+    while (p < q.length && (q.is_open(p) || !detail::is_end(at, q.tokens[p], also))) {
+      ++p;
+    }
+    return p < q.length;
+  }
+};
+static_assert(delaying<hold_end>);
+
+/// End tokens come last: a candidate that proposes one counts as hopeless, with confidence and margin
+/// 0 and infinite entropy, and ranks behind all others. It still is a candidate: an admission that
+/// takes a number of tokens may reach it. The report gives its true log-probability.
+///
+/// O(1) a candidate. Source: S. Nie et al., Large language diffusion models (2025), its sampler's
+/// `confidence_eos_eot_inf`, as it is meant.
+struct end_last {
+  token_id also = no_token;
+
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const { check_argument(also >= 0, "end_last::also", also, "a token or no_token"); }
+
+  UNMASK_HD delay delays(const auto& c, const auto& own) const {
+    return detail::is_end(own.at, c.token, also) ? delay::last : delay::none;
+  }
+};
+static_assert(delaying<end_last>);
+
+}  // namespace unmask

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+#include <unmask/core/random.hpp>
+
+/// Admissions that follow the noise level of a diffusion from 1 down to `epsilon` over `steps` forward
+/// passes of the whole sequence, t(j) = 1 + j (epsilon - 1) / steps: step j leaves the share
+/// t(j+1) / t(j) of what is open, and the last step nothing. Early steps may commit nothing, so the
+/// policy waits. Range steps >= 1, 0 < epsilon < 1.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+// Share of the open positions that step j commits; 1 from the last step on. t(j) is evaluated from the
+// nearer end, as a linear space in float is.
+[[nodiscard]] UNMASK_HD inline float noise_share(index_t j, index_t steps, float epsilon) {
+  if (j + 1 >= steps) {
+    return 1.0F;
+  }
+  const float width = math::divide(epsilon - 1.0F, static_cast<float>(steps));
+  const auto time = [&](index_t k) {
+    return k < (steps + 1) / 2 ? math::fma(width, static_cast<float>(k), 1.0F)
+                               : math::fma(-width, static_cast<float>(steps - k), epsilon);
+  };
+  return 1.0F - math::divide(time(j + 1), time(j));
+}
+
+inline void check_noise_level(index_t steps, float epsilon) {
+  check_argument(steps >= 1, "timesteps::steps", steps, "at least 1");
+  check_argument(epsilon > 0.0F && epsilon < 1.0F, "timesteps::epsilon", epsilon, "in (0, 1)");
+}
+
+}  // namespace detail
+
+/// Admits the best-ranked share of the open positions, rounded down.
+///
+/// Source: J. Ye et al., Dream 7B (2025), its released sampler (`maskgit_plus`, `topk_margin`,
+/// `entropy` by ranking).
+struct timesteps {
+  index_t steps = 512;
+  float epsilon = 1e-3F;
+  static constexpr statistics required = stat::none;
+  static constexpr bool may_wait = true;
+
+  void check(const layout&) const { detail::check_noise_level(steps, epsilon); }
+
+  UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
+    const float share = detail::noise_share(own.at.step, steps, epsilon);
+    return s.rank < static_cast<index_t>(static_cast<float>(s.open) * share);
+  }
+};
+static_assert(admission<timesteps>);
+
+/// Admits each open position independently with the share as its probability, whatever its rank.
+///
+/// Source: J. Ye et al., Dream 7B (2025), its released sampler, `origin`.
+struct independent_timesteps {
+  index_t steps = 512;
+  float epsilon = 1e-3F;
+  static constexpr statistics required = stat::none;
+  static constexpr bool may_wait = true;
+
+  void check(const layout&) const { detail::check_noise_level(steps, epsilon); }
+
+  UNMASK_HD bool admits(const auto& c, const standing&, const auto& own) const {
+    const float u = random_uniform({.seed = own.at.seed,
+                                    .sequence = own.at.sequence,
+                                    .step = own.at.step,
+                                    .position = c.position,
+                                    .token = -2});
+    return u < detail::noise_share(own.at.step, steps, epsilon);
+  }
+};
+static_assert(admission<independent_timesteps>);
+
+}  // namespace unmask

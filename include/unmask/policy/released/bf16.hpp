@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+/// Probabilities as a softmax in bfloat16 gives them.
+namespace UNMASK_NAMESPACE::released {
+
+/// The bfloat16 nearest to p in [0, 1], ties to even, as a float.
+[[nodiscard]] UNMASK_HD inline float bf16_rounded(float p) {
+  const std::uint32_t bits = math::bits_of(p);
+  const std::uint32_t odd = (bits >> 16U) & 1U;
+  return math::from_bits((bits + 0x7fffU + odd) & 0xffff0000U);
+}
+
+/// by_confidence where the softmax is computed in bfloat16: the score is rounded to it, and more
+/// candidates tie. Reads stat::confidence. Source: as llada_blocks and sglang_blocks, on bf16
+/// logits.
+struct by_confidence_bf16 {
+  static constexpr statistics required = stat::confidence;
+  UNMASK_HD float score(const auto& c) const { return bf16_rounded(c.confidence()); }
+};
+static_assert(ranking<by_confidence_bf16>);
+
+/// confidence_above where the softmax is computed in bfloat16: confidence and threshold are rounded
+/// to it before they are compared. Range [0, 1]. Reads stat::confidence. Source: as sglang_blocks.
+struct confidence_above_bf16 {
+  float threshold = 0.9F;
+  static constexpr statistics required = stat::confidence;
+
+  void check(const layout&) const {
+    check_argument(threshold >= 0.0F && threshold <= 1.0F,
+                   "confidence_above_bf16::threshold",
+                   threshold,
+                   "in [0, 1]");
+  }
+
+  UNMASK_HD bool admits(const auto& c, const standing&) const {
+    return bf16_rounded(c.confidence()) > bf16_rounded(threshold);
+  }
+};
+static_assert(admission<confidence_above_bf16>);
+
+}  // namespace unmask::released

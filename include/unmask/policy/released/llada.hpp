@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/released/loop.hpp>
+
+namespace UNMASK_NAMESPACE::released {
+
+/// LLaDA's loop: `steps` forward passes for every block, all of them, also once the block is full.
+/// Candidates are all open positions left of the block's end, so that those an earlier block kept
+/// compete again; the sequence may end with some. Nothing is forced: the quota is all there is.
+///
+/// Range steps >= 1, for each block; the window must hold the answer. Source: S. Nie et al., LLaDA,
+/// `generate` (ML-GSAI/LLaDA b7e6c35).
+struct llada_blocks {
+  index_t steps = 32;
+  static constexpr statistics required = stat::none;
+  static constexpr bool paces = true;
+
+  void check(const layout&) const {
+    check_argument(steps >= 1, "llada_blocks::steps", steps, "at least 1");
+  }
+  [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
+    const index_t b = q.step / steps;
+    if (b >= q.blocks()) {
+      next.end = ended(q);
+      return;
+    }
+    const index_t last = q.block(b).last;
+    score_one_block(q, next, {math::min(q.settled, last), last});
+    next.forced = 0;
+  }
+};
+static_assert(scheduling<llada_blocks> && pacing<llada_blocks>);
+
+/// LLaDA's `low_confidence`, `steps` forward passes for each block. `Ranking`: by_confidence_bf16
+/// on bf16 logits. Source: as llada_blocks.
+template <ranking Ranking = by_confidence>
+[[nodiscard]] constexpr auto llada_low_confidence(index_t steps, const Ranking& order = {}) {
+  return policy{order, scheduled{steps}, llada_blocks{steps}};
+}
+
+}  // namespace unmask::released

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/part.hpp>
+
+/// What the loops of released code have in common.
+namespace UNMASK_NAMESPACE::released {
+
+/// What a schedule that paces itself says when it has no block left.
+[[nodiscard]] UNMASK_HD inline ending ended(const sequence_view& q) {
+  return q.open_count == 0 ? ending::complete : ending::step_budget;
+}
+
+/// Block b of blocks aligned at multiples of the block length, counted from position 0: the first
+/// is the one that holds the prompt's end, the last is cut at the end of the sequence.
+[[nodiscard]] UNMASK_HD inline range aligned_block(const sequence_view& q, index_t b) {
+  const index_t first = (q.prompt / q.block_length + b) * q.block_length;
+  return {first, math::min(first + q.block_length, q.length)};
+}
+
+/// Plans a decision about every open position of `score`, which ends where the active block ends.
+UNMASK_HD inline void score_one_block(const sequence_view& q, plan& next, range score) {
+  next.score = {math::max(score.first, q.prompt), score.last};
+  next.first_block = q.block_of(score.last - 1);
+  next.last_block = next.first_block + 1;
+  next.forced = 1;
+}
+
+}  // namespace unmask::released

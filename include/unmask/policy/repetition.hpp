@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+/// Against repetition, newline floods and doubled words. See revise.hpp for what goes with what.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+/// Distinct tokens and how often each was seen.
+template <int Distinct>
+struct token_counts {
+  token_id tokens[Distinct];
+  index_t counts[Distinct];
+  index_t size = 0;
+
+  // A token that finds no room is not counted.
+  UNMASK_HD void see(token_id token) {
+    index_t i = 0;
+    while (i < size && tokens[i] != token) {
+      ++i;
+    }
+    if (i == size && size < Distinct) {
+      tokens[size] = token;
+      counts[size++] = 0;
+    }
+    if (i < size) {
+      ++counts[i];
+    }
+  }
+};
+
+// The settled and given tokens within `window` positions of a position, nearest first and left before
+// right, so that those without room are the farthest.
+template <int Distinct>
+[[nodiscard]] UNMASK_HD token_counts<Distinct> tokens_around(const step_info& at, index_t window, bool prompt) {
+  const sequence_view& q = *at.view;
+  const index_t first = prompt ? 0 : q.prompt;
+  token_counts<Distinct> seen;
+  for (index_t d = 1; d <= window; ++d) {
+    const index_t left = at.position - d;
+    const index_t right = at.position + d;
+    if (left < first && right >= q.length) {
+      break;
+    }
+    if (left >= first && !q.is_open(left)) {
+      seen.see(q.tokens[left]);
+    }
+    if (right < q.length && !q.is_open(right)) {
+      seen.see(q.tokens[right]);
+    }
+  }
+  return seen;
+}
+
+}  // namespace detail
+
+/// Makes tokens that stand nearby less probable, once each: z / penalty where z > 0, z * penalty
+/// elsewhere, for every token that is settled or given within `window` positions on either side.
+///
+/// At most `Distinct` different tokens count, the nearest ones. `prompt` says whether those of the
+/// prompt do. Depends on the zero of the logits, as its source does. Keeps no state.
+/// Range penalty > 0, 1 changes nothing, below 1 encourages; window >= 1. O(window * Distinct) a row.
+/// Source: N. Keskar et al., CTRL (2019), section 4.1, with the sign rule of its implementations.
+template <int Distinct = 32>
+struct repetition_penalty {
+  float penalty = 1.1F;
+  index_t window = 64;
+  bool prompt = true;
+
+  static constexpr statistics required = stat::none;
+  static constexpr index_t watches = Distinct;
+  static constexpr bool reads_sequence = true;
+  static constexpr bool revises_settled = true;
+
+  void check(const layout&) const {
+    check_argument(penalty > 0.0F && math::is_finite(penalty), "repetition_penalty::penalty", penalty,
+                   "positive and finite");
+    check_argument(window >= 1, "repetition_penalty::window", window, "at least 1");
+  }
+
+  UNMASK_HD void watch(auto& list, const auto& own) const {
+    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+    for (index_t i = 0; i < seen.size; ++i) {
+      list.add(seen.tokens[i]);
+    }
+  }
+
+  UNMASK_HD void revise(auto& row, const auto& own) const {
+    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+    for (index_t i = 0; i < seen.size; ++i) {
+      const float z = row.logit(seen.tokens[i]);
+      if (math::is_finite(z)) {
+        row.add(seen.tokens[i], z > 0.0F ? math::divide(z, penalty) - z : math::fma(z, penalty, -z));
+      }
+    }
+  }
+};
+static_assert(watching<repetition_penalty<>> && revision<repetition_penalty<>>);
+
+/// Subtracts presence + frequency * n from the logit of a token that stands n >= 1 times within
+/// `window` positions on either side, settled or given.
+///
+/// At most `Distinct` different tokens count, the nearest ones. `prompt` says whether those of the
+/// prompt do. Keeps no state. Range: nats, finite, negative encourages; window >= 1. O(window *
+/// Distinct) a row. Source: `presence_penalty` and `frequency_penalty` of the OpenAI completion
+/// interface.
+template <int Distinct = 32>
+struct count_penalty {
+  float presence = 0.0F;
+  float frequency = 0.0F;
+  index_t window = 64;
+  bool prompt = false;
+
+  static constexpr statistics required = stat::none;
+  static constexpr index_t watches = Distinct;
+  static constexpr bool reads_sequence = true;
+  static constexpr bool revises_settled = true;
+
+  void check(const layout&) const {
+    check_argument(math::is_finite(presence), "count_penalty::presence", presence, "finite");
+    check_argument(math::is_finite(frequency), "count_penalty::frequency", frequency, "finite");
+    check_argument(window >= 1, "count_penalty::window", window, "at least 1");
+  }
+
+  UNMASK_HD void watch(auto& list, const auto& own) const {
+    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+    for (index_t i = 0; i < seen.size; ++i) {
+      list.add(seen.tokens[i]);
+    }
+  }
+
+  UNMASK_HD void revise(auto& row, const auto& own) const {
+    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+    for (index_t i = 0; i < seen.size; ++i) {
+      row.add(seen.tokens[i], -math::fma(frequency, static_cast<float>(seen.counts[i]), presence));
+    }
+  }
+};
+static_assert(watching<count_penalty<>> && revision<count_penalty<>>);
+
+/// Subtracts `penalty` nats from the logit of the token that stands directly left, if it is settled or
+/// given; with `both_sides` from the one directly right, too (twice, if they are equal).
+///
+/// Keeps no state. Range penalty >= 0. O(1) a row. Source: SGLang, `JointThreshold`, penalty_lambda.
+struct neighbour_guard {
+  float penalty = 1.0F;
+  bool both_sides = false;
+
+  static constexpr statistics required = stat::none;
+  static constexpr index_t watches = 2;
+  static constexpr bool reads_sequence = true;
+  static constexpr bool revises_settled = true;
+
+  void check(const layout&) const {
+    check_argument(penalty >= 0.0F && math::is_finite(penalty), "neighbour_guard::penalty", penalty,
+                   "at least 0 and finite");
+  }
+
+  UNMASK_HD void watch(auto& list, const auto& own) const {
+    for_each(own.at, [&list](token_id token) { list.add(token); });
+  }
+  UNMASK_HD void revise(auto& row, const auto& own) const {
+    for_each(own.at, [&row, this](token_id token) { row.add(token, -penalty); });
+  }
+
+ private:
+  UNMASK_HD void for_each(const step_info& at, const auto& use) const {
+    const sequence_view& q = *at.view;
+    if (at.position > 0 && !q.is_open(at.position - 1)) {
+      use(q.tokens[at.position - 1]);
+    }
+    if (both_sides && at.position + 1 < q.length && !q.is_open(at.position + 1)) {
+      use(q.tokens[at.position + 1]);
+    }
+  }
+};
+static_assert(watching<neighbour_guard> && revision<neighbour_guard>);
+
+/// Two adjacent positions never commit equal tokens in one step, in which neither knew of the other:
+/// the less confident of the two (the right one, if they are equal) is refused until the next step.
+///
+/// Whether the other one is admitted does not matter. In a run of equal proposals its most confident
+/// ones can commit, as far as no two are adjacent. A forced block commits a refused candidate when it has
+/// nothing else. End tokens may stand side by side unless `end_too`. Reads stat::confidence. O(1) a
+/// candidate, no state.
+struct no_equal_neighbours {
+  bool end_too = false;
+  static constexpr statistics required = stat::confidence;
+
+  UNMASK_HD delay delays(const auto& c, const auto& beside, const auto& own) const {
+    if (c.token == own.at.view->end_token && !end_too) {
+      return delay::none;
+    }
+    const bool left = beside.left.valid() && beside.left.token == c.token &&
+                      beside.left.confidence() >= c.confidence();
+    const bool right = beside.right.valid() && beside.right.token == c.token &&
+                       beside.right.confidence() > c.confidence();
+    return left || right ? delay::refused : delay::none;
+  }
+};
+static_assert(delaying<no_equal_neighbours>);
+
+}  // namespace unmask

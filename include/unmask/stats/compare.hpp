@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/logits.hpp>
+#include <unmask/stats/row_accumulator.hpp>
+
+/// A row against the same position's row of the step before, which the session kept.
+namespace UNMASK_NAMESPACE::canonical {
+
+/// Probabilities of the previous row below this count as it, so that a logarithm of zero cannot occur.
+inline constexpr float log_of_least_probability = -27.631021F;  // ln 1e-12
+
+/// True when S asks for something of the previous row.
+template <statistics S>
+inline constexpr bool compares = provides_v<S, stat::drift> || provides_v<S, stat::divergence>;
+
+/// Completes a chunk's record with sum e^(z-m) e^(z'-m') and sum e^(z-m) ln p', in canonical lane
+/// order, and replaces the previous row's columns by this row's. `z` and `previous` are `count` columns
+/// of the two rows; `before` describes the previous one, `before.seen` false means there is none and
+/// all its probabilities count as the least.
+template <statistics S>
+UNMASK_HD void compare_chunk(record<S>& r,
+                             const float* z,
+                             float* previous,
+                             index_t count,
+                             const previous_row& before) {
+  if constexpr (compares<S>) {
+    constexpr index_t width = 64;
+    float cross[width] = {};
+    float shared[width] = {};
+    const float best = r.best;
+    const float old_best = before.best;
+    const float old_log_total = before.log_total;
+    for (index_t start = 0; start < count; start += width) {
+      float now[width];
+      float then[width];
+      for (index_t i = 0; i < width; ++i) {
+        const bool inside = start + i < count;
+        now[i] = inside ? z[start + i] : -math::infinity();
+        then[i] = inside && before.seen ? previous[start + i] : -math::infinity();
+      }
+      for (index_t i = 0; i < width; ++i) {
+        const float e = math::exp_nonpositive(now[i] - best);
+        const float log_p = math::max(then[i] - old_best - old_log_total, log_of_least_probability);
+        const float old_e = before.seen ? math::exp_nonpositive(then[i] - old_best) : 0.0F;
+        cross[i] = math::fma(e, old_e, cross[i]);
+        shared[i] = math::fma(e, log_p, shared[i]);
+      }
+      for (index_t i = 0; i < width && start + i < count; ++i) {
+        previous[start + i] = now[i];
+      }
+    }
+    for (index_t half = width / 2; half > 0; half /= 2) {
+      for (index_t i = 0; i < half; ++i) {
+        cross[i] += cross[i + half];
+        shared[i] += shared[i + half];
+      }
+    }
+    if constexpr (provides_v<S, stat::drift>) {
+      r.cross = cross[0];
+    }
+    if constexpr (provides_v<S, stat::divergence>) {
+      r.shared = shared[0];
+    }
+  }
+}
+
+}  // namespace unmask::canonical

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/host/backend.hpp>
+#include <unmask/session.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "goldens/trace.hpp"
+#include "goldens/verdict.hpp"
+
+namespace unmask::goldens {
+
+namespace detail {
+
+/// A number that no decision survives: what the session is given for rows it must not read.
+inline void poison(std::vector<float>& logits) {
+  std::fill(logits.begin(), logits.end(), std::numeric_limits<float>::quiet_NaN());
+}
+inline void poison(std::vector<bfloat16>& logits) {
+  std::fill(logits.begin(), logits.end(), bfloat16{0x7fc0U});
+}
+
+template <class T, class Policy>
+[[nodiscard]] verdict
+replay(const commit_line& line, const Policy& p, const loop_shape& shape, token_id end_token) {
+  const sequence& first = line.sequences.front();
+  const auto slots = static_cast<index_t>(line.sequences.size());
+  const auto length = static_cast<index_t>(first.final.size());
+  const layout geometry{.prompt = static_cast<index_t>(first.prompt.size()),
+                        .length = length,
+                        .block_length = shape.block_length};
+  const model_info model{.vocab = first.model.V,
+                         .mask_token = first.model.mask_id,
+                         .end_token = end_token,
+                         .row_shift = first.model.row_shift,
+                         .suppress_mask = false};
+  const auto columns = static_cast<std::size_t>(first.model.V);
+
+  session<Policy> decode(model, {.sequences = slots, .length = length, .window = length});
+  std::vector<trace> traces;
+  for (index_t b = 0; b < slots; ++b) {
+    traces.emplace_back(line, static_cast<std::size_t>(b), shape);
+  }
+  for (index_t b = 0; b < slots; ++b) {
+    decode.start(b,
+                 p,
+                 traces[static_cast<std::size_t>(b)].x(),
+                 geometry,
+                 {.editable = {}, .suppressed = first.model.suppress});
+  }
+  const auto who = [&](index_t b, const std::string& what) {
+    return slots > 1 ? text("sequence ", b, ", ", what) : what;
+  };
+
+  std::vector<T> logits;
+  while (const auto request = decode.next()) {
+    logits.resize(static_cast<std::size_t>(request->rows) * columns);
+    poison(logits);
+    const std::vector<segment> segments(request->segments.begin(), request->segments.end());
+    for (const segment& s : segments) {
+      trace& t = traces[static_cast<std::size_t>(s.slot)];
+      if (const std::string what = t.begin(decode.planned(s.slot), s); !what.empty()) {
+        return verdict::fail(who(s.slot, what));
+      }
+      for (const index_t row : t.rows()) {
+        if (!s.rows.contains(row)) {
+          return verdict::fail(who(s.slot, text("row ", row, " is not asked for")));
+        }
+        const auto at = static_cast<std::size_t>(s.first_row + row - s.rows.first);
+        t.write_row(row, std::span<T>(logits.data() + at * columns, columns));
+      }
+    }
+    decode.supply(host_logits<T>{logits.data(), request->rows, first.model.V});
+    for (const segment& s : segments) {
+      trace& t = traces[static_cast<std::size_t>(s.slot)];
+      const std::string what = t.finish(decode.committed(s.slot), decode.report(s.slot).end);
+      if (!what.empty()) {
+        return {t.tied(), who(s.slot, what)};
+      }
+    }
+  }
+  for (index_t b = 0; b < slots; ++b) {
+    const std::string what = traces[static_cast<std::size_t>(b)].end(decode.report(b));
+    if (!what.empty()) {
+      return verdict::fail(who(b, what));
+    }
+  }
+  return verdict::pass();
+}
+
+}  // namespace detail
+
+/// Decodes a recorded line with a session of policy `p` on the host, one slot a sequence, and
+/// compares every step. The logits are bfloat16 where the recorded ones were. `end_token`: the
+/// token that the released loop looks for, if it looks for one.
+template <class Policy>
+[[nodiscard]] verdict replay(const commit_line& line,
+                             const Policy& p,
+                             const loop_shape& shape,
+                             token_id end_token = no_token) {
+  return line.sequences.front().model.bf16 ? detail::replay<bfloat16>(line, p, shape, end_token)
+                                           : detail::replay<float>(line, p, shape, end_token);
+}
+
+}  // namespace unmask::goldens

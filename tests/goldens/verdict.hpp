@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "support/golden/json_node.hpp"
+
+namespace unmask::goldens {
+
+/// Everything that can be streamed, put together. (g++ 12 warns about "a" + std::to_string(b).)
+template <class... Parts>
+[[nodiscard]] std::string text(const Parts&... parts) {
+  std::ostringstream stream;
+  (stream << ... << parts);
+  return stream.str();
+}
+
+/// What became of one line.
+struct verdict {
+  bool passed = false;
+  /// Of a failure: where, what was expected, what came. Of a pass: a remark, or nothing.
+  std::string detail;
+
+  [[nodiscard]] static verdict pass(std::string remark = {}) { return {true, std::move(remark)}; }
+  [[nodiscard]] static verdict fail(std::string what) { return {false, std::move(what)}; }
+};
+
+/// Runs one line through the library. Throws schema_error for a line that is not of its schema.
+using line_check = verdict (*)(const node&);
+
+}  // namespace unmask::goldens

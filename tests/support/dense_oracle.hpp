@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// Row edits beside their definition: every row of a decode as a dense vector of doubles, edited and
+/// summed the slow way, against what the policy's ranking saw of it.
+
+#include <unmask/core/policy.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace unmask::testing {
+
+/// Random choices that are the same with every standard library (splitmix64).
+class chances {
+ public:
+  explicit chances(std::uint64_t seed) : state_(seed) {}
+
+  [[nodiscard]] std::uint64_t bits() {
+    state_ += 0x9e3779b97f4a7c15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31U);
+  }
+  /// In [first, last].
+  [[nodiscard]] index_t within(index_t first, index_t last) {
+    return first + static_cast<index_t>(bits() % static_cast<std::uint64_t>(last - first + 1));
+  }
+  [[nodiscard]] float real(double low, double high) {
+    return static_cast<float>(low + (high - low) * static_cast<double>(bits() >> 40U) * 0x1p-24);
+  }
+  [[nodiscard]] bool chance(double p) { return real(0.0, 1.0) < p; }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// A model that needs no weights: row r is a hash of the tokens within two positions of r.
+struct hashed_model {
+  std::uint64_t seed = 0;
+  index_t vocab = 0;
+  double sharpness = 8.0;
+  /// Share of rows that prefer token `loved`.
+  double love = 0.0;
+  token_id loved = 0;
+
+  [[nodiscard]] std::vector<float> row(const std::vector<token_id>& tokens, index_t r) const {
+    std::uint64_t key = seed;
+    const auto size = static_cast<index_t>(tokens.size());
+    for (index_t p = std::max(r - 2, 0); p <= std::min(r + 2, size - 1); ++p) {
+      key = chances(key ^ static_cast<std::uint64_t>(tokens[static_cast<std::size_t>(p)])).bits() +
+            static_cast<std::uint64_t>(r);
+    }
+    chances c(key);
+    std::vector<float> z;
+    for (index_t v = 0; v < vocab; ++v) {
+      z.push_back(c.chance(0.02) ? -std::numeric_limits<float>::infinity() : c.real(-2.0, 2.0));
+    }
+    const token_id best = c.chance(love) ? loved : c.within(0, vocab - 1);
+    z[static_cast<std::size_t>(best)] = c.real(0.0, sharpness);
+    return z;
+  }
+};
+
+/// What a rule may know of a row's place.
+struct dense_view {
+  const std::vector<token_id>& tokens;
+  const std::vector<bool>& open;
+  const layout& geometry;
+  const model_info& model;
+  index_t position;
+
+  [[nodiscard]] bool stands(index_t p) const {
+    return p >= 0 && p < geometry.length && !open[static_cast<std::size_t>(p)];
+  }
+  [[nodiscard]] token_id token(index_t p) const { return tokens[static_cast<std::size_t>(p)]; }
+};
+
+/// An edit by its definition. `reset` is called when a position commits or is reopened.
+struct dense_rule {
+  std::function<void(std::vector<double>&, const dense_view&)> edit;
+  std::function<void(index_t)> reset = [](index_t) {};
+};
+
+/// A row as some rule sees it.
+struct seen_row {
+  index_t position = 0;
+  token_id token = no_token;
+  double confidence = 0.0;
+  double margin = 0.0;
+  double entropy = 0.0;
+  bool valid = true;
+  double gap = 0.0;  ///< of the two best logits
+};
+
+[[nodiscard]] inline seen_row dense_statistics(const std::vector<double>& z, index_t position) {
+  seen_row r;
+  r.position = position;
+  double best = -std::numeric_limits<double>::infinity();
+  double second = best;
+  for (std::size_t v = 0; v < z.size(); ++v) {
+    if (z[v] > best) {
+      second = best;
+      best = z[v];
+      r.token = static_cast<token_id>(v);
+    } else {
+      second = std::max(second, z[v]);
+    }
+  }
+  r.valid = std::isfinite(best);
+  r.gap = best - second;
+  double sum = 0.0;
+  for (const double x : z) {
+    sum += std::exp(x - best);
+  }
+  for (const double x : z) {
+    const double p = std::exp(x - best) / sum;
+    r.entropy -= p > 0.0 ? p * std::log(p) : 0.0;
+  }
+  r.confidence = 1.0 / sum;
+  r.margin = (1.0 - std::exp(second - best)) / sum;
+  return r;
+}
+
+/// A ranking, by margin, that writes down every candidate it is asked about.
+struct witness {
+  inline static std::vector<seen_row> seen;
+  static constexpr statistics required = stat::margin | stat::entropy;
+  float score(const auto& c) const {
+    seen.push_back({c.position, c.token, c.confidence(), c.margin(), c.entropy()});
+    return c.margin();
+  }
+};
+static_assert(ranking<witness>);
+
+/// Trace credit by its definition: a number for every token of the vocabulary.
+[[nodiscard]] inline dense_rule dense_credit(float strength, float decay, float exponent) {
+  auto credit = std::make_shared<std::vector<std::vector<double>>>();
+  return {[=](std::vector<double>& z, const dense_view& at) {
+            credit->resize(static_cast<std::size_t>(at.geometry.length));
+            std::vector<double>& own = (*credit)[static_cast<std::size_t>(at.position)];
+            own.resize(z.size(), 0.0);
+            const seen_row raw = dense_statistics(z, at.position);
+            if (!raw.valid) {
+              return;
+            }
+            for (double& c : own) {
+              c *= decay;
+            }
+            own[static_cast<std::size_t>(raw.token)] += std::pow(raw.confidence, exponent);
+            for (std::size_t v = 0; v < z.size(); ++v) {
+              z[v] += strength * std::log1p(own[v]);
+            }
+          },
+          [=](index_t p) {
+            if (static_cast<std::size_t>(p) < credit->size()) {
+              (*credit)[static_cast<std::size_t>(p)].clear();
+            }
+          }};
+}
+
+/// One random request for compare_rows().
+struct dense_request {
+  model_info model;
+  layout geometry;
+  std::vector<token_id> suppressed;
+  hashed_model logits;
+  index_t branches = 0;
+};
+
+[[nodiscard]] inline dense_request random_dense_request(chances& c, index_t vocab) {
+  dense_request r;
+  r.model.vocab = vocab;
+  r.model.mask_token = c.within(0, vocab - 1);
+  r.model.end_token = c.within(0, vocab - 1);
+  r.geometry.prompt = c.within(0, 5);
+  r.geometry.length = r.geometry.prompt + c.within(1, 20);
+  r.geometry.block_length = c.within(1, 10);
+  for (index_t i = c.within(0, 3); i > 0; --i) {
+    r.suppressed.push_back(c.within(0, vocab - 1));
+  }
+  r.logits = {.seed = c.bits(), .vocab = vocab};
+  return r;
+}
+
+/// Decodes one request and compares every row. `rules` are those of the policy's parts, in written
+/// order; the policy ranks by witness{}. Returns the number of rows.
+template <class Policy>
+int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_request& q) {
+  const layout& g = q.geometry;
+  const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
+  std::vector<token_id> tokens(at(g.length), 0);
+  chances c(q.logits.seed);
+  for (token_id& v : tokens) {
+    v = c.within(0, q.model.vocab - 1);
+  }
+  session<Policy> s(q.model, {.sequences = 1, .length = g.length, .window = g.length, .branches = q.branches});
+  start_options options;
+  options.suppressed = q.suppressed;
+  s.start(0, p, tokens_view<memory::host>(tokens), g, options);
+  std::vector<bool> open(at(g.length), false);
+  for (index_t i = g.prompt; i < g.length; ++i) {
+    open[at(i)] = true;
+  }
+  int rows = 0;
+  while (const std::optional<forward_request> request = s.next()) {
+    const range score = s.planned().score;
+    std::vector<token_id> before = tokens;
+    std::vector<placement> placed = {{}};
+    std::vector<float> logits;
+    for (const segment& part : request->segments) {
+      std::vector<token_id> x = before;
+      if (part.branch > 0) {
+        x[at(part.placed.position)] = part.placed.token;
+        placed.push_back(part.placed);
+      }
+      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+        const std::vector<float> z = q.logits.row(x, r);
+        logits.insert(logits.end(), z.begin(), z.end());
+      }
+    }
+    witness::seen.clear();
+    s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
+    const index_t winner = s.planned().winner;
+    if (winner > 0) {
+      before[at(placed[at(winner)].position)] = placed[at(winner)].token;
+      open[at(placed[at(winner)].position)] = false;
+    }
+    for (index_t i = score.first; i < score.last; ++i) {
+      if (!open[at(i)]) {
+        continue;
+      }
+      std::vector<double> z;
+      for (const float x : q.logits.row(before, i)) {
+        z.push_back(x);
+      }
+      z[at(q.model.mask_token)] = -std::numeric_limits<double>::infinity();
+      for (const token_id v : q.suppressed) {
+        z[at(v)] = -std::numeric_limits<double>::infinity();
+      }
+      if (dense_statistics(z, i).valid) {
+        for (const dense_rule& rule : rules) {
+          rule.edit(z, {before, open, g, q.model, i});
+        }
+      }
+      const seen_row expected = dense_statistics(z, i);
+      const auto got = std::find_if(witness::seen.begin(), witness::seen.end(),
+                                    [i](const seen_row& r) { return r.position == i; });
+      EXPECT_EQ(got != witness::seen.end(), expected.valid) << "position " << i;
+      if (got == witness::seen.end() || !expected.valid) {
+        continue;
+      }
+      if (expected.gap > 1e-5) {
+        EXPECT_EQ(got->token, expected.token) << "position " << i;
+      }
+      EXPECT_NEAR(got->confidence, expected.confidence, 1e-5) << "position " << i;
+      EXPECT_NEAR(got->margin, expected.margin, 1e-5) << "position " << i;
+      EXPECT_NEAR(got->entropy, expected.entropy, 1e-5 * std::max(1.0, expected.entropy)) << "position " << i;
+      ++rows;
+    }
+    for (const commit_entry& e : s.committed()) {
+      open[at(e.position)] = e.token == q.model.mask_token;
+      for (const dense_rule& rule : rules) {
+        rule.reset(e.position);
+      }
+    }
+    if (::testing::Test::HasFailure()) {
+      return rows;
+    }
+  }
+  return rows;
+}
+
+/// Decodes a policy's requests together in one session and each alone: tokens, ends and forwards must
+/// be equal. The policies may differ in their knobs.
+template <class Policy>
+void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std::vector<dense_request>& q) {
+  const auto decode = [&](const std::vector<std::size_t>& which) {
+    limits capacity{.sequences = static_cast<index_t>(which.size()), .length = 1, .window = 1, .branches = 0};
+    std::vector<std::vector<token_id>> texts;
+    for (const std::size_t k : which) {
+      capacity.length = std::max(capacity.length, q[k].geometry.length);
+      capacity.window = capacity.length;
+      capacity.branches = std::max(capacity.branches, q[k].branches);
+      texts.emplace_back(static_cast<std::size_t>(q[k].geometry.length), 1);
+    }
+    session<Policy> s(q[which[0]].model, capacity);
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      s.start(static_cast<index_t>(i), policies[which[i]], tokens_view<memory::host>(texts[i]),
+              q[which[i]].geometry);
+    }
+    while (const std::optional<forward_request> request = s.next()) {
+      std::vector<float> logits;
+      for (const segment& part : request->segments) {
+        const auto i = static_cast<std::size_t>(part.slot);
+        std::vector<token_id> x = texts[i];
+        if (part.branch > 0) {
+          x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+        }
+        for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+          const std::vector<float> z = q[which[i]].logits.row(x, r);
+          logits.insert(logits.end(), z.begin(), z.end());
+        }
+      }
+      s.supply(host_logits<float>(logits.data(), request->rows, q[which[0]].model.vocab));
+    }
+    std::vector<std::string> results;
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      const sequence_report& r = s.report(static_cast<index_t>(i));
+      std::string text = std::to_string(static_cast<int>(r.end)) + "/" + std::to_string(r.forwards) +
+                         "/" + std::to_string(r.rewritten) + ":";
+      for (const token_id v : texts[i]) {
+        text += " " + std::to_string(v);
+      }
+      results.push_back(text);
+    }
+    return results;
+  };
+  std::vector<std::size_t> all;
+  for (std::size_t k = 0; k < q.size(); ++k) {
+    all.push_back(k);
+  }
+  const std::vector<std::string> together = decode(all);
+  for (const std::size_t k : all) {
+    EXPECT_EQ(together[k], decode({k})[0]) << "sequence " << k;
+  }
+}
+
+/// Decodes and hands every step's commits to `look(commits, tokens before the step)`. Returns the number
+/// of steps.
+template <class Policy, class Look>
+int each_step(const Policy& p, const dense_request& q, Look&& look) {
+  std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), q.model.end_token);
+  session<Policy> s(q.model, {.sequences = 1, .length = q.geometry.length, .window = q.geometry.length,
+                              .branches = q.branches});
+  s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+  int steps = 0;
+  while (const auto request = s.next()) {
+    const std::vector<token_id> before = text;
+    std::vector<float> logits;
+    for (const segment& part : request->segments) {
+      std::vector<token_id> x = text;
+      if (part.branch > 0) {
+        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+      }
+      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+        const std::vector<float> z = q.logits.row(x, r);
+        logits.insert(logits.end(), z.begin(), z.end());
+      }
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
+    look(s.committed(), before);
+    ++steps;
+  }
+  return steps;
+}
+
+}  // namespace unmask::testing

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "support/dense_oracle.hpp"
+
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/stop.hpp>
+
+#include <stdexcept>
+
+namespace unmask::testing {
+namespace {
+
+using text = std::vector<token_id>;
+
+// Tokens 0, 1, 2; 3 ends, 4 masks.
+constexpr model_info model{.vocab = 5, .mask_token = 4, .end_token = 3};
+
+struct outcome {
+  text tokens;
+  sequence_report report;
+};
+
+// Decodes `wanted` behind `prompt`, in the order of the surest position first: `sure` has a logit for
+// each position.
+template <class Policy>
+outcome decode(const Policy& p, const text& prompt, const text& wanted, const std::vector<float>& sure,
+               index_t block_length, const model_info& m = model, std::vector<std::uint8_t> editable = {}) {
+  outcome o;
+  o.tokens = prompt;
+  o.tokens.insert(o.tokens.end(), wanted.begin(), wanted.end());
+  const auto start = static_cast<index_t>(prompt.size());
+  const auto length = static_cast<index_t>(o.tokens.size());
+  session<Policy> s(m, {.sequences = 1, .length = length, .window = length});
+  start_options options;
+  options.editable = editable;
+  s.start(0, p, tokens_view<memory::host>(o.tokens), {.prompt = start, .length = length, .block_length = block_length},
+          options);
+  while (const auto request = s.next()) {
+    const range rows = request->segments[0].rows;
+    std::vector<float> logits;
+    for (index_t r = rows.first; r < rows.last; ++r) {
+      std::vector<float> z(5, 0.0F);
+      z[static_cast<std::size_t>(wanted[static_cast<std::size_t>(r - start)])] = sure[static_cast<std::size_t>(r - start)];
+      logits.insert(logits.end(), z.begin(), z.end());
+    }
+    s.supply(host_logits<float>(logits.data(), rows.size(), 5));
+  }
+  o.report = s.report();
+  return o;
+}
+
+const std::vector<float> rising = {1, 2, 3, 4, 5, 6, 7, 8};
+const std::vector<float> falling = {8, 7, 6, 5, 4, 3, 2, 1};
+
+TEST(stop_sequence, ends_a_text_and_fills_what_is_open) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  const outcome o = decode(p, {0}, {0, 1, 2, 0, 0, 0, 0, 0}, falling, 8);
+  EXPECT_EQ(o.report.end, ending::stop_tokens);
+  EXPECT_EQ(o.report.forwards, 3);
+  EXPECT_EQ(o.report.committed, 3);
+  EXPECT_EQ(o.tokens, (text{0, 0, 1, 2, 3, 3, 3, 3, 3})) << "the rest becomes the end token";
+  EXPECT_EQ(o.report.settled, 9) << "filled positions are settled";
+  EXPECT_EQ(o.report.open, 0);
+  EXPECT_EQ((stop_sequence<2>{{1, 2}}.find(o.tokens.data(), {1, 9})), 4) << "where the text ends";
+}
+
+TEST(stop_sequence, leaves_masks_to_a_model_without_an_end_token) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  model_info endless = model;
+  endless.end_token = no_token;
+  const outcome o = decode(p, {}, {0, 1, 2, 0, 0}, falling, 8, endless);
+  EXPECT_EQ(o.report.end, ending::stop_tokens);
+  EXPECT_EQ(o.tokens, (text{0, 1, 2, 4, 4}));
+  EXPECT_EQ(o.report.settled, 3);
+  EXPECT_EQ(o.report.open, 2);
+}
+
+TEST(stop_sequence, waits_for_everything_left_of_it_and_keeps_what_is_right) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  const outcome o = decode(p, {}, {0, 1, 2, 0, 1}, {1, 2, 3, 0.5F, 4}, 8);
+  EXPECT_EQ(o.report.end, ending::stop_tokens);
+  EXPECT_EQ(o.report.forwards, 4);
+  EXPECT_EQ(o.tokens, (text{0, 1, 2, 3, 1}));
+}
+
+TEST(stop_sequence, crosses_blocks_but_not_the_prompt) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<3>{{1, 1, 2}}};
+  const outcome o = decode(p, {1, 1}, {2, 0, 1, 1, 2, 0, 0, 0}, rising, 2);
+  EXPECT_EQ(o.report.end, ending::stop_tokens);
+  EXPECT_EQ(o.tokens, (text{1, 1, 2, 0, 1, 1, 2, 0, 3, 3}));
+}
+
+TEST(stop_sequence, finds_itself_behind_its_own_beginning) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<4>{{1, 1, 1, 2}}};
+  const outcome o = decode(p, {}, {1, 1, 1, 1, 2, 0, 0, 0}, falling, 3);
+  EXPECT_EQ(o.report.end, ending::stop_tokens);
+  EXPECT_EQ(o.report.forwards, 5);
+}
+
+TEST(stop_sequence, may_hold_slots_that_the_caller_gave) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  const outcome o = decode(p, {}, {0, 1, 2, 0, 0}, falling, 8, model, {1, 1, 0, 1, 1});
+  EXPECT_EQ(o.report.end, ending::stop_tokens);
+  EXPECT_EQ(o.report.forwards, 2);
+}
+
+TEST(stop_sequence, comes_several_times) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<8>{.tokens = {2, 2, 2}, .count = 3},
+                 stop_sequence<8>{.tokens = {1, 2}, .count = 2}, stop_at_end{}};
+  EXPECT_EQ(decode(p, {}, {0, 1, 2, 0, 0}, falling, 2).report.forwards, 3);
+  EXPECT_EQ(decode(p, {}, {0, 2, 2, 2, 0}, falling, 2).report.forwards, 4);
+  EXPECT_EQ(decode(p, {}, {0, 3, 2, 2, 0}, falling, 5).report.end, ending::end_token);
+}
+
+TEST(stop_sequence, does_not_count_before_min_tokens) {
+  const auto p = [](index_t least) {
+    return policy{by_confidence{}, top_k{1}, stop_sequence<2>{.tokens = {1, 2}, .min_tokens = least}};
+  };
+  const text wanted = {1, 2, 0, 1, 2, 0, 1, 2};
+  EXPECT_EQ(decode(p(2), {0, 0}, wanted, falling, 8).report.forwards, 2);
+  EXPECT_EQ(decode(p(3), {0, 0}, wanted, falling, 8).report.forwards, 5);
+  EXPECT_EQ(decode(p(6), {0, 0}, wanted, falling, 8).report.forwards, 8);
+  EXPECT_EQ(decode(p(9), {0, 0}, wanted, falling, 8).report.end, ending::complete);
+}
+
+// After every step of many random texts: it runs on exactly as long as no match is settled, also when
+// settled tokens are reopened and replaced.
+TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
+  int stops = 0;
+  int rewrites = 0;
+  const auto run = [&](std::uint64_t seed, const auto& p, const auto& stop) {
+    chances c(seed + 77);
+    dense_request q = random_dense_request(c, 5);
+    q.model = model;
+    q.logits.sharpness = 3.0;
+    const layout& g = q.geometry;
+    text tokens(static_cast<std::size_t>(g.length));
+    for (token_id& v : tokens) {
+      v = c.within(0, 2);
+    }
+    session s{p, q.model, tokens_view<memory::host>(tokens), g};
+    text before;
+    while (const auto request = s.next()) {
+      const index_t settled = s.report().settled;
+      const auto begin = tokens.begin() + g.prompt;
+      EXPECT_EQ(std::search(begin, tokens.begin() + settled, stop.tokens, stop.tokens + stop.count),
+                tokens.begin() + settled) << "a match is settled and it runs on";
+      before = tokens;
+      std::vector<float> logits;
+      for (index_t r = request->segments[0].rows.first; r < request->segments[0].rows.last; ++r) {
+        const std::vector<float> z = q.logits.row(tokens, r);
+        logits.insert(logits.end(), z.begin(), z.end());
+      }
+      s.supply(host_logits<float>(logits.data(), request->rows, 5));
+    }
+    for (const commit_entry& e : s.committed()) {
+      before[static_cast<std::size_t>(e.position)] = e.token;
+    }
+    const auto open = std::find(before.begin() + g.prompt, before.end(), model.mask_token);
+    const bool matches = std::search(before.begin() + g.prompt, open, stop.tokens, stop.tokens + stop.count) != open;
+    EXPECT_EQ(s.report().end == ending::stop_tokens, matches);
+    stops += matches ? 1 : 0;
+    rewrites += s.report().rewritten;
+  };
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(seed);
+    chances c(seed);
+    stop_sequence<3> stop{.count = c.within(1, 3)};
+    for (token_id& v : stop.tokens) {
+      v = c.within(0, 2);
+    }
+    const top_k admits{c.within(1, 4)};
+    run(seed, policy{by_confidence{}, admits, stop}, stop);
+    run(seed, policy{by_confidence{}, admits, stop, reopen_below{0.5F, 5}}, stop);
+    run(seed, policy{by_entropy{}, admits, stop, edit_settled{0.4F}, reopen_below{0.3F}}, stop);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(stops, 200);
+  EXPECT_GT(rewrites, 200);
+}
+
+// The scan resumes at the first position that was rewritten.
+TEST(stop_at_end, sees_an_end_token_written_over_another_token) {
+  sequence_view q;
+  text tokens = {0, 0, 0, 4};
+  std::vector<mark> marks = {mark::settled, mark::settled, mark::settled, mark::open};
+  q.tokens = tokens.data();
+  q.marks = marks.data();
+  q.length = q.rewritten = 4;
+  q.end_token = 3;
+  q.settled = 3;
+  struct {
+    stop_at_end::sequence_state sequence;
+  } own;
+  EXPECT_EQ(stop_at_end{}.stop(q, own), ending::running);
+  tokens[1] = 3;
+  q.rewritten = 1;
+  EXPECT_EQ(stop_at_end{}.stop(q, own), ending::end_token);
+}
+
+TEST(stop_sequence, starts_anew_with_its_slot) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  session<std::remove_const_t<decltype(p)>> s(model, {.sequences = 1, .length = 4, .window = 4});
+  for (int round = 0; round < 3; ++round) {
+    text tokens(4, 0);
+    s.start(0, p, tokens_view<memory::host>(tokens), {.length = 4, .block_length = 4});
+    int steps = 0;
+    while (const auto request = s.next()) {
+      const std::vector<float> logits = {0, 9, 0, 0, 0, 0, 0, 8, 0, 0, 7, 0, 0, 0, 0, 6, 0, 0, 0, 0};
+      const range rows = request->segments[0].rows;
+      s.supply(host_logits<float>(logits.data() + rows.first * 5, rows.size(), 5));
+      ++steps;
+    }
+    EXPECT_EQ(steps, 2);
+    EXPECT_EQ(s.report().end, ending::stop_tokens);
+  }
+}
+
+TEST(stop_sequence, refuses_knobs_outside_their_range) {
+  EXPECT_NO_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 2}.check({})));
+  EXPECT_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 0}.check({})), std::invalid_argument);
+  EXPECT_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 5}.check({})), std::invalid_argument);
+  EXPECT_THROW((stop_sequence<2>{.tokens = {1, -2}}.check({})), std::invalid_argument);
+  EXPECT_THROW((stop_sequence<2>{.tokens = {1, no_token}}.check({})), std::invalid_argument);
+  EXPECT_THROW((stop_sequence<1>{.tokens = {1}, .min_tokens = -1}.check({})), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace unmask::testing
