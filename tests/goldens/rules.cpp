@@ -132,13 +132,55 @@ verdict dinfer_credit(const commit_line& line) {
                 [&seen](const step& recorded, std::size_t) { return fused_difference(recorded, seen); });
 }
 
+verdict dinfer_hierarchy(const commit_line& line) {
+  const arguments args(line);
+  return replay(line,
+                released::dinfer_hierarchy(args.get<float>("low_threshold"),
+                                           args.get_or("threshold", 1.0F),
+                                           dinfer_loop(args)),
+                dinfer_shape(line, args),
+                line.sequences.front().model.eos_id);
+}
+
+verdict dinfer_hierarchy_fast_v2(const commit_line& line) {
+  const arguments args(line);
+  loop_shape shape = left_of_block(line, args.get<index_t>("block_length"));
+  shape.block_only = true;
+  return replay(line,
+                released::dinfer_hierarchy_fast_v2(args.get<float>("low_threshold"),
+                                                   args.get_or("threshold", 1.0F)),
+                shape);
+}
+
+verdict dinfer_hierarchy_remask(const commit_line&) {
+  return verdict::skip("the release ranks weak settled tokens among the masks, the library does not");
+}
+
+loop_shape sglang_shape(const commit_line& line, const arguments& args) {
+  const auto length = args.get<index_t>("block_length");
+  return {.block_length = length,
+          .origin = prompt_of(line) / length * length,
+          .block_only = true,
+          .cut_at_block = true};
+}
+
+verdict sglang_joint_threshold(const commit_line& line) {
+  const arguments args(line);
+  if (args.get<float>("penalty_lambda") != 0.0F) {
+    return verdict::skip("the library has no penalty on repeating the left neighbour");
+  }
+  loop_shape shape = sglang_shape(line, args);
+  shape.reads_settled = true;
+  return replay(line,
+                released::sglang_joint_threshold(args.get<float>("threshold"),
+                                                 args.get<float>("edit_threshold"),
+                                                 args.get<index_t>("max_post_edit_steps")),
+                shape);
+}
+
 verdict sglang_low_confidence(const commit_line& line) {
   const arguments args(line);
-  const auto length = args.get<index_t>("block_length");
-  const loop_shape shape{.block_length = length,
-                         .origin = prompt_of(line) / length * length,
-                         .block_only = true,
-                         .cut_at_block = true};
+  const loop_shape shape = sglang_shape(line, args);
   const auto threshold = args.get<float>("threshold");
   return line.bf16_softmax() ? replay(line, released::sglang_low_confidence_bf16(threshold), shape)
                              : replay(line, released::sglang_low_confidence(threshold), shape);
@@ -214,7 +256,11 @@ constexpr rule table[] = {
     {"dream.confidence_threshold", commits<dream_confidence_threshold>},
     {"dinfer.threshold", commits<dinfer_threshold>},
     {"dinfer.credit", commits<dinfer_credit>},
+    {"dinfer.hierarchy", commits<dinfer_hierarchy>},
+    {"dinfer.hierarchy_fast_v2", commits<dinfer_hierarchy_fast_v2>},
+    {"dinfer.hierarchy_remask", commits<dinfer_hierarchy_remask>},
     {"sglang.low_confidence", commits<sglang_low_confidence>},
+    {"sglang.joint_threshold", commits<sglang_joint_threshold>},
     {"lopa.enhanced_speculative", lopa},
     {"d2f.single_branch", lopa},
     {"dynamic.apd", commits<dynamic_apd>},

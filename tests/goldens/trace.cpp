@@ -113,6 +113,10 @@ std::string trace::begin(const plan& next, const segment& wanted) {
   for (const int p : masks) {
     open_[static_cast<std::size_t>(p)] = decides;
   }
+  const auto prompt = static_cast<index_t>(recorded_.prompt.size());
+  for (index_t p = std::max(block.first, prompt); shape_.reads_settled && p < block.last; ++p) {
+    open_[static_cast<std::size_t>(p)] = decides;
+  }
   for (index_t p = block.last; p < next.score.last; ++p) {
     open_[static_cast<std::size_t>(p)] = is_open(p);
   }

@@ -23,6 +23,8 @@ struct loop_shape {
   bool cut_at_block = false;
   /// The rows of everything right of the block are read as well.
   bool reads_tail = false;
+  /// The rows of the block's settled positions are read as well.
+  bool reads_settled = false;
 };
 
 /// One recorded sequence beside the tokens that a session decodes.

@@ -59,6 +59,13 @@ inline void write_row(std::span<float> out, token_id token, double p) {
   out.back() = -100.0F;
 }
 
+/// A row of which tokens 0 and 1 have the probability 1/2 each, exactly, and 0 is proposed.
+inline void write_even_row(std::span<float> out) {
+  std::fill(out.begin(), out.end(), -200.0F);
+  out[0] = 0.0F;
+  out[1] = 0.0F;
+}
+
 /// One row, read in double precision, without the mask token.
 struct watched_row {
   index_t position = 0;

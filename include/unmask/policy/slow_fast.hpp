@@ -7,26 +7,24 @@
 namespace UNMASK_NAMESPACE {
 
 /// Explores a block slowly to find how far the model is ready to go, then fills that stretch fast, and
-/// so on from its end. Both the schedule and the admission of its policy; goes with by_confidence.
+/// so on from its end. A schedule; the published rule goes with it as
+/// `policy{by_confidence{}, confidence_at_least{0.9F}, slow_fast{}}`.
 ///
 /// Exploring: `exploration` forward passes about everything from the end of the last stretch to the end
 /// of the block. Each guesses the stretch's end: behind the farthest candidate of confidence
 /// `promising` or more, one position if there is none. Once the standard deviation (of the population)
 /// of two guesses in a row is below `spread` positions the later one stands; until then it is their
 /// mean, rounded down. Filling: passes about the stretch until nothing in it is open; from the second
-/// on, positions behind it are not fed.
+/// on, positions behind it are not fed. A block that is full ends at once, also while exploring.
 ///
-/// Every pass commits all candidates of confidence `sure` or more if there are at least two of them,
-/// the best one otherwise. A block that is full ends at once, also while exploring.
-///
-/// Range exploration >= 1; promising, sure in [0, 1]; spread >= 0. Reads stat::confidence. 24 bytes a
+/// Range exploration >= 1; promising in [0, 1]; spread >= 0. Reads stat::confidence. 24 bytes a
 /// sequence, O(block length) a step. Source: Q. Wei et al., Accelerating diffusion large language
 /// models with SlowFast sampling: the three golden principles (2025), and its released code, which
-/// explores on in a full block.
+/// explores on in a full block. Its commits, all sure candidates if there are two and the best one
+/// otherwise, are confidence_at_least's under the one-commit promise.
 struct slow_fast {
   index_t exploration = 6;
   float promising = 0.3F;
-  float sure = 0.9F;
   float spread = 1.0F;
 
   struct sequence_state {
@@ -40,12 +38,8 @@ struct slow_fast {
 
   struct tally {
     index_t farthest = -1;  ///< position
-    index_t sure = 0;       ///< how many candidates
 
-    UNMASK_HD void merge(const tally& other) {
-      farthest = math::max(farthest, other.farthest);
-      sure += other.sure;
-    }
+    UNMASK_HD void merge(const tally& other) { farthest = math::max(farthest, other.farthest); }
   };
 
   static constexpr statistics required = stat::confidence;
@@ -54,17 +48,11 @@ struct slow_fast {
     check_argument(exploration >= 1, "slow_fast::exploration", exploration, "at least 1");
     check_argument(promising >= 0.0F && promising <= 1.0F, "slow_fast::promising", promising,
                    "in [0, 1]");
-    check_argument(sure >= 0.0F && sure <= 1.0F, "slow_fast::sure", sure, "in [0, 1]");
     check_argument(spread >= 0.0F, "slow_fast::spread", spread, "at least 0");
   }
 
   UNMASK_HD tally survey(const auto& c, auto&) const {
-    const float confidence = c.confidence();
-    return {confidence >= promising ? c.position : -1, confidence >= sure ? 1 : 0};
-  }
-
-  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
-    return own.tally.sure >= 2 ? c.confidence() >= sure : s.rank == 0;
+    return {c.confidence() >= promising ? c.position : -1};
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
@@ -106,6 +94,6 @@ struct slow_fast {
     s.guess = now;
   }
 };
-static_assert(admission<slow_fast> && surveying<slow_fast> && scheduling<slow_fast>);
+static_assert(surveying<slow_fast> && scheduling<slow_fast>);
 
 }  // namespace unmask

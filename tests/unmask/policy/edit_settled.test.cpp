@@ -92,19 +92,25 @@ TEST(edited_blocks, leave_a_block_that_never_comes_to_rest) {
   }
 }
 
+// Proposes token 3 for what is open, and token 0 with probability 1/2 for what is settled.
+struct undecided {
+  [[nodiscard]] model_info info() const { return {.vocab = 8, .mask_token = 7}; }
+  void row(std::span<const token_id> x, index_t position, std::span<float> out) const {
+    write_even_row(out);
+    out[3] = x[static_cast<std::size_t>(position)] == 7 ? 9.0F : out[3];
+  }
+};
+
 TEST(edit_settled, the_threshold_is_strict) {
-  std::vector<float> z(8);
-  write_row(z, 1, 0.8);
-  const float at = static_cast<float>(read_double(z, 0, 0, 7).confidence);
   const auto rewritten = [](float threshold) {
     std::vector<token_id> tokens(4, 0);
     const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{threshold}, edited_blocks{1}};
-    session s{p, restless{}.info(), tokens, layout{.length = 4, .block_length = 4}};
-    watch_decode(s, restless{}, tokens, [](const watched_step&) {});
+    session s{p, undecided{}.info(), tokens, layout{.length = 4, .block_length = 4}};
+    watch_decode(s, undecided{}, tokens, [](const watched_step&) {});
     return s.report().rewritten;
   };
-  EXPECT_EQ(rewritten(at - 1e-5F), 4);
-  EXPECT_EQ(rewritten(at + 1e-5F), 0);
+  EXPECT_EQ(rewritten(std::nextafter(0.5F, 0.0F)), 4);
+  EXPECT_EQ(rewritten(0.5F), 0);
   EXPECT_EQ(rewritten(1.0F), 0);
 }
 

@@ -13,7 +13,8 @@
 namespace unmask::testing {
 namespace {
 
-// Rows with given confidences, whatever is settled. A confidence of 0 makes the row invalid.
+// Rows with given confidences, whatever is settled. A confidence of 0 makes the row invalid, one of 1
+// stands for exactly 1/2.
 struct scripted {
   std::map<index_t, double> confidence;
   [[nodiscard]] model_info info() const { return {.vocab = 40, .mask_token = 39}; }
@@ -22,6 +23,8 @@ struct scripted {
     write_row(out, position % 7, at == confidence.end() || at->second == 0.0 ? 0.5 : at->second);
     if (at != confidence.end() && at->second == 0.0) {
       out[0] = std::numeric_limits<float>::quiet_NaN();
+    } else if (at != confidence.end() && at->second == 1.0) {
+      write_even_row(out);
     }
   }
 };
@@ -61,16 +64,16 @@ TEST(hierarchical, the_best_of_all_commits_below_low) {
 }
 
 TEST(hierarchical, comparisons_are_strict) {
-  const scripted two{{{2, 0.5}, {9, 0.75}}};
-  // The confidences as the library computes them are the bounds.
-  std::vector<float> z(40);
-  write_row(z, 2, 0.5);
-  const float half = static_cast<float>(read_double(z, 0, 0, 39).confidence);
-  const auto low = [&](float x) { return policy{by_confidence{}, hierarchical{x, 1.0F}}; };
-  EXPECT_EQ(first_commits(low(half - 1e-5F), two), (positions{2, 9}));
-  EXPECT_EQ(first_commits(low(half + 1e-5F), two), (positions{9}));
-  EXPECT_EQ(first_commits(low(0.0F), two), (positions{2, 9}));
-  EXPECT_EQ(first_commits(low(1.0F), two), (positions{9}));
+  // 2 wins its run with 1/2, 9 has the better 10 beside it.
+  const scripted model{{{2, 1.0}, {9, 1.0}, {10, 0.75}}};
+  const auto commits = [&](float low, float threshold) {
+    return first_commits(policy{by_confidence{}, hierarchical{low, threshold}}, model);
+  };
+  const float below = std::nextafter(0.5F, 0.0F);
+  EXPECT_EQ(commits(below, 1.0F), (positions{2, 10}));
+  EXPECT_EQ(commits(0.5F, 1.0F), (positions{10}));
+  EXPECT_EQ(commits(0.6F, below), (positions{2, 9, 10}));
+  EXPECT_EQ(commits(0.6F, 0.5F), (positions{10}));
 }
 
 TEST(hierarchical, an_equal_neighbour_leaves_the_run_to_the_lower_position) {

@@ -110,6 +110,28 @@ TEST(profile_threshold, the_cap_comes_before_the_slack) {
   EXPECT_EQ(p.bound(at(1, 0)), .2F);
 }
 
+struct even_model {
+  [[nodiscard]] model_info info() const { return {.vocab = 8, .mask_token = 7}; }
+  void row(std::span<const token_id>, index_t, std::span<float> out) const { write_even_row(out); }
+};
+
+TEST(profile_threshold, the_comparison_is_strict) {
+  const auto first_step = [](const profile_threshold<4>& p) {
+    return commits_of(policy{by_confidence{}, p}, even_model{}, {.length = 4, .block_length = 4})[0].size();
+  };
+  const float below = std::nextafter(.5F, 0.0F);
+  EXPECT_EQ(first_step({.threshold = below}), 4U);
+  EXPECT_EQ(first_step({.threshold = .5F}), 1U);
+  profile_threshold<4> p{.cap = 1.0F, .slack = 0.0F};
+  p.block_length = 4;
+  p.blocks = 1;
+  p.ends[0] = 1;
+  p.cells[0] = below;
+  EXPECT_EQ(first_step(p), 4U);
+  p.cells[0] = .5F;
+  EXPECT_EQ(first_step(p), 1U);
+}
+
 const layout geometry{.prompt = 2, .length = 34, .block_length = 8};
 
 TEST(profile_threshold, without_a_profile_is_the_static_rule) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/admission.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
@@ -15,7 +16,8 @@ namespace {
 // commits. Says when a decision is rounding; what was really committed then goes in.
 class naive_slow_fast {
  public:
-  naive_slow_fast(const slow_fast& knobs, const layout& g) : knobs_(knobs), g_(g) {
+  naive_slow_fast(const slow_fast& knobs, double sure, const layout& g)
+      : knobs_(knobs), sure_(sure), g_(g) {
     begin_block(0);
   }
 
@@ -28,11 +30,11 @@ class naive_slow_fast {
   [[nodiscard]] std::optional<std::vector<index_t>> commits(std::span<const watched_row> open) const {
     std::vector<index_t> sure;
     for (const watched_row& r : open) {
-      if (is_close(r.confidence, static_cast<double>(knobs_.sure)) ||
+      if (is_close(r.confidence, sure_) ||
           is_close(r.confidence, static_cast<double>(knobs_.promising))) {
         return std::nullopt;
       }
-      if (r.confidence > static_cast<double>(knobs_.sure)) {
+      if (r.confidence > sure_) {
         sure.push_back(r.position);
       }
     }
@@ -98,6 +100,7 @@ class naive_slow_fast {
   }
 
   slow_fast knobs_;
+  double sure_;
   layout g_;
   index_t block_ = 0;
   index_t begin_ = 0;
@@ -117,14 +120,14 @@ TEST(slow_fast, agrees_with_the_method_in_double_precision) {
     slow_fast knobs;
     knobs.exploration = 1 + static_cast<index_t>(seed % 7);
     knobs.promising = 0.2F + 0.05F * static_cast<float>(seed % 9);
-    knobs.sure = 0.4F + 0.05F * static_cast<float>(seed % 11);
+    const double sure = 0.4 + 0.05 * static_cast<double>(seed % 11);
     knobs.spread = 0.5F * static_cast<float>(seed % 5);
     const layout g{.prompt = 3, .length = 50, .block_length = 7 + static_cast<index_t>(seed % 45)};
     std::vector<token_id> tokens(50, 0);
-    const policy p{by_confidence{}, knobs};
+    const policy p{by_confidence{}, confidence_at_least{static_cast<float>(sure)}, knobs};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 50, .window = 52}};
     s.start(0, p, tokens, g);
-    naive_slow_fast naive(knobs, g);
+    naive_slow_fast naive(knobs, sure, g);
     bool diverged = false;
     watch_decode(s, model, tokens, [&](const watched_step& seen) {
       if (diverged) {
@@ -169,7 +172,7 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
   const scripted model{{.8, .79, .78, .77, .76, .75, .1, .35, .1, .1, .1, .1}};
   std::vector<range> scored;
   std::vector<index_t> order;
-  watch_decode(policy{by_confidence{}, slow_fast{}}, model, {.length = 12, .block_length = 12},
+  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}}, model, {.length = 12, .block_length = 12},
                [&](const watched_step& s) {
                  scored.push_back(s.planned.score);
                  ASSERT_EQ(s.committed.size(), 1U);
@@ -190,7 +193,7 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
 TEST(slow_fast, two_sure_candidates_commit_together_one_does_not_take_others_along) {
   const scripted two{{.95, .92, .89, .5}};
   std::vector<std::vector<index_t>> steps;
-  watch_decode(policy{by_confidence{}, slow_fast{}}, two, {.length = 4, .block_length = 4},
+  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}}, two, {.length = 4, .block_length = 4},
                [&](const watched_step& s) { steps.push_back(positions_of(s.committed)); });
   EXPECT_EQ(steps, (std::vector<std::vector<index_t>>{{0, 1}, {2}, {3}}));
 }
@@ -203,7 +206,7 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
     for (std::size_t i = 0; i < 30; ++i) {
       editable[i] = made_up_model::hash(seed, i) % 3 == 0 ? 1 : 0;
     }
-    const policy p{by_confidence{}, slow_fast{.exploration = 2}, stop_at_end{}};
+    const policy p{by_confidence{}, confidence_at_least{}, slow_fast{.exploration = 2}, stop_at_end{}};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 30, .window = 11}};
     s.start(0, p, tokens, {.length = 30, .block_length = 11}, {.editable = editable, .suppressed = {}});
     index_t steps = 0;
@@ -221,9 +224,10 @@ TEST(slow_fast, refuses_knobs_out_of_range) {
   std::vector<token_id> tokens(8, 0);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const slow_fast& bad : {slow_fast{.exploration = 0}, slow_fast{.promising = -0.1F},
-                               slow_fast{.sure = 1.5F}, slow_fast{.spread = -1.0F},
+                               slow_fast{.promising = 1.5F}, slow_fast{.spread = -1.0F},
                                slow_fast{.spread = nan}}) {
-    EXPECT_THROW((session{policy{by_confidence{}, bad}, model.info(), tokens, layout{.length = 8}}),
+    EXPECT_THROW((session{policy{by_confidence{}, top_k{}, bad}, model.info(), tokens,
+                          layout{.length = 8}}),
                  std::invalid_argument);
   }
 }

@@ -4,7 +4,9 @@
 #include <unmask/core/check.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/credit.hpp>
+#include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/released/fast_dllm.hpp>
 #include <unmask/policy/released/loop.hpp>
 
 namespace UNMASK_NAMESPACE::released {
@@ -129,6 +131,20 @@ template <int Slots = 64>
                                            const trace_credit<Slots>& credit = credit_released<Slots>,
                                            const dinfer_blocks& loop = {}) {
   return policy{by_confidence_of_text{}, threshold_or_best{threshold}, credit, loop};
+}
+
+/// dInfer's hierarchical decoding; a threshold of 1 is none. Source: `HierarchyDecoder` of the file of
+/// threshold_or_best, which commits all equally good winners of a run where this commits the first.
+[[nodiscard]] constexpr auto dinfer_hierarchy(float low,
+                                              float threshold,
+                                              const dinfer_blocks& loop = {}) {
+  return policy{by_confidence{}, hierarchical{low, threshold}, loop};
+}
+
+/// Its older form: the same rule in Fast-dLLM's loop, without an early end. Source:
+/// `get_transfer_index_hierarchy_fast_v2` of the same file.
+[[nodiscard]] constexpr auto dinfer_hierarchy_fast_v2(float low, float threshold) {
+  return policy{by_confidence{}, hierarchical{low, threshold}, fast_dllm_blocks{}};
 }
 
 }  // namespace unmask::released

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/check.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/bf16.hpp>
 #include <unmask/policy/released/loop.hpp>
@@ -54,6 +56,62 @@ static_assert(scheduling<sglang_blocks> && pacing<sglang_blocks>);
 /// The same on bf16 logits, whose softmax is bf16, too.
 [[nodiscard]] constexpr auto sglang_low_confidence_bf16(float threshold) {
   return policy{by_confidence_bf16{}, confidence_above_bf16{threshold}, sglang_blocks{}};
+}
+
+/// The loop of SGLang's `JointThreshold`: as sglang_blocks, but a full block goes on as long as its tokens
+/// are edited. It ends with the forward pass on the full block that changes nothing; pass
+/// `most_edits` + 1 on the full block decides nothing and ends it, too. After block_length + most_edits
+/// + 1 passes that decided there is one more, which decides nothing, and the block stays as it is.
+///
+/// Range most_edits >= 0, its `max_post_edit_steps`. Source: as sglang_blocks.
+struct sglang_edited_blocks {
+  index_t most_edits = 16;
+
+  struct sequence_state {
+    index_t block = 0;
+    index_t passes = 0;  ///< forward passes planned for the block
+    index_t full = 0;    ///< of those, on the full block
+    bool decides = false;
+  };
+  static constexpr statistics required = stat::none;
+  static constexpr bool paces = true;
+
+  void check(const layout&) const {
+    check_argument(most_edits >= 0, "sglang_edited_blocks::most_edits", most_edits, "at least 0");
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+    sequence_state& s = own.sequence;
+    const index_t most = q.block_length + most_edits + 1;
+    const bool found_done = s.full > 0 && (s.full > most_edits || (s.decides && q.changed == 0));
+    if (found_done || s.passes > most) {
+      s = {s.block + 1, 0, 0, false};
+    }
+    const range block = aligned_block(q, s.block);
+    if (block.empty()) {
+      next.end = ended(q);
+      return;
+    }
+    if (s.passes < most && q.open_in({math::max(block.first, q.prompt), block.last}) == 0) {
+      ++s.full;
+    }
+    s.decides = s.passes < most && s.full <= most_edits;
+    score_one_block(q, next, {s.decides ? block.first : block.last, block.last});
+    next.feed = {0, block.last};
+    next.freeze = {0, block.first};
+    ++s.passes;
+  }
+};
+static_assert(scheduling<sglang_edited_blocks> && pacing<sglang_edited_blocks>);
+
+/// SGLang's `JointThreshold` with penalty_lambda = 0. Source: as sglang_blocks.
+[[nodiscard]] constexpr auto sglang_joint_threshold(float threshold,
+                                                    float edit_threshold,
+                                                    index_t most_edits = 16) {
+  return policy{by_confidence{},
+                confidence_above{threshold},
+                edit_settled{edit_threshold},
+                sglang_edited_blocks{most_edits}};
 }
 
 }  // namespace unmask::released
