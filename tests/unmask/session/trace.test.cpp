@@ -5,10 +5,10 @@
 #include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/ranking.hpp>
 
-#include "support/watched_decode.hpp"
-
 #include <limits>
 #include <stdexcept>
+
+#include "support/watched_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -53,7 +53,8 @@ TEST(trace, reports_every_candidate_with_its_probability) {
         EXPECT_EQ(candidates[i].position, seen.open[i].position);
         EXPECT_EQ(candidates[i].token, seen.open[i].token);
         EXPECT_NEAR(static_cast<double>(candidates[i].log_probability),
-                    std::log(seen.open[i].confidence), 1e-5);
+                    std::log(seen.open[i].confidence),
+                    1e-5);
         EXPECT_EQ(candidates[i].step, seen.step);
         EXPECT_EQ(candidates[i].block, (candidates[i].position - 3) / 8);
       }
@@ -201,7 +202,9 @@ TEST(trace, an_ended_sequence_reports_nothing_more) {
 }
 
 TEST(trace, an_elected_token_is_committed_but_no_candidate) {
-  const policy p{by_confidence{}, confidence_above{0.8F}, lookahead{.branches = 2},
+  const policy p{by_confidence{},
+                 confidence_above{0.8F},
+                 lookahead{.branches = 2},
                  block_pipeline{.at_once = 2}};
   const made_up_model model{.seed = 4, .sharpness = 3.0};
   std::vector<token_id> tokens(25, 0);
