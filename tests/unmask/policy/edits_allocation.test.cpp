@@ -5,6 +5,7 @@
 
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/credit.hpp>
+#include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -76,7 +77,7 @@ TEST(edits, allocate_nothing_in_a_step) {
                                                     hold_end{},
                                                     end_last{},
                                                     reopen_below{0.5F, 3},
-                                                    replace_above{0.5F},
+                                                    edit_settled{0.5F},
                                                     stop_sequence<2>{{9, 9}},
                                                     stop_at_end{},
                                                     lookahead{.branches = 2}});

@@ -2,6 +2,7 @@
 #include "support/dense_oracle.hpp"
 
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/revisit.hpp>
 #include <unmask/policy/stop.hpp>
