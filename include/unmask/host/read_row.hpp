@@ -40,6 +40,8 @@ template <element T>
 }
 
 template <class Simd>
+struct stage_kernel;
+template <class Simd>
 struct row_kernel;
 
 #define UNMASK_SIMD portable_vectors
