@@ -71,7 +71,7 @@ struct trace_credit {
 
   struct position_state {
     index_t size = 0;
-    detail::credit_slot slots[Slots] = {};
+    detail::credit_slot slots[Slots];  // each starts itself; "= {}" here breaks g++ 12
   };
 
   static constexpr statistics required = stat::confidence;
