@@ -30,8 +30,8 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
-/// a - b, never joined with a product before it: by default nvcc contracts a b - c, and the bits would
-/// depend on what it inlines.
+/// a - b, never joined with a product before it: by default nvcc contracts a b - c, and the bits
+/// would depend on what it inlines.
 [[nodiscard]] UNMASK_HD inline float difference(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fsub_rn(a, b);
@@ -49,8 +49,12 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
-[[nodiscard]] UNMASK_HD inline float to_float(float x) { return x; }
-[[nodiscard]] UNMASK_HD inline float to_float(bfloat16 x) { return math::to_float(x); }
+[[nodiscard]] UNMASK_HD inline float to_float(float x) {
+  return x;
+}
+[[nodiscard]] UNMASK_HD inline float to_float(bfloat16 x) {
+  return math::to_float(x);
+}
 [[nodiscard]] UNMASK_HD inline float to_float(float16 x) {
 #if defined(__CUDA_ARCH__)
   float result;

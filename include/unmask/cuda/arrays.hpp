@@ -13,7 +13,8 @@ namespace UNMASK_NAMESPACE::device {
 /// Lays arrays out one behind the other. With a null base it only measures.
 class arena {
  public:
-  explicit arena(std::byte* base) : base_(base) {}
+  explicit arena(std::byte* base)
+      : base_(base) {}
 
   template <class T>
   [[nodiscard]] T* take(std::size_t count) {
@@ -31,8 +32,8 @@ class arena {
   std::size_t used_ = 0;
 };
 
-/// What a slot may have to report of one step: a commit at each position and a branch's token beside
-/// them, and the candidates if they are traced.
+/// What a slot may have to report of one step: a commit at each position and a branch's token
+/// beside them, and the candidates if they are traced.
 [[nodiscard]] inline std::size_t commits_per_slot(const limits& capacity) {
   return static_cast<std::size_t>(capacity.window) + 1;
 }

@@ -10,11 +10,11 @@
 #include <unmask/cuda/tuning.hpp>
 #include <unmask/step/slot.hpp>
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
-
-#include <cuda_runtime_api.h>
 
 namespace UNMASK_NAMESPACE {
 
@@ -24,19 +24,20 @@ namespace UNMASK_NAMESPACE {
 /// arrays of row_riders are device memory; start_options is host memory and is copied at once.
 ///
 /// supply() may be captured into a CUDA graph, the engine's forward pass with it: it allocates
-/// nothing, copies nothing from the host and waits for nothing. A captured step reads its plan on the
-/// device, so the graph may be replayed while the sequences move on, as long as it computes the same
-/// rows: the logits of a position are read from where they were at the capture. For a sequence that
-/// has ended, or that wants other rows by now, a replay does nothing, so it is never too late to look:
-/// report() tells how far it got, next() what to run then. (Lookahead branches place other tokens in
-/// each step, which a captured forward pass cannot know: do not replay those.)
+/// nothing, copies nothing from the host and waits for nothing. A captured step reads its plan on
+/// the device, so the graph may be replayed while the sequences move on, as long as it computes the
+/// same rows: the logits of a position are read from where they were at the capture. For a sequence
+/// that has ended, or that wants other rows by now, a replay does nothing, so it is never too late
+/// to look: report() tells how far it got, next() what to run then. (Lookahead branches place other
+/// tokens in each step, which a captured forward pass cannot know: do not replay those.)
 ///
 /// A session<Policy, on_stream> needs `template class unmask::on_stream::workspace<Policy>;` in one
 /// .cu file that includes <unmask/cuda.cuh>; everything else may be C++.
 struct on_stream {
   static constexpr memory space = memory::device;
 
-  /// Must outlive the session and belong to the device that is current whenever the session is used.
+  /// Must outlive the session and belong to the device that is current whenever the session is
+  /// used.
   cudaStream_t stream = nullptr;
   /// Where device memory comes from; used when a session is made and when it is destroyed.
   device::allocator_ref allocator = {};
@@ -47,8 +48,8 @@ struct on_stream {
 
 /// Slots of a session on the device, and their mirror on the host.
 ///
-/// Throws cuda_error when the device fails, std::bad_alloc or what the allocator throws when there is
-/// no memory; a constructor that throws leaves nothing behind.
+/// Throws cuda_error when the device fails, std::bad_alloc or what the allocator throws when there
+/// is no memory; a constructor that throws leaves nothing behind.
 template <class Policy>
 class on_stream::workspace {
  public:
@@ -64,7 +65,8 @@ class on_stream::workspace {
              const start_options& options);
 
   /// Notes one segment's logits; decide() reads them. Row r of `logits` is wanted row r.
-  void read(const segment& s, const rows_view<float, space>& logits, const row_riders<float>& riders);
+  void
+  read(const segment& s, const rows_view<float, space>& logits, const row_riders<float>& riders);
   void read(const segment& s,
             const rows_view<bfloat16, space>& logits,
             const row_riders<bfloat16>& riders);
@@ -82,8 +84,8 @@ class on_stream::workspace {
   /// Waits for the stream.
   [[nodiscard]] std::span<const step::slot_status> statuses();
 
-  /// What the last step committed, and what it decided about. The first call after a step copies the
-  /// lists of all slots and waits. Call statuses() first.
+  /// What the last step committed, and what it decided about. The first call after a step copies
+  /// the lists of all slots and waits. Call statuses() first.
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot, index_t count);
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot, index_t count);
 

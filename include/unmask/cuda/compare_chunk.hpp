@@ -41,8 +41,8 @@ UNMASK_HD void compare(const auto& b,
       const bool known = column < count && before.seen;
       const float then = known ? mine[column] : -math::infinity();
       const float e = math::exp_nonpositive(difference(z[i], r.best));
-      const float log_p = math::max(then - before.best - before.log_total,
-                                    canonical::log_of_least_probability);
+      const float log_p =
+          math::max(then - before.best - before.log_total, canonical::log_of_least_probability);
       const float old_e = before.seen ? math::exp_nonpositive(then - before.best) : 0.0F;
       cross[i % 2] = math::fma(e, old_e, cross[i % 2]);
       shared[i % 2] = math::fma(e, log_p, shared[i % 2]);

@@ -24,9 +24,8 @@ struct start_arguments {
 
 /// Writes a slot's state and plans its first step: the twin of on_host::workspace::start().
 template <class Policy>
-UNMASK_HD void start_slot(const auto& t,
-                          const start_arguments<Policy>& a,
-                          const step::slot_memory<Policy>& m) {
+UNMASK_HD void
+start_slot(const auto& t, const start_arguments<Policy>& a, const step::slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     ::new (static_cast<void*>(m.policy)) Policy(a.policy);
     ::new (static_cast<void*>(m.sequence)) sequence_states<Policy>();
@@ -68,13 +67,11 @@ template <class Policy>
 
 /// Decides one step of one slot, with `scratch` of scratch_bytes(), or null.
 ///
-/// Does nothing unless the logits of every row that the step wants were there: a captured graph may be
-/// replayed after the sequence has left the rows that it was captured with.
+/// Does nothing unless the logits of every row that the step wants were there: a captured graph may
+/// be replayed after the sequence has left the rows that it was captured with.
 template <class Policy>
-UNMASK_HD void decide_slot(const auto& t,
-                           const session_site<Policy>& site,
-                           index_t slot,
-                           std::byte* scratch) {
+UNMASK_HD void
+decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::byte* scratch) {
   step::slot_memory<Policy> m = site.slots[slot];
   bool complete = true;
   for (index_t b = 0; b <= m.status->next.branches; ++b) {

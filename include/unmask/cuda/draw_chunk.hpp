@@ -76,10 +76,8 @@ struct draw_walk {
   const float inverse = math::divide(1.0F, draw.temperature);
   const index_t runs = (count + canonical::draw_run - 1) / canonical::draw_run;
   const auto weight_of_run = [&](index_t k) {
-    return add_in_column_order(b,
-                               0.0F,
-                               draw_weight(z[2 * k], best, inverse),
-                               draw_weight(z[2 * k + 1], best, inverse));
+    return add_in_column_order(
+        b, 0.0F, draw_weight(z[2 * k], best, inverse), draw_weight(z[2 * k + 1], best, inverse));
   };
   float total = 0.0F;
   unrolled<lane_columns>([&](index_t k) {

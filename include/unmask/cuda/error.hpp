@@ -3,10 +3,10 @@
 
 #include <unmask/core/config.hpp>
 
+#include <cuda_runtime_api.h>
+
 #include <stdexcept>
 #include <string>
-
-#include <cuda_runtime_api.h>
 
 namespace UNMASK_NAMESPACE {
 
@@ -15,7 +15,8 @@ namespace UNMASK_NAMESPACE {
 class cuda_error : public std::runtime_error {
  public:
   cuda_error(cudaError_t code, const char* call)
-      : std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code)), code_(code) {}
+      : std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code))
+      , code_(code) {}
 
   [[nodiscard]] cudaError_t code() const noexcept { return code_; }
 

@@ -3,21 +3,21 @@
 
 #include <unmask/cuda/error.hpp>
 
+#include <cuda_runtime_api.h>
+
 #include <concepts>
 #include <cstddef>
 #include <memory>
 #include <new>
 #include <type_traits>
 
-#include <cuda_runtime_api.h>
-
 namespace UNMASK_NAMESPACE::device {
 
 /// Device memory that an engine lends: its caching pool, say.
 ///
-/// `allocate(bytes, stream)` gives memory aligned to 256 bytes that work on `stream` may use from now
-/// on, or throws; `deallocate(p, stream)` takes it back once the work enqueued so far is done, and
-/// does not throw.
+/// `allocate(bytes, stream)` gives memory aligned to 256 bytes that work on `stream` may use from
+/// now on, or throws; `deallocate(p, stream)` takes it back once the work enqueued so far is done,
+/// and does not throw.
 template <class A>
 concept stream_allocator = requires(A& a, std::size_t bytes, void* p, cudaStream_t stream) {
   { a.allocate(bytes, stream) } -> std::convertible_to<void*>;
@@ -30,15 +30,16 @@ class allocator_ref {
  public:
   allocator_ref() = default;
   template <class A>
-    requires(!std::same_as<std::remove_cvref_t<A>, allocator_ref>) && stream_allocator<A>
+    requires(!std::same_as<std::remove_cvref_t<A>, allocator_ref>)
+  &&stream_allocator<A>
   allocator_ref(A& allocator)  // NOLINT(google-explicit-constructor): a reference, like any other
       : object_(static_cast<void*>(std::addressof(allocator)))
-      , allocate_([](void* object, std::size_t bytes, cudaStream_t stream) -> void* {
-        return static_cast<A*>(object)->allocate(bytes, stream);
-      })
-      , deallocate_([](void* object, void* p, cudaStream_t stream) {
-        static_cast<A*>(object)->deallocate(p, stream);
-      }) {}
+  , allocate_([](void* object, std::size_t bytes, cudaStream_t stream) -> void* {
+    return static_cast<A*>(object)->allocate(bytes, stream);
+  })
+  , deallocate_([](void* object, void* p, cudaStream_t stream) {
+    static_cast<A*>(object)->deallocate(p, stream);
+  }) {}
 
   [[nodiscard]] void* allocate(std::size_t bytes, cudaStream_t stream) const {
     return allocate_(object_, bytes, stream);

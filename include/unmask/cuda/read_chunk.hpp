@@ -10,10 +10,8 @@ namespace UNMASK_NAMESPACE::device {
 namespace detail {
 
 // The first column but `skipped` whose logit equals x.
-[[nodiscard]] UNMASK_HD inline place first_equal(const auto& b,
-                                                 const chunk_logits& z,
-                                                 float x,
-                                                 index_t skipped) {
+[[nodiscard]] UNMASK_HD inline place
+first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
   place found{canonical::chunk_columns, x};
   unrolled<2 * lane_columns>([&](index_t n) {
     const index_t i = 2 * lane_columns - 1 - n;
@@ -23,8 +21,8 @@ namespace detail {
     }
   });
   for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
-    const auto column = static_cast<index_t>(
-        b.shuffle_xor(static_cast<std::uint32_t>(found.column), distance));
+    const auto column =
+        static_cast<index_t>(b.shuffle_xor(static_cast<std::uint32_t>(found.column), distance));
     const float logit = b.shuffle_xor(found.logit, distance);
     if (column < found.column) {
       found = {column, logit};
@@ -44,9 +42,8 @@ namespace detail {
 }
 
 // The largest logit of all columns but `best.column`, which holds the maximum of all.
-[[nodiscard]] UNMASK_HD inline float runner_up(const auto& b,
-                                               const chunk_logits& z,
-                                               const place& best) {
+[[nodiscard]] UNMASK_HD inline float
+runner_up(const auto& b, const chunk_logits& z, const place& best) {
   const place equal = first_equal(b, z, best.logit, best.column);
   if (equal.column < canonical::chunk_columns) {
     return equal.logit;
@@ -83,12 +80,8 @@ template <statistics S, bool Whole, class Exponential>
 }
 
 template <statistics S, class Exponential>
-[[nodiscard]] UNMASK_HD record<S> with_sums(const auto& b,
-                                            const chunk_logits& z,
-                                            index_t count,
-                                            float best,
-                                            token_id token,
-                                            float second) {
+[[nodiscard]] UNMASK_HD record<S> with_sums(
+    const auto& b, const chunk_logits& z, index_t count, float best, token_id token, float second) {
   lane_sums s;
   if (count == canonical::chunk_columns) {
     s = sums_of<S, true, Exponential>(z, best, lane_columns);
@@ -120,11 +113,8 @@ template <statistics S, class Exponential>
 /// cannot exceed their best.) Where a token is drawn, `drawn` is the first token of the chunk and
 /// drawn_logit is missing, until finish_row().
 template <statistics S, class Exponential, element T, class Edit>
-[[nodiscard]] UNMASK_HD record<S> read_chunk(const auto& b,
-                                             const row_input<T>& row,
-                                             const Edit& edit,
-                                             index_t chunk,
-                                             float& best_before) {
+[[nodiscard]] UNMASK_HD record<S> read_chunk(
+    const auto& b, const row_input<T>& row, const Edit& edit, index_t chunk, float& best_before) {
   const index_t first = chunk * canonical::chunk_columns;
   const index_t count = math::min(canonical::chunk_columns, row.columns - first);
   chunk_logits z;

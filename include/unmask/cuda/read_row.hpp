@@ -30,14 +30,11 @@ UNMASK_HD void merge_tree(const auto& b, record<S>* nodes, index_t count) {
   }
 }
 
-// Merges the runs of a row into nodes[0] in the block that comes last, which gets true, and makes the
-// counter zero again.
+// Merges the runs of a row into nodes[0] in the block that comes last, which gets true, and makes
+// the counter zero again.
 template <statistics S>
-[[nodiscard]] UNMASK_HD bool meet(const auto& b,
-                                  const row_meeting<S>& at,
-                                  index_t run,
-                                  index_t runs,
-                                  record<S>* nodes) {
+[[nodiscard]] UNMASK_HD bool
+meet(const auto& b, const row_meeting<S>& at, index_t run, index_t runs, record<S>* nodes) {
   std::uint32_t ticket = 0;
   if (b.warp_lane() == 0) {
     at.parts[run] = nodes[0];
@@ -61,8 +58,8 @@ template <statistics S>
 
 }  // namespace detail
 
-/// One thread block's share of a row: run `run` of the row's chunks, `run_chunks` (a power of two) to
-/// a run. The block that finishes a row writes its record to `out`, with the bits of
+/// One thread block's share of a row: run `run` of the row's chunks, `run_chunks` (a power of two)
+/// to a run. The block that finishes a row writes its record to `out`, with the bits of
 /// canonical::fold_chunk and canonical::chunk_tree whatever the cut.
 ///
 /// `nodes` is shared memory for max_run_chunks records. A row of one run needs no meeting. At most

@@ -8,8 +8,8 @@ namespace UNMASK_NAMESPACE::device {
 
 /// Reads the rows of a batch: grid (window, runs, segments), read_threads to a block.
 ///
-/// Blocks without a row to read end at once: the grid follows from capacities alone and the plans are
-/// read here, so a captured launch stays right while the sequences move on.
+/// Blocks without a row to read end at once: the grid follows from capacities alone and the plans
+/// are read here, so a captured launch stays right while the sequences move on.
 template <class T, class Exponential, class Policy>
 __global__ void __launch_bounds__(read_threads, read_blocks_per_multiprocessor)
     read_rows(const session_site<Policy> site, const __grid_constant__ row_batch batch) {

@@ -39,8 +39,8 @@ struct row_batch {
 
 namespace detail {
 
-// The row that position score.first + i of a segment's sequence is decided from; false if no decision
-// is due there. Everything but the addresses is read from the plan on the device.
+// The row that position score.first + i of a segment's sequence is decided from; false if no
+// decision is due there. Everything but the addresses is read from the plan on the device.
 template <element T, class Policy>
 [[nodiscard]] UNMASK_HD bool row_of(const step::slot_memory<Policy>& m,
                                     const row_batch& batch,
@@ -70,9 +70,9 @@ template <element T, class Policy>
 
 }  // namespace detail
 
-/// The work of one thread block: run `run` of the row of position score.first + i for segment `n` of
-/// the batch. Nothing if no decision is due there, or if the step wants rows that the segment has
-/// not. `nodes` is shared memory, see read_row().
+/// The work of one thread block: run `run` of the row of position score.first + i for segment `n`
+/// of the batch. Nothing if no decision is due there, or if the step wants rows that the segment
+/// has not. `nodes` is shared memory, see read_row().
 template <element T, class Exponential, class Policy>
 UNMASK_HD void read_position(const auto& b,
                              const session_site<Policy>& site,

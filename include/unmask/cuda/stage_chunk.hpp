@@ -14,7 +14,8 @@ namespace UNMASK_NAMESPACE::device {
 
 /// Columns that a lane adds up in a chunk.
 inline constexpr index_t lane_columns = canonical::chunk_columns / canonical::lanes;
-static_assert(canonical::lanes == 2 * warp_threads, "a thread holds two lanes of the canonical order");
+static_assert(canonical::lanes == 2 * warp_threads,
+              "a thread holds two lanes of the canonical order");
 
 /// The logits of a chunk that one thread holds.
 using chunk_logits = float[2 * lane_columns];
@@ -50,7 +51,8 @@ template <class T>
   return reinterpret_cast<std::uintptr_t>(p) % (2 * sizeof(T)) == 0;
 }
 
-// Calls take(i, logit) for each column, with -inf from `count` on. No column behind `count` is read.
+// Calls take(i, logit) for each column, with -inf from `count` on. No column behind `count` is
+// read.
 template <element T, class Take>
 UNMASK_HD void load(const auto& b, const T* chunk, index_t count, const Take& take) {
   const T* const mine = chunk + 2 * b.warp_lane();
@@ -65,7 +67,8 @@ UNMASK_HD void load(const auto& b, const T* chunk, index_t count, const Take& ta
   } else {
     unrolled<2 * lane_columns>([&](index_t i) {
       const bool there = column_of(b, i) < count;
-      take(i, there ? device::to_float(mine[canonical::lanes * (i / 2) + i % 2]) : -math::infinity());
+      take(i,
+           there ? device::to_float(mine[canonical::lanes * (i / 2) + i % 2]) : -math::infinity());
     });
   }
 }
@@ -107,8 +110,7 @@ UNMASK_HD void keep_allowed(
 template <element T>
 UNMASK_HD void take_blanked(
     const auto& b, const row_input<T>& row, token_id first, index_t count, chunk_logits& z) {
-  for (index_t n = first_blank(row, first);
-       n < row.blanked_count && row.blanked[n] < first + count;
+  for (index_t n = first_blank(row, first); n < row.blanked_count && row.blanked[n] < first + count;
        ++n) {
     const index_t column = row.blanked[n] - first;
     if (column % canonical::lanes / 2 != b.warp_lane()) {

@@ -9,8 +9,8 @@
 /// on the data sheets of sm_80 to sm_100, not from measurements yet.
 namespace UNMASK_NAMESPACE::device {
 
-/// Threads of a block that reads rows: eight warps, each with a chunk of 2,048 logits on the way. Two
-/// such blocks fit a multiprocessor and keep 64 KB (of 16-bit logits) in flight.
+/// Threads of a block that reads rows: eight warps, each with a chunk of 2,048 logits on the way.
+/// Two such blocks fit a multiprocessor and keep 64 KB (of 16-bit logits) in flight.
 inline constexpr index_t read_threads = 256;
 inline constexpr index_t read_blocks_per_multiprocessor = 2;
 
@@ -33,8 +33,9 @@ struct row_shape {
   index_t runs = 1;
 };
 
-/// Cuts rows as coarsely as still fills the device twice over (the blocks of settled positions end at
-/// once); one chunk for each warp of a block at the least. It follows from capacities alone, so that a captured graph stays valid.
+/// Cuts rows as coarsely as still fills the device twice over (the blocks of settled positions end
+/// at once); one chunk for each warp of a block at the least. It follows from capacities alone, so
+/// that a captured graph stays valid.
 [[nodiscard]] constexpr row_shape
 shape_rows(std::int64_t rows, index_t columns, index_t multiprocessors) {
   const index_t chunks = canonical::chunks_of(columns);

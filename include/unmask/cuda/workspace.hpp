@@ -49,21 +49,24 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
     , capacity_(capacity)
     , where_(where)
     , site_{.branches = capacity.branches,
-            .shape = device::shape_rows(
-                static_cast<std::int64_t>(device::lines_of(capacity)) * capacity.window,
-                model.vocab,
-                device::multiprocessors())}
+            .shape = device::shape_rows(static_cast<std::int64_t>(device::lines_of(capacity)) *
+                                            capacity.window,
+                                        model.vocab,
+                                        device::multiprocessors())}
     , scratch_(device::scratch_bytes<Policy>(capacity.window))
     , memory_(device::make_device_bytes(
           where.allocator,
           device::device_arrays<Policy>::at(nullptr, capacity, site_.shape).bytes,
           where.stream))
-    , mirror_(device::make_pinned_bytes(device::host_arrays::at(nullptr, capacity).bytes, where.stream))
+    , mirror_(
+          device::make_pinned_bytes(device::host_arrays::at(nullptr, capacity).bytes, where.stream))
     , seen_(device::make_event())
     , device_(device::device_arrays<Policy>::at(memory_.get(), capacity, site_.shape))
     , host_(device::host_arrays::at(mirror_.get(), capacity))
     , staged_(static_cast<std::size_t>(capacity.sequences)) {
-  check_argument(site_.shape.runs <= device::max_run_chunks, "model_info::vocab", model.vocab,
+  check_argument(site_.shape.runs <= device::max_run_chunks,
+                 "model_info::vocab",
+                 model.vocab,
                  "at most " + std::to_string(device::max_run_chunks * device::max_run_chunks *
                                              canonical::chunk_columns));
   site_.slots = device_.slots;
@@ -179,31 +182,32 @@ void on_stream::workspace<Policy>::flush() {
   const device::row_batch batch = batch_;
   batch_.count = 0;
   switch (kind_) {
-    case kind::f32:
-      return device::launch_reads<float>(site_, batch, capacity_.window, where_.stream);
-    case kind::bf16:
-      return device::launch_reads<bfloat16>(site_, batch, capacity_.window, where_.stream);
-    case kind::f16:
-      return device::launch_reads<float16>(site_, batch, capacity_.window, where_.stream);
+  case kind::f32:
+    return device::launch_reads<float>(site_, batch, capacity_.window, where_.stream);
+  case kind::bf16:
+    return device::launch_reads<bfloat16>(site_, batch, capacity_.window, where_.stream);
+  case kind::f16:
+    return device::launch_reads<float16>(site_, batch, capacity_.window, where_.stream);
   }
 }
 
 template <class Policy>
 void on_stream::workspace<Policy>::decide() {
   flush();
-  device::launch_decisions(
-      site_, capacity_.sequences, decide_block(), scratch_, where_.stream);
-  device::check(cudaMemcpyAsync(host_.statuses,
-                                device_.statuses,
-                                static_cast<std::size_t>(capacity_.sequences) * sizeof(step::slot_status),
-                                cudaMemcpyDeviceToHost,
-                                where_.stream),
-                "cudaMemcpyAsync of the statuses");
+  device::launch_decisions(site_, capacity_.sequences, decide_block(), scratch_, where_.stream);
+  device::check(
+      cudaMemcpyAsync(host_.statuses,
+                      device_.statuses,
+                      static_cast<std::size_t>(capacity_.sequences) * sizeof(step::slot_status),
+                      cudaMemcpyDeviceToHost,
+                      where_.stream),
+      "cudaMemcpyAsync of the statuses");
 }
 
 template <class Policy>
 std::span<const step::slot_status> on_stream::workspace<Policy>::statuses() {
-  // Recorded here and not in decide(): an event recorded in a captured graph could not be waited for.
+  // Recorded here and not in decide(): an event recorded in a captured graph could not be waited
+  // for.
   device::check(cudaEventRecord(seen_.get(), where_.stream), "cudaEventRecord");
   device::check(cudaEventSynchronize(seen_.get()), "cudaEventSynchronize");
   std::fill(staged_.begin(), staged_.end(), std::uint8_t{0});
@@ -281,12 +285,10 @@ void on_stream::workspace<Policy>::cancel(index_t slot) {
   if (status.next.active()) {
     status.next.end = ending::cancelled;
     status.report.end = ending::cancelled;
-    device::check(cudaMemcpyAsync(device_.statuses + slot,
-                                  &status,
-                                  sizeof status,
-                                  cudaMemcpyHostToDevice,
-                                  where_.stream),
-                  "cudaMemcpyAsync of a status");
+    device::check(
+        cudaMemcpyAsync(
+            device_.statuses + slot, &status, sizeof status, cudaMemcpyHostToDevice, where_.stream),
+        "cudaMemcpyAsync of a status");
   }
 }
 

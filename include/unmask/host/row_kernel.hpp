@@ -117,7 +117,8 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // The first column but `skipped` that holds x, or -1.
-  UNMASK_TARGET static index_t first_equal(const float* z, index_t padded, float x, index_t skipped) {
+  UNMASK_TARGET static index_t
+  first_equal(const float* z, index_t padded, float x, index_t skipped) {
     const floats wanted = simd::splat(x);
     for (index_t j = 0; j < padded; j += width) {
       std::uint32_t found = simd::equal(simd::load(z + j), wanted);
@@ -173,9 +174,8 @@ struct row_kernel<UNMASK_SIMD> {
 
   // `seen` collects NaN: the integer addition to the exponent may make a number of a NaN.
   template <statistics S>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void add(const exponent& x,
-                                                                      sums& s,
-                                                                      simd::words& seen) {
+  UNMASK_TARGET __attribute__((always_inline)) static inline void
+  add(const exponent& x, sums& s, simd::words& seen) {
     floats p = simd::fma(x.f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
     p = simd::fma(p, x.f, simd::splat(math::exp2_c3));
     p = simd::fma(p, x.f, simd::splat(math::exp2_c2));
@@ -202,8 +202,8 @@ struct row_kernel<UNMASK_SIMD> {
     return simd::total(simd::load(lane));
   }
 
-  // The record of a chunk whose maximum is known. Sweeps over it, one vector of lanes at a time, and
-  // asks meanwhile for the memory from `ahead` on.
+  // The record of a chunk whose maximum is known. Sweeps over it, one vector of lanes at a time,
+  // and asks meanwhile for the memory from `ahead` on.
   template <statistics S, element T>
   UNMASK_TARGET static record<S> with_sums(
       const float* z, index_t padded, float best, token_id token, float second, const T* ahead) {

@@ -41,8 +41,8 @@ struct stage_kernel<UNMASK_SIMD> {
       }
       z = -math::infinity();
     }
-    return stage_plain(static_cast<const float*>(buffer), (count + lanes - 1) / lanes * lanes,
-                       buffer);
+    return stage_plain(
+        static_cast<const float*>(buffer), (count + lanes - 1) / lanes * lanes, buffer);
   }
 
  private:
@@ -72,8 +72,8 @@ struct stage_kernel<UNMASK_SIMD> {
 
   // `count` <= 64 columns with every option, continued with -inf to 64.
   template <element T, class Edit>
-  UNMASK_TARGET static void stage_group(
-      const row_input<T>& row, const Edit& edit, index_t first, index_t count, float* z) {
+  UNMASK_TARGET static void
+  stage_group(const row_input<T>& row, const Edit& edit, index_t first, index_t count, float* z) {
     const token_id token = row.first_token + first;
     const std::uint64_t kept = allowed_bits(row.allowed, token, count);
     if (kept == 0) {  // the logits are not even read
@@ -114,7 +114,8 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
   template <element T>
-  UNMASK_TARGET static void load_tail(const T* c, const T* u, float scale, index_t count, float* z) {
+  UNMASK_TARGET static void
+  load_tail(const T* c, const T* u, float scale, index_t count, float* z) {
     for (index_t j = 0; j < lanes; ++j) {  // what lies behind the row may not even be mapped
       float x = 0.0F;
       if (j < count) {
@@ -129,10 +130,8 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
   template <class Edit>
-  UNMASK_TARGET __attribute__((flatten)) static void edit_columns(float* z,
-                                                                  index_t count,
-                                                                  token_id token,
-                                                                  const Edit& given) {
+  UNMASK_TARGET __attribute__((flatten)) static void
+  edit_columns(float* z, index_t count, token_id token, const Edit& given) {
     const Edit edit = given;  // a copy cannot alias z, which would keep the loop scalar
     if (count == lanes) {
       for (index_t j = 0; j < lanes; ++j) {  // g++ -O2 vectorises a loop of known length
