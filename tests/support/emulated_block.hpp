@@ -21,6 +21,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -72,6 +73,7 @@ class fiber {
   void prepare(std::function<void()> body) {
     body_ = std::move(body);
     done_ = false;
+    begun_ = false;
     getcontext(&here_);
     here_.uc_stack.ss_sp = stack_.get();
     here_.uc_stack.ss_size = stack_bytes;
@@ -96,7 +98,14 @@ class fiber {
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, stack_.get(), stack_bytes);
 #endif
-    swapcontext(&caller_, &here_);
+    if (swaps_contexts || !begun_) {
+      begun_ = true;
+      if (swaps_contexts || _setjmp(caller_jump_) == 0) {
+        swapcontext(&caller_, &here_);
+      }
+    } else if (_setjmp(caller_jump_) == 0) {
+      _longjmp(here_jump_, 1);
+    }
 #if defined(UNMASK_TESTING_ASAN)
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
@@ -109,6 +118,14 @@ class fiber {
 
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
+
+  // swapcontext() asks the kernel for the signal mask twice; a jump does not, which makes the tests ten
+  // times as fast. The sanitizers have ideas of their own about jumps.
+#if defined(UNMASK_TESTING_ASAN) || defined(UNMASK_TESTING_TSAN)
+  static constexpr bool swaps_contexts = true;
+#else
+  static constexpr bool swaps_contexts = false;
+#endif
 
   static void enter(unsigned low, unsigned high) {
     auto* const self =
@@ -129,7 +146,11 @@ class fiber {
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(for_good ? nullptr : &fake, caller_stack_, caller_stack_bytes_);
 #endif
-    swapcontext(&here_, &caller_);
+    if (swaps_contexts) {
+      swapcontext(&here_, &caller_);
+    } else if (_setjmp(here_jump_) == 0) {
+      _longjmp(caller_jump_, 1);
+    }
 #if defined(UNMASK_TESTING_ASAN)
     __sanitizer_finish_switch_fiber(fake, &caller_stack_, &caller_stack_bytes_);
 #endif
@@ -139,6 +160,9 @@ class fiber {
   std::function<void()> body_;
   ucontext_t here_{};
   ucontext_t caller_{};
+  jmp_buf here_jump_{};
+  jmp_buf caller_jump_{};
+  bool begun_ = false;
   bool done_ = true;
 #if defined(UNMASK_TESTING_ASAN)
   const void* caller_stack_ = nullptr;

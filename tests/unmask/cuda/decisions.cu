@@ -15,7 +15,8 @@ void decide_with(const Policy&, const device::session_site<Policy>& site) {
 }
 
 template <class Policy>
-void start_with(const Policy& p, const step::slot_memory<Policy>* slots) {
+void start_with(const Policy& p) {
+  const step::slot_memory<Policy>* const slots = nullptr;
   device::start_one<<<1, 32>>>(slots, 0, device::start_arguments<Policy>{p, {}, {}});
 }
 
@@ -40,7 +41,7 @@ void every_decision() {
             timesteps{},
             independent_timesteps{});
   for_each_policy([](const char*, const auto& p) {
-    start_with(p, nullptr);
+    start_with(p);
     decide_with(p, {});
   });
   decide_with(released::dinfer_threshold(0.9F), {});

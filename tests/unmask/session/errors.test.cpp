@@ -482,7 +482,7 @@ TEST(supply, of_too_few_columns_is_refused) {
 TEST(supply, by_segment_checks_every_segment) {
   const std::vector<float> z(90, 0.0F);
   const auto with = [&](const std::vector<host_logits<float>>& views) {
-    return [&z, views](session<greedy>& s, tokens_of&) {
+    return [views](session<greedy>& s, tokens_of&) {
       s.supply(std::span<const host_logits<float>>(views));
     };
   };
