@@ -11,19 +11,30 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// One value at index I of a product. The index makes equal types distinct bases.
-template <std::size_t I, class T>
+// One value at index I of a product. The index makes equal types distinct bases. An empty value is a
+// base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
+template <std::size_t I, class T, bool Empty = std::is_empty_v<T> && !std::is_final_v<T>>
 struct indexed {
-  [[no_unique_address]] T value;
+  T value;
 };
+template <std::size_t I, class T>
+struct indexed<I, T, true> : T {};
 
 template <std::size_t I, class T>
 [[nodiscard]] UNMASK_HD constexpr T& get_indexed(indexed<I, T>& element) {
-  return element.value;
+  if constexpr (std::is_base_of_v<T, indexed<I, T>>) {
+    return element;
+  } else {
+    return element.value;
+  }
 }
 template <std::size_t I, class T>
 [[nodiscard]] UNMASK_HD constexpr const T& get_indexed(const indexed<I, T>& element) {
-  return element.value;
+  if constexpr (std::is_base_of_v<T, indexed<I, T>>) {
+    return element;
+  } else {
+    return element.value;
+  }
 }
 
 template <class Indices, class... T>
