@@ -76,7 +76,8 @@ class any_session_of final : public any_session {
                  const model_info& model,
                  const limits& capacity,
                  const Backend& where = {})
-      : policy_(policy), session_(model, capacity, where) {}
+      : policy_(policy)
+      , session_(model, capacity, where) {}
 
   void start(index_t slot,
              token_id* tokens,
@@ -87,16 +88,17 @@ class any_session_of final : public any_session {
   }
   [[nodiscard]] std::optional<forward_request> next() override { return session_.next(); }
   void supply(const any_rows& logits) override {
-    check_argument(logits.space == Backend::space, "memory space of the logits",
+    check_argument(logits.space == Backend::space,
+                   "memory space of the logits",
                    logits.space == memory::host ? "host" : "device",
                    "that of the session's backend");
     switch (logits.kind) {
-      case element_kind::f32:
-        return session_.supply(typed<float>(logits));
-      case element_kind::bf16:
-        return session_.supply(typed<bfloat16>(logits));
-      case element_kind::f16:
-        return session_.supply(typed<float16>(logits));
+    case element_kind::f32:
+      return session_.supply(typed<float>(logits));
+    case element_kind::bf16:
+      return session_.supply(typed<bfloat16>(logits));
+    case element_kind::f16:
+      return session_.supply(typed<float16>(logits));
     }
   }
   [[nodiscard]] const sequence_report& report(index_t slot) override {

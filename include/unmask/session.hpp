@@ -46,11 +46,10 @@ class session {
 
   /// Allocates everything, O(sequences * (length + window)) bytes. Throws std::invalid_argument for
   /// capacities or a model that cannot work.
-  session(const model_info& model, const limits& capacity, const Backend& where = {})
-    requires backend<Backend>
-      : model_(model)
-      , capacity_(validated(model, capacity))
-      , workspace_(model, capacity_, where) {
+  session(const model_info& model,
+          const limits& capacity,
+          const Backend& where = {}) requires backend<Backend>
+      : model_(model), capacity_(validated(model, capacity)), workspace_(model, capacity_, where) {
     segments_.reserve(static_cast<std::size_t>(capacity_.sequences) *
                       (1 + static_cast<std::size_t>(capacity_.branches)));
   }
@@ -75,18 +74,29 @@ class session {
              tokens_view<space> tokens,
              const layout& geometry,
              const start_options& options = {}) {
-    check_order(!waiting_, "start() between next() and supply(): the request is out, supply it first");
-    check_argument(slot >= 0 && slot < capacity_.sequences, "slot", slot,
-                   "in [0, limits::sequences = ", capacity_.sequences, ")");
+    check_order(!waiting_,
+                "start() between next() and supply(): the request is out, supply it first");
+    check_argument(slot >= 0 && slot < capacity_.sequences,
+                   "slot",
+                   slot,
+                   "in [0, limits::sequences = ",
+                   capacity_.sequences,
+                   ")");
     validate(geometry, tokens.size, capacity_);
     validate(options, model_, geometry);
     const index_t reach = detail::policy_reach(policy, geometry);
-    check_argument(reach <= capacity_.window, "positions scored in one step", reach,
-                   "at most limits::window = ", capacity_.window);
+    check_argument(reach <= capacity_.window,
+                   "positions scored in one step",
+                   reach,
+                   "at most limits::window = ",
+                   capacity_.window);
     detail::check_parts(policy, geometry);
     const index_t branches = detail::policy_branches(policy);
-    check_argument(branches <= capacity_.branches, "lookahead branches", branches,
-                   "at most limits::branches = ", capacity_.branches);
+    check_argument(branches <= capacity_.branches,
+                   "lookahead branches",
+                   branches,
+                   "at most limits::branches = ",
+                   capacity_.branches);
     workspace_.start(slot, policy, tokens, geometry, options);
   }
 
@@ -118,21 +128,23 @@ class session {
   /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
   /// position segment.rows.first + r. `riders` are indexed by the same rows.
   ///
-  /// Throws std::logic_error without a request, std::invalid_argument for a wrong shape; the session
-  /// is then as it was.
+  /// Throws std::logic_error without a request, std::invalid_argument for a wrong shape; the
+  /// session is then as it was.
   template <row_tensor Tensor>
-  void supply(const Tensor& tensor,
-              const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-                  riders = {}) {
+  void
+  supply(const Tensor& tensor,
+         const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+             riders = {}) {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
     check_order(waiting_, "supply() without a request: call next() first");
     check_columns(logits.columns);
-    check_argument(logits.rows == rows_, "rows of the logits", logits.rows,
-                   "forward_request::rows = ", rows_);
+    check_argument(
+        logits.rows == rows_, "rows of the logits", logits.rows, "forward_request::rows = ", rows_);
     for (const segment& s : segments_) {
-      workspace_.read(s, logits.subrows({s.first_row, s.first_row + s.rows.size()}),
+      workspace_.read(s,
+                      logits.subrows({s.first_row, s.first_row + s.rows.size()}),
                       riders.from_row(s.first_row));
     }
     finish();
@@ -144,12 +156,18 @@ class session {
   void supply(std::span<const rows_view<T, M>> tensors) {
     check_space<rows_view<T, M>>();
     check_order(waiting_, "supply() without a request: call next() first");
-    check_argument(tensors.size() == segments_.size(), "number of tensors", tensors.size(),
-                   "the number of segments, ", segments_.size());
+    check_argument(tensors.size() == segments_.size(),
+                   "number of tensors",
+                   tensors.size(),
+                   "the number of segments, ",
+                   segments_.size());
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       check_columns(tensors[i].columns);
-      check_argument(tensors[i].rows == segments_[i].rows.size(), "rows of a segment's logits",
-                     tensors[i].rows, "segment::rows.size() = ", segments_[i].rows.size());
+      check_argument(tensors[i].rows == segments_[i].rows.size(),
+                     "rows of a segment's logits",
+                     tensors[i].rows,
+                     "segment::rows.size() = ",
+                     segments_[i].rows.size());
     }
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       workspace_.read(segments_[i], tensors[i], row_riders<T>{});
@@ -160,20 +178,27 @@ class session {
   /// supply() in pieces, for engines that run one segment at a time in the same buffer: reads the
   /// logits of segment `index` of the request at once. Every segment once, then decide().
   template <row_tensor Tensor>
-  void read(std::size_t index,
-            const Tensor& tensor,
-            const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-                riders = {}) {
+  void
+  read(std::size_t index,
+       const Tensor& tensor,
+       const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+           riders = {}) {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
     check_order(waiting_, "read() without a request: call next() first");
-    check_argument(index < segments_.size(), "index of the segment", index,
-                   "less than the number of segments, ", segments_.size());
+    check_argument(index < segments_.size(),
+                   "index of the segment",
+                   index,
+                   "less than the number of segments, ",
+                   segments_.size());
     check_columns(logits.columns);
     const segment& s = segments_[index];
-    check_argument(logits.rows == s.rows.size(), "rows of a segment's logits", logits.rows,
-                   "segment::rows.size() = ", s.rows.size());
+    check_argument(logits.rows == s.rows.size(),
+                   "rows of a segment's logits",
+                   logits.rows,
+                   "segment::rows.size() = ",
+                   s.rows.size());
     workspace_.read(s, logits, riders);
     workspace_.flush();
   }
@@ -195,10 +220,10 @@ class session {
     return workspace_.committed(slot, status(slot).report.last_commits);
   }
 
-  /// What the last supply() decided about in `slot`: every position that was open in the scored range,
-  /// with its proposed token and whether that was written, in ascending positions. Valid until the
-  /// next supply(). A token that lookahead elected is among committed() only. Throws std::logic_error
-  /// unless limits::trace is set.
+  /// What the last supply() decided about in `slot`: every position that was open in the scored
+  /// range, with its proposed token and whether that was written, in ascending positions. Valid
+  /// until the next supply(). A token that lookahead elected is among committed() only. Throws
+  /// std::logic_error unless limits::trace is set.
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot = 0) {
     check_order(capacity_.trace, "candidates() of a session without limits::trace");
     return workspace_.candidates(slot, status(slot).report.last_candidates);
@@ -207,7 +232,8 @@ class session {
   /// Ends the sequence in `slot` as it is; open positions keep the mask token. Not between next()
   /// and supply().
   void cancel(index_t slot) {
-    check_order(!waiting_, "cancel() between next() and supply(): the request is out, supply it first");
+    check_order(!waiting_,
+                "cancel() between next() and supply(): the request is out, supply it first");
     static_cast<void>(status(slot));
     workspace_.cancel(slot);
   }
@@ -223,7 +249,9 @@ class session {
  private:
   [[nodiscard]] static limits fitting(const Policy& policy, const layout& geometry) {
     const index_t reach = detail::policy_reach(policy, geometry);
-    return {.sequences = 1, .length = geometry.length, .window = reach > 0 ? reach : 1,
+    return {.sequences = 1,
+            .length = geometry.length,
+            .window = reach > 0 ? reach : 1,
             .branches = detail::policy_branches(policy)};
   }
 
@@ -237,19 +265,27 @@ class session {
 
   template <class View>
   static constexpr void check_space() {
-    static_assert(View::space == space,
-                  "these logits live in another memory space than the session's backend: give a host "
-                  "session host_logits and a stream session device_logits");
+    static_assert(
+        View::space == space,
+        "these logits live in another memory space than the session's backend: give a host "
+        "session host_logits and a stream session device_logits");
   }
 
   void check_columns(index_t columns) const {
-    check_argument(columns >= model_.vocab, "columns of the logits", columns,
-                   "at least model_info::vocab = ", model_.vocab);
+    check_argument(columns >= model_.vocab,
+                   "columns of the logits",
+                   columns,
+                   "at least model_info::vocab = ",
+                   model_.vocab);
   }
 
   [[nodiscard]] const step::slot_status& status(index_t slot) {
-    check_argument(slot >= 0 && slot < capacity_.sequences, "slot", slot,
-                   "in [0, limits::sequences = ", capacity_.sequences, ")");
+    check_argument(slot >= 0 && slot < capacity_.sequences,
+                   "slot",
+                   slot,
+                   "in [0, limits::sequences = ",
+                   capacity_.sequences,
+                   ")");
     return workspace_.statuses()[static_cast<std::size_t>(slot)];
   }
 

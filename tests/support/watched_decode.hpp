@@ -33,7 +33,8 @@ struct made_up_model {
   void row(std::span<const token_id> x, index_t position, std::span<float> out) const {
     std::uint64_t key = hash(seed, static_cast<std::uint64_t>(position));
     for (index_t p = std::max(position - 2, 0);
-         p <= std::min(position + 2, static_cast<index_t>(x.size()) - 1); ++p) {
+         p <= std::min(position + 2, static_cast<index_t>(x.size()) - 1);
+         ++p) {
       key = hash(key, static_cast<std::uint64_t>(x[static_cast<std::size_t>(p)]));
     }
     for (std::size_t v = 0; v < out.size(); ++v) {
@@ -47,11 +48,13 @@ struct made_up_model {
     z = (z ^ (z >> 30U)) * 0x94D049BB133111EBU;
     return z ^ (z >> 31U);
   }
-  [[nodiscard]] static double unit(std::uint64_t h) { return static_cast<double>(h >> 40U) * 0x1p-24; }
+  [[nodiscard]] static double unit(std::uint64_t h) {
+    return static_cast<double>(h >> 40U) * 0x1p-24;
+  }
 };
 
-/// A row of which `token` has the probability p > 1 / (vocab - 1); the last token is the mask token,
-/// which has none.
+/// A row of which `token` has the probability p > 1 / (vocab - 1); the last token is the mask
+/// token, which has none.
 inline void write_row(std::span<float> out, token_id token, double p) {
   const auto others = static_cast<double>(out.size()) - 2.0;
   std::fill(out.begin(), out.end(), static_cast<float>(std::log((1.0 - p) / others)));
@@ -74,10 +77,8 @@ struct watched_row {
   double confidence = 0.0;
 };
 
-[[nodiscard]] inline watched_row read_double(std::span<const float> z,
-                                             index_t position,
-                                             token_id current,
-                                             token_id mask) {
+[[nodiscard]] inline watched_row
+read_double(std::span<const float> z, index_t position, token_id current, token_id mask) {
   watched_row r{position, no_token, current, 0.0};
   double best = -1e300;
   for (std::size_t v = 0; v < z.size(); ++v) {
@@ -105,17 +106,22 @@ struct watched_step {
 };
 
 /// Smallest distance of a confidence from a bound: below 1e-5 a decision is rounding.
-[[nodiscard]] inline bool is_close(double a, double b) { return std::fabs(a - b) < 1e-5; }
+[[nodiscard]] inline bool is_close(double a, double b) {
+  return std::fabs(a - b) < 1e-5;
+}
 
 template <class Session, class Model>
-void supply_one(Session& s, const forward_request& request, const Model& model,
+void supply_one(Session& s,
+                const forward_request& request,
+                const Model& model,
                 std::span<const token_id> tokens) {
   const index_t vocab = s.model().vocab;
   const auto columns = static_cast<std::size_t>(vocab);
   std::vector<float> logits(static_cast<std::size_t>(request.rows) * columns);
   for (const segment& part : request.segments) {
     for (index_t r = 0; r < part.rows.size(); ++r) {
-      model.row(tokens, part.rows.first + r,
+      model.row(tokens,
+                part.rows.first + r,
                 std::span(logits).subspan(static_cast<std::size_t>(part.first_row + r) * columns,
                                           columns));
     }
@@ -125,7 +131,9 @@ void supply_one(Session& s, const forward_request& request, const Model& model,
 
 /// Decodes slot 0, which was started with `tokens`, and calls watch(watched_step) after every step.
 template <class Session, class Model>
-void watch_decode(Session& s, const Model& model, const std::vector<token_id>& tokens,
+void watch_decode(Session& s,
+                  const Model& model,
+                  const std::vector<token_id>& tokens,
                   const std::function<void(const watched_step&)>& watch) {
   const model_info info = s.model();
   std::vector<bool> open(tokens.size());
@@ -159,7 +167,9 @@ void watch_decode(Session& s, const Model& model, const std::vector<token_id>& t
 
 /// The same with a session of its own; gives the tokens.
 template <class Policy, class Model>
-std::vector<token_id> watch_decode(const Policy& p, const Model& model, const layout& g,
+std::vector<token_id> watch_decode(const Policy& p,
+                                   const Model& model,
+                                   const layout& g,
                                    const std::function<void(const watched_step&)>& watch) {
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 0);
   session s{p, model.info(), tokens, g};

@@ -9,8 +9,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Throws std::invalid_argument "<name> must be <rule>, got <value>" unless `holds`. The rule may come
-/// in pieces, which are put together, and memory asked for, only then. Host only.
+/// Throws std::invalid_argument "<name> must be <rule>, got <value>" unless `holds`. The rule may
+/// come in pieces, which are put together, and memory asked for, only then. Host only.
 template <class T, class... Rule>
 void check_argument(bool holds, std::string_view name, const T& value, const Rule&... rule) {
   if (!holds) {

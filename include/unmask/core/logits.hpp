@@ -13,6 +13,23 @@ namespace UNMASK_NAMESPACE {
 template <class T>
 concept element = std::same_as<T, float> || std::same_as<T, bfloat16> || std::same_as<T, float16>;
 
+namespace detail {
+
+template <class Range>
+concept contiguous_tokens = requires(Range& r) {
+  { r.data() } -> std::convertible_to<token_id*>;
+  { r.size() } -> std::convertible_to<std::size_t>;
+};
+
+template <class View>
+concept mdspan_like = requires(const View& v) {
+  requires element<std::remove_cvref_t<decltype(*v.data_handle())>>;
+  { v.extent(0) } -> std::convertible_to<std::size_t>;
+  { v.stride(0) } -> std::convertible_to<std::ptrdiff_t>;
+};
+
+}  // namespace detail
+
 /// Rows of numbers that an engine owns: logits [rows, vocab] or hidden states [rows, width].
 ///
 /// Row r starts at data + r * stride; columns are contiguous; only the first `columns` of a row
@@ -29,12 +46,18 @@ struct rows_view {
 
   constexpr rows_view() = default;
   UNMASK_HD constexpr rows_view(const T* first, index_t row_count, index_t column_count)
-      : data(first), rows(row_count), columns(column_count), stride(column_count) {}
+      : data(first)
+      , rows(row_count)
+      , columns(column_count)
+      , stride(column_count) {}
   UNMASK_HD constexpr rows_view(const T* first,
                                 index_t row_count,
                                 index_t column_count,
                                 std::ptrdiff_t row_stride)
-      : data(first), rows(row_count), columns(column_count), stride(row_stride) {}
+      : data(first)
+      , rows(row_count)
+      , columns(column_count)
+      , stride(row_stride) {}
 
   [[nodiscard]] UNMASK_HD constexpr const T* row(index_t r) const { return data + r * stride; }
 
@@ -63,15 +86,15 @@ struct tokens_view {
   index_t size = 0;
 
   constexpr tokens_view() = default;
-  UNMASK_HD constexpr tokens_view(token_id* first, index_t count) : data(first), size(count) {}
+  UNMASK_HD constexpr tokens_view(token_id* first, index_t count)
+      : data(first)
+      , size(count) {}
   /// From anything contiguous in host memory: std::vector, std::span, std::array.
   template <class Range>
-    requires(M == memory::host) && requires(Range& r) {
-      { r.data() } -> std::convertible_to<token_id*>;
-      { r.size() } -> std::convertible_to<std::size_t>;
-    }
+    requires(M == memory::host && detail::contiguous_tokens<Range>)
   constexpr tokens_view(Range&& r)  // NOLINT(google-explicit-constructor): a view of an lvalue
-      : data(r.data()), size(static_cast<index_t>(r.size())) {}
+      : data(r.data())
+      , size(static_cast<index_t>(r.size())) {}
 };
 
 namespace detail {
@@ -90,12 +113,7 @@ template <element T, memory M>
 }
 
 /// Anything shaped like a row-major std::mdspan of rank 2 in host memory.
-template <class View>
-  requires requires(const View& v) {
-    { v.data_handle() };
-    { v.extent(0) } -> std::convertible_to<std::size_t>;
-    { v.stride(0) } -> std::convertible_to<std::ptrdiff_t>;
-  } && element<std::remove_cv_t<std::remove_pointer_t<decltype(std::declval<View>().data_handle())>>>
+template <detail::mdspan_like View>
 [[nodiscard]] constexpr auto as_rows(const View& v) {
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(v.data_handle())>>;
   return rows_view<T, memory::host>{v.data_handle(),
@@ -104,8 +122,8 @@ template <class View>
                                     static_cast<std::ptrdiff_t>(v.stride(0))};
 }
 
-/// A tensor that a session accepts: `as_rows(tensor)`, found by argument-dependent lookup, gives its
-/// rows_view. An engine's own class joins with that one function in its own namespace.
+/// A tensor that a session accepts: `as_rows(tensor)`, found by argument-dependent lookup, gives
+/// its rows_view. An engine's own class joins with that one function in its own namespace.
 template <class Tensor>
 concept row_tensor = requires(const Tensor& t) {
   requires detail::is_rows_view<std::remove_cvref_t<decltype(as_rows(t))>>::value;
@@ -113,11 +131,11 @@ concept row_tensor = requires(const Tensor& t) {
 
 /// Edits of whole rows that belong to the engine's data, applied while the rows are read.
 ///
-/// `allowed` is a packed bitmask as grammar engines write it: ceil(vocab / 32) words a row, bit v of
-/// word v / 32 set means that token v is allowed. Row r of the logits uses words
-/// allowed + r * allowed_stride; nullptr allows everything.
-/// `unconditional` + r * unconditional_stride is the unconditional row u of classifier-free
-/// guidance, z = u + (scale + 1) (c - u); nullptr means none.
+/// `allowed` is a packed bitmask as grammar engines write it: ceil(vocab / 32) words a row, bit v
+/// of word v / 32 set means that token v is allowed. Row r of the logits uses words allowed + r *
+/// allowed_stride; nullptr allows everything. `unconditional` + r * unconditional_stride is the
+/// unconditional row u of classifier-free guidance, z = u + (scale + 1) (c - u); nullptr means
+/// none.
 template <element T>
 struct row_riders {
   const std::uint32_t* allowed = nullptr;
@@ -130,13 +148,14 @@ struct row_riders {
   [[nodiscard]] UNMASK_HD constexpr row_riders from_row(index_t r) const {
     row_riders rest = *this;
     rest.allowed = allowed == nullptr ? nullptr : allowed + r * allowed_stride;
-    rest.unconditional = unconditional == nullptr ? nullptr : unconditional + r * unconditional_stride;
+    rest.unconditional =
+        unconditional == nullptr ? nullptr : unconditional + r * unconditional_stride;
     return rest;
   }
 };
 
-/// What the draw of a token from one row needs: its random numbers (the key's token is not used) and
-/// the temperature, > 0, of the distribution that is drawn from.
+/// What the draw of a token from one row needs: its random numbers (the key's token is not used)
+/// and the temperature, > 0, of the distribution that is drawn from.
 struct draw_request {
   random_key key;
   float temperature = 1.0F;

@@ -35,7 +35,9 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
   return __builtin_bit_cast(float, bits);
 }
 
-[[nodiscard]] UNMASK_HD inline float infinity() { return from_bits(0x7f800000U); }
+[[nodiscard]] UNMASK_HD inline float infinity() {
+  return from_bits(0x7f800000U);
+}
 
 /// True for every number but NaN and the infinities; a bit test, safe under -ffast-math.
 [[nodiscard]] UNMASK_HD inline bool is_finite(float x) {
@@ -69,10 +71,18 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #endif
 }
 
-[[nodiscard]] UNMASK_HD constexpr float max(float a, float b) { return a < b ? b : a; }
-[[nodiscard]] UNMASK_HD constexpr float min(float a, float b) { return b < a ? b : a; }
-[[nodiscard]] UNMASK_HD constexpr index_t max(index_t a, index_t b) { return a < b ? b : a; }
-[[nodiscard]] UNMASK_HD constexpr index_t min(index_t a, index_t b) { return b < a ? b : a; }
+[[nodiscard]] UNMASK_HD constexpr float max(float a, float b) {
+  return a < b ? b : a;
+}
+[[nodiscard]] UNMASK_HD constexpr float min(float a, float b) {
+  return b < a ? b : a;
+}
+[[nodiscard]] UNMASK_HD constexpr index_t max(index_t a, index_t b) {
+  return a < b ? b : a;
+}
+[[nodiscard]] UNMASK_HD constexpr index_t min(index_t a, index_t b) {
+  return b < a ? b : a;
+}
 [[nodiscard]] UNMASK_HD constexpr float clamp(float x, float low, float high) {
   return x < low ? low : (high < x ? high : x);
 }
@@ -122,7 +132,9 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
   return p < 1.2e-38F ? 0.0F : exp_nonpositive(exponent * log(p));
 }
 
-[[nodiscard]] UNMASK_HD inline float to_float(float x) { return x; }
+[[nodiscard]] UNMASK_HD inline float to_float(float x) {
+  return x;
+}
 [[nodiscard]] UNMASK_HD inline float to_float(bfloat16 x) {
   return from_bits(static_cast<std::uint32_t>(x.bits) << 16U);
 }

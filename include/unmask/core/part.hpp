@@ -21,7 +21,9 @@ struct position_state {
   using type = no_state;
 };
 template <class P>
-  requires requires { typename P::position_state; }
+  requires requires {
+    typename P::position_state;
+  }
 struct position_state<P> {
   using type = typename P::position_state;
 };
@@ -30,7 +32,9 @@ struct sequence_state {
   using type = no_state;
 };
 template <class P>
-  requires requires { typename P::sequence_state; }
+  requires requires {
+    typename P::sequence_state;
+  }
 struct sequence_state<P> {
   using type = typename P::sequence_state;
 };
@@ -40,15 +44,18 @@ struct tally {
   using type = no_state;
 };
 template <class P>
-  requires requires { typename P::tally; }
+  requires requires {
+    typename P::tally;
+  }
 struct tally<P> {
   using type = typename P::tally;
 };
 
 }  // namespace detail
 
-/// State that part P keeps for each scored position; `no_state` if it keeps none. `T{}` is the start
-/// state; the session alone resets it: at the start, when the block opens, when the position commits.
+/// State that part P keeps for each scored position; `no_state` if it keeps none. `T{}` is the
+/// start state; the session alone resets it: at the start, when the block opens, when the position
+/// commits.
 template <class P>
 using position_state_of = typename detail::position_state<P>::type;
 
@@ -91,8 +98,10 @@ struct standing {
 /// What becomes of a candidate in this step.
 enum class delay : std::uint8_t {
   none,    ///< nothing
-  last,    ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the others
-  refused  ///< it is not admitted; ranked last, so that a forced block commits it if it has no other
+  last,    ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the
+           ///< others
+  refused  ///< it is not admitted; ranked last, so that a forced block commits it if it has no
+           ///< other
 };
 
 /// The candidates of this step directly left and right of one; an invalid record stands for none.
@@ -104,8 +113,8 @@ struct neighbours {
 
 namespace detail {
 
-// A candidate with every statistic and a scope to ask a part which functions it has. What a part may
-// really read is checked when its function is compiled with its own declared statistics.
+// A candidate with every statistic and a scope to ask a part which functions it has. What a part
+// may really read is checked when its function is compiled with its own declared statistics.
 template <class P>
 using own_candidate = candidate<P::required>;
 
@@ -129,19 +138,22 @@ concept part = std::is_trivially_copyable_v<P> && std::is_class_v<P> && requires
 
 /// Orders candidates: the higher score commits earlier. A NaN score comes last.
 template <class P>
-concept ranking = part<P> && (requires(const P& p, const detail::own_candidate<P>& c) {
-                    { p.score(c) } -> std::same_as<float>;
-                  } || requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
-                    { p.score(c, own) } -> std::same_as<float>;
-                  });
+concept ranking = part<P> &&(
+    requires(const P& p, const detail::own_candidate<P>& c) {
+      { p.score(c) } -> std::same_as<float>;
+    } ||
+    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
+      { p.score(c, own) } -> std::same_as<float>;
+    });
 
 namespace detail {
 
 template <class P>
-concept leaf_admission =
-    part<P> && (requires(const P& p, const own_candidate<P>& c, const standing& s) {
+concept leaf_admission = part<P> &&(
+    requires(const P& p, const own_candidate<P>& c, const standing& s) {
       { p.admits(c, s) } -> std::same_as<bool>;
-    } || requires(const P& p, const own_candidate<P>& c, const standing& s, scope<P>& own) {
+    } ||
+    requires(const P& p, const own_candidate<P>& c, const standing& s, scope<P>& own) {
       { p.admits(c, s, own) } -> std::same_as<bool>;
     });
 
@@ -159,14 +171,16 @@ struct is_composite : std::false_type {};
 template <class P>
 concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
 
-/// Changes a logit while its row is read: `edit(logit, token) -> float`, or `edit(logit, token, at)`
-/// with the step it is read in (no block).
+/// Changes a logit while its row is read: `edit(logit, token) -> float`, or `edit(logit, token,
+/// at)` with the step it is read in (no block).
 template <class P>
-concept logit_edit = part<P> && (requires(const P& p, float z, token_id v) {
-                       { p.edit(z, v) } -> std::same_as<float>;
-                     } || requires(const P& p, float z, token_id v, const step_info& at) {
-                       { p.edit(z, v, at) } -> std::same_as<float>;
-                     });
+concept logit_edit = part<P> &&(
+    requires(const P& p, float z, token_id v) {
+      { p.edit(z, v) } -> std::same_as<float>;
+    } ||
+    requires(const P& p, float z, token_id v, const step_info& at) {
+      { p.edit(z, v, at) } -> std::same_as<float>;
+    });
 
 /// Draws the proposed token at random instead of taking the best one: reads stat::sampled, and
 /// `draw_temperature()` > 0 says from which distribution.
@@ -187,26 +201,33 @@ concept watching = part<P> && requires {
 /// record with the edits so far; logit(token) of a watched token; add(token, delta), which edits a
 /// watched token or raises the best one; keep_only(tokens, count), which takes all others out.
 template <class P>
-concept revision = part<P> && requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
+concept revision = part<P> &&
+    requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
   { p.revise(row, own) } -> std::same_as<void>;
 };
 
-/// A watching or revising part whose edit depends on the tokens around a position, which it reads from
-/// `own.at.view` both times. The tokens that lookahead places between the two calls are then watched
-/// at every position, too, so that the edit is exact in every branch.
+/// A watching or revising part whose edit depends on the tokens around a position, which it reads
+/// from `own.at.view` both times. The tokens that lookahead places between the two calls are then
+/// watched at every position, too, so that the edit is exact in every branch.
 template <class P>
-concept sequence_reading = part<P> && requires { requires bool{P::reads_sequence}; };
+concept sequence_reading = part<P> && requires {
+  requires bool{P::reads_sequence};
+};
 
-/// A watching or revising part that has its turn at settled positions, too, where those are read for a
-/// revisiting part: an edit of the row that keeps no state at the position.
+/// A watching or revising part that has its turn at settled positions, too, where those are read
+/// for a revisiting part: an edit of the row that keeps no state at the position.
 template <class P>
-concept revising_settled = part<P> && requires { requires bool{P::revises_settled}; };
+concept revising_settled = part<P> && requires {
+  requires bool{P::revises_settled};
+};
 
 namespace detail {
 
 template <class P>
-concept delaying_beside = requires(const P& p, const own_candidate<P>& c,
-                                   const neighbours<P::required>& beside, scope<P>& own) {
+concept delaying_beside = requires(const P& p,
+                                   const own_candidate<P>& c,
+                                   const neighbours<P::required>& beside,
+                                   scope<P>& own) {
   { p.delays(c, beside, own) } -> std::same_as<delay>;
 };
 template <class P>
@@ -216,17 +237,17 @@ concept delaying_alone = requires(const P& p, const own_candidate<P>& c, scope<P
 
 }  // namespace detail
 
-/// Puts candidates behind the others for this step, whatever their statistics: `delays(candidate, own)`
-/// or `delays(candidate, neighbours, own)`. The strictest of several parts decides. Lookahead tries no
-/// delayed candidate.
+/// Puts candidates behind the others for this step, whatever their statistics: `delays(candidate,
+/// own)` or `delays(candidate, neighbours, own)`. The strictest of several parts decides. Lookahead
+/// tries no delayed candidate.
 template <class P>
-concept delaying = part<P> && (detail::delaying_beside<P> || detail::delaying_alone<P>);
+concept delaying = part<P> &&(detail::delaying_beside<P> || detail::delaying_alone<P>);
 
 /// Folds something over all candidates before any is admitted: `survey(candidate, own) -> tally`,
 /// merged in position order by `tally::merge`; admits() then reads `own.tally`.
 template <class P>
-concept surveying = part<P> && requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own,
-                                        tally_of<P>& sum) {
+concept surveying = part<P> &&
+    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own, tally_of<P>& sum) {
   typename P::tally;
   { p.survey(c, own) } -> std::same_as<typename P::tally>;
   sum.merge(sum);
@@ -239,27 +260,31 @@ enum class verdict : std::uint8_t {
   reopen    ///< put the mask token back
 };
 
-/// Looks again at settled positions of the scored range: `revisit(candidate, own) -> verdict`, where
-/// candidate.current is the settled token. Their rows are read, too. Only a policy with such a part
-/// ever rewrites a settled token. Called in position order, by one lane.
+/// Looks again at settled positions of the scored range: `revisit(candidate, own) -> verdict`,
+/// where candidate.current is the settled token. Their rows are read, too. Only a policy with such
+/// a part ever rewrites a settled token. Called in position order, by one lane.
 template <class P>
-concept revisiting = part<P> && requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
+concept revisiting = part<P> &&
+    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
   { p.revisit(c, own) } -> std::same_as<verdict>;
 };
 
-/// Decides on a canvas: no position settles before the end. After each step an admitted position holds
-/// its proposed token and every other one `refill(position, own) -> token_id`, which also gives the
-/// first canvas (at step -1); when the sequence ends, each position gets `conclude(own) -> token_id`.
+/// Decides on a canvas: no position settles before the end. After each step an admitted position
+/// holds its proposed token and every other one `refill(position, own) -> token_id`, which also
+/// gives the first canvas (at step -1); when the sequence ends, each position gets `conclude(own)
+/// -> token_id`.
 template <class P>
 concept renoising = part<P> && requires(const P& p, scope<P>& own) {
   { p.refill(index_t{}, own) } -> std::same_as<token_id>;
   { p.conclude(own) } -> std::same_as<token_id>;
 };
 
-/// A revisiting part that reads own.at.current_probability: the settled token is watched then, which
-/// makes its probability exact.
+/// A revisiting part that reads own.at.current_probability: the settled token is watched then,
+/// which makes its probability exact.
 template <class P>
-concept current_watching = revisiting<P> && requires { requires bool{P::watches_current}; };
+concept current_watching = revisiting<P> && requires {
+  requires bool{P::watches_current};
+};
 
 /// Ends a sequence: `stop(sequence, own) -> ending`, asked after the commits of every step.
 template <class P>
@@ -274,9 +299,9 @@ concept scheduling = part<P> && requires(const P& p, sequence_view& q, plan& n, 
   { p.schedule(q, n, own) } -> std::same_as<void>;
 };
 
-/// Looks ahead: after each step the `branches` open positions of highest `worth(candidate)` are tried,
-/// one in each branch, and the next step goes on with the branch whose open positions are worth most
-/// on average over the lowest `lowest_share` of them. See policy/lookahead.hpp.
+/// Looks ahead: after each step the `branches` open positions of highest `worth(candidate)` are
+/// tried, one in each branch, and the next step goes on with the branch whose open positions are
+/// worth most on average over the lowest `lowest_share` of them. See policy/lookahead.hpp.
 template <class P>
 concept branching = part<P> && requires(const P& p, const detail::own_candidate<P>& c) {
   { p.branches } -> std::convertible_to<index_t>;
@@ -287,12 +312,16 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
 /// A part whose knobs can be wrong: `check(layout)` throws std::invalid_argument that names the
 /// argument, its value and the rule. Called on the host when a sequence starts, before any change.
 template <class P>
-concept checked = requires(const P& p, const layout& g) { p.check(g); };
+concept checked = requires(const P& p, const layout& g) {
+  p.check(g);
+};
 
-/// A part that does not go with every other says so: `composed_with<Leaves>()` holds static_asserts with
-/// a sentence each, where Leaves is the policy's leaf_list.
+/// A part that does not go with every other says so: `composed_with<Leaves>()` holds static_asserts
+/// with a sentence each, where Leaves is the policy's leaf_list.
 template <class P, class Leaves>
-concept choosy = requires { P::template composed_with<Leaves>(); };
+concept choosy = requires {
+  P::template composed_with<Leaves>();
+};
 
 /// A schedule that scores more than one block at a time says how many positions: `reach(layout)`.
 template <class P>
@@ -300,67 +329,35 @@ concept reaching = requires(const P& p, const layout& g) {
   { p.reach(g) } -> std::same_as<index_t>;
 };
 
-/// A schedule that plans each lookahead branch on its own: `replan(sequence, plan, own)`, called with a
-/// branch's token in its place, turns the plan made for the anchor into the branch's. It may change
-/// score.last, feed.last, last_block and forced, and keep plan::score within the session's window. It is
-/// asked about every branch with a copy of its state, then once with its state for the one that won.
+/// A schedule that plans each lookahead branch on its own: `replan(sequence, plan, own)`, called
+/// with a branch's token in its place, turns the plan made for the anchor into the branch's. It may
+/// change score.last, feed.last, last_block and forced, and keep plan::score within the session's
+/// window. It is asked about every branch with a copy of its state, then once with its state for
+/// the one that won.
 template <class P>
-concept replanning = scheduling<P> && requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
+concept replanning = scheduling<P> &&
+    requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
   { p.replan(q, n, own) } -> std::same_as<void>;
 };
 
 /// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
 /// code that runs forwards on full blocks or leaves masks behind.
 template <class P>
-concept pacing = scheduling<P> && requires { requires bool{P::paces}; };
+concept pacing = scheduling<P> && requires {
+  requires bool{P::paces};
+};
 
 /// An admission that reads standing::run_rank: it is counted only if a part of the policy says so,
 /// with `static constexpr bool needs_runs = true`. O(length of the run) a candidate.
 template <class P>
-concept run_aware = part<P> && requires { requires bool{P::needs_runs}; };
+concept run_aware = part<P> && requires {
+  requires bool{P::needs_runs};
+};
 
 /// An admission that may commit nothing: switches the one-commit promise off for its policy.
 template <class P>
-concept waiting = part<P> && requires { requires bool{P::may_wait}; };
-
-/// Admits whoever both admit. The operands are evaluated on every candidate; nothing is skipped.
-template <admission A, admission B>
-struct all_of {
-  A first;
-  B second;
-  static constexpr statistics required = A::required | B::required;
+concept waiting = part<P> && requires {
+  requires bool{P::may_wait};
 };
-template <admission A, admission B>
-all_of(A, B) -> all_of<A, B>;
-
-/// Admits whoever at least one admits.
-template <admission A, admission B>
-struct any_of {
-  A first;
-  B second;
-  static constexpr statistics required = A::required | B::required;
-};
-template <admission A, admission B>
-any_of(A, B) -> any_of<A, B>;
-
-namespace detail {
-
-template <class A, class B>
-struct is_composite<all_of<A, B>> : std::true_type {};
-template <class A, class B>
-struct is_composite<any_of<A, B>> : std::true_type {};
-
-}  // namespace detail
-
-/// `a && b` and `a || b` join admissions. For two types of your own, outside this namespace, write
-/// all_of{a, b} and any_of{a, b}: argument-dependent lookup does not find the operators there.
-template <admission A, admission B>
-[[nodiscard]] constexpr all_of<A, B> operator&&(const A& a, const B& b) {
-  return {a, b};
-}
-template <admission A, admission B>
-[[nodiscard]] constexpr any_of<A, B> operator||(const A& a, const B& b) {
-  return {a, b};
-}
 
 }  // namespace unmask

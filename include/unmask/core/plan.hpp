@@ -38,8 +38,8 @@ struct model_info {
   token_id end_token = no_token;
   /// Row p - shift predicts position p (row 0 for the first positions): 0 LLaDA, 1 Dream.
   index_t row_shift = 0;
-  /// Whether the mask token can never be proposed. A policy that proposes it all the same leaves the
-  /// position open; only the parity presets of released code want that.
+  /// Whether the mask token can never be proposed. A policy that proposes it all the same leaves
+  /// the position open; only the parity presets of released code want that.
   bool suppress_mask = true;
 };
 
@@ -55,8 +55,9 @@ struct limits {
   index_t branches = 0;
   /// Set by the session: model_info::vocab.
   index_t vocab = 0;
-  /// Whether each step also reports every candidate: session::candidates(). Costs sequences * window
-  /// candidate_entry of memory and one logarithm a candidate and step; nothing where it is off.
+  /// Whether each step also reports every candidate: session::candidates(). Costs sequences *
+  /// window candidate_entry of memory and one logarithm a candidate and step; nothing where it is
+  /// off.
   bool trace = false;
 };
 
@@ -96,8 +97,8 @@ struct plan {
   /// sequence with branch[b - 1] placed, 1 <= b <= branches.
   index_t branches = 0;
   placement branch[max_branches];
-  /// Branch b is scored before branch_last[b] only, and fed as much less: score.last, unless the schedule
-  /// plans each branch on its own. Set if the policy looks ahead.
+  /// Branch b is scored before branch_last[b] only, and fed as much less: score.last, unless the
+  /// schedule plans each branch on its own. Set if the policy looks ahead.
   index_t branch_last[1 + max_branches] = {};
   /// The branch that won the last step; its K/V are those to keep.
   index_t winner = 0;

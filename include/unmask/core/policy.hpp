@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/composition.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/sequential_blocks.hpp>
 
@@ -101,10 +102,9 @@ template <watching P>
 inline constexpr index_t watches_of<P> = P::watches;
 
 template <class P>
-inline constexpr bool has_stage = ranking<P> || admission<P> || logit_edit<P> || stopping<P> ||
-                                  scheduling<P> || revision<P> || surveying<P> || revisiting<P> ||
-                                  branching<P> || drawing<P> || renoising<P> ||
-                                  delaying<P>;
+inline constexpr bool has_stage =
+    ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
+    surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -123,8 +123,9 @@ constexpr void check_composition() {
 template <class... Parts>
 class policy : public detail::pack<Parts...> {
  public:
-  static_assert((std::is_trivially_copyable_v<Parts> && ...),
-                "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
+  static_assert(
+      (std::is_trivially_copyable_v<Parts> && ...),
+      "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
   static_assert((requires { Parts::required; } && ...),
                 "a part must declare what it reads: static constexpr statistics required = ...");
 
@@ -178,12 +179,14 @@ class policy : public detail::pack<Parts...> {
   static constexpr index_t watches = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
       return (detail::watches_of<Leaf> + ... + 0);
-    }(leaf_list{}) + (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
+    }(leaf_list{}) +
+           (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
   }();
 
   /// True when a part compares rows with those of the step before, which the session then keeps:
   /// 4 bytes a column for each position of the window.
-  static constexpr bool compares = required.contains(stat::drift) || required.contains(stat::divergence);
+  static constexpr bool compares =
+      required.contains(stat::drift) || required.contains(stat::divergence);
 
   /// True when candidates are ranked within their runs because a part said `needs_runs`.
   static constexpr bool needs_runs = [] {
@@ -209,20 +212,23 @@ class policy : public detail::pack<Parts...> {
                   "a policy has at most one schedule, such as sequential_blocks{}");
     static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
-    static_assert(!(required.contains(stat::sampled) && watches > 0),
-                  "a policy that draws tokens cannot watch any: an edit after the draw would change "
-                  "the distribution that was drawn from");
-    static_assert(!(compares && (watches > 0 || branches)),
-                  "a policy that compares rows with the step before can neither watch tokens nor look "
-                  "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
-                  "a branch that lost");
+    static_assert(
+        !(required.contains(stat::sampled) && watches > 0),
+        "a policy that draws tokens cannot watch any: an edit after the draw would change "
+        "the distribution that was drawn from");
+    static_assert(
+        !(compares && (watches > 0 || branches)),
+        "a policy that compares rows with the step before can neither watch tokens nor look "
+        "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
+        "a branch that lost");
     static_assert(settles || !(revisits || branches),
                   "a canvas settles nothing before its end, so there is nothing to revisit and no "
                   "branch to look ahead with");
-    static_assert((detail::has_stage<Parts> && ...),
-                  "a part of this policy has no function that a step calls: check the names and the "
-                  "return types of score, admits, edit, revise, survey, delays, revisit, stop, "
-                  "schedule");
+    static_assert(
+        (detail::has_stage<Parts> && ...),
+        "a part of this policy has no function that a step calls: check the names and the "
+        "return types of score, admits, edit, revise, survey, delays, revisit, stop, "
+        "schedule");
     []<class... Leaf>(detail::type_list<Leaf...>) {
       (detail::check_composition<Leaf, leaf_list>(), ...);
     }(leaf_list{});

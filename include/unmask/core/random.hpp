@@ -41,14 +41,14 @@ struct random_key {
   return c0;
 }
 
-/// A number in the open interval (0, 1): (r + 1/2) / 2^23 with 23 random bits r, all of them exact in
-/// a float; never 0 nor 1. (With 24 bits the largest would round to 1.)
+/// A number in the open interval (0, 1): (r + 1/2) / 2^23 with 23 random bits r, all of them exact
+/// in a float; never 0 nor 1. (With 24 bits the largest would round to 1.)
 [[nodiscard]] UNMASK_HD inline float random_uniform(const random_key& k) {
   return math::fma(static_cast<float>(random_bits(k) >> 9U), 0x1p-23F, 0x1p-24F);
 }
 
-/// A standard Gumbel number -ln(-ln u): the largest of ln w(i) + gumbel(i) falls on i with probability
-/// w(i) / sum w. Bits as random_uniform.
+/// A standard Gumbel number -ln(-ln u): the largest of ln w(i) + gumbel(i) falls on i with
+/// probability w(i) / sum w. Bits as random_uniform.
 [[nodiscard]] UNMASK_HD inline float random_gumbel(const random_key& k) {
   return -math::log(-math::log(random_uniform(k)));
 }

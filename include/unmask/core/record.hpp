@@ -68,10 +68,10 @@ struct shared_field<false> {};
 ///
 /// With z the logits and m = max z: `best` = m, `token` = the lowest id that reaches it, `rest` =
 /// sum of e^(z-m) over all columns but that one, `second` = the second largest logit counted with
-/// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)); `drawn` the token of a
-/// random draw, with its logit and the key that won it the draw (12 bytes);
-/// `cross` = sum of e^(z-m) e^(z'-m') with the row z' of the step before, whose `square` is
-/// `previous_square`; `shared` = sum of e^(z-m) ln p'.
+/// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)); `drawn` the token
+/// of a random draw, with its logit and the key that won it the draw (12 bytes); `cross` = sum of
+/// e^(z-m) e^(z'-m') with the row z' of the step before, whose `square` is `previous_square`;
+/// `shared` = sum of e^(z-m) ln p'.
 ///
 /// A record of no column at all has best = -inf and token = no_token. NaN logits never become the
 /// best; one NaN makes `rest` NaN and the record invalid.
@@ -111,79 +111,61 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
   }
 
   /// Sum of e^(z-m) over the row, at least 1.
-  [[nodiscard]] UNMASK_HD float total() const
-    requires provides<S, stat::confidence>
-  {
+  [[nodiscard]] UNMASK_HD float total() const requires provides<S, stat::confidence> {
     return 1.0F + this->rest;
   }
 
   /// Softmax probability of `token`, in (0, 1].
-  [[nodiscard]] UNMASK_HD float confidence() const
-    requires provides<S, stat::confidence>
-  {
+  [[nodiscard]] UNMASK_HD float confidence() const requires provides<S, stat::confidence> {
     return math::divide(1.0F, total());
   }
 
   /// Natural logarithm of confidence(), in nats, <= 0.
-  [[nodiscard]] UNMASK_HD float log_probability() const
-    requires provides<S, stat::confidence>
-  {
+  [[nodiscard]] UNMASK_HD float log_probability() const requires provides<S, stat::confidence> {
     return -math::log1p(this->rest);
   }
 
   /// ln of the sum of e^z.
-  [[nodiscard]] UNMASK_HD float log_partition() const
-    requires provides<S, stat::confidence>
-  {
+  [[nodiscard]] UNMASK_HD float log_partition() const requires provides<S, stat::confidence> {
     return best + math::log1p(this->rest);
   }
 
   /// Softmax probability of the runner-up, in [0, 1/2]; 0 when there is none.
-  [[nodiscard]] UNMASK_HD float second_probability() const
-    requires provides<S, stat::margin>
-  {
+  [[nodiscard]] UNMASK_HD float second_probability() const requires provides<S, stat::margin> {
     return runner_up() ? math::divide(math::exp_nonpositive(this->second - best), total()) : 0.0F;
   }
 
   /// confidence() - second_probability(), in [0, 1].
-  [[nodiscard]] UNMASK_HD float margin() const
-    requires provides<S, stat::margin>
-  {
+  [[nodiscard]] UNMASK_HD float margin() const requires provides<S, stat::margin> {
     const float ratio = runner_up() ? math::exp_nonpositive(this->second - best) : 0.0F;
     return math::divide(1.0F - ratio, total());
   }
 
   /// Shannon entropy of the row's distribution in nats, >= 0.
-  [[nodiscard]] UNMASK_HD float entropy() const
-    requires provides<S, stat::entropy>
-  {
-    // Columns at -inf weigh e^exp_floor each: 150,000 of them make 6e-31 where nothing is uncertain.
+  [[nodiscard]] UNMASK_HD float entropy() const requires provides<S, stat::entropy> {
+    // Columns at -inf weigh e^exp_floor each: 150,000 of them make 6e-31 where nothing is
+    // uncertain.
     const float h = math::log1p(this->rest) - math::divide(this->weighted, total());
     return h < 1e-30F ? 0.0F : h;
   }
 
   /// Sum of squared probabilities, in (0, 1].
-  [[nodiscard]] UNMASK_HD float second_moment() const
-    requires provides<S, stat::second_moment>
-  {
+  [[nodiscard]] UNMASK_HD float second_moment() const requires provides<S, stat::second_moment> {
     return math::divide(math::divide(this->square, total()), total());
   }
 
   /// 1 - cosine of the angle between this distribution and that of the step before, in [0, 1]; 1 if
   /// there was none.
-  [[nodiscard]] UNMASK_HD float drift() const
-    requires provides<S, stat::drift>
-  {
-    const float lengths = math::square_root(this->square) * math::square_root(this->previous_square);
+  [[nodiscard]] UNMASK_HD float drift() const requires provides<S, stat::drift> {
+    const float lengths =
+        math::square_root(this->square) * math::square_root(this->previous_square);
     const float turned = lengths > 0.0F ? 1.0F - math::divide(this->cross, lengths) : 1.0F;
     return math::clamp(turned, 0.0F, 1.0F);
   }
 
-  /// sum p ln(p / p') against the distribution p' of the step before, in nats, >= 0; probabilities of
-  /// p' below 1e-12 count as 1e-12, so do all of them if there was no step before.
-  [[nodiscard]] UNMASK_HD float divergence() const
-    requires provides<S, stat::divergence>
-  {
+  /// sum p ln(p / p') against the distribution p' of the step before, in nats, >= 0; probabilities
+  /// of p' below 1e-12 count as 1e-12, so do all of them if there was no step before.
+  [[nodiscard]] UNMASK_HD float divergence() const requires provides<S, stat::divergence> {
     const float difference = this->weighted - this->shared;
     const float d = math::divide(difference, total()) - math::log1p(this->rest);
     return d < 0.0F ? 0.0F : d;
@@ -224,9 +206,7 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
   }
 
  private:
-  [[nodiscard]] UNMASK_HD bool runner_up() const
-    requires provides<S, stat::margin>
-  {
+  [[nodiscard]] UNMASK_HD bool runner_up() const requires provides<S, stat::margin> {
     return this->second > -math::infinity();
   }
 };
@@ -253,17 +233,13 @@ struct candidate : record<S> {
   }
 
   /// Softmax probability of the proposed token, in [0, 1].
-  [[nodiscard]] UNMASK_HD float confidence() const
-    requires provides<S, stat::confidence>
-  {
+  [[nodiscard]] UNMASK_HD float confidence() const requires provides<S, stat::confidence> {
     const float ratio = logit == this->best ? 1.0F : math::exp_nonpositive(logit - this->best);
     return math::divide(ratio, this->total());
   }
 
   /// Natural logarithm of confidence(), in nats, <= 0.
-  [[nodiscard]] UNMASK_HD float log_probability() const
-    requires provides<S, stat::confidence>
-  {
+  [[nodiscard]] UNMASK_HD float log_probability() const requires provides<S, stat::confidence> {
     return (logit - this->best) - math::log1p(this->rest);
   }
 

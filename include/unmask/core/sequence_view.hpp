@@ -44,8 +44,8 @@ enum class mark : std::uint8_t {
   settled  ///< decided by this session
 };
 
-/// One sequence as the parts see it: the tokens, the explicit set of open positions and the geometry.
-/// Borrowed for the call.
+/// One sequence as the parts see it: the tokens, the explicit set of open positions and the
+/// geometry. Borrowed for the call.
 struct sequence_view {
   const token_id* tokens = nullptr;
   /// One a position. What is open is never derived from `token == mask_token`.
@@ -61,7 +61,8 @@ struct sequence_view {
   index_t step = 0;
   /// Tokens that the last step wrote or reopened.
   index_t changed = 0;
-  /// Lowest position whose settled token the last step replaced or reopened; `length` if it did none.
+  /// Lowest position whose settled token the last step replaced or reopened; `length` if it did
+  /// none.
   index_t rewritten = 0;
   /// Most positions a plan may score.
   index_t window = 0;
@@ -80,7 +81,9 @@ struct sequence_view {
   [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {
     return (position - prompt) / block_length;
   }
-  [[nodiscard]] UNMASK_HD bool is_open(index_t position) const { return marks[position] == mark::open; }
+  [[nodiscard]] UNMASK_HD bool is_open(index_t position) const {
+    return marks[position] == mark::open;
+  }
   /// Open positions within `r`.
   [[nodiscard]] UNMASK_HD index_t open_in(range r) const {
     index_t count = 0;

@@ -13,8 +13,8 @@ namespace UNMASK_NAMESPACE {
 
 /// What a sequence may be started with beside its geometry. Read during start() only; host memory.
 struct start_options {
-  /// One byte for each position of the sequence, 1 = open; positions of the prompt stay closed. Empty
-  /// opens the whole answer. This is how infilling and fixed slots are said.
+  /// One byte for each position of the sequence, 1 = open; positions of the prompt stay closed.
+  /// Empty opens the whole answer. This is how infilling and fixed slots are said.
   std::span<const std::uint8_t> editable;
   /// Tokens that are never proposed, beside the mask token.
   std::span<const token_id> suppressed;
@@ -22,12 +22,23 @@ struct start_options {
 
 inline void validate(const model_info& m) {
   check_argument(m.vocab >= 1, "model_info::vocab", m.vocab, "at least 1");
-  check_argument(m.mask_token >= 0 && m.mask_token < m.vocab, "model_info::mask_token", m.mask_token,
-                 "in [0, vocab = ", m.vocab, ")");
+  check_argument(m.mask_token >= 0 && m.mask_token < m.vocab,
+                 "model_info::mask_token",
+                 m.mask_token,
+                 "in [0, vocab = ",
+                 m.vocab,
+                 ")");
   check_argument(m.end_token == no_token || (m.end_token >= 0 && m.end_token < m.vocab),
-                 "model_info::end_token", m.end_token, "in [0, vocab = ", m.vocab, ") or no_token");
-  check_argument(m.row_shift == 0 || m.row_shift == 1, "model_info::row_shift", m.row_shift, "0 or 1");
-  check_argument(!m.suppress_mask || m.vocab >= 2, "model_info::vocab", m.vocab,
+                 "model_info::end_token",
+                 m.end_token,
+                 "in [0, vocab = ",
+                 m.vocab,
+                 ") or no_token");
+  check_argument(
+      m.row_shift == 0 || m.row_shift == 1, "model_info::row_shift", m.row_shift, "0 or 1");
+  check_argument(!m.suppress_mask || m.vocab >= 2,
+                 "model_info::vocab",
+                 m.vocab,
                  "at least 2 when the mask token is suppressed");
 }
 
@@ -35,26 +46,32 @@ inline void validate(const limits& c) {
   check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
   check_argument(c.length >= 1, "limits::length", c.length, "at least 1");
   check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
-  check_argument(c.branches >= 0 && c.branches <= max_branches, "limits::branches", c.branches,
-                 "in [0, ", max_branches, "]");
+  check_argument(c.branches >= 0 && c.branches <= max_branches,
+                 "limits::branches",
+                 c.branches,
+                 "in [0, ",
+                 max_branches,
+                 "]");
 }
 
 inline void validate(const layout& g, index_t tokens, const limits& capacity) {
   check_argument(g.prompt >= 0, "layout::prompt", g.prompt, "at least 0");
   check_argument(g.length >= 1, "layout::length", g.length, "at least 1");
-  check_argument(g.prompt <= g.length, "layout::prompt", g.prompt,
-                 "at most layout::length = ", g.length);
-  check_argument(g.length <= tokens, "layout::length", g.length,
-                 "at most the number of tokens, ", tokens);
-  check_argument(g.length <= capacity.length, "layout::length", g.length,
-                 "at most limits::length = ", capacity.length);
+  check_argument(
+      g.prompt <= g.length, "layout::prompt", g.prompt, "at most layout::length = ", g.length);
+  check_argument(
+      g.length <= tokens, "layout::length", g.length, "at most the number of tokens, ", tokens);
+  check_argument(g.length <= capacity.length,
+                 "layout::length",
+                 g.length,
+                 "at most limits::length = ",
+                 capacity.length);
   check_argument(g.block_length >= 1, "layout::block_length", g.block_length, "at least 1");
 }
 
 /// The tokens that are never proposed, ascending and without repeats. Returns how many.
-inline index_t suppressed_tokens(const model_info& m,
-                                 const start_options& o,
-                                 token_id (&out)[max_suppressed]) {
+inline index_t
+suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]) {
   index_t count = 0;
   if (m.suppress_mask) {
     out[count++] = m.mask_token;
@@ -70,19 +87,30 @@ inline index_t suppressed_tokens(const model_info& m,
 
 inline void validate(const start_options& o, const model_info& m, const layout& g) {
   check_argument(o.editable.empty() || o.editable.size() >= static_cast<std::size_t>(g.length),
-                 "start_options::editable.size()", o.editable.size(),
-                 "0 or at least layout::length = ", g.length);
+                 "start_options::editable.size()",
+                 o.editable.size(),
+                 "0 or at least layout::length = ",
+                 g.length);
   check_argument(o.suppressed.size() + 1 <= static_cast<std::size_t>(max_suppressed),
-                 "start_options::suppressed.size()", o.suppressed.size(),
-                 "at most ", max_suppressed - 1);
+                 "start_options::suppressed.size()",
+                 o.suppressed.size(),
+                 "at most ",
+                 max_suppressed - 1);
   for (const token_id v : o.suppressed) {
-    check_argument(v >= 0 && v < m.vocab, "start_options::suppressed", v,
-                   "a token in [0, vocab = ", m.vocab, ")");
+    check_argument(v >= 0 && v < m.vocab,
+                   "start_options::suppressed",
+                   v,
+                   "a token in [0, vocab = ",
+                   m.vocab,
+                   ")");
   }
   token_id all[max_suppressed];
   const index_t count = suppressed_tokens(m, o, all);
-  check_argument(count < m.vocab, "number of suppressed tokens", count,
-                 "less than model_info::vocab = ", m.vocab);
+  check_argument(count < m.vocab,
+                 "number of suppressed tokens",
+                 count,
+                 "less than model_info::vocab = ",
+                 m.vocab);
 }
 
 namespace detail {

@@ -9,7 +9,9 @@ namespace UNMASK_NAMESPACE {
 /// they can be edited afterwards exactly, upwards and downwards. Ascending, without repeats.
 class watch_list {
  public:
-  UNMASK_HD watch_list(token_id* tokens, index_t capacity) : tokens_(tokens), capacity_(capacity) {}
+  UNMASK_HD watch_list(token_id* tokens, index_t capacity)
+      : tokens_(tokens)
+      , capacity_(capacity) {}
 
   /// Adds a token; one that is there already costs nothing. O(size).
   UNMASK_HD void add(token_id token) {
@@ -37,7 +39,8 @@ class watch_list {
 };
 
 /// Index of `token` in an ascending list, or -1.
-[[nodiscard]] UNMASK_HD inline index_t find_token(const token_id* tokens, index_t count, token_id token) {
+[[nodiscard]] UNMASK_HD inline index_t
+find_token(const token_id* tokens, index_t count, token_id token) {
   index_t low = 0;
   index_t high = count;
   while (low < high) {

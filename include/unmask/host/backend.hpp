@@ -81,7 +81,8 @@ class on_host::workspace {
 
   /// Notes the open rows of one segment; decide() reads them. Row r of `logits` is wanted row r.
   template <element T>
-  void read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
+  void
+  read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
     const range score = m.status->next.score;
     for (index_t i = 0; i < score.size(); ++i) {
@@ -142,14 +143,14 @@ class on_host::workspace {
  private:
   struct release {
     void operator()(std::byte* p) const {
-      ::operator delete(p, std::align_val_t{step::slot_layout::alignment});
+      ::operator delete (p, std::align_val_t{step::slot_layout::alignment});
     }
   };
   using block = std::unique_ptr<std::byte, release>;
 
   [[nodiscard]] static block allocate(std::size_t count) {
     auto* const p = static_cast<std::byte*>(
-        ::operator new(count, std::align_val_t{step::slot_layout::alignment}));
+        ::operator new (count, std::align_val_t{step::slot_layout::alignment}));
     std::uninitialized_value_construct_n(p, count);
     return block{p};
   }
@@ -172,14 +173,16 @@ class on_host::workspace {
     const auto edit_of = [this](index_t r) {
       return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])]);
     };
-    host::read_rows<Policy::required, T>(rows, edit_of, records_.data(), where_.executor,
-                                         where_.tier, scratch_);
+    host::read_rows<Policy::required, T>(
+        rows, edit_of, records_.data(), where_.executor, where_.tier, scratch_);
     for (std::size_t r = 0; r < rows.size(); ++r) {
       slots_[slot_of(targets_[r])].records[targets_[r].index] = records_[r];
     }
     rows.clear();
   }
-  [[nodiscard]] static std::size_t slot_of(const target& t) { return static_cast<std::size_t>(t.slot); }
+  [[nodiscard]] static std::size_t slot_of(const target& t) {
+    return static_cast<std::size_t>(t.slot);
+  }
 
   model_info model_;
   on_host where_;

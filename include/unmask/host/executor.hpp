@@ -22,10 +22,11 @@ namespace UNMASK_NAMESPACE::host {
 class task {
  public:
   template <class F>
-    requires(!std::same_as<std::remove_cvref_t<F>, task>) && std::is_nothrow_invocable_v<F&, index_t>
+    requires(!std::same_as<std::remove_cvref_t<F>, task>)
+  &&std::is_nothrow_invocable_v<F&, index_t>
   task(F& function)  // NOLINT(google-explicit-constructor): a reference, like any other
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(function))))
-      , call_([](void* object, index_t i) noexcept { (*static_cast<F*>(object))(i); }) {}
+  , call_([](void* object, index_t i) noexcept { (*static_cast<F*>(object))(i); }) {}
 
   void operator()(index_t i) const noexcept { call_(object_, i); }
 
@@ -68,7 +69,8 @@ struct serial_executor {
 /// run() does not wait for a worker that has not woken up in time, so a small job never costs more
 /// than on one thread plus the wake-up call (about a microsecond). run() does not allocate.
 ///
-/// Precondition: one run() at a time; neither two threads nor a piece of work may call it meanwhile.
+/// Precondition: one run() at a time; neither two threads nor a piece of work may call it
+/// meanwhile.
 class thread_pool {
  public:
   /// `threads` >= 1 in all, the calling one included.
@@ -178,7 +180,8 @@ class thread_pool {
 class executor_ref {
  public:
   /// The calling thread alone.
-  executor_ref() : executor_ref(serially()) {}
+  executor_ref()
+      : executor_ref(serially()) {}
 
   template <executor E>
     requires(!std::same_as<std::remove_cvref_t<E>, executor_ref>)

@@ -40,6 +40,8 @@ template <element T>
 }
 
 template <class Simd>
+struct stage_kernel;
+template <class Simd>
 struct row_kernel;
 
 #define UNMASK_SIMD portable_vectors
@@ -57,8 +59,7 @@ struct row_kernel;
 #  undef UNMASK_SIMD
 
 #  define UNMASK_SIMD avx512_vectors
-#  define UNMASK_TARGET \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#  define UNMASK_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 #  include <unmask/host/row_kernel.hpp>
 #  undef UNMASK_TARGET
 #  undef UNMASK_SIMD
@@ -76,9 +77,9 @@ namespace UNMASK_NAMESPACE::host {
 /// read_row. Chunks count from the row's first column, so a shard of the vocabulary gives nodes of
 /// the whole row's tree if its first token is a multiple of canonical::chunk_columns.
 ///
-/// The order of the options: z = u + (guidance_scale + 1) (c - u); `edit(z, token)`; tokens that are
-/// not allowed become -inf, and `edit` may not be called for them; blanked tokens are written to
-/// `blanked_logits` and become -inf. Only blanked tokens within the run are written. A NaN never
+/// The order of the options: z = u + (guidance_scale + 1) (c - u); `edit(z, token)`; tokens that
+/// are not allowed become -inf, and `edit` may not be called for them; blanked tokens are written
+/// to `blanked_logits` and become -inf. Only blanked tokens within the run are written. A NaN never
 /// becomes the best and poisons the sums (canonical::fold_chunk); a NaN of a token that is not
 /// allowed or is blanked does no harm.
 ///

@@ -9,10 +9,13 @@
 // UNMASK_TARGET  its target attribute
 #if defined(UNMASK_SIMD)
 
+#  include <unmask/host/stage_kernel.hpp>
+
 template <>
 struct row_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
   using floats = simd::floats;
+  using stages = stage_kernel<UNMASK_SIMD>;
   static constexpr index_t width = simd::width;
   static constexpr index_t lanes = canonical::lanes;
 
@@ -36,7 +39,7 @@ struct row_kernel<UNMASK_SIMD> {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
       const index_t padded = (count + lanes - 1) / lanes * lanes;
-      const staged chunk_logits = stage(row, edit, first, count, blank, buffer);
+      const auto chunk_logits = stages::stage(row, edit, first, count, blank, buffer);
       const float* z = chunk_logits.z;
       float best = chunk_logits.best;
       if (!(best > -math::infinity())) {
@@ -79,11 +82,6 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
  private:
-  struct staged {
-    const float* z;  // the edited logits, padded with -inf to a multiple of `lanes`
-    float best;      // their maximum; NaN never is
-  };
-
   // flatten: the merge is full of fused multiply-adds, calls of the C library without the target.
   template <statistics S>
   UNMASK_TARGET __attribute__((flatten)) static void push(canonical::chunk_tree<S>& tree,
@@ -110,134 +108,6 @@ struct row_kernel<UNMASK_SIMD> {
     canonical::compare_chunk(chunk, z, previous, count, before);
   }
 
-  // Edits, masks and blanks the columns [first, first + count) of `row`; `blank` is the first
-  // blanked token that has not been met, and moves on.
-  template <element T, class Edit>
-  UNMASK_TARGET static staged stage(const row_input<T>& row,
-                                    const Edit& edit,
-                                    index_t first,
-                                    index_t count,
-                                    index_t& blank,
-                                    float* buffer) {
-    const token_id end = row.first_token + first + count;
-    const bool blanks = blank < row.blanked_count && row.blanked[blank] < end;
-    if (std::is_same_v<Edit, no_edit> && row.allowed == nullptr && row.unconditional == nullptr &&
-        !blanks && count % lanes == 0) {
-      return stage_plain(row.logits + first, count, buffer);
-    }
-    for (index_t done = 0; done < count; done += lanes) {
-      stage_group(row, edit, first + done, math::min(lanes, count - done), buffer + done);
-    }
-    for (; blank < row.blanked_count && row.blanked[blank] < end; ++blank) {
-      float& z = buffer[row.blanked[blank] - row.first_token - first];
-      if (row.blanked_logits != nullptr) {
-        row.blanked_logits[blank] = z;
-      }
-      z = -math::infinity();
-    }
-    return stage_plain(static_cast<const float*>(buffer), (count + lanes - 1) / lanes * lanes,
-                       buffer);
-  }
-
-  // Whole groups without any option. Floats are used where they are.
-  template <element T>
-  UNMASK_TARGET static staged stage_plain(const T* logits, index_t count, float* buffer) {
-    // Two maxima, because each waits for its predecessor. The order of the operands drops NaN.
-    floats even = simd::splat(-math::infinity());
-    floats odd = even;
-    for (index_t j = 0; j < count; j += 2 * width) {
-      const floats a = simd::load(logits + j);
-      const floats b = simd::load(logits + j + width);
-      even = simd::max(a, even);
-      odd = simd::max(b, odd);
-      if constexpr (!std::is_same_v<T, float>) {
-        simd::store(buffer + j, a);
-        simd::store(buffer + j + width, b);
-      }
-    }
-    const float best = simd::largest(simd::max(even, odd));
-    if constexpr (std::is_same_v<T, float>) {
-      return {logits, best};
-    } else {
-      return {buffer, best};
-    }
-  }
-
-  // `count` <= 64 columns with every option, continued with -inf to 64.
-  template <element T, class Edit>
-  UNMASK_TARGET static void stage_group(
-      const row_input<T>& row, const Edit& edit, index_t first, index_t count, float* z) {
-    const token_id token = row.first_token + first;
-    const std::uint64_t kept = allowed_bits(row.allowed, token, count);
-    if (kept == 0) {  // the logits are not even read
-      for (index_t j = 0; j < lanes; j += width) {
-        simd::store(z + j, simd::splat(-math::infinity()));
-      }
-      return;
-    }
-    const T* c = row.logits + first;
-    const T* u = row.unconditional == nullptr ? nullptr : row.unconditional + first;
-    if (count == lanes) {
-      load_group(c, u, row.guidance_scale, z);
-    } else {
-      load_tail(c, u, row.guidance_scale, count, z);
-    }
-    if constexpr (!std::is_same_v<Edit, no_edit>) {
-      edit_columns(z, count, token, edit);
-    }
-    if (~kept != 0) {
-      for (index_t j = 0; j < lanes; j += width) {
-        const auto bits = static_cast<std::uint32_t>(kept >> static_cast<unsigned>(j));
-        simd::store(z + j, simd::kept(simd::load(z + j), bits));
-      }
-    }
-  }
-
-  template <element T>
-  UNMASK_TARGET static void load_group(const T* c, const T* u, float scale, float* z) {
-    const floats weight = simd::splat(scale + 1.0F);
-    for (index_t j = 0; j < lanes; j += width) {
-      floats x = simd::load(c + j);
-      if (u != nullptr) {
-        const floats y = simd::load(u + j);
-        x = simd::fma(weight, simd::sub(x, y), y);
-      }
-      simd::store(z + j, x);
-    }
-  }
-
-  template <element T>
-  UNMASK_TARGET static void load_tail(const T* c, const T* u, float scale, index_t count, float* z) {
-    for (index_t j = 0; j < lanes; ++j) {  // what lies behind the row may not even be mapped
-      float x = 0.0F;
-      if (j < count) {
-        x = math::to_float(c[j]);
-        if (u != nullptr) {
-          const float y = math::to_float(u[j]);
-          x = math::fma(scale + 1.0F, x - y, y);
-        }
-      }
-      z[j] = x;
-    }
-  }
-
-  template <class Edit>
-  UNMASK_TARGET __attribute__((flatten)) static void edit_columns(float* z,
-                                                                  index_t count,
-                                                                  token_id token,
-                                                                  const Edit& given) {
-    const Edit edit = given;  // a copy cannot alias z, which would keep the loop scalar
-    if (count == lanes) {
-      for (index_t j = 0; j < lanes; ++j) {  // g++ -O2 vectorises a loop of known length
-        z[j] = edit(z[j], token + j);
-      }
-    } else {
-      for (index_t j = 0; j < count; ++j) {
-        z[j] = edit(z[j], token + j);
-      }
-    }
-  }
-
   UNMASK_TARGET static bool contains_nan(const float* z, index_t padded) {
     std::uint32_t found = 0;
     for (index_t j = 0; j < padded; j += width) {
@@ -247,7 +117,8 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // The first column but `skipped` that holds x, or -1.
-  UNMASK_TARGET static index_t first_equal(const float* z, index_t padded, float x, index_t skipped) {
+  UNMASK_TARGET static index_t
+  first_equal(const float* z, index_t padded, float x, index_t skipped) {
     const floats wanted = simd::splat(x);
     for (index_t j = 0; j < padded; j += width) {
       std::uint32_t found = simd::equal(simd::load(z + j), wanted);
@@ -303,9 +174,8 @@ struct row_kernel<UNMASK_SIMD> {
 
   // `seen` collects NaN: the integer addition to the exponent may make a number of a NaN.
   template <statistics S>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void add(const exponent& x,
-                                                                      sums& s,
-                                                                      simd::words& seen) {
+  UNMASK_TARGET __attribute__((always_inline)) static inline void
+  add(const exponent& x, sums& s, simd::words& seen) {
     floats p = simd::fma(x.f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
     p = simd::fma(p, x.f, simd::splat(math::exp2_c3));
     p = simd::fma(p, x.f, simd::splat(math::exp2_c2));
@@ -332,8 +202,8 @@ struct row_kernel<UNMASK_SIMD> {
     return simd::total(simd::load(lane));
   }
 
-  // The record of a chunk whose maximum is known. Sweeps over it, one vector of lanes at a time, and
-  // asks meanwhile for the memory from `ahead` on.
+  // The record of a chunk whose maximum is known. Sweeps over it, one vector of lanes at a time,
+  // and asks meanwhile for the memory from `ahead` on.
   template <statistics S, element T>
   UNMASK_TARGET static record<S> with_sums(
       const float* z, index_t padded, float best, token_id token, float second, const T* ahead) {

@@ -15,7 +15,8 @@ namespace UNMASK_NAMESPACE::host {
 
 /// An instruction set that the host kernels are compiled for, whatever the flags of the program.
 ///
-/// Every tier gives the same bits; they differ in speed only. A session chooses one when it is made.
+/// Every tier gives the same bits; they differ in speed only. A session chooses one when it is
+/// made.
 enum class tier : unsigned char {
   portable,  ///< plain C++, any machine
   avx2,      ///< AVX2, FMA and F16C
@@ -92,15 +93,21 @@ struct portable_vectors {
   static floats add(floats a, floats b) { return a + b; }
   static floats sub(floats a, floats b) { return a - b; }
   static floats fma(floats a, floats b, floats c) {
-    return floats{math::fma(a[0], b[0], c[0]), math::fma(a[1], b[1], c[1]),
-                  math::fma(a[2], b[2], c[2]), math::fma(a[3], b[3], c[3])};
+    return floats{math::fma(a[0], b[0], c[0]),
+                  math::fma(a[1], b[1], c[1]),
+                  math::fma(a[2], b[2], c[2]),
+                  math::fma(a[3], b[3], c[3])};
   }
   static floats fms(floats a, floats b, floats c) { return fma(a, b, -c); }
   static floats max(floats a, floats b) {
-    return floats{a[0] > b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1], a[2] > b[2] ? a[2] : b[2],
+    return floats{a[0] > b[0] ? a[0] : b[0],
+                  a[1] > b[1] ? a[1] : b[1],
+                  a[2] > b[2] ? a[2] : b[2],
                   a[3] > b[3] ? a[3] : b[3]};
   }
-  static floats scaled(floats p, floats magic) { return (floats)((words)p + ((words)magic << 23U)); }
+  static floats scaled(floats p, floats magic) {
+    return (floats)((words)p + ((words)magic << 23U));
+  }
   static words no_words() { return words{0, 0, 0, 0}; }
   static words joined(words w, floats x) { return w | (words)x; }
   static bool any_nan(words w) { return ((w[0] | w[1] | w[2] | w[3]) & nan_marker) != 0; }
@@ -119,19 +126,19 @@ struct portable_vectors {
   }
   static floats kept(floats a, std::uint32_t bits) {
     const float none = -math::infinity();
-    return floats{(bits & 1U) != 0 ? a[0] : none, (bits & 2U) != 0 ? a[1] : none,
-                  (bits & 4U) != 0 ? a[2] : none, (bits & 8U) != 0 ? a[3] : none};
+    return floats{(bits & 1U) != 0 ? a[0] : none,
+                  (bits & 2U) != 0 ? a[1] : none,
+                  (bits & 4U) != 0 ? a[2] : none,
+                  (bits & 8U) != 0 ? a[3] : none};
   }
-  static float largest(floats a) {
-    return math::max(math::max(a[0], a[1]), math::max(a[2], a[3]));
-  }
+  static float largest(floats a) { return math::max(math::max(a[0], a[1]), math::max(a[2], a[3])); }
   static float total(floats a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
  private:
   template <class Half>
   static floats converted(const Half* p) {
-    return floats{math::to_float(p[0]), math::to_float(p[1]), math::to_float(p[2]),
-                  math::to_float(p[3])};
+    return floats{
+        math::to_float(p[0]), math::to_float(p[1]), math::to_float(p[2]), math::to_float(p[3])};
   }
   static std::uint32_t bit(bool set, unsigned i) { return static_cast<std::uint32_t>(set) << i; }
 };
@@ -199,8 +206,8 @@ struct avx2_vectors {
 };
 
 #  undef UNMASK_INLINE
-#  define UNMASK_INLINE \
-    __attribute__((always_inline,  \
+#  define UNMASK_INLINE                                                                            \
+    __attribute__((always_inline,                                                                  \
                    target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))) static
 
 struct avx512_vectors {
@@ -212,7 +219,8 @@ struct avx512_vectors {
   UNMASK_INLINE floats load(const float* p) { return _mm512_loadu_ps(p); }
   UNMASK_INLINE floats load(const bfloat16* p) {
     const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, half), 16));
+    return _mm512_castsi512_ps(
+        _mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, half), 16));
   }
   UNMASK_INLINE floats load(const float16* p) {
     return _mm512_maskz_cvtph_ps(every, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
@@ -237,9 +245,7 @@ struct avx512_vectors {
   UNMASK_INLINE std::uint32_t equal(floats a, floats b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
   }
-  UNMASK_INLINE std::uint32_t unordered(floats a) {
-    return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-  }
+  UNMASK_INLINE std::uint32_t unordered(floats a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
   UNMASK_INLINE floats below(floats a, floats b) {
     return _mm512_mask_mov_ps(splat(-math::infinity()), _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), a);
   }

@@ -9,11 +9,12 @@
 
 namespace UNMASK_NAMESPACE::detail {
 
-/// Rows of floats whose columns lie one after the other: row-major, without an inner stride. A column
-/// vector is not: it would be rows of one column.
+/// Rows of floats whose columns lie one after the other: row-major, without an inner stride. A
+/// column vector is not: it would be rows of one column.
 template <class Derived>
-concept eigen_rows = bool(Derived::IsRowMajor) && int(Derived::InnerStrideAtCompileTime) == 1 &&
-                     std::same_as<typename Derived::Scalar, float>;
+concept eigen_rows =
+    bool(Derived::IsRowMajor) &&
+    int(Derived::InnerStrideAtCompileTime) == 1 && std::same_as<typename Derived::Scalar, float>;
 
 }  // namespace unmask::detail
 
@@ -23,17 +24,21 @@ namespace Eigen {
 
 template <class Derived>
   requires unmask::detail::eigen_rows<Derived>
-[[nodiscard]] unmask::rows_view<float, unmask::memory::host> as_rows(
-    const PlainObjectBase<Derived>& m) {
-  return {m.data(), static_cast<unmask::index_t>(m.rows()), static_cast<unmask::index_t>(m.cols()),
+[[nodiscard]] unmask::rows_view<float, unmask::memory::host>
+as_rows(const PlainObjectBase<Derived>& m) {
+  return {m.data(),
+          static_cast<unmask::index_t>(m.rows()),
+          static_cast<unmask::index_t>(m.cols()),
           m.outerStride()};
 }
 
 template <class Derived>
   requires unmask::detail::eigen_rows<Derived>
-[[nodiscard]] unmask::rows_view<float, unmask::memory::host> as_rows(
-    const MapBase<Derived, ReadOnlyAccessors>& m) {
-  return {m.data(), static_cast<unmask::index_t>(m.rows()), static_cast<unmask::index_t>(m.cols()),
+[[nodiscard]] unmask::rows_view<float, unmask::memory::host>
+as_rows(const MapBase<Derived, ReadOnlyAccessors>& m) {
+  return {m.data(),
+          static_cast<unmask::index_t>(m.rows()),
+          static_cast<unmask::index_t>(m.cols()),
           m.outerStride()};
 }
 

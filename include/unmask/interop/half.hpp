@@ -11,20 +11,16 @@ namespace UNMASK_NAMESPACE {
 ///     session.supply(unmask::bfloat16_rows<unmask::memory::device>(ptr, rows, vocab, stride));
 template <memory M, class Foreign>
   requires(sizeof(Foreign) == sizeof(bfloat16))
-[[nodiscard]] rows_view<bfloat16, M> bfloat16_rows(const Foreign* data,
-                                                   index_t rows,
-                                                   index_t columns,
-                                                   std::ptrdiff_t stride) {
+[[nodiscard]] rows_view<bfloat16, M>
+bfloat16_rows(const Foreign* data, index_t rows, index_t columns, std::ptrdiff_t stride) {
   return {reinterpret_cast<const bfloat16*>(data), rows, columns, stride};
 }
 
 /// The same for IEEE half precision: `__half`, `_Float16`, `Eigen::half`.
 template <memory M, class Foreign>
   requires(sizeof(Foreign) == sizeof(float16))
-[[nodiscard]] rows_view<float16, M> float16_rows(const Foreign* data,
-                                                 index_t rows,
-                                                 index_t columns,
-                                                 std::ptrdiff_t stride) {
+[[nodiscard]] rows_view<float16, M>
+float16_rows(const Foreign* data, index_t rows, index_t columns, std::ptrdiff_t stride) {
   return {reinterpret_cast<const float16*>(data), rows, columns, stride};
 }
 

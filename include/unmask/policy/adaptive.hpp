@@ -13,10 +13,10 @@ namespace UNMASK_NAMESPACE {
 /// with p2 the second probability and p' the row of the step before; t stays in
 /// [least start, 1]. Admits confidence >= t.
 ///
-/// State: 8 bytes a position and the previous row (4 bytes a column); both start anew when the position
-/// commits and when its block opens. Range start in [0, 1], lower and raise >= 0, least in [0, 1].
-/// Reads stat::confidence, margin, drift. Source: Dynamic-dLLM (2026), section 3.2, equation 11 and
-/// algorithm 2; the defaults are its experiments' (figure 6c).
+/// State: 8 bytes a position and the previous row (4 bytes a column); both start anew when the
+/// position commits and when its block opens. Range start in [0, 1], lower and raise >= 0, least in
+/// [0, 1]. Reads stat::confidence, margin, drift. Source: Dynamic-dLLM (2026), section 3.2,
+/// equation 11 and algorithm 2; the defaults are its experiments' (figure 6c).
 struct adaptive_threshold {
   float start = 0.9F;
   float lower = 0.001F;
@@ -41,8 +41,8 @@ struct adaptive_threshold {
     if (own.state.seen) {
       const auto now = row.total();
       const float lowered = math::fma(-lower, 1.0F - now.second_probability(), own.state.shift);
-      own.state.shift = math::clamp(math::fma(raise, now.drift(), lowered), (least - 1.0F) * start,
-                                    1.0F - start);
+      own.state.shift =
+          math::clamp(math::fma(raise, now.drift(), lowered), (least - 1.0F) * start, 1.0F - start);
     }
     own.state.seen = true;
   }
@@ -53,9 +53,9 @@ struct adaptive_threshold {
 };
 static_assert(revision<adaptive_threshold> && admission<adaptive_threshold>);
 
-/// Admits what is both sure and settled: confidence above `confidence` and, in the last two steps, a
-/// divergence from the row before below `divergence` nats. Where no candidate is, the `fallback` best
-/// by the policy's ranking commit.
+/// Admits what is both sure and settled: confidence above `confidence` and, in the last two steps,
+/// a divergence from the row before below `divergence` nats. Where no candidate is, the `fallback`
+/// best by the policy's ranking commit.
 ///
 /// State: 8 bytes a position and the previous row (4 bytes a column). Range confidence in [0, 1],
 /// divergence >= 0, fallback >= 0. Reads stat::confidence, divergence. Source: KLASS (2025), its
@@ -77,10 +77,12 @@ struct stable_and_confident {
   static constexpr statistics required = stat::confidence | stat::divergence;
 
   void check(const layout&) const {
-    check_argument(confidence >= 0.0F && confidence <= 1.0F, "stable_and_confident::confidence",
-                   confidence, "in [0, 1]");
-    check_argument(divergence >= 0.0F, "stable_and_confident::divergence", divergence,
-                   "at least 0 nats");
+    check_argument(confidence >= 0.0F && confidence <= 1.0F,
+                   "stable_and_confident::confidence",
+                   confidence,
+                   "in [0, 1]");
+    check_argument(
+        divergence >= 0.0F, "stable_and_confident::divergence", divergence, "at least 0 nats");
     check_argument(fallback >= 0, "stable_and_confident::fallback", fallback, "at least 0");
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
+#include <unmask/core/composition.hpp>
 #include <unmask/core/part.hpp>
 
 /// Which candidates commit in this step. None of these needs to say "and at least one": each forced
@@ -17,12 +18,13 @@ struct confidence_above {
   static constexpr statistics required = stat::confidence;
 
   void check(const layout&) const {
-    check_argument(threshold >= 0.0F && threshold <= 1.0F, "confidence_above::threshold", threshold, "in [0, 1]");
+    check_argument(threshold >= 0.0F && threshold <= 1.0F,
+                   "confidence_above::threshold",
+                   threshold,
+                   "in [0, 1]");
   }
 
-  UNMASK_HD bool admits(const auto& c, const standing&) const {
-    return c.confidence() > threshold;
-  }
+  UNMASK_HD bool admits(const auto& c, const standing&) const { return c.confidence() > threshold; }
 };
 static_assert(admission<confidence_above>);
 
@@ -35,7 +37,10 @@ struct confidence_at_least {
   static constexpr statistics required = stat::confidence;
 
   void check(const layout&) const {
-    check_argument(threshold >= 0.0F && threshold <= 1.0F, "confidence_at_least::threshold", threshold, "in [0, 1]");
+    check_argument(threshold >= 0.0F && threshold <= 1.0F,
+                   "confidence_at_least::threshold",
+                   threshold,
+                   "in [0, 1]");
   }
 
   UNMASK_HD bool admits(const auto& c, const standing&) const {
@@ -65,20 +70,22 @@ struct scheduled {
   index_t steps = 32;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const { check_argument(steps >= 1, "scheduled::steps", steps, "at least 1"); }
+  void check(const layout&) const {
+    check_argument(steps >= 1, "scheduled::steps", steps, "at least 1");
+  }
 
   UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
     const index_t step = own.at.block_step;
-    const index_t quota = step >= steps ? 0
-                                        : own.at.block_opened / steps +
-                                              (step < own.at.block_opened % steps ? 1 : 0);
+    const index_t quota =
+        step >= steps ? 0
+                      : own.at.block_opened / steps + (step < own.at.block_opened % steps ? 1 : 0);
     return s.rank < quota;
   }
 };
 static_assert(admission<scheduled>);
 
-/// Admits the longest run of ranks n = 1, 2, ... with confidence(n) >= 1 - factor / (n + 1): the more
-/// tokens, the surer each has to be. Range factor >= 0. Goes with by_confidence.
+/// Admits the longest run of ranks n = 1, 2, ... with confidence(n) >= 1 - factor / (n + 1): the
+/// more tokens, the surer each has to be. Range factor >= 0. Goes with by_confidence.
 ///
 /// With `accept_last` the last-ranked candidate is admitted untested once all before it are, as the
 /// released code does. Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3,
@@ -88,11 +95,14 @@ struct factor {
   bool accept_last = false;
   static constexpr statistics required = stat::confidence;
 
-  void check(const layout&) const { check_argument(value >= 0.0F, "factor::value", value, "at least 0"); }
+  void check(const layout&) const {
+    check_argument(value >= 0.0F, "factor::value", value, "at least 0");
+  }
 
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
     if (s.rank == 0 || c.confidence() >= bound(s.rank)) {
-      return true;  // confidences fall and bounds rise along the ranks: a pass means all before pass
+      return true;  // confidences fall and bounds rise along the ranks: a pass means all before
+                    // pass
     }
     const bool last = s.rank + 1 == s.open;
     return accept_last && last && (s.rank == 1 || s.score_before >= bound(s.rank - 1));
@@ -115,15 +125,16 @@ struct entropy_bound {
   float bound = 0.1F;
   static constexpr statistics required = stat::entropy;
 
-  void check(const layout&) const { check_argument(bound >= 0.0F, "entropy_bound::bound", bound, "at least 0 nats"); }
+  void check(const layout&) const {
+    check_argument(bound >= 0.0F, "entropy_bound::bound", bound, "at least 0 nats");
+  }
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
     // The sum without its largest term, and never that term added first and taken away again.
     const float entropy = c.entropy();
-    const float rest = entropy >= s.largest_before
-                           ? s.cost_before
-                           : s.cost_before - s.largest_before + entropy;
+    const float rest =
+        entropy >= s.largest_before ? s.cost_before : s.cost_before - s.largest_before + entropy;
     return rest <= bound && (s.rank == 0 || entropy < math::infinity());
   }
 };

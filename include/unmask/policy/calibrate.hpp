@@ -25,18 +25,18 @@ namespace UNMASK_NAMESPACE {
     return ascending[below] + (rank - std::floor(rank)) * (ascending[above] - ascending[below]);
   };
   switch (what) {
-    case metric::q1:
-      return quantile(0.25);
-    case metric::median:
-      return quantile(0.5);
-    case metric::q3:
-      return quantile(0.75);
-    case metric::min_whisker: {
-      const double fence = quantile(0.25) - 1.5 * (quantile(0.75) - quantile(0.25));
-      return *std::lower_bound(ascending.begin(), ascending.end(), fence);
-    }
-    case metric::mean:
-      break;
+  case metric::q1:
+    return quantile(0.25);
+  case metric::median:
+    return quantile(0.5);
+  case metric::q3:
+    return quantile(0.75);
+  case metric::min_whisker: {
+    const double fence = quantile(0.25) - 1.5 * (quantile(0.75) - quantile(0.25));
+    return *std::lower_bound(ascending.begin(), ascending.end(), fence);
+  }
+  case metric::mean:
+    break;
   }
   double sum = 0.0;
   for (const double x : ascending) {
@@ -45,7 +45,8 @@ namespace UNMASK_NAMESPACE {
   return sum / static_cast<double>(ascending.size());
 }
 
-/// Records the confidences of one sequence, step by step, and calibrates a profile_threshold with them.
+/// Records the confidences of one sequence, step by step, and calibrates a profile_threshold with
+/// them.
 ///
 ///     profile_recorder recorder{geometry};
 ///     while (auto request = session.next()) {
@@ -59,7 +60,8 @@ class profile_recorder {
  public:
   /// For a sequence started with that layout.
   explicit profile_recorder(const layout& geometry, collect what = collect::committed)
-      : block_length_(geometry.block_length), what_(what) {
+      : block_length_(geometry.block_length)
+      , what_(what) {
     samples_.reserve(static_cast<std::size_t>(std::max(geometry.length - geometry.prompt, 0)));
   }
 
@@ -74,8 +76,8 @@ class profile_recorder {
     }
   }
 
-  /// Takes the entries of one step. Those without a finite log-probability, of invalid rows, are left
-  /// out.
+  /// Takes the entries of one step. A token that was rewritten counts once more. Those without a
+  /// finite log-probability, of invalid rows, are left out.
   void add(std::span<const commit_entry> entries) {
     for (const commit_entry& e : entries) {
       add(e);
@@ -92,10 +94,10 @@ class profile_recorder {
 
   /// `knobs` with the profile of what was recorded; without any profile if that is nothing.
   ///
-  /// In mode block the threshold of a block is the statistic over all its passes' confidences at once.
-  /// A pass without any takes the pass before, the first ones the whole block's; a block without any
-  /// takes the block before, the first ones the static threshold. Deterministic; O(n log n). Throws
-  /// std::invalid_argument if the profile does not fit into Cells.
+  /// In mode block the threshold of a block is the statistic over all its passes' confidences at
+  /// once. A pass without any takes the pass before, the first ones the whole block's; a block
+  /// without any takes the block before, the first ones the static threshold. Deterministic; O(n
+  /// log n). Throws std::invalid_argument if the profile does not fit into Cells.
   template <int Cells>
   [[nodiscard]] profile_threshold<Cells> calibrate(const profile_threshold<Cells>& knobs) const;
 
@@ -134,8 +136,11 @@ template <int Cells>
 void append_block(profile_threshold<Cells>& p, std::span<const float> cells) {
   const index_t used = p.first_cell(p.blocks);
   const std::size_t total = static_cast<std::size_t>(used) + cells.size();
-  check_argument(total <= static_cast<std::size_t>(Cells), "cells of the profile", total,
-                 "at most Cells = " + std::to_string(Cells) + ": use a larger profile_threshold<Cells>");
+  check_argument(total <= static_cast<std::size_t>(Cells),
+                 "cells of the profile",
+                 total,
+                 "at most Cells = " + std::to_string(Cells) +
+                     ": use a larger profile_threshold<Cells>");
   std::copy(cells.begin(), cells.end(), p.cells + used);
   p.ends[p.blocks++] = static_cast<std::uint16_t>(total);
 }
@@ -163,14 +168,15 @@ profile_threshold<Cells> profile_recorder::calibrate(const profile_threshold<Cel
     while (p.blocks < first->block) {
       detail::append_block<Cells>(p, cells);  // no confidence: the block before, or the static rule
     }
-    const auto last = std::find_if(first, sorted.cend(),
-                                   [&](const sample& s) { return s.block != first->block; });
+    const auto last = std::find_if(
+        first, sorted.cend(), [&](const sample& s) { return s.block != first->block; });
     cells.assign(1, static_cast<float>(measured_of(p.statistic, {first, last})));
     if (p.mode == profile_mode::step_block) {
       const float whole = cells[0];
       cells.clear();
       for (auto at = first; at != last;) {
-        const auto end = std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
+        const auto end =
+            std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
         cells.resize(static_cast<std::size_t>(at->step), cells.empty() ? whole : cells.back());
         cells.push_back(static_cast<float>(measured_of(p.statistic, {at, end})));
         at = end;

@@ -8,17 +8,18 @@
 namespace UNMASK_NAMESPACE {
 
 /// Denoises a canvas of random tokens instead of filling masks: each step draws a token for every
-/// position from the row at the step's temperature; admitted positions hold theirs, all others fresh
-/// random tokens; the answer is the most probable token of each position in the last step.
+/// position from the row at the step's temperature; admitted positions hold theirs, all others
+/// fresh random tokens; the answer is the most probable token of each position in the last step.
 ///
-/// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. It is over when the
-/// most probable tokens have stayed the same for `stable_steps` steps and the mean entropy is below
-/// `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound. Models of this kind
-/// have no mask token: let model_info::mask_token be any token and suppress_mask false.
+/// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. It is over when
+/// the most probable tokens have stayed the same for `stable_steps` steps and the mean entropy is
+/// below `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound. Models of
+/// this kind have no mask token: let model_info::mask_token be any token and suppress_mask false.
 ///
-/// `vocab` is the number of tokens that noise is drawn from. State: 8 bytes a position. Range steps >= 1,
-/// 0 < coldest <= hottest, stable_steps >= 1, certain >= 0, vocab >= 1. Reads stat::entropy, sampled.
-/// Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and llama.cpp.
+/// `vocab` is the number of tokens that noise is drawn from. State: 8 bytes a position. Range steps
+/// >= 1, 0 < coldest <= hottest, stable_steps >= 1, certain >= 0, vocab >= 1. Reads stat::entropy,
+/// sampled. Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and
+/// llama.cpp.
 struct canvas {
   index_t vocab = 0;
   index_t steps = 48;
@@ -64,7 +65,9 @@ struct canvas {
   UNMASK_HD float edit(float logit, token_id, const step_info& at) const {
     return logit * math::divide(1.0F, temperature(at.step));
   }
-  [[nodiscard]] UNMASK_HD float draw_temperature() const { return 1.0F; }  // the row is edited already
+  [[nodiscard]] UNMASK_HD float draw_temperature() const {
+    return 1.0F;
+  }  // the row is edited already
 
   UNMASK_HD void revise(auto& row, auto& own) const {
     const token_id best = row.total().token;

@@ -54,11 +54,11 @@ UNMASK_HD void earn_credit(auto& row,
 /// Ranking and admission then see the edited row, so credit goes with every one of them.
 ///
 /// State: a position remembers a token the first time it leads, so at most one new token a step;
-/// everything else has credit 0 and an unedited logit. `Slots` bounds how many: with at least as many
-/// slots as steps the position can stay open, the rule is exactly the dense one. A token that finds
-/// no slot earns nothing and nothing is evicted. 8 bytes a slot and position. The state starts anew
-/// when a position commits and when a sequence starts; a position that is not scored keeps its credit
-/// as it is.
+/// everything else has credit 0 and an unedited logit. `Slots` bounds how many: with at least as
+/// many slots as steps the position can stay open, the rule is exactly the dense one. A token that
+/// finds no slot earns nothing and nothing is evicted. 8 bytes a slot and position. The state
+/// starts anew when a position commits and when a sequence starts; a position that is not scored
+/// keeps its credit as it is.
 ///
 /// Range strength >= 0, decay in [0, 1], exponent >= 0. Reads stat::confidence. O(slots) a row.
 /// Source: CreditDecoding (2025), section 4.2, equations 4 to 7 and algorithm 1; the defaults are
@@ -71,7 +71,7 @@ struct trace_credit {
 
   struct position_state {
     index_t size = 0;
-    detail::credit_slot slots[Slots] = {};
+    detail::credit_slot slots[Slots];  // each starts itself; "= {}" here breaks g++ 12
   };
 
   static constexpr statistics required = stat::confidence;
@@ -124,6 +124,7 @@ static_assert(watching<adaptive_credit<>> && revision<adaptive_credit<>>);
 
 /// trace_credit with the values of the released code.
 template <int Slots = 64>
-inline constexpr trace_credit<Slots> credit_released{.strength = 0.7F, .decay = 0.8F, .exponent = 0.2F};
+inline constexpr trace_credit<Slots> credit_released{
+    .strength = 0.7F, .decay = 0.8F, .exponent = 0.2F};
 
 }  // namespace unmask

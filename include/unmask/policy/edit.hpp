@@ -6,25 +6,27 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Scales every logit by 1 / `value` before any statistic is taken, as Dream's sampler does. Below 1 it
-/// sharpens. Range value > 0.
+/// Scales every logit by 1 / `value` before any statistic is taken, as Dream's sampler does. Below
+/// 1 it sharpens. Range value > 0.
 struct temperature {
   float value = 1.0F;
   static constexpr statistics required = stat::none;
-  void check(const layout&) const { check_argument(value > 0.0F, "temperature::value", value, "positive"); }
+  void check(const layout&) const {
+    check_argument(value > 0.0F, "temperature::value", value, "positive");
+  }
 
   UNMASK_HD float edit(float logit, token_id) const { return logit * math::divide(1.0F, value); }
 };
 static_assert(logit_edit<temperature>);
 
-/// Proposes a token drawn from the row's distribution at temperature `temperature` instead of the most
-/// probable one; confidence is that of the drawn token in the unsharpened row.
+/// Proposes a token drawn from the row's distribution at temperature `temperature` instead of the
+/// most probable one; confidence is that of the drawn token in the unsharpened row.
 ///
 /// The draw is exact and made in the same read, from the request's seed, so it depends on neither
-/// batch nor slot. Range temperature > 0; for temperature 0 leave the part out. To draw from, and rank
-/// by, the sharpened row as Dream does, add temperature{} and keep this one at 1. Does not go with
-/// parts that watch tokens (credit, penalties). Source: S. Nie et al., Large language diffusion models
-/// (2025), its sampler (Gumbel noise on the logits, confidence without).
+/// batch nor slot. Range temperature > 0; for temperature 0 leave the part out. To draw from, and
+/// rank by, the sharpened row as Dream does, add temperature{} and keep this one at 1. Does not go
+/// with parts that watch tokens (credit, penalties). Source: S. Nie et al., Large language
+/// diffusion models (2025), its sampler (Gumbel noise on the logits, confidence without).
 struct sampling {
   float temperature = 1.0F;
   static constexpr statistics required = stat::sampled;

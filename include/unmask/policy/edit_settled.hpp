@@ -7,21 +7,22 @@
 namespace UNMASK_NAMESPACE {
 
 /// Rewrites a settled token when the model now prefers another one with a confidence above
-/// `threshold`, strictly; with 0 always. The prompt and other fixed positions are never touched, nor
-/// is a token of the step that writes it. What is rewritten is reported like a commit.
+/// `threshold`, strictly; with 0 always. The prompt and other fixed positions are never touched,
+/// nor is a token of the step that writes it. What is rewritten is reported like a commit.
 ///
 /// Settled positions of the scored range are read, too, so every step costs the rows of the whole
-/// range. Goes with edited_blocks: other schedules leave a block as soon as it is full. Range [0, 1].
+/// range. Goes with edited_blocks: other schedules leave a block as soon as it is full. Range [0,
+/// 1].
 ///
 /// Reads stat::confidence. No state. Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its
-/// edits of tokens; without its penalty on repeating the left neighbour.
+/// edits of tokens. Its penalty on repeating the left neighbour is neighbour_guard.
 struct edit_settled {
   float threshold = 0.0F;
   static constexpr statistics required = stat::confidence;
 
   void check(const layout&) const {
-    check_argument(threshold >= 0.0F && threshold <= 1.0F, "edit_settled::threshold", threshold,
-                   "in [0, 1]");
+    check_argument(
+        threshold >= 0.0F && threshold <= 1.0F, "edit_settled::threshold", threshold, "in [0, 1]");
   }
 
   UNMASK_HD verdict revisit(const auto& c, auto&) const {
@@ -30,16 +31,16 @@ struct edit_settled {
 };
 static_assert(revisiting<edit_settled>);
 
-/// Decodes block after block, and stays on a full one to let a revisiting part edit it: until a forward
-/// pass on the full block changes nothing, or `most_edits` of them were made.
+/// Decodes block after block, and stays on a full one to let a revisiting part edit it: until a
+/// forward pass on the full block changes nothing, or `most_edits` of them were made.
 ///
-/// A block in which nothing was open is not stayed on. At most most_edits passes a block beyond those
-/// that fill it; 0 is sequential_blocks. Without a revisiting part each block costs one idle pass.
-/// With stop_at_end a sequence ends where its end token settles, before that block is edited.
+/// A block in which nothing was open is not stayed on. At most most_edits passes a block beyond
+/// those that fill it; 0 is sequential_blocks. Without a revisiting part each block costs one idle
+/// pass. With stop_at_end a sequence ends where its end token settles, before that block is edited.
 /// Range most_edits >= 0. 12 bytes a sequence, O(block length) a step.
 ///
-/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, whose `max_post_edit_steps` this is. There
-/// one more pass follows, which decides nothing.
+/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, whose `max_post_edit_steps` this is.
+/// There one more pass follows, which decides nothing.
 struct edited_blocks {
   index_t most_edits = 16;
 

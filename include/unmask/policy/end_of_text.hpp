@@ -5,9 +5,9 @@
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
 
-/// Rules for the end token, model_info::end_token; each part takes a second token that ends a text, too,
-/// in `also`. Without an end token, and with `also` left out, they do nothing. What happens once an end
-/// token is settled is stop.hpp's.
+/// Rules for the end token, model_info::end_token; each part takes a second token that ends a text,
+/// too, in `also`. Without an end token, and with `also` left out, they do nothing. What happens
+/// once an end token is settled is stop.hpp's.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
@@ -50,14 +50,17 @@ struct end_penalty {
     check_argument(math::is_finite(penalty), "end_penalty::penalty", penalty, "finite");
     check_argument(also >= 0, "end_penalty::also", also, "a token or no_token");
   }
-  UNMASK_HD void watch(auto& list, const auto& own) const { detail::watch_ends(list, own.at, also); }
+  UNMASK_HD void watch(auto& list, const auto& own) const {
+    detail::watch_ends(list, own.at, also);
+  }
   UNMASK_HD void revise(auto& row, const auto& own) const {
     detail::add_to_ends(row, own.at, also, -penalty);
   }
 };
 static_assert(watching<end_penalty> && revision<end_penalty>);
 
-/// The end token cannot be proposed at the first `tokens` positions of the answer: a minimal length.
+/// The end token cannot be proposed at the first `tokens` positions of the answer: a minimal
+/// length.
 ///
 /// stop_at_end then cannot end before; a stop sequence has a knob of its own. Tokens that an ended
 /// sequence is filled with are not proposals. Must be written before parts with a memory, such as
@@ -72,9 +75,10 @@ struct no_end_before {
 
   template <class Leaves>
   static constexpr void composed_with() {
-    static_assert(!detail::among<no_end_before, Leaves>::after_memory,
-                  "write no_end_before before parts that remember tokens, such as trace_credit: they "
-                  "would give credit to an end token that cannot be proposed");
+    static_assert(
+        !detail::among<no_end_before, Leaves>::after_memory,
+        "write no_end_before before parts that remember tokens, such as trace_credit: they "
+        "would give credit to an end token that cannot be proposed");
   }
 
   void check(const layout&) const {
@@ -99,19 +103,22 @@ static_assert(watching<no_end_before> && revision<no_end_before>);
 ///
 /// With `until_first` the rule no longer holds once an end token is settled in the answer. O(1) a
 /// candidate, with `until_first` O(length) for one that would be refused. Source: ES-dLLM (2026),
-/// `delay_eos_generation`, which lets a fixed number of commits a step take such a token all the same.
+/// `delay_eos_generation`, which lets a fixed number of commits a step take such a token all the
+/// same.
 struct hold_end {
   bool until_first = false;
   token_id also = no_token;
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const { check_argument(also >= 0, "hold_end::also", also, "a token or no_token"); }
+  void check(const layout&) const {
+    check_argument(also >= 0, "hold_end::also", also, "a token or no_token");
+  }
 
   UNMASK_HD delay delays(const auto& c, const auto& own) const {
     const sequence_view& q = *own.at.view;
-    const bool held = detail::is_end(own.at, c.token, also) && c.position > q.prompt &&
-                      q.is_open(c.position - 1);
+    const bool held =
+        detail::is_end(own.at, c.token, also) && c.position > q.prompt && q.is_open(c.position - 1);
     return held && !(until_first && has_ended(own.at)) ? delay::refused : delay::none;
   }
 
@@ -127,9 +134,9 @@ struct hold_end {
 };
 static_assert(delaying<hold_end>);
 
-/// End tokens come last: a candidate that proposes one counts as hopeless, with confidence and margin
-/// 0 and infinite entropy, and ranks behind all others. It still is a candidate: an admission that
-/// takes a number of tokens may reach it. The report gives its true log-probability.
+/// End tokens come last: a candidate that proposes one counts as hopeless, with confidence and
+/// margin 0 and infinite entropy, and ranks behind all others. It still is a candidate: an
+/// admission that takes a number of tokens may reach it. The report gives its true log-probability.
 ///
 /// O(1) a candidate. Source: S. Nie et al., Large language diffusion models (2025), its sampler's
 /// `confidence_eos_eot_inf`, as it is meant.
@@ -138,7 +145,9 @@ struct end_last {
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const { check_argument(also >= 0, "end_last::also", also, "a token or no_token"); }
+  void check(const layout&) const {
+    check_argument(also >= 0, "end_last::also", also, "a token or no_token");
+  }
 
   UNMASK_HD delay delays(const auto& c, const auto& own) const {
     return detail::is_end(own.at, c.token, also) ? delay::last : delay::none;

@@ -6,18 +6,18 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Admits the best candidate of every run of consecutive candidates if its confidence exceeds `low`,
-/// and everything whose confidence exceeds `threshold`: tokens far from each other depend less on each
-/// other than neighbours do, so one of each run may be taken at a lower confidence.
+/// Admits the best candidate of every run of consecutive candidates if its confidence exceeds
+/// `low`, and everything whose confidence exceeds `threshold`: tokens far from each other depend
+/// less on each other than neighbours do, so one of each run may be taken at a lower confidence.
 ///
-/// Both comparisons are strict; a threshold of 1 admits run winners only. One winner a run: on equal
-/// scores the lower position. A run ends at a position that is not open, whose row is invalid, or that
-/// is not scored; it may cross blocks if several are scored. The best candidate of all is the
-/// one-commit promise's. Goes with by_confidence. Range low, threshold in [0, 1].
+/// Both comparisons are strict; a threshold of 1 admits run winners only. One winner a run: on
+/// equal scores the lower position. A run ends at a position that is not open, whose row is
+/// invalid, or that is not scored; it may cross blocks if several are scored. The best candidate of
+/// all is the one-commit promise's. Goes with by_confidence. Range low, threshold in [0, 1].
 ///
-/// Reads stat::confidence and standing::run_rank: O(length of the run) a candidate, 4 bytes a position.
-/// Source: inclusionAI, dInfer (2025), hierarchical decoding; released as `HierarchyDecoder`, which
-/// commits all equally good winners of a run.
+/// Reads stat::confidence and standing::run_rank: O(length of the run) a candidate, 4 bytes a
+/// position. Source: inclusionAI, dInfer (2025), hierarchical decoding; released as
+/// `HierarchyDecoder`, which commits all equally good winners of a run.
 struct hierarchical {
   float low = 0.4F;
   float threshold = 0.9F;
@@ -26,8 +26,8 @@ struct hierarchical {
 
   void check(const layout&) const {
     check_argument(low >= 0.0F && low <= 1.0F, "hierarchical::low", low, "in [0, 1]");
-    check_argument(threshold >= 0.0F && threshold <= 1.0F, "hierarchical::threshold", threshold,
-                   "in [0, 1]");
+    check_argument(
+        threshold >= 0.0F && threshold <= 1.0F, "hierarchical::threshold", threshold, "in [0, 1]");
   }
 
   UNMASK_HD bool admits(const auto& c, const standing& s) const {

@@ -7,15 +7,15 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Lookahead branches: after each step the `branches` best positions that were not admitted are tried,
-/// each in a branch of its own, and the next step goes on with the branch that leaves the model surest
-/// about what is still open.
+/// Lookahead branches: after each step the `branches` best positions that were not admitted are
+/// tried, each in a branch of its own, and the next step goes on with the branch that leaves the
+/// model surest about what is still open.
 ///
-/// Worth of a row: its score by `Ranking`. Score of a branch: the mean worth of its open positions, or
-/// of the `lowest_share` of them with the lowest worth; 1 when none is open. The highest score wins; on
-/// equal scores the branch spawned first, the sequence itself (the anchor) last. The forward pass that
-/// verifies the branches is also the winner's own next pass: one batch of 1 + branches rows of
-/// positions. 0 branches changes nothing.
+/// Worth of a row: its score by `Ranking`. Score of a branch: the mean worth of its open positions,
+/// or of the `lowest_share` of them with the lowest worth; 1 when none is open. The highest score
+/// wins; on equal scores the branch spawned first, the sequence itself (the anchor) last. The
+/// forward pass that verifies the branches is also the winner's own next pass: one batch of 1 +
+/// branches rows of positions. 0 branches changes nothing.
 ///
 /// `branches` counts the lookahead branches, not the anchor; range [0, limits::branches].
 /// lowest_share in (0, 1]. creation_weight in [0, 1] mixes in the worth a branch was spawned with
@@ -34,12 +34,18 @@ struct lookahead_by {
   static constexpr statistics required = Ranking::required;
 
   void check(const layout&) const {
-    check_argument(branches >= 0 && branches <= max_branches, "lookahead::branches", branches,
+    check_argument(branches >= 0 && branches <= max_branches,
+                   "lookahead::branches",
+                   branches,
                    "in [0, max_branches]");
-    check_argument(lowest_share > 0.0F && lowest_share <= 1.0F, "lookahead::lowest_share",
-                   lowest_share, "in (0, 1]");
-    check_argument(creation_weight >= 0.0F && creation_weight <= 1.0F, "lookahead::creation_weight",
-                   creation_weight, "in [0, 1]");
+    check_argument(lowest_share > 0.0F && lowest_share <= 1.0F,
+                   "lookahead::lowest_share",
+                   lowest_share,
+                   "in (0, 1]");
+    check_argument(creation_weight >= 0.0F && creation_weight <= 1.0F,
+                   "lookahead::creation_weight",
+                   creation_weight,
+                   "in [0, 1]");
   }
 
   UNMASK_HD float worth(const auto& c) const { return order.score(c); }

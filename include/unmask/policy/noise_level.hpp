@@ -5,16 +5,16 @@
 #include <unmask/core/part.hpp>
 #include <unmask/core/random.hpp>
 
-/// Admissions that follow the noise level of a diffusion from 1 down to `epsilon` over `steps` forward
-/// passes of the whole sequence, t(j) = 1 + j (epsilon - 1) / steps: step j leaves the share
-/// t(j+1) / t(j) of what is open, and the last step nothing. Early steps may commit nothing, so the
-/// policy waits. Range steps >= 1, 0 < epsilon < 1.
+/// Admissions that follow the noise level of a diffusion from 1 down to `epsilon` over `steps`
+/// forward passes of the whole sequence, t(j) = 1 + j (epsilon - 1) / steps: step j leaves the
+/// share t(j+1) / t(j) of what is open, and the last step nothing. Early steps may commit nothing,
+/// so the policy waits. Range steps >= 1, 0 < epsilon < 1.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// Share of the open positions that step j commits; 1 from the last step on. t(j) is evaluated from the
-// nearer end, as a linear space in float is.
+// Share of the open positions that step j commits; 1 from the last step on. t(j) is evaluated from
+// the nearer end, as a linear space in float is.
 [[nodiscard]] UNMASK_HD inline float noise_share(index_t j, index_t steps, float epsilon) {
   if (j + 1 >= steps) {
     return 1.0F;

@@ -8,16 +8,16 @@ namespace UNMASK_NAMESPACE {
 
 /// Decodes several blocks at a time, each a little behind the one before it.
 ///
-/// A block joins when the last one so far has settled the share `add` of its positions, at most one a
-/// step; the first joins at once. It must commit at least one token a step from when its predecessor
-/// has settled the share `activate` (the prompt has); before that it commits only what is admitted.
-/// Once an end token is settled, no further block joins, and the blocks that never joined are filled
-/// with it. The engine runs the sequence up to the last block so far.
+/// A block joins when the last one so far has settled the share `add` of its positions, at most one
+/// a step; the first joins at once. It must commit at least one token a step from when its
+/// predecessor has settled the share `activate` (the prompt has); before that it commits only what
+/// is admitted. Once an end token is settled, no further block joins, and the blocks that never
+/// joined are filled with it. The engine runs the sequence up to the last block so far.
 ///
 /// At most `at_once` blocks are active, so a step scores up to at_once * block_length positions.
-/// Range: shares in [0, 1], at_once in [1, max_active_blocks]. Source: X. Wang et al., Diffusion LLMs can do
-/// faster-than-AR inference via discrete diffusion forcing (2025), its pipelined decoding, as used by
-/// LoPA (2025), section 4.
+/// Range: shares in [0, 1], at_once in [1, max_active_blocks]. Source: X. Wang et al., Diffusion
+/// LLMs can do faster-than-AR inference via discrete diffusion forcing (2025), its pipelined
+/// decoding, as used by LoPA (2025), section 4.
 struct block_pipeline {
   float add = 0.1F;
   float activate = 0.95F;
@@ -34,9 +34,11 @@ struct block_pipeline {
 
   void check(const layout&) const {
     check_argument(add >= 0.0F && add <= 1.0F, "block_pipeline::add", add, "in [0, 1]");
-    check_argument(activate >= 0.0F && activate <= 1.0F, "block_pipeline::activate", activate,
-                   "in [0, 1]");
-    check_argument(at_once >= 1 && at_once <= max_active_blocks, "block_pipeline::at_once", at_once,
+    check_argument(
+        activate >= 0.0F && activate <= 1.0F, "block_pipeline::activate", activate, "in [0, 1]");
+    check_argument(at_once >= 1 && at_once <= max_active_blocks,
+                   "block_pipeline::at_once",
+                   at_once,
                    "in [1, max_active_blocks]");
   }
 

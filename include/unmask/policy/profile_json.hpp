@@ -38,12 +38,18 @@ namespace detail {
 
 inline constexpr int profile_version = 1;
 inline constexpr std::array<std::string_view, 2> profile_modes{"block", "step_block"};
-inline constexpr std::array<std::string_view, 5> profile_metrics{"mean", "q1", "median", "q3",
-                                                                 "min_whisker"};
+inline constexpr std::array<std::string_view, 5> profile_metrics{
+    "mean", "q1", "median", "q3", "min_whisker"};
 inline constexpr std::array<std::string_view, 2> profile_records{"committed", "candidates"};
-inline constexpr std::array<std::string_view, 9> profile_keys{
-    "unmask_profile", "mode", "statistic", "recorded", "threshold",
-    "cap",            "slack", "block_length", "blocks"};
+inline constexpr std::array<std::string_view, 9> profile_keys{"unmask_profile",
+                                                              "mode",
+                                                              "statistic",
+                                                              "recorded",
+                                                              "threshold",
+                                                              "cap",
+                                                              "slack",
+                                                              "block_length",
+                                                              "blocks"};
 
 /// The shortest of the usual decimal forms that gives the same float back.
 [[nodiscard]] inline std::string shortest(float x) {
@@ -141,8 +147,8 @@ template <int Cells>
   return text + (p.blocks > 0 ? "\n  ]\n}\n" : "]\n}\n");
 }
 
-/// The profile that a text holds. Throws std::invalid_argument naming the line, the key, its value and
-/// the rule; also for values out of range. O(text).
+/// The profile that a text holds. Throws std::invalid_argument naming the line, the key, its value
+/// and the rule; also for values out of range. O(text).
 template <int Cells = 256>
 [[nodiscard]] profile_threshold<Cells> profile_from_json(std::string_view text) {
   profile_threshold<Cells> p;

@@ -24,7 +24,8 @@ namespace UNMASK_NAMESPACE::detail {
 /// The characters of a profile's text, taken one value at a time. Complains with line and key.
 class profile_reader {
  public:
-  explicit profile_reader(std::string_view text) : text_(text) {}
+  explicit profile_reader(std::string_view text)
+      : text_(text) {}
 
   [[noreturn]] void complain(std::string_view rule, std::string_view got) const {
     std::size_t line = 1;
@@ -32,8 +33,8 @@ class profile_reader {
       line += text_[i] == '\n' ? 1 : 0;
     }
     std::ostringstream out;
-    out << "profile, line " << line << ": " << (key_.empty() ? "the text" : key_) << " must be " << rule
-        << ", got " << shown(got);
+    out << "profile, line " << line << ": " << (key_.empty() ? "the text" : key_) << " must be "
+        << rule << ", got " << shown(got);
     throw std::invalid_argument(out.str());
   }
 
@@ -146,8 +147,8 @@ class profile_reader {
   }
 
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' ||
-                                  text_[at_] == '\r')) {
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
       ++at_;
     }
   }

@@ -12,9 +12,9 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The profiles of an engine, one for each task and block length: the first request of a task decodes
-/// with the static rule and is recorded, requests that begin before it is done decode with the static
-/// rule, later ones with its profile. Host only.
+/// The profiles of an engine, one for each task and block length: the first request of a task
+/// decodes with the static rule and is recorded, requests that begin before it is done decode with
+/// the static rule, later ones with its profile. Host only.
 ///
 ///     profile_store store{profile_threshold<>{.cap = 0.75F, .slack = 0.2F}};
 ///     auto request = store.begin("gsm8k", geometry);
@@ -22,10 +22,10 @@ namespace UNMASK_NAMESPACE {
 ///     ...                                   // after every supply():
 ///     request.observe(session, slot);       // records if it is the first, otherwise does nothing
 ///
-/// A task is whatever the engine says prompts have in common; put into its name what a profile depends
-/// on besides, such as the model and the cache. A profile never changes by itself: forget() it to
-/// have the next request recorded. Threads may share a store, not a request; the store outlives its
-/// requests. O(log tasks) to begin, 6 bytes a cell and task.
+/// A task is whatever the engine says prompts have in common; put into its name what a profile
+/// depends on besides, such as the model and the cache. A profile never changes by itself: forget()
+/// it to have the next request recorded. Threads may share a store, not a request; the store
+/// outlives its requests. O(log tasks) to begin, 6 bytes a cell and task.
 template <int Cells = 256>
 class profile_store {
  public:
@@ -34,7 +34,8 @@ class profile_store {
 
   /// All tasks calibrate with `knobs`, whose own profile, if any, is not used. Throws
   /// std::invalid_argument for knobs out of range.
-  explicit profile_store(const profile& knobs) : knobs_(knobs) {
+  explicit profile_store(const profile& knobs)
+      : knobs_(knobs) {
     knobs_.block_length = 0;
     knobs_.blocks = 0;
     knobs_.check_values();
@@ -42,8 +43,8 @@ class profile_store {
   profile_store(const profile_store&) = delete;
   profile_store& operator=(const profile_store&) = delete;
 
-  /// A request of `task` with that layout, before its session::start(). Throws std::invalid_argument
-  /// if its blocks are more than Cells.
+  /// A request of `task` with that layout, before its session::start(). Throws
+  /// std::invalid_argument if its blocks are more than Cells.
   [[nodiscard]] request begin(std::string_view task, const layout& geometry);
 
   /// The profile of a task for a block length, if it has one; to save it, say.
@@ -57,7 +58,9 @@ class profile_store {
   /// std::invalid_argument if it is none.
   void put(std::string_view task, const profile& calibrated) {
     calibrated.check_values();
-    check_argument(calibrated.calibrated(), "profile_threshold::blocks", calibrated.blocks,
+    check_argument(calibrated.calibrated(),
+                   "profile_threshold::blocks",
+                   calibrated.blocks,
                    "at least 1 in a store");
     const std::lock_guard lock{mutex_};
     entries_[key{task, calibrated.block_length}].calibrated = calibrated;
@@ -126,9 +129,9 @@ class profile_store<Cells>::request {
   /// Whether this request is the one recorded and its sequence still runs.
   [[nodiscard]] bool is_recording() const { return store_ != nullptr; }
 
-  /// Call after every supply() with the slot the sequence was started in, until the session reports its
-  /// end; does nothing for a request that is not recorded. At the end it hands the profile to the
-  /// store; a cancelled sequence leaves none, nor does one without a confidence. Errors as
+  /// Call after every supply() with the slot the sequence was started in, until the session reports
+  /// its end; does nothing for a request that is not recorded. At the end it hands the profile to
+  /// the store; a cancelled sequence leaves none, nor does one without a confidence. Errors as
   /// profile_recorder::observe and calibrate; the recording is then over without a profile.
   template <class Session>
   void observe(Session& session, index_t slot = 0) {
@@ -156,7 +159,9 @@ class profile_store<Cells>::request {
   friend class profile_store;
 
   request(profile_store* store, key name, const profile& admission, const layout& geometry)
-      : store_(store), name_(std::move(name)), admission_(admission) {
+      : store_(store)
+      , name_(std::move(name))
+      , admission_(admission) {
     if (store_ != nullptr) {
       recorder_.emplace(geometry, admission_.recorded);
     }
@@ -177,10 +182,12 @@ class profile_store<Cells>::request {
 template <int Cells>
 typename profile_store<Cells>::request profile_store<Cells>::begin(std::string_view task,
                                                                    const layout& geometry) {
-  check_argument(geometry.block_length >= 1, "layout::block_length", geometry.block_length,
-                 "at least 1");
+  check_argument(
+      geometry.block_length >= 1, "layout::block_length", geometry.block_length, "at least 1");
   const index_t blocks = (geometry.length - geometry.prompt - 1) / geometry.block_length + 1;
-  check_argument(blocks <= Cells, "blocks of the layout", blocks,
+  check_argument(blocks <= Cells,
+                 "blocks of the layout",
+                 blocks,
                  "at most Cells = " + std::to_string(Cells) + " of the profile_store");
   const key name{task, geometry.block_length};
   const std::lock_guard lock{mutex_};

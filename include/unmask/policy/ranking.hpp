@@ -29,8 +29,8 @@ static_assert(ranking<by_margin>);
 
 /// Lowest entropy first: the score is the negative entropy in nats, <= 0.
 ///
-/// Reads stat::entropy. Source: J. Ye et al., Dream 7B (2025), decoding by `entropy`; H. Ben-Hamu et
-/// al., Accelerated sampling from masked diffusion models via entropy bounded unmasking (2025).
+/// Reads stat::entropy. Source: J. Ye et al., Dream 7B (2025), decoding by `entropy`; H. Ben-Hamu
+/// et al., Accelerated sampling from masked diffusion models via entropy bounded unmasking (2025).
 struct by_entropy {
   static constexpr statistics required = stat::entropy;
   UNMASK_HD float score(const auto& c) const { return -c.entropy(); }
@@ -74,8 +74,7 @@ struct loosely {
     check_argument(temperature > 0.0F, "loosely::temperature", temperature, "positive");
   }
 
-  UNMASK_HD float score(const auto& c, const auto& own) const
-    requires requires { order.score(c); }
+  UNMASK_HD float score(const auto& c, const auto& own) const requires requires { order.score(c); }
   {
     const float noise = random_gumbel({.seed = own.at.seed,
                                        .sequence = own.at.sequence,

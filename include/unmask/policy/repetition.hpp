@@ -32,10 +32,11 @@ struct token_counts {
   }
 };
 
-// The settled and given tokens within `window` positions of a position, nearest first and left before
-// right, so that those without room are the farthest.
+// The settled and given tokens within `window` positions of a position, nearest first and left
+// before right, so that those without room are the farthest.
 template <int Distinct>
-[[nodiscard]] UNMASK_HD token_counts<Distinct> tokens_around(const step_info& at, index_t window, bool prompt) {
+[[nodiscard]] UNMASK_HD token_counts<Distinct>
+tokens_around(const step_info& at, index_t window, bool prompt) {
   const sequence_view& q = *at.view;
   const index_t first = prompt ? 0 : q.prompt;
   token_counts<Distinct> seen;
@@ -62,8 +63,9 @@ template <int Distinct>
 ///
 /// At most `Distinct` different tokens count, the nearest ones. `prompt` says whether those of the
 /// prompt do. Depends on the zero of the logits, as its source does. Keeps no state.
-/// Range penalty > 0, 1 changes nothing, below 1 encourages; window >= 1. O(window * Distinct) a row.
-/// Source: N. Keskar et al., CTRL (2019), section 4.1, with the sign rule of its implementations.
+/// Range penalty > 0, 1 changes nothing, below 1 encourages; window >= 1. O(window * Distinct) a
+/// row. Source: N. Keskar et al., CTRL (2019), section 4.1, with the sign rule of its
+/// implementations.
 template <int Distinct = 32>
 struct repetition_penalty {
   float penalty = 1.1F;
@@ -76,7 +78,9 @@ struct repetition_penalty {
   static constexpr bool revises_settled = true;
 
   void check(const layout&) const {
-    check_argument(penalty > 0.0F && math::is_finite(penalty), "repetition_penalty::penalty", penalty,
+    check_argument(penalty > 0.0F && math::is_finite(penalty),
+                   "repetition_penalty::penalty",
+                   penalty,
                    "positive and finite");
     check_argument(window >= 1, "repetition_penalty::window", window, "at least 1");
   }
@@ -93,7 +97,8 @@ struct repetition_penalty {
     for (index_t i = 0; i < seen.size; ++i) {
       const float z = row.logit(seen.tokens[i]);
       if (math::is_finite(z)) {
-        row.add(seen.tokens[i], z > 0.0F ? math::divide(z, penalty) - z : math::fma(z, penalty, -z));
+        row.add(seen.tokens[i],
+                z > 0.0F ? math::divide(z, penalty) - z : math::fma(z, penalty, -z));
       }
     }
   }
@@ -141,10 +146,11 @@ struct count_penalty {
 };
 static_assert(watching<count_penalty<>> && revision<count_penalty<>>);
 
-/// Subtracts `penalty` nats from the logit of the token that stands directly left, if it is settled or
-/// given; with `both_sides` from the one directly right, too (twice, if they are equal).
+/// Subtracts `penalty` nats from the logit of the token that stands directly left, if it is settled
+/// or given; with `both_sides` from the one directly right, too (twice, if they are equal).
 ///
-/// Keeps no state. Range penalty >= 0. O(1) a row. Source: SGLang, `JointThreshold`, penalty_lambda.
+/// Keeps no state. Range penalty >= 0. O(1) a row. Source: SGLang, `JointThreshold`,
+/// penalty_lambda.
 struct neighbour_guard {
   float penalty = 1.0F;
   bool both_sides = false;
@@ -155,7 +161,9 @@ struct neighbour_guard {
   static constexpr bool revises_settled = true;
 
   void check(const layout&) const {
-    check_argument(penalty >= 0.0F && math::is_finite(penalty), "neighbour_guard::penalty", penalty,
+    check_argument(penalty >= 0.0F && math::is_finite(penalty),
+                   "neighbour_guard::penalty",
+                   penalty,
                    "at least 0 and finite");
   }
 
@@ -179,13 +187,14 @@ struct neighbour_guard {
 };
 static_assert(watching<neighbour_guard> && revision<neighbour_guard>);
 
-/// Two adjacent positions never commit equal tokens in one step, in which neither knew of the other:
-/// the less confident of the two (the right one, if they are equal) is refused until the next step.
+/// Two adjacent positions never commit equal tokens in one step, in which neither knew of the
+/// other: the less confident of the two (the right one, if they are equal) is refused until the
+/// next step.
 ///
-/// Whether the other one is admitted does not matter. In a run of equal proposals its most confident
-/// ones can commit, as far as no two are adjacent. A forced block commits a refused candidate when it has
-/// nothing else. End tokens may stand side by side unless `end_too`. Reads stat::confidence. O(1) a
-/// candidate, no state.
+/// Whether the other one is admitted does not matter. In a run of equal proposals its most
+/// confident ones can commit, as far as no two are adjacent. A forced block commits a refused
+/// candidate when it has nothing else. End tokens may stand side by side unless `end_too`. Reads
+/// stat::confidence. O(1) a candidate, no state.
 struct no_equal_neighbours {
   bool end_too = false;
   static constexpr statistics required = stat::confidence;

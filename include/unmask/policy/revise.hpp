@@ -5,30 +5,31 @@
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
 
-/// Edits of a few logits of each row. The tokens are watched: the read leaves them out of its sums and
-/// reports them apart, so an edit in either direction is exact for every statistic.
+/// Edits of a few logits of each row. The tokens are watched: the read leaves them out of its sums
+/// and reports them apart, so an edit in either direction is exact for every statistic.
 ///
 /// What goes with these parts, and with those of repetition.hpp, end_of_text.hpp, stop.hpp and
 /// revisit.hpp ("yes": in any written order):
 ///
-/// | part                | rankings, admissions | credit       | lookahead | revisits     | sampling |
+/// | part                | rankings, admissions | credit       | lookahead | revisits     |
+/// sampling |
 /// |---------------------|----------------------|--------------|-----------|--------------|----------|
-/// | logit_bias          | yes                  | order counts | yes       | edits those  | no       |
-/// | token_list          | yes                  | before it    | yes       | edits those  | no       |
-/// | repetition_penalty, | yes                  | order counts | yes       | edits those  | no       |
-/// | count_penalty,      |                      |              |           |              |          |
-/// | neighbour_guard     |                      |              |           |              |          |
-/// | end_penalty         | yes                  | order counts | yes       | edits those  | no       |
-/// | no_end_before       | yes                  | before it    | yes       | edits those  | no       |
-/// | no_equal_neighbours | yes                  | yes          | yes       | yes          | yes      |
-/// | hold_end, end_last  | yes                  | yes          | yes       | yes          | yes      |
-/// | stop_sequence       | yes                  | yes          | yes       | yes          | yes      |
-/// | reopen_below        | yes                  | yes          | yes       | at most once | no       |
-/// | edit_settled        | yes                  | yes          | yes       | yes          | yes      |
+/// | logit_bias          | yes                  | order counts | yes       | edits those  | no | |
+/// token_list          | yes                  | before it    | yes       | edits those  | no | |
+/// repetition_penalty, | yes                  | order counts | yes       | edits those  | no | |
+/// count_penalty,      |                      |              |           |              | | |
+/// neighbour_guard     |                      |              |           |              | | |
+/// end_penalty         | yes                  | order counts | yes       | edits those  | no | |
+/// no_end_before       | yes                  | before it    | yes       | edits those  | no | |
+/// no_equal_neighbours | yes                  | yes          | yes       | yes          | yes | |
+/// hold_end, end_last  | yes                  | yes          | yes       | yes          | yes | |
+/// stop_sequence       | yes                  | yes          | yes       | yes          | yes | |
+/// reopen_below        | yes                  | yes          | yes       | at most once | no | |
+/// edit_settled        | yes                  | yes          | yes       | yes          | yes |
 ///
-/// "order counts": credit is earned on the row as edited by the parts written before it, and is itself
-/// edited by those behind it. "edits those": rows of settled positions are edited, too, so that a
-/// banned token is not written over a settled one. "no" and "before it" are compile errors.
+/// "order counts": credit is earned on the row as edited by the parts written before it, and is
+/// itself edited by those behind it. "edits those": rows of settled positions are edited, too, so
+/// that a banned token is not written over a settled one. "no" and "before it" are compile errors.
 /// temperature{} is applied while the row is read, so always before any of these edits.
 namespace UNMASK_NAMESPACE {
 
@@ -43,8 +44,8 @@ struct token_bias {
 ///
 ///     logit_bias<2>{{{newline, -1.0F}, {semicolon, 0.5F}}}
 ///
-/// Range: bias finite or -inf, tokens >= 0; one that the vocabulary lacks has no effect. O(Count log
-/// Count) a row. Source: `logit_bias` of the OpenAI completion interface.
+/// Range: bias finite or -inf, tokens >= 0; one that the vocabulary lacks has no effect. O(Count
+/// log Count) a row. Source: `logit_bias` of the OpenAI completion interface.
 template <int Count = 16>
 struct logit_bias {
   static_assert(Count >= 1, "a logit_bias of no tokens is no part: leave it out");
@@ -58,8 +59,10 @@ struct logit_bias {
   void check(const layout&) const {
     for (const token_bias& b : pairs) {
       check_argument(b.token >= 0, "logit_bias::pairs::token", b.token, "at least 0");
-      check_argument(!math::is_nan(b.bias) && b.bias < math::infinity(), "logit_bias::pairs::bias",
-                     b.bias, "finite or -inf");
+      check_argument(!math::is_nan(b.bias) && b.bias < math::infinity(),
+                     "logit_bias::pairs::bias",
+                     b.bias,
+                     "finite or -inf");
     }
   }
 
@@ -81,14 +84,14 @@ struct logit_bias {
 };
 static_assert(watching<logit_bias<>> && revision<logit_bias<>>);
 
-/// Restricts positions to a list of tokens: every other token is taken out of their rows. Confidence,
-/// entropy, margin and the reported log-probability are then those of the softmax over the list alone:
-/// "which of these, and how sure?".
+/// Restricts positions to a list of tokens: every other token is taken out of their rows.
+/// Confidence, entropy, margin and the reported log-probability are then those of the softmax over
+/// the list alone: "which of these, and how sure?".
 ///
-/// Applies to the answer offsets [first, last), counted from the end of the prompt; elsewhere it does
-/// nothing. Suppressed tokens stay suppressed; a row in which no listed token is finite is invalid. Two
-/// lists at one position leave what they share. Must be written before parts with a memory, such as
-/// trace_credit, which would else remember tokens that can never be proposed.
+/// Applies to the answer offsets [first, last), counted from the end of the prompt; elsewhere it
+/// does nothing. Suppressed tokens stay suppressed; a row in which no listed token is finite is
+/// invalid. Two lists at one position leave what they share. Must be written before parts with a
+/// memory, such as trace_credit, which would else remember tokens that can never be proposed.
 ///
 /// Of the `Count` tokens the first `count` are used: range [1, Count]. O(count * watched) a row.
 /// Source: choice-constrained decoding as engines offer it (vLLM `structured_outputs.choice`).
@@ -115,7 +118,8 @@ struct token_list {
   void check(const layout&) const {
     check_argument(count >= 1 && count <= Count, "token_list::count", count, "in [1, Count]");
     for (index_t k = 0; k < count; ++k) {
-      check_argument(tokens[k] >= 0 && tokens[k] != no_token, "token_list::tokens", tokens[k], "a token");
+      check_argument(
+          tokens[k] >= 0 && tokens[k] != no_token, "token_list::tokens", tokens[k], "a token");
     }
     check_argument(first >= 0, "token_list::first", first, "at least 0");
     check_argument(last >= first, "token_list::last", last, "at least token_list::first");

@@ -5,22 +5,22 @@
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
 
-/// Second thoughts about settled tokens, as long as the block they stand in is scored. Their rows are
-/// read as those of open positions are, with the edits of revise.hpp, repetition.hpp and
+/// Second thoughts about settled tokens, as long as the block they stand in is scored. Their rows
+/// are read as those of open positions are, with the edits of revise.hpp, repetition.hpp and
 /// end_of_text.hpp. What is before sequence_report::settled may then still change.
 namespace UNMASK_NAMESPACE {
 
 /// Puts the mask token back where the settled token has become less probable than `confidence`.
 ///
 /// The probability is that of the token that stands there, exactly, in the row as edited. What a
-/// position remembers starts anew. Every step reopens fewer tokens than it commits, lowest positions
-/// first, and at most `allowance` more for the whole sequence: so a sequence of n open positions ends
-/// after at most n + allowance forward passes that commit. With an admission of one token a step nothing
-/// but the allowance is ever reopened.
+/// position remembers starts anew. Every step reopens fewer tokens than it commits, lowest
+/// positions first, and at most `allowance` more for the whole sequence: so a sequence of n open
+/// positions ends after at most n + allowance forward passes that commit. With an admission of one
+/// token a step nothing but the allowance is ever reopened.
 ///
 /// Range confidence in [0, 1], 0 reopens nothing; allowance >= 0. O(1) a position. Source: dInfer
-/// (2025), `hierarchy_remasking`, whose rule for the net progress this is; it tests the best token's
-/// probability and commits more instead of reopening less.
+/// (2025), `hierarchy_remasking`, whose rule for the net progress this is; it tests the best
+/// token's probability and commits more instead of reopening less.
 struct reopen_below {
   float confidence = 0.4F;
   index_t allowance = 0;
@@ -36,13 +36,16 @@ struct reopen_below {
 
   template <class Leaves>
   static constexpr void composed_with() {
-    static_assert(detail::among<reopen_below, Leaves>::count == 1,
-                  "a policy reopens with one reopen_below: two of them could reopen as many tokens as a "
-                  "step commits, and the larger bound decides anyway");
+    static_assert(
+        detail::among<reopen_below, Leaves>::count == 1,
+        "a policy reopens with one reopen_below: two of them could reopen as many tokens as a "
+        "step commits, and the larger bound decides anyway");
   }
 
   void check(const layout&) const {
-    check_argument(confidence >= 0.0F && confidence <= 1.0F, "reopen_below::confidence", confidence,
+    check_argument(confidence >= 0.0F && confidence <= 1.0F,
+                   "reopen_below::confidence",
+                   confidence,
                    "in [0, 1]");
     check_argument(allowance >= 0, "reopen_below::allowance", allowance, "at least 0");
   }

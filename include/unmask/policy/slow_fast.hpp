@@ -6,16 +6,17 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Explores a block slowly to find how far the model is ready to go, then fills that stretch fast, and
-/// so on from its end. A schedule; the published rule goes with it as
-/// `policy{by_confidence{}, confidence_at_least{0.9F}, slow_fast{}}`.
+/// Explores a block slowly to find how far the model is ready to go, then fills that stretch fast,
+/// and so on from its end. A schedule; the published rule goes with it as `policy{by_confidence{},
+/// confidence_at_least{0.9F}, slow_fast{}}`.
 ///
-/// Exploring: `exploration` forward passes about everything from the end of the last stretch to the end
-/// of the block. Each guesses the stretch's end: behind the farthest candidate of confidence
-/// `promising` or more, one position if there is none. Once the standard deviation (of the population)
-/// of two guesses in a row is below `spread` positions the later one stands; until then it is their
-/// mean, rounded down. Filling: passes about the stretch until nothing in it is open; from the second
-/// on, positions behind it are not fed. A block that is full ends at once, also while exploring.
+/// Exploring: `exploration` forward passes about everything from the end of the last stretch to the
+/// end of the block. Each guesses the stretch's end: behind the farthest candidate of confidence
+/// `promising` or more, one position if there is none. Once the standard deviation (of the
+/// population) of two guesses in a row is below `spread` positions the later one stands; until then
+/// it is their mean, rounded down. Filling: passes about the stretch until nothing in it is open;
+/// from the second on, positions behind it are not fed. A block that is full ends at once, also
+/// while exploring.
 ///
 /// Range exploration >= 1; promising in [0, 1]; spread >= 0. Reads stat::confidence. 24 bytes a
 /// sequence, O(block length) a step. Source: Q. Wei et al., Accelerating diffusion large language
@@ -46,8 +47,8 @@ struct slow_fast {
 
   void check(const layout&) const {
     check_argument(exploration >= 1, "slow_fast::exploration", exploration, "at least 1");
-    check_argument(promising >= 0.0F && promising <= 1.0F, "slow_fast::promising", promising,
-                   "in [0, 1]");
+    check_argument(
+        promising >= 0.0F && promising <= 1.0F, "slow_fast::promising", promising, "in [0, 1]");
     check_argument(spread >= 0.0F, "slow_fast::spread", spread, "at least 0");
   }
 
@@ -66,9 +67,6 @@ struct slow_fast {
     const range block = q.block(s.block);
     if (s.passes >= exploration && q.open_in({block.first + s.begin, block.first + s.end}) == 0) {
       s = {s.block, s.end, 0, 0, 0, false};
-    }
-    if (q.open_in({block.first + s.begin, block.last}) == 0) {
-      s = {s.block, 0, 0, 0, 0, false};  // only a part that reopens positions leaves some behind
     }
     const bool explores = s.passes < exploration;
     next.score = {block.first + s.begin, explores ? block.last : block.first + s.end};

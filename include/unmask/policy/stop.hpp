@@ -30,14 +30,14 @@ struct stop_at_end {
 };
 static_assert(stopping<stop_at_end>);
 
-/// Ends a sequence once a sequence of tokens is settled in the answer and everything left of it is, too:
-/// ending::stop_tokens. Several stop sequences are several parts.
+/// Ends a sequence once a sequence of tokens is settled in the answer and everything left of it is,
+/// too: ending::stop_tokens. Several stop sequences are several parts.
 ///
-/// The match may cross blocks and may hold tokens the caller gave (fixed slots), but not the prompt's.
-/// One that ends before `min_tokens` tokens of the answer does not count, now or later.
-/// What is settled behind the match stays; what is open becomes the end token, if the model has one,
-/// and sequence_report::settled is then the length of the sequence: trim the text with find(). Without
-/// an end token it stays masked, and `settled` is the first open position.
+/// The match may cross blocks and may hold tokens the caller gave (fixed slots), but not the
+/// prompt's. One that ends before `min_tokens` tokens of the answer does not count, now or later.
+/// What is settled behind the match stays; what is open becomes the end token, if the model has
+/// one, and sequence_report::settled is then the length of the sequence: trim the text with find().
+/// Without an end token it stays masked, and `settled` is the first open position.
 ///
 /// Of the `Length` tokens the first `count` are used: Range count in [1, Length], tokens >= 0,
 /// min_tokens >= 0. O(newly settled * count) a step at most; tokens that a policy rewrites are
@@ -56,12 +56,11 @@ struct stop_sequence {
   static constexpr statistics required = stat::none;
 
   void check(const layout&) const {
-    check_argument(count >= 1 && count <= Length, "stop_sequence::count", count,
-                   "in [1, Length]");
+    check_argument(count >= 1 && count <= Length, "stop_sequence::count", count, "in [1, Length]");
     check_argument(min_tokens >= 0, "stop_sequence::min_tokens", min_tokens, "at least 0");
     for (index_t k = 0; k < count; ++k) {
-      check_argument(tokens[k] >= 0 && tokens[k] != no_token, "stop_sequence::tokens", tokens[k],
-                     "a token");
+      check_argument(
+          tokens[k] >= 0 && tokens[k] != no_token, "stop_sequence::tokens", tokens[k], "a token");
     }
   }
 
@@ -97,13 +96,15 @@ struct stop_sequence {
 };
 static_assert(stopping<stop_sequence<>>);
 
-/// Ends a sequence that is not complete after `steps` forward passes. What is still open becomes the
-/// end token, if the model has one, and stays masked otherwise. Range steps >= 1.
+/// Ends a sequence that is not complete after `steps` forward passes. What is still open becomes
+/// the end token, if the model has one, and stays masked otherwise. Range steps >= 1.
 struct step_budget {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const { check_argument(steps >= 1, "step_budget::steps", steps, "at least 1"); }
+  void check(const layout&) const {
+    check_argument(steps >= 1, "step_budget::steps", steps, "at least 1");
+  }
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {
     return q.step >= steps && q.open_count > 0 ? ending::step_budget : ending::running;

@@ -8,9 +8,9 @@
 /// A row is cut into chunks of 2,048 columns, counted from the first column of the whole
 /// vocabulary. Inside a chunk, column j belongs to lane j mod 64; a lane adds its columns in
 /// ascending order, relative to the chunk's own maximum; the lanes are added by halving (i and
-/// i + 32, then 16, 8, 4, 2, 1). A chunk that does not fill whole rows of 64 lanes is continued with
-/// -inf. Chunks are merged in a binary tree over their index: 0 with 1, 2 with 3, then pairs of
-/// pairs; a node without a sibling moves up unchanged.
+/// i + 32, then 16, 8, 4, 2, 1). A chunk that does not fill whole rows of 64 lanes is continued
+/// with -inf. Chunks are merged in a binary tree over their index: 0 with 1, 2 with 3, then pairs
+/// of pairs; a node without a sibling moves up unchanged.
 ///
 /// Neither the SIMD width, the number of threads, the batch nor the number of thread blocks occurs
 /// in that order, so none of them can change a bit. 64 lanes are four AVX-512 registers, eight AVX2
@@ -30,8 +30,8 @@ inline constexpr int tree_levels = 22;
 /// Builds the record of one chunk from its maximum, its runner-up and the lane sums, where `sum`
 /// still contains the 1 of the best column.
 template <statistics S>
-[[nodiscard]] UNMASK_HD record<S> chunk_record(float best, token_id token, float second, float sum,
-                                               float weighted, float square) {
+[[nodiscard]] UNMASK_HD record<S>
+chunk_record(float best, token_id token, float second, float sum, float weighted, float square) {
   record<S> r;
   r.best = best;
   r.token = token;
@@ -73,13 +73,11 @@ template <statistics S>
 }
 
 /// The record of one chunk, column by column: the definition that the fast kernels reproduce bit by
-/// bit. `count` <= chunk_columns edited logits; `first` is the token of column 0; `draw` is used where S
-/// holds stat::sampled.
+/// bit. `count` <= chunk_columns edited logits; `first` is the token of column 0; `draw` is used
+/// where S holds stat::sampled.
 template <statistics S>
-[[nodiscard]] UNMASK_HD record<S> fold_chunk(const float* z,
-                                             index_t count,
-                                             token_id first,
-                                             const draw_request& draw = {}) {
+[[nodiscard]] UNMASK_HD record<S>
+fold_chunk(const float* z, index_t count, token_id first, const draw_request& draw = {}) {
   float best = -math::infinity();
   float second = best;
   token_id token = no_token;
@@ -113,8 +111,8 @@ template <statistics S>
       square[lane] = math::fma(e, e, square[lane]);
     }
   }
-  record<S> r = chunk_record<S>(best, token, second, sum_of_lanes(sum), sum_of_lanes(weighted),
-                                sum_of_lanes(square));
+  record<S> r = chunk_record<S>(
+      best, token, second, sum_of_lanes(sum), sum_of_lanes(weighted), sum_of_lanes(square));
   draw_column(r, draw, z, count, first, -math::infinity());
   return r;
 }

@@ -7,7 +7,8 @@
 /// A row against the same position's row of the step before, which the session kept.
 namespace UNMASK_NAMESPACE::canonical {
 
-/// Probabilities of the previous row below this count as it, so that a logarithm of zero cannot occur.
+/// Probabilities of the previous row below this count as it, so that a logarithm of zero cannot
+/// occur.
 inline constexpr float log_of_least_probability = -27.631021F;  // ln 1e-12
 
 /// True when S asks for something of the previous row.
@@ -15,15 +16,12 @@ template <statistics S>
 inline constexpr bool compares = provides_v<S, stat::drift> || provides_v<S, stat::divergence>;
 
 /// Completes a chunk's record with sum e^(z-m) e^(z'-m') and sum e^(z-m) ln p', in canonical lane
-/// order, and replaces the previous row's columns by this row's. `z` and `previous` are `count` columns
-/// of the two rows; `before` describes the previous one, `before.seen` false means there is none and
-/// all its probabilities count as the least.
+/// order, and replaces the previous row's columns by this row's. `z` and `previous` are `count`
+/// columns of the two rows; `before` describes the previous one, `before.seen` false means there is
+/// none and all its probabilities count as the least.
 template <statistics S>
-UNMASK_HD void compare_chunk(record<S>& r,
-                             const float* z,
-                             float* previous,
-                             index_t count,
-                             const previous_row& before) {
+UNMASK_HD void compare_chunk(
+    record<S>& r, const float* z, float* previous, index_t count, const previous_row& before) {
   if constexpr (compares<S>) {
     constexpr index_t width = 64;
     float cross[width] = {};

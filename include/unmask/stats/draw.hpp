@@ -6,11 +6,12 @@
 
 /// A random token from a row that is read once.
 ///
-/// A chunk of 2,048 columns takes part in the draw with the key ln(sum of e^(z/T)) + a Gumbel number
-/// of its own. The largest key falls on each chunk with its share of the row's weight, so a draw
-/// merges like a maximum; inside the chunk a column is picked by its weight. Together that is an exact
-/// draw from softmax(z/T), at the price of one logarithm a chunk and one pick in the few chunks that
-/// lead while the row is read. Random numbers are keyed by the chunk's place in the whole vocabulary.
+/// A chunk of 2,048 columns takes part in the draw with the key ln(sum of e^(z/T)) + a Gumbel
+/// number of its own. The largest key falls on each chunk with its share of the row's weight, so a
+/// draw merges like a maximum; inside the chunk a column is picked by its weight. Together that is
+/// an exact draw from softmax(z/T), at the price of one logarithm a chunk and one pick in the few
+/// chunks that lead while the row is read. Random numbers are keyed by the chunk's place in the
+/// whole vocabulary.
 namespace UNMASK_NAMESPACE::canonical {
 
 inline constexpr index_t chunk_columns = 2048;
@@ -24,10 +25,8 @@ inline constexpr index_t draw_run = 64;
 }
 
 /// Sum of the weights of some columns, in column order.
-[[nodiscard]] UNMASK_HD inline float weight_of_columns(const float* z,
-                                                       index_t count,
-                                                       float best,
-                                                       float inverse_temperature) {
+[[nodiscard]] UNMASK_HD inline float
+weight_of_columns(const float* z, index_t count, float best, float inverse_temperature) {
   float sum = 0.0F;
   for (index_t j = 0; j < count; ++j) {
     sum += draw_weight(z[j], best, inverse_temperature);
@@ -35,17 +34,17 @@ inline constexpr index_t draw_run = 64;
   return sum;
 }
 
-/// The `token` of the random key for one use of the chunk that starts at token `first`: distinct for
-/// every chunk and use, as a chunk has 2,048 columns.
+/// The `token` of the random key for one use of the chunk that starts at token `first`: distinct
+/// for every chunk and use, as a chunk has 2,048 columns.
 enum class draw_use : token_id { key, run, column };
 [[nodiscard]] UNMASK_HD constexpr token_id draw_token(token_id first, draw_use use) {
   return first + static_cast<token_id>(use);
 }
 
-/// Gives a chunk's record its key and, if the key exceeds `to_beat`, the column drawn from the chunk; a
-/// chunk that does not lead the row's draw cannot win it and needs no column. `z` are its `count`
-/// edited logits, `first` the token of column 0. With temperature 1 the weight of the chunk is the
-/// sum it has already; O(count) more otherwise, and for the draw itself.
+/// Gives a chunk's record its key and, if the key exceeds `to_beat`, the column drawn from the
+/// chunk; a chunk that does not lead the row's draw cannot win it and needs no column. `z` are its
+/// `count` edited logits, `first` the token of column 0. With temperature 1 the weight of the chunk
+/// is the sum it has already; O(count) more otherwise, and for the draw itself.
 template <statistics S>
 UNMASK_HD void draw_column(record<S>& r,
                            const draw_request& draw,

@@ -6,8 +6,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What was kept apart of one row: watched tokens, ascending, with their logits; the suppressed ones
-/// are in the list, too, and never come back.
+/// What was kept apart of one row: watched tokens, ascending, with their logits; the suppressed
+/// ones are in the list, too, and never come back.
 struct watched_logits {
   const token_id* tokens = nullptr;
   float* logits = nullptr;
@@ -24,7 +24,8 @@ template <statistics All>
 class revisable_row {
  public:
   UNMASK_HD revisable_row(const record<All>& unwatched, const watched_logits& watched)
-      : unwatched_(unwatched), watched_(watched) {}
+      : unwatched_(unwatched)
+      , watched_(watched) {}
 
   /// The record of the whole row with the edits made so far. O(watched).
   [[nodiscard]] UNMASK_HD record<All> total() const {
@@ -98,13 +99,16 @@ class revisable_row {
 template <statistics S, statistics All>
 class narrowed_row {
  public:
-  UNMASK_HD explicit narrowed_row(revisable_row<All>& whole) : whole_(whole) {}
+  UNMASK_HD explicit narrowed_row(revisable_row<All>& whole)
+      : whole_(whole) {}
 
   [[nodiscard]] UNMASK_HD record<S> total() const { return whole_.total().template narrowed<S>(); }
   [[nodiscard]] UNMASK_HD float logit(token_id token) const { return whole_.logit(token); }
   [[nodiscard]] UNMASK_HD bool watches(token_id token) const { return whole_.watches(token); }
   UNMASK_HD void add(token_id token, float delta) { whole_.add(token, delta); }
-  UNMASK_HD void keep_only(const token_id* tokens, index_t count) { whole_.keep_only(tokens, count); }
+  UNMASK_HD void keep_only(const token_id* tokens, index_t count) {
+    whole_.keep_only(tokens, count);
+  }
 
  private:
   revisable_row<All>& whole_;

@@ -18,8 +18,10 @@ namespace UNMASK_NAMESPACE {
 template <statistics S>
 class row_accumulator {
  public:
-  UNMASK_HD row_accumulator() : state_(record<S>::empty()) {}
-  UNMASK_HD explicit row_accumulator(const record<S>& state) : state_(state) {}
+  UNMASK_HD row_accumulator()
+      : state_(record<S>::empty()) {}
+  UNMASK_HD explicit row_accumulator(const record<S>& state)
+      : state_(state) {}
 
   /// Adds one column.
   UNMASK_HD void push(float logit, token_id token) { merge(row_accumulator{column(logit, token)}); }
@@ -27,7 +29,8 @@ class row_accumulator {
   /// Adds the columns of `other`, which must be disjoint from this one's.
   UNMASK_HD void merge(const row_accumulator& other) {
     const record<S>& b = other.state_;
-    const bool takes_over = b.best > state_.best || (b.best == state_.best && b.token < state_.token);
+    const bool takes_over =
+        b.best > state_.best || (b.best == state_.best && b.token < state_.token);
     const record<S> high = takes_over ? b : state_;
     const record<S> low = takes_over ? state_ : b;
     record<S> sum = high;

@@ -10,8 +10,8 @@ namespace UNMASK_NAMESPACE::step {
 
 /// The scope of leaf I for one position (`cell`) of one sequence.
 template <std::size_t I, class Policy>
-[[nodiscard]] UNMASK_HD scope<typename Policy::template leaf_type<I>> scope_of(
-    const slot_memory<Policy>& m, index_t cell, const step_info& at) {
+[[nodiscard]] UNMASK_HD scope<typename Policy::template leaf_type<I>>
+scope_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
   using leaf = typename Policy::template leaf_type<I>;
   return {detail::get_indexed<I, position_state_of<leaf>>(m.cells[cell]),
           detail::get_indexed<I, sequence_state_of<leaf>>(*m.sequence),
@@ -43,9 +43,8 @@ template <class Part>
 
 /// The score that the policy's ranking gives a candidate.
 template <std::size_t I = 0, class Policy>
-[[nodiscard]] UNMASK_HD float score(const slot_memory<Policy>& m,
-                                    const candidate<Policy::required>& c,
-                                    const step_info& at) {
+[[nodiscard]] UNMASK_HD float
+score(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
   using leaf = typename Policy::template leaf_type<I>;
   if constexpr (ranking<leaf>) {
     auto own = scope_of<I>(m, c.position % m.window, at);
@@ -102,10 +101,9 @@ struct expression<I, any_of<A, B>> {
 template <std::size_t I, class... Parts>
 struct find;
 template <std::size_t I, class Head, class... Tail>
-struct find<I, Head, Tail...>
-    : std::conditional_t<admission<Head>,
-                         std::type_identity<expression<I, Head>>,
-                         find<I + detail::leaf_count<Head>, Tail...>> {};
+struct find<I, Head, Tail...> : std::conditional_t<admission<Head>,
+                                                   std::type_identity<expression<I, Head>>,
+                                                   find<I + detail::leaf_count<Head>, Tail...>> {};
 template <std::size_t I>
 struct find<I> {};
 
@@ -128,7 +126,7 @@ template <class Policy>
 namespace detail_stage {
 
 template <class Leaf>
-inline constexpr bool has_cost = detail::leaf_admission<Leaf> && detail::costing<Leaf>;
+inline constexpr bool has_cost = detail::leaf_admission<Leaf>&& detail::costing<Leaf>;
 
 // How many leaves of a list satisfy what.
 template <class List>
@@ -212,8 +210,8 @@ UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_inf
   }
 }
 
-/// Turns the anchor's plan into that of a branch whose token is in its place; `keeps`: for good. Returns
-/// false if the schedule plans no branch on its own.
+/// Turns the anchor's plan into that of a branch whose token is in its place; `keeps`: for good.
+/// Returns false if the schedule plans no branch on its own.
 template <std::size_t I = 0, class Policy>
 UNMASK_HD bool replan(const slot_memory<Policy>& m, plan& next, const step_info& at, bool keeps) {
   if constexpr (I == Policy::leaf_total) {
@@ -236,7 +234,8 @@ UNMASK_HD bool replan(const slot_memory<Policy>& m, plan& next, const step_info&
 
 /// Lets every watching part name its tokens for one position, open or settled.
 template <mark What, std::size_t I = 0, class Policy>
-UNMASK_HD void watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_info& at) {
+UNMASK_HD void
+watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_info& at) {
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
     if constexpr (watching<leaf> && (What == mark::open || revising_settled<leaf>)) {
@@ -266,9 +265,8 @@ UNMASK_HD void revise(const slot_memory<Policy>& m,
 
 /// Adds one candidate to the tally of every surveying part.
 template <std::size_t I = 0, class Policy>
-UNMASK_HD void survey(const slot_memory<Policy>& m,
-                      const candidate<Policy::required>& c,
-                      const step_info& at) {
+UNMASK_HD void
+survey(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
     if constexpr (surveying<leaf>) {
@@ -305,7 +303,8 @@ template <std::size_t I = 0, class Policy>
       if constexpr (detail::delaying_alone<leaf>) {
         wanted = p.delays(narrow, own);
       } else {
-        const neighbours<seen> near{beside.left.template as<seen>(), beside.right.template as<seen>()};
+        const neighbours<seen> near{beside.left.template as<seen>(),
+                                    beside.right.template as<seen>()};
         wanted = p.delays(narrow, near, own);
       }
       return wanted > others ? wanted : others;
@@ -360,12 +359,11 @@ template <std::size_t I = 0, class Policy>
   }
 }
 
-/// Calls the renoising part: what a position that was not admitted holds next, or, with `last`, ends as.
+/// Calls the renoising part: what a position that was not admitted holds next, or, with `last`,
+/// ends as.
 template <std::size_t I = 0, class Policy>
-[[nodiscard]] UNMASK_HD token_id renoise(const slot_memory<Policy>& m,
-                                         index_t position,
-                                         const step_info& at,
-                                         bool last) {
+[[nodiscard]] UNMASK_HD token_id
+renoise(const slot_memory<Policy>& m, index_t position, const step_info& at, bool last) {
   using leaf = typename Policy::template leaf_type<I>;
   if constexpr (renoising<leaf>) {
     auto own = scope_of<I>(m, position % m.window, at);

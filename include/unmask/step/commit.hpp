@@ -30,8 +30,8 @@ template <class Policy>
   return token == no_token ? lowest_allowed(m) : token;
 }
 
-/// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose rows
-/// are all invalid, its first open position. Returns how many that were.
+/// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose
+/// rows are all invalid, its first open position. Returns how many that were.
 template <class Policy>
 UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::may_wait || !Policy::settles) {
@@ -61,17 +61,18 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
   }
 }
 
-/// Softmax probability of the token that stands at a settled position whose record is `row`; NaN if it
-/// was not watched.
+/// Softmax probability of the token that stands at a settled position whose record is `row`; NaN if
+/// it was not watched.
 template <class Policy>
-[[nodiscard]] UNMASK_HD float current_probability(const slot_memory<Policy>& m,
-                                                  const record<Policy::required>& row,
-                                                  index_t i) {
+[[nodiscard]] UNMASK_HD float
+current_probability(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t i) {
   if constexpr (Policy::watches_current) {
     const watched_logits w = m.kept_apart(winner_of(m), i);
-    const index_t at = find_token(w.tokens, w.count, m.state->tokens[m.status->next.score.first + i]);
+    const index_t at =
+        find_token(w.tokens, w.count, m.state->tokens[m.status->next.score.first + i]);
     if (at >= 0) {
-      return math::divide(math::exp_nonpositive(math::min(w.logits[at] - row.best, 0.0F)), row.total());
+      return math::divide(math::exp_nonpositive(math::min(w.logits[at] - row.best, 0.0F)),
+                          row.total());
     }
   }
   return math::from_bits(0x7fc00000U);

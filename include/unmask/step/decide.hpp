@@ -7,8 +7,8 @@
 ///
 ///   elect -> revise -> rank -> survey -> admit -> commit -> stop -> schedule -> spawn -> arm
 ///
-/// Phases are separated by team barriers that every lane reaches. What is O(positions) is spread over
-/// the lanes; what moves the sequence is done by lane 0, in position or rank order.
+/// Phases are separated by team barriers that every lane reaches. What is O(positions) is spread
+/// over the lanes; what moves the sequence is done by lane 0, in position or rank order.
 namespace UNMASK_NAMESPACE::step {
 
 /// Decides one step of one slot from the records in m.records, and plans the next.

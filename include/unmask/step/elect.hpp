@@ -10,9 +10,8 @@ namespace branches {
 
 /// What the lookahead part thinks of the row of scored position i in a branch.
 template <class Policy>
-[[nodiscard]] UNMASK_HD float worth(const slot_memory<Policy>& m,
-                                    const record<Policy::required>& row,
-                                    index_t position) {
+[[nodiscard]] UNMASK_HD float
+worth(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t position) {
   const auto& part = lookahead_of(m);
   constexpr statistics seen = std::remove_cvref_t<decltype(part)>::required;
   const auto c = candidate<Policy::required>::of(row, position, m.state->tokens[position]);
@@ -32,7 +31,8 @@ template <class Policy>
     return 1.0F;
   }
   const float share = lookahead_of(m).lowest_share;
-  const index_t counted = math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
+  const index_t counted =
+      math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
   float sum = 0.0F;
   for (index_t i = 0; i < size; ++i) {
     if (!m.decides(branch, i)) {
@@ -102,9 +102,10 @@ UNMASK_HD void spread(const slot_memory<Policy>& m) {
 /// Goes on with the best branch: scores each from its own rows, picks the highest, and commits the
 /// token it was made with.
 ///
-/// Order: higher score; between equals the branch that was spawned first, the anchor last (it has one
-/// token less). A branch with a NaN score is out; if all are, the anchor wins. Worths are computed in
-/// parallel, each sum in position order by one lane, so that every team gives the same bits.
+/// Order: higher score; between equals the branch that was spawned first, the anchor last (it has
+/// one token less). A branch with a NaN score is out; if all are, the anchor wins. Worths are
+/// computed in parallel, each sum in position order by one lane, so that every team gives the same
+/// bits.
 template <class Policy>
 UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::branches) {
@@ -150,8 +151,8 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// Lane 0: places the next branches' tokens: the candidates of the last step (`scored`), still open,
-/// still to be scored and not delayed, of highest worth; ties go to the lower position.
+/// Lane 0: places the next branches' tokens: the candidates of the last step (`scored`), still
+/// open, still to be scored and not delayed, of highest worth; ties go to the lower position.
 template <class Policy>
 UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::branches) {
@@ -173,7 +174,8 @@ UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
       if (m.roles[i] == role::bystander || is_delayed(m, c)) {
         continue;  // the row of a position just reopened was read while it was settled
       }
-      const placement p{position, c.token, branches::worth(m, m.row(i), position), log_probability_of(c)};
+      const placement p{
+          position, c.token, branches::worth(m, m.row(i), position), log_probability_of(c)};
       index_t at = next.branches;
       while (at > 0 && next.branch[at - 1].worth < p.worth) {
         --at;

@@ -8,7 +8,8 @@ namespace UNMASK_NAMESPACE::step {
 
 /// The active block that a scored position is decided with: its own, or the first active one for a
 /// position that an earlier block left open.
-[[nodiscard]] UNMASK_HD inline index_t block_of(const sequence_view& q, const plan& now, index_t position) {
+[[nodiscard]] UNMASK_HD inline index_t
+block_of(const sequence_view& q, const plan& now, index_t position) {
   return math::max(q.block_of(position), now.first_block);
 }
 
@@ -23,7 +24,8 @@ namespace UNMASK_NAMESPACE::step {
 }
 
 /// The step that a decision about a scored position belongs to.
-[[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s, const plan& now, index_t position) {
+[[nodiscard]] UNMASK_HD inline step_info
+info_of(const slot_state& s, const plan& now, index_t position) {
   step_info at = info_of(s);
   at.position = position;
   at.block_index = block_of(s.view, now, position);
@@ -50,7 +52,8 @@ UNMASK_HD void open_blocks(const slot_memory<Policy>& m, const plan& next) {
   s.blocks_seen = math::max(s.blocks_seen, next.last_block);
 }
 
-/// The record of a row that promises nothing: its token at confidence and margin 0, infinite entropy.
+/// The record of a row that promises nothing: its token at confidence and margin 0, infinite
+/// entropy.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
   if constexpr (provides_v<S, stat::confidence>) {
@@ -81,7 +84,8 @@ template <class Policy>
 
 /// The candidate at scored position i as a neighbour: invalid if there is none.
 template <class Policy>
-[[nodiscard]] UNMASK_HD candidate<Policy::required> neighbour_at(const slot_memory<Policy>& m, index_t i) {
+[[nodiscard]] UNMASK_HD candidate<Policy::required> neighbour_at(const slot_memory<Policy>& m,
+                                                                 index_t i) {
   const range scored = m.status->next.score;
   const bool is_there = i >= 0 && i < scored.size() && m.marks[scored.first + i] == mark::open;
   const record<Policy::required> row = is_there ? m.row(i) : record<Policy::required>::empty();
@@ -90,7 +94,9 @@ template <class Policy>
 
 /// What the delaying parts want of the candidate at scored position i.
 template <class Policy>
-[[nodiscard]] UNMASK_HD delay delay_at(const slot_memory<Policy>& m, index_t i, const step_info& at) {
+[[nodiscard]] UNMASK_HD delay delay_at(const slot_memory<Policy>& m,
+                                       index_t i,
+                                       const step_info& at) {
   if constexpr (delays_any<Policy>) {
     const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
     return delay_between(m, candidate_at(m, i), beside, at);
@@ -101,9 +107,11 @@ template <class Policy>
 
 /// True when a candidate would be delayed if it came alone.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool is_delayed(const slot_memory<Policy>& m, const candidate<Policy::required>& c) {
+[[nodiscard]] UNMASK_HD bool is_delayed(const slot_memory<Policy>& m,
+                                        const candidate<Policy::required>& c) {
   if constexpr (delays_any<Policy>) {
-    const auto nobody = candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
+    const auto nobody =
+        candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
     const step_info at = info_of(*m.state, m.status->next, c.position);
     return delay_between(m, c, {nobody, nobody}, at) != delay::none;
   } else {
@@ -138,7 +146,8 @@ struct policy_edit {
   }
 };
 
-/// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without any.
+/// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without
+/// any.
 template <class Policy>
 [[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::edits > 0) {
@@ -155,7 +164,8 @@ template <class Policy>
   draw_request draw;
   if constexpr (Policy::required.contains(stat::sampled)) {
     const slot_state& s = *m.state;
-    draw.key = {s.geometry.seed, s.geometry.sequence, s.view.step, m.status->next.score.first + i, 0};
+    draw.key = {
+        s.geometry.seed, s.geometry.sequence, s.view.step, m.status->next.score.first + i, 0};
     draw.temperature = draw_temperature(*m.policy);
   }
   return draw;
@@ -169,20 +179,16 @@ template <statistics S>
 
 /// A token at a scored position as reports name it.
 template <class Policy>
-[[nodiscard]] UNMASK_HD commit_entry entry_of(const slot_memory<Policy>& m,
-                                              index_t position,
-                                              token_id token,
-                                              float log_probability) {
+[[nodiscard]] UNMASK_HD commit_entry
+entry_of(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
   const step_info at = info_of(*m.state, m.status->next, position);
   return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step};
 }
 
 /// Lane 0: notes a token in the report of the step.
 template <class Policy>
-UNMASK_HD void note(const slot_memory<Policy>& m,
-                    index_t position,
-                    token_id token,
-                    float log_probability) {
+UNMASK_HD void
+note(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
   m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability);
 }
 
@@ -191,16 +197,15 @@ template <class Policy>
 UNMASK_HD void trace(const slot_memory<Policy>& m, index_t i, token_id token, bool admitted) {
   if (m.traced != nullptr) {
     m.traced[m.status->report.last_candidates++] = {
-        entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))), admitted};
+        entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))),
+        admitted};
   }
 }
 
 /// Lane 0: writes a token to an open position.
 template <class Policy>
-UNMASK_HD void settle(const slot_memory<Policy>& m,
-                      index_t position,
-                      token_id token,
-                      float log_probability) {
+UNMASK_HD void
+settle(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
   m.state->tokens[position] = token;
   m.marks[position] = mark::settled;
   m.reset(position % m.window);

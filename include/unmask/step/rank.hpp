@@ -45,7 +45,9 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
       const delay d = delay_at(m, i, at);
       const float s = d == delay::none ? score(m, candidate_at(m, i), at) : -math::infinity();
       m.keys[i] = order_key(s, i);
-      m.roles[i] = d == delay::none ? role::candidate : d == delay::last ? role::delayed : role::refused;
+      m.roles[i] = d == delay::none   ? role::candidate
+                   : d == delay::last ? role::delayed
+                                      : role::refused;
     }
   }
   sort(t, m.keys, size);

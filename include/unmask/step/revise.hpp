@@ -3,7 +3,8 @@
 
 #include <unmask/step/elect.hpp>
 
-/// The rows of a step before anything is decided: edits after the read, and what the next step keeps.
+/// The rows of a step before anything is decided: edits after the read, and what the next step
+/// keeps.
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// The branch that this step goes on with; 0 without lookahead.
@@ -17,7 +18,8 @@ template <class Policy>
   }
 }
 
-/// Puts the watched tokens back into each row that was read, after the revising parts had their turn.
+/// Puts the watched tokens back into each row that was read, after the revising parts had their
+/// turn.
 template <class Policy>
 UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::watches || stages<Policy>::revisions > 0) {

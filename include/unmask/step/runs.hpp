@@ -3,8 +3,8 @@
 
 #include <unmask/step/slot.hpp>
 
-/// Runs: maximal rows of candidates at consecutive positions. A position that is not open, or whose row
-/// is invalid, ends one. Nothing here is compiled into a policy without a run_aware part.
+/// Runs: maximal rows of candidates at consecutive positions. A position that is not open, or whose
+/// row is invalid, ends one. Nothing here is compiled into a policy without a run_aware part.
 namespace UNMASK_NAMESPACE::step {
 
 /// Notes the rank of every scored position, so that candidates find those beside them.

@@ -11,7 +11,8 @@ namespace UNMASK_NAMESPACE::step {
 /// What the host reads of a slot after a step: copied as one piece.
 struct slot_status {
   plan next;
-  /// Rows of logits wanted by the next step; contiguous, the first and the last are of open positions.
+  /// Rows of logits wanted by the next step; contiguous, the first and the last are of open
+  /// positions.
   range rows;
   sequence_report report;
 };
@@ -28,8 +29,8 @@ struct slot_state {
   sequential_blocks::sequence_state fallback_schedule;
   /// Blocks [0, blocks_seen) have been scored at least once.
   index_t blocks_seen = 0;
-  /// Of block b, at b % max_active_blocks: the step it was first scored in, its open positions then,
-  /// and those before the step to come.
+  /// Of block b, at b % max_active_blocks: the step it was first scored in, its open positions
+  /// then, and those before the step to come.
   index_t block_step[max_active_blocks] = {};
   index_t block_opened[max_active_blocks] = {};
   index_t block_open[max_active_blocks] = {};
@@ -41,9 +42,9 @@ struct slot_state {
 enum class role : std::uint8_t {
   bystander,  ///< not open, or not looked at
   candidate,
-  delayed,    ///< a candidate that counts as hopeless
-  refused,    ///< a candidate that the admission is not asked about
-  invalid,    ///< open, but its row cannot be decided on
+  delayed,  ///< a candidate that counts as hopeless
+  refused,  ///< a candidate that the admission is not asked about
+  invalid,  ///< open, but its row cannot be decided on
   admitted
 };
 
@@ -62,24 +63,26 @@ struct slot_memory {
   tallies_of<Policy>* tallies = nullptr;
   /// [window], cell = position % window.
   position_states<Policy>* cells = nullptr;
-  /// [window][vocab] edited logits of the step before and what is known of them, by cell. Only if the
-  /// policy compares rows.
+  /// [window][vocab] edited logits of the step before and what is known of them, by cell. Only if
+  /// the policy compares rows.
   float* previous = nullptr;
   previous_row* previous_rows = nullptr;
-  /// [1 + branches][window], by branch and by position - score.first. Keys, roles and watched tokens
-  /// have one row, by position - score.first.
+  /// [1 + branches][window], by branch and by position - score.first. Keys, roles and watched
+  /// tokens have one row, by position - score.first.
   record<contents>* records = nullptr;
   std::uint64_t* keys = nullptr;
   role* roles = nullptr;
-  /// [window][watch_capacity]: the tokens each row's read leaves out, and [1 + branches] times as many
-  /// logits from it. Only if the policy watches any; otherwise every row leaves `suppressed` out.
+  /// [window][watch_capacity]: the tokens each row's read leaves out, and [1 + branches] times as
+  /// many logits from it. Only if the policy watches any; otherwise every row leaves `suppressed`
+  /// out.
   token_id* watched = nullptr;
   float* branch_logits = nullptr;
   index_t* watched_count = nullptr;
   /// [window], by rank.
   float* cost_before = nullptr;
   float* largest_before = nullptr;
-  /// [window], by position - score.first: the rank, -1 for no candidate. Only if the policy needs runs.
+  /// [window], by position - score.first: the rank, -1 for no candidate. Only if the policy needs
+  /// runs.
   index_t* ranks = nullptr;
   /// [1 + branches][window] worths and [1 + branches] scores. Only if the policy looks ahead.
   float* worths = nullptr;
@@ -137,8 +140,11 @@ struct slot_memory {
   [[nodiscard]] UNMASK_HD watched_logits kept_apart(index_t branch, index_t i) const {
     watched_logits w;
     if constexpr (watches) {
-      w = {watched + i * watch_capacity, branch_logits + (branch * window + i) * watch_capacity,
-           watched_count[i], suppressed, state->suppressed_count};
+      w = {watched + i * watch_capacity,
+           branch_logits + (branch * window + i) * watch_capacity,
+           watched_count[i],
+           suppressed,
+           state->suppressed_count};
     } else {
       static_cast<void>(branch);
       static_cast<void>(i);
@@ -188,7 +194,8 @@ struct slot_memory {
 /// measures.
 class slot_layout {
  public:
-  explicit UNMASK_HD slot_layout(std::byte* base) : base_(base) {}
+  explicit UNMASK_HD slot_layout(std::byte* base)
+      : base_(base) {}
 
   template <class T>
   [[nodiscard]] UNMASK_HD T* take(index_t count) {
@@ -209,10 +216,8 @@ class slot_layout {
 
 /// The memory of one slot at `base`; `bytes` receives its size.
 template <class Policy>
-[[nodiscard]] UNMASK_HD slot_memory<Policy> slot_memory_at(std::byte* base,
-                                                           index_t slot,
-                                                           const limits& capacity,
-                                                           std::size_t& bytes) {
+[[nodiscard]] UNMASK_HD slot_memory<Policy>
+slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_t& bytes) {
   slot_layout at{base};
   slot_memory<Policy> m;
   const index_t window = capacity.window;

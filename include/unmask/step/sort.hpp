@@ -18,8 +18,8 @@ inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
   return size;
 }
 
-/// The key of a candidate: ascending keys are descending scores, ties in ascending index. NaN scores
-/// sort behind every number; -0 equals +0.
+/// The key of a candidate: ascending keys are descending scores, ties in ascending index. NaN
+/// scores sort behind every number; -0 equals +0.
 [[nodiscard]] UNMASK_HD inline std::uint64_t order_key(float score, index_t index) {
   const float clean = math::is_nan(score) ? -math::infinity() : score + 0.0F;
   const std::uint32_t bits = math::bits_of(clean);

@@ -2,12 +2,13 @@
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/ranking.hpp>
-
-#include "support/watched_decode.hpp"
+#include <unmask/policy/revisit.hpp>
 
 #include <limits>
 #include <map>
 #include <stdexcept>
+
+#include "support/watched_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -23,7 +24,9 @@ TEST(edit_settled, agrees_with_the_rule_in_double_precision) {
     const double threshold = 0.5;
     const double edit = 0.1 * static_cast<double>(seed % 9);
     const index_t most = static_cast<index_t>(seed % 6);
-    const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{static_cast<float>(edit)},
+    const policy p{by_confidence{},
+                   confidence_above{0.5F},
+                   edit_settled{static_cast<float>(edit)},
                    edited_blocks{most}};
     const layout g{.prompt = 2, .length = 26, .block_length = 7};
     index_t full_passes = 0;
@@ -104,7 +107,8 @@ struct undecided {
 TEST(edit_settled, the_threshold_is_strict) {
   const auto rewritten = [](float threshold) {
     std::vector<token_id> tokens(4, 0);
-    const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{threshold}, edited_blocks{1}};
+    const policy p{
+        by_confidence{}, confidence_above{0.5F}, edit_settled{threshold}, edited_blocks{1}};
     session s{p, undecided{}.info(), tokens, layout{.length = 4, .block_length = 4}};
     watch_decode(s, undecided{}, tokens, [](const watched_step&) {});
     return s.report().rewritten;
@@ -119,7 +123,11 @@ TEST(edit_settled, fixed_positions_stay_as_they_are) {
   const std::vector<std::uint8_t> editable{0, 1, 0, 1, 0, 0};
   const policy p{by_confidence{}, confidence_above{0.5F}, edit_settled{}, edited_blocks{3}};
   session<std::remove_const_t<decltype(p)>> s{restless{}.info(), {.length = 6, .window = 2}};
-  s.start(0, p, tokens, {.prompt = 1, .length = 6, .block_length = 2}, {.editable = editable, .suppressed = {}});
+  s.start(0,
+          p,
+          tokens,
+          {.prompt = 1, .length = 6, .block_length = 2},
+          {.editable = editable, .suppressed = {}});
   watch_decode(s, restless{}, tokens, [](const watched_step&) {});
   EXPECT_EQ(tokens, (std::vector<token_id>{5, 2, 5, 2, 5, 5}));
   EXPECT_EQ(s.report().forwards, 8);  // a block in which nothing was open is passed over
@@ -153,8 +161,9 @@ TEST(edited_blocks, without_edits_are_sequential_blocks) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const made_up_model model{.seed = seed};
     const layout g{.prompt = 1, .length = 21, .block_length = 5};
-    EXPECT_EQ(commits_of(policy{by_confidence{}, confidence_above{0.6F}, edited_blocks{0}}, model, g),
-              commits_of(policy{by_confidence{}, confidence_above{0.6F}}, model, g));
+    EXPECT_EQ(
+        commits_of(policy{by_confidence{}, confidence_above{0.6F}, edited_blocks{0}}, model, g),
+        commits_of(policy{by_confidence{}, confidence_above{0.6F}}, model, g));
   }
 }
 
@@ -176,6 +185,28 @@ TEST(edit_settled, never_writes_the_mask_token) {
   watch_decode(s, forgetful{}, tokens, [](const watched_step&) {});
   EXPECT_EQ(tokens, std::vector<token_id>(6, 1));
   EXPECT_EQ(s.report().rewritten, 0);
+}
+
+TEST(edited_blocks, end_with_tokens_that_are_reopened) {
+  index_t reopened = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const made_up_model model{.seed = seed, .sharpness = 4.0};
+    std::vector<token_id> tokens(24, 0);
+    const policy p{by_confidence{},
+                   confidence_above{0.5F},
+                   edit_settled{0.3F},
+                   reopen_below{.confidence = 0.4F, .allowance = 10},
+                   edited_blocks{3}};
+    session s{p, model.info(), tokens, layout{.length = 24, .block_length = 8}};
+    watch_decode(s, model, tokens, [&](const watched_step& seen) {
+      for (const commit_entry& e : seen.committed) {
+        reopened += e.token == model.info().mask_token ? 1 : 0;
+      }
+    });
+    EXPECT_EQ(s.report().end, ending::complete);
+    EXPECT_EQ(s.report().open, 0);
+  }
+  EXPECT_GT(reopened, 20);
 }
 
 TEST(edit_settled, refuses_knobs_out_of_range) {

@@ -4,17 +4,17 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule.hpp>
 
-#include "support/watched_decode.hpp"
-
 #include <limits>
 #include <map>
 #include <stdexcept>
 
+#include "support/watched_decode.hpp"
+
 namespace unmask::testing {
 namespace {
 
-// Rows with given confidences, whatever is settled. A confidence of 0 makes the row invalid, one of 1
-// stands for exactly 1/2.
+// Rows with given confidences, whatever is settled. A confidence of 0 makes the row invalid, one of
+// 1 stands for exactly 1/2.
 struct scripted {
   std::map<index_t, double> confidence;
   [[nodiscard]] model_info info() const { return {.vocab = 40, .mask_token = 39}; }
@@ -38,15 +38,18 @@ std::vector<index_t> first_commits(const Policy& p, const scripted& model, index
     editable[static_cast<std::size_t>(position)] = 1;
   }
   session<Policy> s{model.info(), {.sequences = 1, .length = length, .window = length}};
-  s.start(0, p, tokens, {.length = length, .block_length = length}, {.editable = editable, .suppressed = {}});
+  s.start(0,
+          p,
+          tokens,
+          {.length = length, .block_length = length},
+          {.editable = editable, .suppressed = {}});
   supply_one(s, s.next().value(), model, tokens);
   return positions_of(s.committed());
 }
 
 using positions = std::vector<index_t>;
 
-const scripted vector_11{
-    {{3, 0.55}, {4, 0.35}, {7, 0.20}, {8, 0.30}, {12, 0.97}, {13, 0.91}}};
+const scripted vector_11{{{3, 0.55}, {4, 0.35}, {7, 0.20}, {8, 0.30}, {12, 0.97}, {13, 0.91}}};
 
 TEST(hierarchical, test_vector_11) {
   EXPECT_EQ(first_commits(policy{by_confidence{}, hierarchical{.low = 0.4F, .threshold = 1.0F}},
@@ -89,19 +92,22 @@ TEST(hierarchical, an_invalid_row_ends_a_run) {
 }
 
 TEST(hierarchical, runs_are_counted_inside_composed_admissions) {
-  const policy both{by_confidence{}, top_k{1} || (hierarchical{0.4F, 1.0F} && confidence_above{0.5F})};
+  const policy both{by_confidence{},
+                    top_k{1} || (hierarchical{0.4F, 1.0F} && confidence_above{0.5F})};
   static_assert(decltype(both)::needs_runs);
   static_assert(!decltype(policy{by_confidence{}, top_k{}})::needs_runs);
   EXPECT_EQ(first_commits(both, vector_11), (positions{3, 12}));
 }
 
 TEST(hierarchical, one_open_position_is_a_run) {
-  EXPECT_EQ(first_commits(policy{by_confidence{}, hierarchical{}}, scripted{{{0, 0.41}, {15, 0.42}}}),
-            (positions{0, 15}));
+  EXPECT_EQ(
+      first_commits(policy{by_confidence{}, hierarchical{}}, scripted{{{0, 0.41}, {15, 0.42}}}),
+      (positions{0, 15}));
 }
 
 // The rule from its words, in double precision; nothing where a decision is rounding.
-std::optional<positions> expected(const std::vector<watched_row>& open, double low, double threshold) {
+std::optional<positions>
+expected(const std::vector<watched_row>& open, double low, double threshold) {
   positions all;
   for (std::size_t first = 0; first < open.size();) {
     std::size_t last = first + 1;
@@ -163,14 +169,17 @@ TEST(hierarchical, agrees_with_the_rule_in_double_precision) {
 TEST(hierarchical, takes_the_best_of_every_run_above_low) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const made_up_model model{.seed = seed};
-    watch_decode(policy{by_confidence{}, hierarchical{.low = 0.0F, .threshold = 1.0F}, whole_sequence{}},
-                 model, {.length = 30}, [](const watched_step& s) {
-      index_t runs = 0;
-      for (std::size_t i = 0; i < s.open.size(); ++i) {
-        runs += i == 0 || s.open[i].position != s.open[i - 1].position + 1 ? 1 : 0;
-      }
-      EXPECT_EQ(static_cast<index_t>(s.committed.size()), runs);
-    });
+    watch_decode(
+        policy{by_confidence{}, hierarchical{.low = 0.0F, .threshold = 1.0F}, whole_sequence{}},
+        model,
+        {.length = 30},
+        [](const watched_step& s) {
+          index_t runs = 0;
+          for (std::size_t i = 0; i < s.open.size(); ++i) {
+            runs += i == 0 || s.open[i].position != s.open[i - 1].position + 1 ? 1 : 0;
+          }
+          EXPECT_EQ(static_cast<index_t>(s.committed.size()), runs);
+        });
   }
 }
 
@@ -178,8 +187,10 @@ TEST(hierarchical, refuses_knobs_out_of_range) {
   const made_up_model model;
   std::vector<token_id> tokens(8, 0);
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const hierarchical& bad : {hierarchical{-0.1F, 0.5F}, hierarchical{1.1F, 0.5F},
-                                  hierarchical{0.4F, 2.0F}, hierarchical{nan, 0.5F}}) {
+  for (const hierarchical& bad : {hierarchical{-0.1F, 0.5F},
+                                  hierarchical{1.1F, 0.5F},
+                                  hierarchical{0.4F, 2.0F},
+                                  hierarchical{nan, 0.5F}}) {
     EXPECT_THROW((session{policy{by_confidence{}, bad}, model.info(), tokens, layout{.length = 8}}),
                  std::invalid_argument);
   }

@@ -4,12 +4,12 @@
 #include <unmask/policy/profile.hpp>
 #include <unmask/policy/ranking.hpp>
 
-#include "support/watched_decode.hpp"
-
 #include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
+
+#include "support/watched_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -68,7 +68,8 @@ TEST(metric, the_whisker_is_always_one_of_the_sample) {
 }
 
 TEST(profile_threshold, test_vector_15) {
-  for (const auto& [cap, slack, bound] : {std::tuple{.75F, .2F, .60F}, std::tuple{.8F, .1F, .72F}}) {
+  for (const auto& [cap, slack, bound] :
+       {std::tuple{.75F, .2F, .60F}, std::tuple{.8F, .1F, .72F}}) {
     profile_recorder r{{.length = 8, .block_length = 8}};
     for (const double c : vector_15) {
       r.add(std::vector{entry(0, 0, c)});
@@ -117,7 +118,8 @@ struct even_model {
 
 TEST(profile_threshold, the_comparison_is_strict) {
   const auto first_step = [](const profile_threshold<4>& p) {
-    return commits_of(policy{by_confidence{}, p}, even_model{}, {.length = 4, .block_length = 4})[0].size();
+    return commits_of(policy{by_confidence{}, p}, even_model{}, {.length = 4, .block_length = 4})[0]
+        .size();
   };
   const float below = std::nextafter(.5F, 0.0F);
   EXPECT_EQ(first_step({.threshold = below}), 4U);
@@ -146,11 +148,13 @@ TEST(profile_threshold, without_a_profile_is_the_static_rule) {
 
 // Decodes once and gives the profile and everything that was reported.
 template <int Cells>
-profile_threshold<Cells> calibrated_on(const made_up_model& model, const profile_threshold<Cells>& knobs,
+profile_threshold<Cells> calibrated_on(const made_up_model& model,
+                                       const profile_threshold<Cells>& knobs,
                                        std::vector<candidate_entry>* reported = nullptr) {
   std::vector<token_id> tokens(34, 0);
   const policy p{by_confidence{}, knobs};
-  session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 34, .window = 8, .trace = true}};
+  session<std::remove_const_t<decltype(p)>> s{model.info(),
+                                              {.length = 34, .window = 8, .trace = true}};
   s.start(0, p, tokens, geometry);
   return calibrating(s, geometry, knobs, [&](const forward_request& r) {
     supply_one(s, r, model, tokens);
@@ -164,8 +168,9 @@ TEST(profile_threshold, below_every_cell_is_a_constant) {
   // policies.md, L: a profile above the cap is Fast-dLLM's strict rule at cap (1 - slack).
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const made_up_model model{.seed = seed};
-    const auto p = calibrated_on(model, profile_threshold<>{.cap = .05F + .01F * static_cast<float>(seed % 5),
-                                                      .slack = .1F});
+    const auto p = calibrated_on(
+        model,
+        profile_threshold<>{.cap = .05F + .01F * static_cast<float>(seed % 5), .slack = .1F});
     for (index_t i = 0; i < p.first_cell(p.blocks); ++i) {
       ASSERT_GT(p.cells[i], p.cap);
     }
@@ -198,16 +203,16 @@ std::vector<std::vector<double>> naive_cells(const std::vector<candidate_entry>&
       sum += c;
     }
     switch (knobs.statistic) {
-      case metric::mean:
-        return sum / n;
-      case metric::q1:
-        return quantile(.25);
-      case metric::median:
-        return quantile(.5);
-      case metric::q3:
-        return quantile(.75);
-      case metric::min_whisker:
-        break;
+    case metric::mean:
+      return sum / n;
+    case metric::q1:
+      return quantile(.25);
+    case metric::median:
+      return quantile(.5);
+    case metric::q3:
+      return quantile(.75);
+    case metric::min_whisker:
+      break;
     }
     const double fence = quantile(.25) - 1.5 * (quantile(.75) - quantile(.25));
     return *std::find_if(x.begin(), x.end(), [&](double c) { return c >= fence; });
@@ -242,15 +247,17 @@ void expect_cells(const profile_threshold<>& p, const std::vector<std::vector<do
   ASSERT_EQ(p.blocks, static_cast<index_t>(want.size()));
   for (index_t b = 0; b < p.blocks; ++b) {
     const auto& row = want[static_cast<std::size_t>(b)];
-    ASSERT_EQ(p.first_cell(b + 1) - p.first_cell(b), static_cast<index_t>(row.size())) << "block " << b;
+    ASSERT_EQ(p.first_cell(b + 1) - p.first_cell(b), static_cast<index_t>(row.size()))
+        << "block " << b;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      EXPECT_NEAR(static_cast<double>(p.cells[p.first_cell(b) + static_cast<index_t>(i)]), row[i], 1e-6);
+      EXPECT_NEAR(
+          static_cast<double>(p.cells[p.first_cell(b) + static_cast<index_t>(i)]), row[i], 1e-6);
     }
   }
 }
 
-const std::vector<metric> metrics{metric::mean, metric::q1, metric::median, metric::q3,
-                                  metric::min_whisker};
+const std::vector<metric> metrics{
+    metric::mean, metric::q1, metric::median, metric::q3, metric::min_whisker};
 
 TEST(profile_recorder, agrees_with_the_definitions_in_double_precision) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
@@ -278,7 +285,8 @@ TEST(profile_recorder, fills_what_was_not_recorded) {
     std::vector<candidate_entry> all;
     for (std::uint64_t i = 0; i < seed % 13; ++i) {
       const std::uint64_t h = made_up_model::hash(seed, i);
-      candidate_entry e{entry(static_cast<index_t>(h % 5), static_cast<index_t>(h / 5 % 6),
+      candidate_entry e{entry(static_cast<index_t>(h % 5),
+                              static_cast<index_t>(h / 5 % 6),
                               .01 + .99 * made_up_model::unit(h)),
                         false};
       if (h % 11 == 0) {
@@ -323,8 +331,9 @@ TEST(profile_recorder, refuses_what_does_not_fit) {
     static_cast<void>(r.calibrate(knobs));
     FAIL();
   } catch (const std::invalid_argument& e) {
-    EXPECT_STREQ(e.what(), "cells of the profile must be at most Cells = 4: use a larger "
-                           "profile_threshold<Cells>, got 5");
+    EXPECT_STREQ(e.what(),
+                 "cells of the profile must be at most Cells = 4: use a larger "
+                 "profile_threshold<Cells>, got 5");
   }
 }
 
@@ -333,18 +342,18 @@ TEST(profile_recorder, needs_a_trace_for_candidates) {
   std::vector<token_id> tokens(34, 0);
   const profile_threshold<> knobs{.recorded = collect::candidates};
   session s{policy{by_confidence{}, knobs}, model.info(), tokens, geometry};
-  EXPECT_THROW(static_cast<void>(calibrating(s, geometry, knobs,
-                                             [&](const forward_request& r) {
-                                               supply_one(s, r, model, tokens);
-                                             })),
-               std::logic_error);
+  EXPECT_THROW(
+      static_cast<void>(calibrating(
+          s, geometry, knobs, [&](const forward_request& r) { supply_one(s, r, model, tokens); })),
+      std::logic_error);
 }
 
 TEST(profile_threshold, decodes_by_its_profile_in_double_precision) {
   int compared = 0;
   int skipped = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
-    profile_threshold<> knobs{.threshold = .6F, .cap = 1.0F, .slack = .02F * static_cast<float>(seed % 8)};
+    profile_threshold<> knobs{
+        .threshold = .6F, .cap = 1.0F, .slack = .02F * static_cast<float>(seed % 8)};
     knobs.mode = seed % 2 == 0 ? profile_mode::block : profile_mode::step_block;
     knobs.statistic = metrics[seed % 5];
     const auto p = calibrated_on(made_up_model{.seed = seed}, knobs);
@@ -355,30 +364,34 @@ TEST(profile_threshold, decodes_by_its_profile_in_double_precision) {
     index_t block = -1;
     index_t first = 0;
     // Another sequence of the task.
-    watch_decode(policy{by_confidence{}, p}, made_up_model{.seed = seed + 1000},
-                 {.prompt = 2, .length = 44, .block_length = 8}, [&](const watched_step& s) {
-      const index_t b = (s.planned.score.first - 2) / 8;
-      first = b == block ? first : s.step;
-      block = b;
-      const auto& row = cells[std::min(static_cast<std::size_t>(b), cells.size() - 1)];
-      const double t = row[std::min(static_cast<std::size_t>(s.step - first), row.size() - 1)];
-      const double bound = std::min(t, static_cast<double>(p.cap)) * (1.0 - static_cast<double>(p.slack));
-      std::vector<index_t> want;
-      for (const watched_row& r : s.open) {
-        if (is_close(r.confidence, bound)) {
-          ++skipped;
-          return;
-        }
-        if (r.confidence > bound) {
-          want.push_back(r.position);
-        }
-      }
-      if (want.empty()) {
-        want.push_back(best_of(s.open));
-      }
-      ++compared;
-      EXPECT_EQ(positions_of(s.committed), want);
-    });
+    watch_decode(policy{by_confidence{}, p},
+                 made_up_model{.seed = seed + 1000},
+                 {.prompt = 2, .length = 44, .block_length = 8},
+                 [&](const watched_step& s) {
+                   const index_t b = (s.planned.score.first - 2) / 8;
+                   first = b == block ? first : s.step;
+                   block = b;
+                   const auto& row = cells[std::min(static_cast<std::size_t>(b), cells.size() - 1)];
+                   const double t =
+                       row[std::min(static_cast<std::size_t>(s.step - first), row.size() - 1)];
+                   const double bound = std::min(t, static_cast<double>(p.cap)) *
+                                        (1.0 - static_cast<double>(p.slack));
+                   std::vector<index_t> want;
+                   for (const watched_row& r : s.open) {
+                     if (is_close(r.confidence, bound)) {
+                       ++skipped;
+                       return;
+                     }
+                     if (r.confidence > bound) {
+                       want.push_back(r.position);
+                     }
+                   }
+                   if (want.empty()) {
+                     want.push_back(best_of(s.open));
+                   }
+                   ++compared;
+                   EXPECT_EQ(positions_of(s.committed), want);
+                 });
   }
   EXPECT_GT(compared, 1500);
   EXPECT_LT(skipped, compared / 20);
@@ -388,22 +401,25 @@ TEST(profile_threshold, each_sequence_of_a_batch_has_its_own) {
   const made_up_model model{.seed = 77};
   std::vector<profile_threshold<>> profiles{{.threshold = .5F}};
   for (std::uint64_t i = 0; i < 3; ++i) {
-    profile_threshold<> knobs{.threshold = .6F, .cap = .3F + .2F * static_cast<float>(i), .slack = .1F};
+    profile_threshold<> knobs{
+        .threshold = .6F, .cap = .3F + .2F * static_cast<float>(i), .slack = .1F};
     knobs.mode = i == 1 ? profile_mode::step_block : profile_mode::block;
     profiles.push_back(calibrated_on(made_up_model{.seed = i}, knobs));
   }
   using policy_type = policy<by_confidence, profile_threshold<>>;
   std::vector<std::vector<token_id>> alone;
   for (const auto& p : profiles) {
-    alone.push_back(watch_decode(policy_type{by_confidence{}, p}, model, geometry,
-                                 [](const watched_step&) {}));
+    alone.push_back(
+        watch_decode(policy_type{by_confidence{}, p}, model, geometry, [](const watched_step&) {}));
   }
   EXPECT_NE(alone[1], alone[3]);
   session<policy_type> s{model.info(), {.sequences = 4, .length = 34, .window = 8}};
   std::vector<std::vector<token_id>> together(4, std::vector<token_id>(34, 0));
   for (index_t slot = 0; slot < 4; ++slot) {
-    s.start(slot, policy_type{by_confidence{}, profiles[static_cast<std::size_t>(slot)]},
-            together[static_cast<std::size_t>(slot)], geometry);
+    s.start(slot,
+            policy_type{by_confidence{}, profiles[static_cast<std::size_t>(slot)]},
+            together[static_cast<std::size_t>(slot)],
+            geometry);
   }
   while (const auto request = s.next()) {
     std::vector<float> logits;
@@ -438,9 +454,12 @@ TEST(profile_threshold, refuses_knobs_and_profiles_that_cannot_be) {
     return "";
   };
   using p4 = profile_threshold<4>;
-  EXPECT_EQ(complaint([](p4& p) { p.cap = 0.0F; }), "profile_threshold::cap must be in (0, 1], got 0");
-  EXPECT_EQ(complaint([](p4& p) { p.cap = 1.5F; }), "profile_threshold::cap must be in (0, 1], got 1.5");
-  EXPECT_EQ(complaint([](p4& p) { p.slack = 1.0F; }), "profile_threshold::slack must be in [0, 1), got 1");
+  EXPECT_EQ(complaint([](p4& p) { p.cap = 0.0F; }),
+            "profile_threshold::cap must be in (0, 1], got 0");
+  EXPECT_EQ(complaint([](p4& p) { p.cap = 1.5F; }),
+            "profile_threshold::cap must be in (0, 1], got 1.5");
+  EXPECT_EQ(complaint([](p4& p) { p.slack = 1.0F; }),
+            "profile_threshold::slack must be in [0, 1), got 1");
   EXPECT_EQ(complaint([](p4& p) { p.slack = -.5F; }),
             "profile_threshold::slack must be in [0, 1), got -0.5");
   EXPECT_EQ(complaint([](p4& p) { p.threshold = 2.0F; }),
@@ -458,9 +477,10 @@ TEST(profile_threshold, refuses_knobs_and_profiles_that_cannot_be) {
   EXPECT_NE(complaint([&](p4& p) { p.cells[2] = nan; }), "");
   EXPECT_NE(complaint([](p4& p) { p.cells[2] = 1.5F; }), "");
   EXPECT_EQ(complaint([](p4& p) { p.cells[3] = 1.5F; }), "");  // behind the profile
-  EXPECT_EQ(complaint([](p4&) {}, {.length = 8, .block_length = 16}),
-            "profile_threshold::block_length must be layout::block_length = 16, or the profile was made "
-            "for other blocks, got 8");
+  EXPECT_EQ(
+      complaint([](p4&) {}, {.length = 8, .block_length = 16}),
+      "profile_threshold::block_length must be layout::block_length = 16, or the profile was made "
+      "for other blocks, got 8");
 }
 
 TEST(profile_threshold, a_profile_for_other_blocks_does_not_start) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/profile_json.hpp>
 
-#include "support/watched_decode.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,12 +8,16 @@
 #include <stdexcept>
 #include <string>
 
+#include "support/watched_decode.hpp"
+
 namespace unmask::testing {
 namespace {
 
 profile_threshold<16> random_profile(std::uint64_t seed) {
   std::uint64_t h = made_up_model::hash(seed, 1);
-  const auto real = [&] { return static_cast<float>(made_up_model::unit(h = made_up_model::hash(h, 2))); };
+  const auto real = [&] {
+    return static_cast<float>(made_up_model::unit(h = made_up_model::hash(h, 2)));
+  };
   profile_threshold<16> p;
   p.threshold = real();
   p.cap = 1.0F - real() * 0.999F;
@@ -50,8 +52,13 @@ TEST(profile_json, comes_back_as_it_was) {
 }
 
 TEST(profile_json, special_floats_come_back) {
-  for (const float x : {0.0F, 1.0F, 0.1F, 1e-30F, std::numeric_limits<float>::denorm_min(),
-                        std::nextafter(1.0F, 0.0F), 1.0F / 3.0F}) {
+  for (const float x : {0.0F,
+                        1.0F,
+                        0.1F,
+                        1e-30F,
+                        std::numeric_limits<float>::denorm_min(),
+                        std::nextafter(1.0F, 0.0F),
+                        1.0F / 3.0F}) {
     profile_threshold<1> p;
     p.block_length = 4;
     p.blocks = 1;
@@ -78,8 +85,8 @@ const std::string good = R"({
 )";
 
 TEST(profile_json, is_easy_to_read) {
-  profile_threshold<4> p{.cap = .75F, .slack = .2F, .mode = profile_mode::step_block,
-                         .statistic = metric::median};
+  profile_threshold<4> p{
+      .cap = .75F, .slack = .2F, .mode = profile_mode::step_block, .statistic = metric::median};
   p.block_length = 32;
   p.blocks = 2;
   p.ends[0] = 3;
@@ -119,17 +126,20 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
   const std::vector<bad_text> table{
       {"", "profile, line 1: the text must be an object in braces, got the end"},
       {"[]", "profile, line 1: the text must be an object in braces, got '['"},
-      {"{}", "profile, line 1: the text must be one of \"unmask_profile\" \"mode\" \"statistic\" "
-             "\"recorded\" \"threshold\" \"cap\" \"slack\" \"block_length\" \"blocks\", got '}'"},
+      {"{}",
+       "profile, line 1: the text must be one of \"unmask_profile\" \"mode\" \"statistic\" "
+       "\"recorded\" \"threshold\" \"cap\" \"slack\" \"block_length\" \"blocks\", got '}'"},
       {replaced("\"unmask_profile\": 1", "\"unmask_profile\": 2"),
        "line 2: unmask_profile must be 1, the version that this library reads, got '2'"},
       {replaced("\"unmask_profile\": 1,", ""), "unmask_profile must be there, got 'no such key'"},
       {replaced("  \"cap\": 0.75,\n", ""), "cap must be there"},
       {replaced("\"slack\": 0.2", "\"cap\": 0.2"), "line 8: cap must be there once"},
       {replaced("\"slack\"", "\"slak\""), "line 8: the text must be one of"},
-      {replaced("\"cap\": 0.75", "\"cap\": 1.5"), "profile_threshold::cap must be in (0, 1], got 1.5"},
+      {replaced("\"cap\": 0.75", "\"cap\": 1.5"),
+       "profile_threshold::cap must be in (0, 1], got 1.5"},
       {replaced("\"cap\": 0.75", "\"cap\": 0"), "profile_threshold::cap must be in (0, 1], got 0"},
-      {replaced("\"cap\": 0.75", "\"cap\": \"0.75\""), "line 7: cap must be a number, got '\"0.75\"'"},
+      {replaced("\"cap\": 0.75", "\"cap\": \"0.75\""),
+       "line 7: cap must be a number, got '\"0.75\"'"},
       {replaced("\"cap\": 0.75", "\"cap\": nan"), "cap must be a number, got 'nan'"},
       {replaced("\"cap\": 0.75", "\"cap\": 1e999"), "cap must be a number, got '1e999'"},
       {replaced("\"cap\": 0.75", "\"cap\": .75"), "cap must be a number, got '.75'"},
@@ -142,7 +152,8 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
       {replaced("\"cap\": 0.75", "\"cap\" 0.75"), "cap must be followed by a colon, got '0.75'"},
       {replaced("\"cap\": 0.75,", "\"cap\": 0.75"),
        "line 8: cap must be followed by a comma or a closing brace"},
-      {replaced("\"slack\": 0.2", "\"slack\": 1"), "profile_threshold::slack must be in [0, 1), got 1"},
+      {replaced("\"slack\": 0.2", "\"slack\": 1"),
+       "profile_threshold::slack must be in [0, 1), got 1"},
       {replaced("\"threshold\": 0.9", "\"threshold\": -0.1"),
        "profile_threshold::threshold must be in [0, 1], got -0.1"},
       {replaced("\"mode\": \"step_block\"", "\"mode\": \"layer\""),
@@ -157,7 +168,8 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
        "profile_threshold::block_length must be at least 1, got 0"},
       {replaced("\"block_length\": 32", "\"block_length\": -1"),
        "block_length must be a whole number of at most 9 digits, got '-1'"},
-      {replaced("\"block_length\": 32", "\"block_length\": 3.5"), "block_length must be a whole number"},
+      {replaced("\"block_length\": 32", "\"block_length\": 3.5"),
+       "block_length must be a whole number"},
       {replaced("\"block_length\": 32", "\"block_length\": 99999999999"), "at most 9 digits"},
       {replaced("0.91", "1.91"), "profile_threshold::cells must be in [0, 1], got 1.91"},
       {replaced("[0.9]", "[]"), "line 12: blocks must be a number, got ']'"},
@@ -212,17 +224,17 @@ TEST(profile_json, survives_damaged_texts) {
       const std::size_t at = h % text.size();
       const char c = alphabet[(h >> 20U) % alphabet.size()];
       switch ((h >> 40U) % 4) {
-        case 0:
-          text[at] = c;
-          break;
-        case 1:
-          text.insert(at, 1, c);
-          break;
-        case 2:
-          text.erase(at, 1 + (h >> 50U) % 5);
-          break;
-        default:
-          text.insert(at, text.substr(h % text.size(), (h >> 50U) % 40));
+      case 0:
+        text[at] = c;
+        break;
+      case 1:
+        text.insert(at, 1, c);
+        break;
+      case 2:
+        text.erase(at, 1 + (h >> 50U) % 5);
+        break;
+      default:
+        text.insert(at, text.substr(h % text.size(), (h >> 50U) % 40));
       }
       if (text.empty()) {
         text = "{";
@@ -258,7 +270,8 @@ TEST(profile_json, goes_through_a_file) {
   }
   EXPECT_EQ(std::remove(path.c_str()), 0);
   EXPECT_THROW(static_cast<void>(load_profile<16>(path)), std::runtime_error);
-  EXPECT_THROW(save_profile(p, ::testing::TempDir() + "no/such/folder/profile.json"), std::runtime_error);
+  EXPECT_THROW(save_profile(p, ::testing::TempDir() + "no/such/folder/profile.json"),
+               std::runtime_error);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/stop.hpp>
 
-#include "support/watched_decode.hpp"
-
 #include <stdexcept>
 #include <thread>
+
+#include "support/watched_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -63,8 +63,9 @@ TEST(profile_store, the_first_request_of_a_task_is_recorded) {
   // It is what calibrating() makes of the same sequence.
   std::vector<token_id> tokens(34, 0);
   session s{policy{by_confidence{}, knobs}, model.info(), tokens, geometry};
-  EXPECT_EQ(*p, calibrating(s, geometry, knobs,
-                            [&](const forward_request& r) { supply_one(s, r, model, tokens); }));
+  EXPECT_EQ(*p, calibrating(s, geometry, knobs, [&](const forward_request& r) {
+    supply_one(s, r, model, tokens);
+  }));
 
   auto second = store.begin("gsm8k", geometry);
   EXPECT_FALSE(second.is_recording());
@@ -189,7 +190,8 @@ TEST(profile_store, refuses_what_cannot_work) {
   EXPECT_THROW((profile_store<>{bad}), std::invalid_argument);
   profile_store<2> small{profile_threshold<2>{}};
   EXPECT_THROW(static_cast<void>(small.begin("t", geometry)), std::invalid_argument);
-  EXPECT_NO_THROW(static_cast<void>(small.begin("t", {.prompt = 2, .length = 18, .block_length = 8})));
+  EXPECT_NO_THROW(
+      static_cast<void>(small.begin("t", {.prompt = 2, .length = 18, .block_length = 8})));
   EXPECT_THROW(static_cast<void>(small.begin("t", {.length = 8, .block_length = 0})),
                std::invalid_argument);
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/revisit.hpp>
 #include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
-#include "support/watched_decode.hpp"
-
 #include <limits>
 #include <stdexcept>
+
+#include "support/watched_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -17,7 +18,9 @@ namespace {
 class naive_slow_fast {
  public:
   naive_slow_fast(const slow_fast& knobs, double sure, const layout& g)
-      : knobs_(knobs), sure_(sure), g_(g) {
+      : knobs_(knobs)
+      , sure_(sure)
+      , g_(g) {
     begin_block(0);
   }
 
@@ -27,7 +30,8 @@ class naive_slow_fast {
   }
   [[nodiscard]] bool feeds_everything() const { return passes_ <= knobs_.exploration; }
 
-  [[nodiscard]] std::optional<std::vector<index_t>> commits(std::span<const watched_row> open) const {
+  [[nodiscard]] std::optional<std::vector<index_t>>
+  commits(std::span<const watched_row> open) const {
     std::vector<index_t> sure;
     for (const watched_row& r : open) {
       if (is_close(r.confidence, sure_) ||
@@ -59,7 +63,8 @@ class naive_slow_fast {
         const double a = guesses_[guesses_.size() - 2];
         const double b = guesses_.back();
         const double mean = (a + b) / 2.0;
-        const double deviation = std::sqrt(((a - mean) * (a - mean) + (b - mean) * (b - mean)) / 2.0);
+        const double deviation =
+            std::sqrt(((a - mean) * (a - mean) + (b - mean) * (b - mean)) / 2.0);
         frozen_ = deviation < static_cast<double>(knobs_.spread);
         end_ = frozen_ ? guesses_.back() : static_cast<index_t>(mean);
       }
@@ -172,7 +177,9 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
   const scripted model{{.8, .79, .78, .77, .76, .75, .1, .35, .1, .1, .1, .1}};
   std::vector<range> scored;
   std::vector<index_t> order;
-  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}}, model, {.length = 12, .block_length = 12},
+  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}},
+               model,
+               {.length = 12, .block_length = 12},
                [&](const watched_step& s) {
                  scored.push_back(s.planned.score);
                  ASSERT_EQ(s.committed.size(), 1U);
@@ -193,7 +200,9 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
 TEST(slow_fast, two_sure_candidates_commit_together_one_does_not_take_others_along) {
   const scripted two{{.95, .92, .89, .5}};
   std::vector<std::vector<index_t>> steps;
-  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}}, two, {.length = 4, .block_length = 4},
+  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}},
+               two,
+               {.length = 4, .block_length = 4},
                [&](const watched_step& s) { steps.push_back(positions_of(s.committed)); });
   EXPECT_EQ(steps, (std::vector<std::vector<index_t>>{{0, 1}, {2}, {3}}));
 }
@@ -206,9 +215,11 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
     for (std::size_t i = 0; i < 30; ++i) {
       editable[i] = made_up_model::hash(seed, i) % 3 == 0 ? 1 : 0;
     }
-    const policy p{by_confidence{}, confidence_at_least{}, slow_fast{.exploration = 2}, stop_at_end{}};
+    const policy p{
+        by_confidence{}, confidence_at_least{}, slow_fast{.exploration = 2}, stop_at_end{}};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 30, .window = 11}};
-    s.start(0, p, tokens, {.length = 30, .block_length = 11}, {.editable = editable, .suppressed = {}});
+    s.start(
+        0, p, tokens, {.length = 30, .block_length = 11}, {.editable = editable, .suppressed = {}});
     index_t steps = 0;
     watch_decode(s, model, tokens, [&](const watched_step& seen) {
       EXPECT_FALSE(seen.committed.empty());
@@ -219,16 +230,36 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
   }
 }
 
+// Only scored positions are reopened, so nothing is ever left behind the begin of a stretch.
+TEST(slow_fast, ends_with_tokens_that_are_reopened) {
+  index_t reopened = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const made_up_model model{.seed = seed, .sharpness = 4.0};
+    std::vector<token_id> tokens(30, 0);
+    const policy p{by_confidence{},
+                   confidence_at_least{0.3F},
+                   slow_fast{.exploration = 1 + static_cast<index_t>(seed % 4)},
+                   reopen_below{.confidence = 0.6F, .allowance = 12}};
+    session s{p, model.info(), tokens, layout{.length = 30, .block_length = 12}};
+    watch_decode(s, model, tokens, [](const watched_step&) {});
+    EXPECT_EQ(s.report().end, ending::complete);
+    reopened += s.report().rewritten;
+  }
+  EXPECT_GT(reopened, 100);
+}
+
 TEST(slow_fast, refuses_knobs_out_of_range) {
   const made_up_model model;
   std::vector<token_id> tokens(8, 0);
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const slow_fast& bad : {slow_fast{.exploration = 0}, slow_fast{.promising = -0.1F},
-                               slow_fast{.promising = 1.5F}, slow_fast{.spread = -1.0F},
+  for (const slow_fast& bad : {slow_fast{.exploration = 0},
+                               slow_fast{.promising = -0.1F},
+                               slow_fast{.promising = 1.5F},
+                               slow_fast{.spread = -1.0F},
                                slow_fast{.spread = nan}}) {
-    EXPECT_THROW((session{policy{by_confidence{}, top_k{}, bad}, model.info(), tokens,
-                          layout{.length = 8}}),
-                 std::invalid_argument);
+    EXPECT_THROW(
+        (session{policy{by_confidence{}, top_k{}, bad}, model.info(), tokens, layout{.length = 8}}),
+        std::invalid_argument);
   }
 }
 

@@ -121,23 +121,24 @@ static_assert(admission<threshold_or_best>);
 }
 
 /// dInfer's threshold on rows with trace credit, rows of proposed mask tokens included: a row takes
-/// part if credit makes another token lead it. The release forgets all credit when a decision leaves no
-/// mask in the whole sequence, and only then, so that what follows a sequence with an early end starts
-/// with its credit; a session forgets it when a sequence starts.
+/// part if credit makes another token lead it. The release forgets all credit when a decision
+/// leaves no mask in the whole sequence, and only then, so that what follows a sequence with an
+/// early end starts with its credit; a session forgets it when a sequence starts.
 ///
 /// Source: `CreditThresholdParallelDecoder` of the file of threshold_or_best.
 template <int Slots = 64>
-[[nodiscard]] constexpr auto dinfer_credit(float threshold,
-                                           const trace_credit<Slots>& credit = credit_released<Slots>,
-                                           const dinfer_blocks& loop = {}) {
+[[nodiscard]] constexpr auto
+dinfer_credit(float threshold,
+              const trace_credit<Slots>& credit = credit_released<Slots>,
+              const dinfer_blocks& loop = {}) {
   return policy{by_confidence_of_text{}, threshold_or_best{threshold}, credit, loop};
 }
 
-/// dInfer's hierarchical decoding; a threshold of 1 is none. Source: `HierarchyDecoder` of the file of
-/// threshold_or_best, which commits all equally good winners of a run where this commits the first.
-[[nodiscard]] constexpr auto dinfer_hierarchy(float low,
-                                              float threshold,
-                                              const dinfer_blocks& loop = {}) {
+/// dInfer's hierarchical decoding; a threshold of 1 is none. Source: `HierarchyDecoder` of the file
+/// of threshold_or_best, which commits all equally good winners of a run where this commits the
+/// first.
+[[nodiscard]] constexpr auto
+dinfer_hierarchy(float low, float threshold, const dinfer_blocks& loop = {}) {
   return policy{by_confidence{}, hierarchical{low, threshold}, loop};
 }
 

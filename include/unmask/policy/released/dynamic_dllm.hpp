@@ -6,9 +6,10 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/fast_dllm.hpp>
 
-/// Adaptive thresholds as released with Dynamic-dLLM: Fast-dLLM's loop and test, with thresholds that start
-/// once and are never reset nor bounded. The row of every open position right of the block is read in
-/// every step, because its change since the step before counts from the block's first step on.
+/// Adaptive thresholds as released with Dynamic-dLLM: Fast-dLLM's loop and test, with thresholds
+/// that start once and are never reset nor bounded. The row of every open position right of the
+/// block is read in every step, because its change since the step before counts from the block's
+/// first step on.
 ///
 /// Source: TianyiWu233/DYNAMIC-DLLM 43cb93b, `update_pd_threshold` and `generate_pd` of
 /// `utils/generate_function.py`.
@@ -24,8 +25,8 @@ struct blocks_with_tail {
 
   static void check(const layout& g) {
     const index_t blocks = (g.length - g.prompt + g.block_length - 1) / g.block_length;
-    check_argument(blocks <= max_active_blocks, "blocks of the answer", blocks,
-                   "at most max_active_blocks");
+    check_argument(
+        blocks <= max_active_blocks, "blocks of the answer", blocks, "at most max_active_blocks");
   }
   [[nodiscard]] static index_t reach(const layout& g) { return g.length - g.prompt; }
 
@@ -42,11 +43,11 @@ struct blocks_with_tail {
   }
 };
 
-/// One threshold for all positions. In each step but the first, with means over the open positions of
-/// the block, p2 the second probability and p' the row of the step before:
+/// One threshold for all positions. In each step but the first, with means over the open positions
+/// of the block, p2 the second probability and p' the row of the step before:
 ///     t += -lower mean(1 - p2) + raise mean(1 - cos(p, p')).
-/// Admits confidence >= t in the block. Range start in [0, 1], lower and raise >= 0; the defaults are the
-/// code's. Reads stat::confidence, margin, drift. Source: pd_mode 1.
+/// Admits confidence >= t in the block. Range start in [0, 1], lower and raise >= 0; the defaults
+/// are the code's. Reads stat::confidence, margin, drift. Source: pd_mode 1.
 struct falling_threshold {
   float start = 1.0F;
   float lower = 0.01F;
@@ -110,8 +111,9 @@ struct falling_threshold {
 static_assert(surveying<falling_threshold> && admission<falling_threshold> &&
               scheduling<falling_threshold>);
 
-/// A threshold of its own for each position, updated in each step but the first wherever the position
-/// stands: t += -lower (1 - p2) + raise (1 - cos(p, p')). Admits confidence >= t in the block.
+/// A threshold of its own for each position, updated in each step but the first wherever the
+/// position stands: t += -lower (1 - p2) + raise (1 - cos(p, p')). Admits confidence >= t in the
+/// block.
 ///
 /// State: 8 bytes a position and the previous row. Range and statistics as falling_threshold; the
 /// defaults are the paper's. Source: pd_mode 2.

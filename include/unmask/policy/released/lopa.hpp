@@ -9,10 +9,11 @@
 
 namespace UNMASK_NAMESPACE::released {
 
-/// The pipelined blocks of D2F as released with LoPA: block_pipeline without a bound of its own on the
-/// blocks at a time, and every lookahead branch adds its block and counts its shares by itself, with
-/// its token in place. So a branch may be scored a block farther than the anchor, or a block less where
-/// it places an end token. A block that a branch fills is final once the branch has won a round.
+/// The pipelined blocks of D2F as released with LoPA: block_pipeline without a bound of its own on
+/// the blocks at a time, and every lookahead branch adds its block and counts its shares by itself,
+/// with its token in place. So a branch may be scored a block farther than the anchor, or a block
+/// less where it places an end token. A block that a branch fills is final once the branch has won
+/// a round.
 ///
 /// Range: as block_pipeline; at most max_active_blocks - 1 blocks are open at a time. Source:
 /// `_update_block_completion_states` and `_generate_enhanced_speculative` of `scale_dream_d2f.py`
@@ -68,21 +69,22 @@ struct d2f_blocks {
 };
 static_assert(scheduling<d2f_blocks> && replanning<d2f_blocks>);
 
-/// D2F's decoding without lookahead. `order` says what an activated block commits when nothing exceeds
-/// the threshold: by_confidence is its strategy `default`, by_margin its `margin`, by_entropy its
-/// `neg_entropy`. Source: as d2f_blocks, `_generate_original_single_branch`.
+/// D2F's decoding without lookahead. `order` says what an activated block commits when nothing
+/// exceeds the threshold: by_confidence is its strategy `default`, by_margin its `margin`,
+/// by_entropy its `neg_entropy`. Source: as d2f_blocks, `_generate_original_single_branch`.
 template <ranking Ranking>
-[[nodiscard]] constexpr auto d2f(const Ranking& order, float threshold, const d2f_blocks& blocks = {}) {
+[[nodiscard]] constexpr auto
+d2f(const Ranking& order, float threshold, const d2f_blocks& blocks = {}) {
   return policy{order, confidence_above{threshold}, blocks};
 }
 
 /// LoPA's decoding; worth and order are the same. `ahead.branches` is its branching_factor,
 /// lowest_share its branch_topp, creation_weight its selection_conf_alpha. Where a round leaves no
-/// position to try, the release runs the same sequence twice; here it runs once. Source: as d2f_blocks.
+/// position to try, the release runs the same sequence twice; here it runs once. Source: as
+/// d2f_blocks.
 template <ranking Ranking>
-[[nodiscard]] constexpr auto lopa(const lookahead_by<Ranking>& ahead,
-                                  float threshold,
-                                  const d2f_blocks& blocks = {}) {
+[[nodiscard]] constexpr auto
+lopa(const lookahead_by<Ranking>& ahead, float threshold, const d2f_blocks& blocks = {}) {
   return policy{ahead.order, confidence_above{threshold}, ahead, blocks};
 }
 

@@ -58,9 +58,10 @@ static_assert(scheduling<sglang_blocks> && pacing<sglang_blocks>);
   return policy{by_confidence_bf16{}, confidence_above_bf16{threshold}, sglang_blocks{}};
 }
 
-/// The loop of SGLang's `JointThreshold`: as sglang_blocks, but a full block goes on as long as its tokens
-/// are edited. It ends with the forward pass on the full block that changes nothing; pass
-/// `most_edits` + 1 on the full block decides nothing and ends it, too. After block_length + most_edits
+/// The loop of SGLang's `JointThreshold`: as sglang_blocks, but a full block goes on as long as its
+/// tokens are edited. It ends with the forward pass on the full block that changes nothing; pass
+/// `most_edits` + 1 on the full block decides nothing and ends it, too. After block_length +
+/// most_edits
 /// + 1 passes that decided there is one more, which decides nothing, and the block stays as it is.
 ///
 /// Range most_edits >= 0, its `max_post_edit_steps`. Source: as sglang_blocks.
@@ -105,9 +106,8 @@ struct sglang_edited_blocks {
 static_assert(scheduling<sglang_edited_blocks> && pacing<sglang_edited_blocks>);
 
 /// SGLang's `JointThreshold` with penalty_lambda = 0. Source: as sglang_blocks.
-[[nodiscard]] constexpr auto sglang_joint_threshold(float threshold,
-                                                    float edit_threshold,
-                                                    index_t most_edits = 16) {
+[[nodiscard]] constexpr auto
+sglang_joint_threshold(float threshold, float edit_threshold, index_t most_edits = 16) {
   return policy{by_confidence{},
                 confidence_above{threshold},
                 edit_settled{edit_threshold},

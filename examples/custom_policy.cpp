@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes two parts of a policy, composes them with parts of the library, and measures the result
+// against policies that are made of the library's parts alone.
+#include <unmask/unmask.hpp>
+
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "demo/decode.hpp"
+#include "demo/engine.hpp"
+#include "demo/problems.hpp"
+#include "demo/summary.hpp"
+
+namespace {
+
+// [custom]
+/// A ranking: by confidence, but among equally sure positions the left one first. UNMASK_HD makes a
+/// function callable on a GPU, too.
+struct leaning_left {
+  float pull = 0.005F;  // confidence that one position to the left is worth
+  static constexpr unmask::statistics required = unmask::stat::confidence;
+
+  UNMASK_HD float score(const auto& candidate) const {
+    return candidate.confidence() - pull * static_cast<float>(candidate.position);
+  }
+};
+
+/// An admission that remembers: a token that leads its position for the second time in a row may
+/// commit with less confidence than a newcomer needs.
+struct seen_again {
+  float threshold = 0.6F;
+  static constexpr unmask::statistics required = unmask::stat::confidence;
+
+  struct position_state {  // one for each open position; the session keeps it and resets it
+    unmask::token_id leader = unmask::no_token;
+  };
+
+  UNMASK_HD bool admits(const auto& candidate, const unmask::standing&, auto& own) const {
+    const bool again = candidate.token == own.state.leader;
+    own.state.leader = candidate.token;
+    return again && candidate.confidence() > threshold;
+  }
+};
+
+constexpr unmask::policy mine{
+    leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}};
+// [/custom]
+
+template <class Policy>
+demo::summary measure(const std::string& name,
+                      const Policy& policy,
+                      demo::engine& model,
+                      const std::vector<demo::problem>& problems) {
+  const demo::geometry shape;
+  constexpr demo::index_t batch = 8;
+  const auto session = unmask::make_any_session(
+      policy, model.info(), demo::capacity_for(model, problems, shape, batch));
+  return demo::summarize(name, "", problems, demo::decode(*session, batch, model, problems, shape));
+}
+
+void compare() {
+  using namespace unmask;
+  const std::vector<std::string> tasks = {"word", "code"};
+  const std::vector<demo::problem> problems =
+      demo::choose(demo::read_problems(UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl"), tasks, 20);
+  demo::engine model(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf", 2);
+
+  const policy strict{by_confidence{}, confidence_above{0.9F}, stop_at_end{}};
+  const policy stricter{by_confidence{}, confidence_above{0.999F}, stop_at_end{}};
+  const policy half_mine{leaning_left{}, top_k{2}, stop_at_end{}};
+
+  const demo::table_text table(tasks, 32, problems.size());
+  std::cout << table.header()
+            << table.row(measure("confidence_above(0.9)", strict, model, problems))
+            << table.row(measure("confidence_above(0.999)", stricter, model, problems))
+            << table.row(measure("above(0.999) || seen_again(0.6)", mine, model, problems))
+            << table.row(measure("leaning_left, two a forward", half_mine, model, problems));
+}
+
+}  // namespace
+
+int main() {
+  try {
+    compare();
+  } catch (const std::exception& e) {
+    std::cerr << "custom_policy: " << e.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Decodes prompts with a tiny masked diffusion language model under several policies: shows answers
+// filling in, then prints what each policy got right and what it cost. `--help` lists the options.
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "demo/check.hpp"
+#include "demo/live.hpp"
+#include "demo/options.hpp"
+#include "demo/summary.hpp"
+#include "demo/terminal.hpp"
+
+namespace {
+
+using namespace demo;
+
+std::vector<problem> wanted_problems(const options& o) {
+  std::vector<problem> problems;
+  if (o.prompts.empty() || !o.prompts_file.empty()) {
+    const std::filesystem::path held = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
+    const auto all = read_problems(o.prompts_file.empty() ? held : o.prompts_file);
+    try {
+      problems = choose(all, o.tasks, o.limit.value_or(o.check_file.empty() ? 8 : 0));
+    } catch (const std::invalid_argument& e) {
+      throw std::invalid_argument(std::string("--task ") + e.what());
+    }
+  }
+  for (const std::string& text : o.prompts) {
+    problems.push_back({.task = "prompt", .prompt = text, .answer = "", .answered = false});
+  }
+  return problems;
+}
+
+/// Fails early for a prompt that the model can not decode.
+void check_prompts(const engine& model, std::span<const problem> problems, const geometry& shape) {
+  for (const problem& p : problems) {
+    try {
+      static_cast<void>(model.canvas(p.prompt, shape.answer_length));
+    } catch (const std::invalid_argument& e) {
+      throw std::invalid_argument("prompt '" + p.prompt + "': " + e.what());
+    }
+  }
+}
+
+/// A session of this policy. The library itself says which knobs make no sense.
+std::unique_ptr<unmask::any_session> session_of(const chosen_policy& policy,
+                                                const engine& model,
+                                                std::span<const problem> problems,
+                                                const options& o,
+                                                index_t batch) {
+  return policy.make({.model = model.info(),
+                      .capacity = capacity_for(model, problems, o.shape, batch),
+                      .stop_at_end = o.stop_at_end});
+}
+
+/// Fails early for a knob that makes no sense: a policy says so when a sequence starts.
+void check_policies(std::span<const chosen_policy> policies,
+                    const engine& model,
+                    std::span<const problem> problems,
+                    const options& o) {
+  std::vector<token_id> tokens = model.canvas(problems.front().prompt, o.shape.answer_length);
+  const auto length = static_cast<index_t>(tokens.size());
+  for (const chosen_policy& policy : policies) {
+    try {
+      session_of(policy, model, problems, o, 1)
+          ->start(0,
+                  tokens.data(),
+                  length,
+                  {.prompt = length - o.shape.answer_length,
+                   .length = length,
+                   .block_length = o.shape.block_length});
+    } catch (const std::invalid_argument& e) {
+      throw std::invalid_argument("--policy " + policy.label() + ": " + e.what());
+    }
+  }
+}
+
+/// Shows the first problems being decoded.
+void show_live(const chosen_policy& policy,
+               engine& model,
+               std::span<const problem> problems,
+               const options& o,
+               const display& how) {
+  std::cout << policy.label() << ": " << policy.about() << "\n\n";
+  // Drawing in place needs everything that changes on the screen, with a line to spare.
+  const std::size_t fitting =
+      how.in_place ? std::max<std::size_t>(1, (how.rows - 1) / live_view::height(how, o.shape))
+                   : problems.size();
+  const std::size_t together = std::min(fitting, static_cast<std::size_t>(o.batch.value_or(1)));
+  for (std::size_t first = 0; first < problems.size(); first += together) {
+    const auto shown = problems.subspan(first, std::min(together, problems.size() - first));
+    const auto batch = static_cast<index_t>(shown.size());
+    const auto session = session_of(policy, model, shown, o, batch);
+    live_view view(std::cout, how, model.text(), shown, o.shape);
+    decode(*session, batch, model, shown, o.shape, [&](const step_seen& s) { view.see(s); });
+    view.finish();
+  }
+}
+
+/// The problems to show: of each task in turn, so that two show two tasks.
+std::vector<problem> first_problems(std::span<const problem> problems, int count) {
+  std::vector<problem> shown;
+  for (int limit = 1; shown.size() < static_cast<std::size_t>(count); ++limit) {
+    const std::vector<problem> more = choose(problems, {}, limit);
+    if (more.size() == shown.size()) {
+      break;
+    }
+    shown = more;
+  }
+  shown.resize(std::min(shown.size(), static_cast<std::size_t>(count)));
+  return shown;
+}
+
+summary measure(const chosen_policy& policy,
+                engine& model,
+                std::span<const problem> problems,
+                const options& o) {
+  const index_t batch = o.batch.value_or(8);
+  const auto session = session_of(policy, model, problems, o, batch);
+  std::size_t count = 0;
+  progress shown(policy.label(), problems.size());
+  const decoding decoded =
+      decode(*session, batch, model, problems, o.shape, [&](const step_seen& step) {
+        count += step.report.end != unmask::ending::running ? 1U : 0U;
+        shown.done(count);
+      });
+  return summarize(policy.label(), std::string(policy.about()), problems, decoded);
+}
+
+nlohmann::json as_json(const summary& s) {
+  nlohmann::json exact;
+  for (const exact_match& task : s.tasks) {
+    exact[task.task] = {{"right", task.right}, {"of", task.of}};
+  }
+  return {{"policy", s.policy},
+          {"about", s.about},
+          {"exact", exact},
+          {"whole", s.whole},
+          {"forwards", s.forwards},
+          {"segments", s.segments},
+          {"committed", s.committed},
+          {"forced", s.forced},
+          {"answer_tokens", s.answer_tokens},
+          {"tokens_per_forward", s.tokens_per_forward()},
+          {"answer_tokens_per_forward", s.answer_tokens_per_forward()},
+          {"engine_seconds", s.engine_seconds},
+          {"policy_seconds", s.policy_seconds}};
+}
+
+void print_json(std::span<const chosen_policy> policies,
+                engine& model,
+                std::span<const problem> problems,
+                const options& o) {
+  nlohmann::json measured = nlohmann::json::array();
+  for (const chosen_policy& policy : policies) {
+    measured.push_back(as_json(measure(policy, model, problems, o)));
+  }
+  const nlohmann::json object = {{"model", o.model_file.filename().string()},
+                                 {"prompts", problems.size()},
+                                 {"answer_length", o.shape.answer_length},
+                                 {"block_length", o.shape.block_length},
+                                 {"stop_at_end", o.stop_at_end},
+                                 {"seed", o.shape.seed},
+                                 {"batch", o.batch.value_or(8)},
+                                 {"threads", model.threads()},
+                                 {"policies", measured}};
+  std::cout << object.dump(2) << '\n';
+}
+
+void print_table(std::span<const chosen_policy> policies,
+                 engine& model,
+                 std::span<const problem> problems,
+                 const options& o) {
+  std::size_t widest = 0;
+  for (const chosen_policy& policy : policies) {
+    widest = std::max(widest, policy.label().size());
+  }
+  const table_text table(tasks_of(problems), widest, problems.size());
+  std::cout << problems.size() << " prompts, answers of " << o.shape.answer_length
+            << " positions in blocks of " << o.shape.block_length << ", batch "
+            << o.batch.value_or(8) << ", " << model.threads()
+            << (model.threads() == 1 ? " thread\n\n" : " threads\n\n") << table.header()
+            << std::flush;
+  for (const chosen_policy& policy : policies) {
+    std::cout << table.row(measure(policy, model, problems, o)) << std::flush;
+  }
+  std::cout << "\nexact match: the text up to the end token; whole: with nothing but end tokens\n"
+               "behind it; all: tokens committed, answer: those before the end token;\n"
+               "forwards: of one sequence each; policy: inside next() and supply()\n";
+}
+
+int run(const options& o) {
+  const std::vector<problem> problems = wanted_problems(o);
+  engine model(o.model_file, o.threads);
+  check_prompts(model, problems, o.shape);
+  if (!o.check_file.empty()) {
+    return check(model, problems, o) ? 0 : 1;
+  }
+  const std::vector<chosen_policy> policies = o.policies.empty() ? default_policies() : o.policies;
+  check_policies(policies, model, problems, o);
+  if (o.json) {
+    print_json(policies, model, problems, o);
+    return 0;
+  }
+  if (o.live > 0) {
+    const display how = display_of_output(o.plain, std::chrono::milliseconds(o.pause));
+    const std::vector<problem> shown = first_problems(problems, o.live);
+    for (const chosen_policy& policy : policies) {
+      show_live(policy, model, shown, o, how);
+    }
+  }
+  print_table(policies, model, problems, o);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const options o = parse_options({arguments + 1, arguments + count});
+    if (o.help) {
+      std::cout << help_text();
+      return 0;
+    }
+    return run(o);
+  } catch (const std::exception& e) {
+    std::cerr << "unmask_demo: " << e.what() << '\n';
+    return 2;
+  }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "demo/decode.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace demo {
+
+namespace {
+
+/// Calls a function and adds the time it took.
+template <class F>
+auto timed(double& seconds, F&& function) {
+  struct clock {
+    double& seconds;
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    ~clock() {
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  } running{seconds};
+  return std::forward<F>(function)();
+}
+
+decoded result_of(std::span<const token_id> answer,
+                  const unmask::sequence_report& report,
+                  const example::char_tokenizer& text) {
+  decoded d;
+  d.tokens.assign(answer.begin(), answer.end());
+  d.text = text.decode(answer);
+  d.forwards = report.forwards;
+  d.committed = report.committed;
+  d.forced = report.forced;
+  const auto end = std::ranges::find(answer, text.end());
+  d.answer_tokens = static_cast<index_t>(end - answer.begin());
+  d.clean_end = std::all_of(end, answer.end(), [&](token_id t) { return t == text.end(); });
+  return d;
+}
+
+}  // namespace
+
+unmask::limits capacity_for(const engine& model,
+                            std::span<const problem> problems,
+                            const geometry& g,
+                            index_t batch) {
+  std::size_t longest = 0;
+  for (const problem& p : problems) {
+    longest = std::max(longest, model.canvas(p.prompt, g.answer_length).size());
+  }
+  return {.sequences = batch,
+          .length = static_cast<index_t>(longest),
+          .window = g.answer_length,
+          .branches = unmask::max_branches};
+}
+
+decoding decode(unmask::any_session& session,
+                index_t batch,
+                engine& model,
+                std::span<const problem> problems,
+                const geometry& g,
+                const observer& watch) {
+  decoding result;
+  result.answers.resize(problems.size());
+  const auto slots = static_cast<std::size_t>(batch);
+  std::vector<std::vector<token_id>> tokens(slots);
+  std::vector<std::size_t> problem_in(slots);
+  std::size_t waiting = 0;  // the first problem that has not been started
+
+  const auto start_next = [&](index_t slot) {
+    if (waiting == problems.size()) {
+      return;
+    }
+    const auto s = static_cast<std::size_t>(slot);
+    tokens[s] = model.canvas(problems[waiting].prompt, g.answer_length);
+    const auto length = static_cast<index_t>(tokens[s].size());
+    session.start(slot,
+                  tokens[s].data(),
+                  length,
+                  {.prompt = length - g.answer_length,
+                   .length = length,
+                   .block_length = g.block_length,
+                   .seed = g.seed,
+                   .sequence = static_cast<std::uint32_t>(waiting)});
+    problem_in[s] = waiting++;
+  };
+  for (index_t slot = 0; slot < batch; ++slot) {
+    start_next(slot);
+  }
+
+  std::vector<unmask::segment> segments;  // the request's own are valid until supply() only
+  while (const auto request = timed(result.policy_seconds, [&] { return session.next(); })) {
+    segments.assign(request->segments.begin(), request->segments.end());
+    const auto logits =
+        timed(result.engine_seconds, [&] { return model.forward(*request, tokens); });
+    timed(result.policy_seconds, [&] { session.supply(logits); });
+
+    for (const unmask::segment& s : segments) {
+      ++result.segments;
+      if (s.branch > 0) {
+        continue;  // the slot is looked at once
+      }
+      const auto slot = static_cast<std::size_t>(s.slot);
+      const unmask::sequence_report& report = session.report(s.slot);
+      const auto answer =
+          std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(g.answer_length));
+      if (watch) {
+        watch({.problem = problem_in[slot],
+               .answer = answer,
+               .prompt = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
+               .committed = session.committed(s.slot),
+               .report = report,
+               .rows = s.rows,
+               .logits = logits.subrows({s.first_row, s.first_row + s.rows.size()})});
+      }
+      if (report.end != unmask::ending::running) {
+        result.answers[problem_in[slot]] = result_of(answer, report, model.text());
+        start_next(s.slot);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace demo

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/unmask.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "demo/engine.hpp"
+#include "demo/problems.hpp"
+
+namespace demo {
+
+/// How answers are decoded, whatever the policy.
+struct geometry {
+  index_t answer_length = 40;
+  index_t block_length = 20;
+  std::uint64_t seed = 0;
+};
+
+/// What became of one problem.
+struct decoded {
+  std::vector<token_id> tokens;  ///< the answer positions
+  std::string text;              ///< up to the end token
+  index_t forwards = 0;
+  index_t committed = 0;
+  index_t forced = 0;
+  index_t answer_tokens = 0;  ///< tokens before the end token
+  bool clean_end = false;     ///< whether only end tokens stand behind them
+};
+
+/// What became of many problems, and where the time went.
+struct decoding {
+  std::vector<decoded> answers;  ///< in the order of the problems
+  std::int64_t segments = 0;     ///< sequences run, lookahead branches counted, too
+  double engine_seconds = 0.0;   ///< inside engine::forward
+  double policy_seconds = 0.0;   ///< inside next() and supply()
+};
+
+/// One sequence just after a step.
+struct step_seen {
+  std::size_t problem = 0;  ///< index of the problem
+  std::span<const token_id> answer;
+  index_t prompt = 0;  ///< first position of the answer in the sequence
+  std::span<const unmask::commit_entry> committed;
+  unmask::sequence_report report;
+  unmask::range rows;                 ///< the positions whose logits the step rested on
+  unmask::host_logits<float> logits;  ///< their rows
+};
+using observer = std::function<void(const step_seen&)>;
+
+/// Capacities of a session for these problems. The window holds a whole answer, and the branches
+/// are as many as there may be: that suffices for every policy.
+unmask::limits capacity_for(const engine& model,
+                            std::span<const problem> problems,
+                            const geometry& g,
+                            index_t batch);
+
+/// Decodes all problems: as many at a time as the session has slots, each leaving when it is done
+/// and the next one taking its place. `watch` is called after every step of every sequence.
+decoding decode(unmask::any_session& session,
+                index_t batch,
+                engine& model,
+                std::span<const problem> problems,
+                const geometry& g,
+                const observer& watch = {});
+
+}  // namespace demo

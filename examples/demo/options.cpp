@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "demo/options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+
+namespace demo {
+
+namespace {
+
+[[noreturn]] void reject(std::string_view option, std::string_view rule, std::string_view value) {
+  throw std::invalid_argument(std::string(option) + " must be " + std::string(rule) + ", got '" +
+                              std::string(value) + "'");
+}
+
+template <class Number>
+Number whole_number(std::string_view option, std::string_view text, Number least, Number most) {
+  Number value{};
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc{} || read.ptr != end || value < least || value > most) {
+    reject(option,
+           "a whole number from " + std::to_string(least) + " to " + std::to_string(most),
+           text);
+  }
+  return value;
+}
+
+std::filesystem::path existing_file(std::string_view option, std::string_view text) {
+  std::filesystem::path file{text};
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) {
+    reject(option, "a file that can be read", text);
+  }
+  return file;
+}
+
+/// The options while they are read: some depend on each other.
+struct reader {
+  options result;
+  std::optional<index_t> blocks;
+  std::optional<index_t> block_length;
+};
+
+/// One option: its name, what stands for its value in the help (nothing: it takes none), the help,
+/// and what it does.
+struct option {
+  std::string_view name;
+  std::string_view value;
+  std::string_view help;
+  std::function<void(reader&, std::string_view)> take;
+};
+
+constexpr int million = 1'000'000;
+
+// clang-format off
+std::vector<option> all_options() {
+  return {
+      {"--help", "", "this text", [](reader& r, std::string_view) { r.result.help = true; }},
+      {"--policy", "NAME", "a policy with its knobs, such as 'threshold(0.9)'; may be repeated",
+       [](reader& r, std::string_view v) {
+         try {
+           r.result.policies.emplace_back(v);
+         } catch (const std::invalid_argument& e) {
+           throw std::invalid_argument("--policy " + std::string(v) + ": " + e.what());
+         }
+       }},
+      {"--task", "NAME", "only prompts of this task; may be repeated",
+       [](reader& r, std::string_view v) { r.result.tasks.emplace_back(v); }},
+      {"--prompt", "TEXT", "decode this text; may be repeated",
+       [](reader& r, std::string_view v) { r.result.prompts.emplace_back(v); }},
+      {"--prompts", "FILE", "lines of JSON {task, prompt, answer} instead of the held prompts",
+       [](reader& r, std::string_view v) {
+         r.result.prompts_file = existing_file("--prompts", v);
+       }},
+      {"--limit", "N", "prompts of each task, 0 for all (default 8; with --check all)",
+       [](reader& r, std::string_view v) {
+         r.result.limit = whole_number("--limit", v, 0, million);
+       }},
+      {"--model", "FILE", "weights and vocabulary, GGUF (default: tiny_llada/tiny-f32.gguf)",
+       [](reader& r, std::string_view v) { r.result.model_file = existing_file("--model", v); }},
+      {"--length", "N", "positions of the answer (default 40)",
+       [](reader& r, std::string_view v) {
+         r.result.shape.answer_length = whole_number<index_t>("--length", v, 1, million);
+       }},
+      {"--block-length", "N", "positions denoised together (default 20)",
+       [](reader& r, std::string_view v) {
+         r.block_length = whole_number<index_t>("--block-length", v, 1, million);
+       }},
+      {"--blocks", "N", "the same, as the number of blocks of the answer",
+       [](reader& r, std::string_view v) {
+         r.blocks = whole_number<index_t>("--blocks", v, 1, million);
+       }},
+      {"--stop", "", "end a sequence once its end token is settled",
+       [](reader& r, std::string_view) { r.result.stop_at_end = true; }},
+      {"--seed", "N", "of policies that draw random numbers (default 0)",
+       [](reader& r, std::string_view v) {
+         r.result.shape.seed = whole_number<std::uint64_t>(
+             "--seed", v, 0, std::numeric_limits<std::uint64_t>::max());
+       }},
+      {"--batch", "N", "sequences decoded together (default: live 1, table 8)",
+       [](reader& r, std::string_view v) {
+         r.result.batch = whole_number<index_t>("--batch", v, 1, 4096);
+       }},
+      {"--threads", "N", "threads of the engine (default: one for each processor)",
+       [](reader& r, std::string_view v) {
+         r.result.threads = whole_number<index_t>("--threads", v, 1, 1024);
+       }},
+      {"--live", "N", "prompts shown live for each policy (default 1)",
+       [](reader& r, std::string_view v) {
+         r.result.live = whole_number("--live", v, 0, million);
+       }},
+      {"--no-live", "", "only the table",
+       [](reader& r, std::string_view) { r.result.live = 0; }},
+      {"--pause", "MS", "how long the live part shows each forward (default 80)",
+       [](reader& r, std::string_view v) {
+         r.result.pause = whole_number("--pause", v, 0, 60'000);
+       }},
+      {"--plain", "", "no colours and nothing in place, as when the output is no terminal",
+       [](reader& r, std::string_view) { r.result.plain = true; }},
+      {"--json", "", "print one JSON object and nothing else",
+       [](reader& r, std::string_view) { r.result.json = true; }},
+      {"--check", "FILE", "compare tokens and forwards with reference decodes instead",
+       [](reader& r, std::string_view v) { r.result.check_file = existing_file("--check", v); }},
+  };
+}
+// clang-format on
+
+options finished(reader& r) {
+  options& o = r.result;
+  index_t& length = o.shape.block_length;
+  if (r.blocks && r.block_length) {
+    throw std::invalid_argument("--blocks must be left out where --block-length is given, got '" +
+                                std::to_string(*r.blocks) + "'");
+  }
+  if (r.blocks) {
+    if (*r.blocks > o.shape.answer_length) {
+      reject("--blocks",
+             "at most --length, " + std::to_string(o.shape.answer_length),
+             std::to_string(*r.blocks));
+    }
+    length = (o.shape.answer_length + *r.blocks - 1) / *r.blocks;
+  } else if (r.block_length) {
+    length = *r.block_length;
+  }
+  if (!o.check_file.empty() && !o.policies.empty()) {
+    reject("--policy",
+           "left out with --check, whose file names the rules",
+           o.policies.front().label());
+  }
+  if (!o.check_file.empty() && !o.prompts.empty()) {
+    reject("--prompt", "left out with --check, whose file names the prompts", o.prompts.front());
+  }
+  return o;
+}
+
+}  // namespace
+
+options parse_options(const std::vector<std::string>& arguments) {
+  const std::vector<option> known = all_options();
+  reader r;
+  r.result.model_file = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf";
+  r.result.threads = static_cast<index_t>(std::max(1U, std::thread::hardware_concurrency()));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    const std::size_t equals = argument.find('=');
+    const std::string_view name = argument.substr(0, equals);
+    const auto found = std::ranges::find(known, name, &option::name);
+    if (found == known.end()) {
+      throw std::invalid_argument("option '" + std::string(argument) +
+                                  "' must be one of those that --help lists");
+    }
+    std::string_view value;
+    if (found->value.empty()) {
+      if (equals != std::string_view::npos) {
+        reject(name, "without a value", argument.substr(equals + 1));
+      }
+    } else if (equals != std::string_view::npos) {
+      value = argument.substr(equals + 1);
+    } else if (i + 1 < arguments.size()) {
+      value = arguments[++i];
+    } else {
+      throw std::invalid_argument(std::string(name) + " must be followed by " +
+                                  std::string(found->value) + ", got nothing");
+    }
+    found->take(r, value);
+  }
+  return finished(r);
+}
+
+std::string help_text() {
+  std::string text =
+      "usage: unmask_demo [options]\n\n"
+      "Decodes prompts with a small masked diffusion language model under several policies: shows\n"
+      "answers filling in, then compares what the policies cost in forward passes and mistakes.\n\n"
+      "options\n";
+  for (const option& o : all_options()) {
+    std::string name =
+        "  " + std::string(o.name) + (o.value.empty() ? "" : " ") + std::string(o.value);
+    name.resize(std::max<std::size_t>(name.size() + 2, 22), ' ');
+    text += name + std::string(o.help) + "\n";
+  }
+  return text + "\npolicies\n" + list_of_policies();
+}
+
+}  // namespace demo

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "demo/decode.hpp"
+#include "demo/policies.hpp"
+
+namespace demo {
+
+/// What the command line asks for.
+struct options {
+  bool help = false;
+  std::vector<chosen_policy> policies;  ///< empty: the default ones
+  std::vector<std::string> tasks;       ///< empty: all
+  std::vector<std::string> prompts;     ///< texts without a known answer
+  std::filesystem::path prompts_file;   ///< empty: the held prompts, unless `prompts` has some
+  std::optional<int> limit;             ///< prompts of each task; 0 takes all
+  std::filesystem::path model_file;
+  std::filesystem::path check_file;  ///< empty: no check
+  geometry shape;
+  bool stop_at_end = false;
+  std::optional<index_t> batch;
+  index_t threads = 1;
+  int live = 1;    ///< prompts shown live for each policy
+  int pause = 80;  ///< milliseconds that each forward is shown in a terminal
+  bool plain = false;
+  bool json = false;
+};
+
+/// Reads the command line, without the program's name. Throws std::invalid_argument that names the
+/// option, the value and the rule.
+options parse_options(const std::vector<std::string>& arguments);
+
+/// The text of --help.
+std::string help_text();
+
+}  // namespace demo

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "demo/policies.hpp"
+
+#include <array>
+
+namespace demo {
+
+namespace {
+
+using namespace unmask;
+
+/// Stops at the end token if the user wants it to: with the wish in a value instead of in the type,
+/// each policy of the table is compiled once and not twice.
+struct stop_if_wanted : stop_at_end {
+  bool wanted = false;
+  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
+    return wanted ? stop_at_end::stop(q, own) : ending::running;
+  }
+};
+
+/// A session whose policy is the product of `parts`.
+template <class... Parts>
+std::unique_ptr<any_session> session_of(const session_setup& s, const Parts&... parts) {
+  stop_if_wanted stop;
+  stop.wanted = s.stop_at_end;
+  return make_any_session(policy{parts..., stop}, s.model, s.capacity);
+}
+
+using values = const knob_values&;
+using setup = const session_setup&;
+
+const std::array table{
+    known_policy{
+        "one",
+        "the likeliest token of the block, one a forward",
+        {},
+        {"one"},
+        [](values, setup s) { return session_of(s, by_confidence{}, top_k{1}); },
+    },
+    known_policy{
+        "left_to_right",
+        "the leftmost open positions, k a forward",
+        {{"k", 1, true}},
+        {"left_to_right"},
+        [](values v, setup s) { return session_of(s, left_to_right{}, top_k{v.whole(0)}); },
+    },
+    known_policy{
+        "random",
+        "open positions drawn at random, k a forward",
+        {{"k", 1, true}},
+        {"random"},
+        [](values v, setup s) { return session_of(s, at_random{}, top_k{v.whole(0)}); },
+    },
+    known_policy{
+        "margin",
+        "the largest gaps between best and second, k a forward",
+        {{"k", 2, true}},
+        {"margin(2)"},
+        [](values v, setup s) { return session_of(s, by_margin{}, top_k{v.whole(0)}); },
+    },
+    known_policy{
+        "steps",
+        "a fixed number of forwards for each block (LLaDA)",
+        {{"steps", 8, true}},
+        {"steps(8)"},
+        [](values v, setup s) { return session_of(s, by_confidence{}, scheduled{v.whole(0)}); },
+    },
+    known_policy{
+        "threshold",
+        "every token that is likelier than the threshold (Fast-dLLM)",
+        {{"threshold", 0.9}},
+        {"threshold(0.9)", "threshold(0.5)"},
+        [](values v, setup s) {
+          return session_of(s, by_confidence{}, confidence_above{v.real(0)});
+        },
+    },
+    known_policy{
+        "at_least",
+        "the same, the threshold itself included",
+        {{"threshold", 0.9}},
+        {},
+        [](values v, setup s) {
+          return session_of(s, by_confidence{}, confidence_at_least{v.real(0)});
+        },
+    },
+    known_policy{
+        "factor",
+        "the more tokens at once, the surer each has to be (Fast-dLLM)",
+        {{"factor", 1.0}, {"accept_last", 0, true}},
+        {"factor(1)"},
+        [](values v, setup s) {
+          return session_of(s, by_confidence{}, factor{v.real(0), v.yes(1)});
+        },
+    },
+    known_policy{
+        "entropy",
+        "the surest tokens while their joint uncertainty, in nats, stays small (EB-Sampler)",
+        {{"bound", 0.1}},
+        {"entropy(0.1)"},
+        [](values v, setup s) { return session_of(s, by_entropy{}, entropy_bound{v.real(0)}); },
+    },
+    known_policy{
+        "adaptive",
+        "a threshold for each position, moving with what its logits do (Dynamic-dLLM)",
+        {{"start", 0.9}, {"lower", 0.001}, {"raise", 0.0008}, {"least", 0.5}},
+        {"adaptive(0.9)"},
+        [](values v, setup s) {
+          return session_of(
+              s, by_confidence{}, adaptive_threshold{v.real(0), v.real(1), v.real(2), v.real(3)});
+        },
+    },
+    known_policy{
+        "stable",
+        "tokens that are sure and whose logits have come to rest (KLASS)",
+        {{"confidence", 0.9}, {"divergence", 0.01}, {"fallback", 1, true}},
+        {"stable(0.9)"},
+        [](values v, setup s) {
+          return session_of(
+              s, by_confidence{}, stable_and_confident{v.real(0), v.real(1), v.whole(2)});
+        },
+    },
+    known_policy{
+        "sampled",
+        "threshold on tokens drawn at a temperature instead of the likeliest ones (LLaDA)",
+        {{"threshold", 0.9}, {"temperature", 1.0}},
+        {},
+        [](values v, setup s) {
+          return session_of(s, by_confidence{}, confidence_above{v.real(0)}, sampling{v.real(1)});
+        },
+    },
+    known_policy{
+        "hierarchical",
+        "threshold, and the best of each run of open positions at a lower one (dInfer)",
+        {{"low", 0.4}, {"threshold", 0.9}},
+        {"hierarchical"},
+        [](values v, setup s) {
+          return session_of(s, by_confidence{}, hierarchical{v.real(0), v.real(1)});
+        },
+    },
+    known_policy{
+        "slow_fast",
+        "explores how far the model is ready to go, then fills that stretch (SlowFast)",
+        {{"threshold", 0.9}, {"exploration", 6, true}, {"promising", 0.3}, {"spread", 1}},
+        {"slow_fast"},
+        [](values v, setup s) {
+          return session_of(s,
+                            by_confidence{},
+                            confidence_at_least{v.real(0)},
+                            slow_fast{v.whole(1), v.real(2), v.real(3)});
+        },
+    },
+    known_policy{
+        "reopen",
+        "a low threshold, and tokens that become unlikely are masked again (dInfer)",
+        {{"below", 0.4}, {"threshold", 0.5}},
+        {"reopen(0.4)"},
+        [](values v, setup s) {
+          return session_of(
+              s, by_confidence{}, confidence_above{v.real(1)}, reopen_below{v.real(0)});
+        },
+    },
+    known_policy{
+        "credit",
+        "threshold on logits raised for tokens that keep leading (CreditDecoding)",
+        {{"threshold", 0.9}, {"strength", 0.65}, {"decay", 0.7}, {"exponent", 0.2}},
+        {"credit(0.9)"},
+        [](values v, setup s) {
+          return session_of(s,
+                            by_confidence{},
+                            confidence_above{v.real(0)},
+                            trace_credit<>{v.real(1), v.real(2), v.real(3)});
+        },
+    },
+    known_policy{
+        "adaptive_credit",
+        "the same without knobs: credit counts as far as the block is settled",
+        {{"threshold", 0.9}},
+        {},
+        [](values v, setup s) {
+          return session_of(s, by_confidence{}, confidence_above{v.real(0)}, adaptive_credit<>{});
+        },
+    },
+    known_policy{
+        "lookahead",
+        "threshold, and branches that try further tokens in the same forward (LoPA)",
+        {{"branches", 3, true}, {"threshold", 0.9}},
+        {"lookahead(3)"},
+        [](values v, setup s) {
+          return session_of(
+              s, by_confidence{}, confidence_above{v.real(1)}, lookahead{.branches = v.whole(0)});
+        },
+    },
+    known_policy{
+        "pipeline",
+        "threshold, a block starting before the one before it is settled (D2F)",
+        {{"add", 0.1}, {"activate", 0.95}, {"threshold", 0.9}},
+        {"pipeline(0.1)"},
+        [](values v, setup s) {
+          return session_of(s,
+                            by_confidence{},
+                            confidence_above{v.real(2)},
+                            block_pipeline{.add = v.real(0), .activate = v.real(1)});
+        },
+    },
+    known_policy{
+        "timesteps",
+        "the whole answer along a falling noise level (Dream)",
+        {{"steps", 20, true}, {"epsilon", 1e-3}},
+        {},
+        [](values v, setup s) {
+          return session_of(s, by_entropy{}, timesteps{v.whole(0), v.real(1)}, whole_sequence{});
+        },
+    },
+};
+
+}  // namespace
+
+std::span<const known_policy> known_policies() {
+  return table;
+}
+
+}  // namespace demo

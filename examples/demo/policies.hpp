@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/unmask.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace demo {
+
+/// What a session is made with beside its policy.
+struct session_setup {
+  unmask::model_info model;
+  unmask::limits capacity;
+  bool stop_at_end = false;  ///< end a sequence once its end token is settled
+};
+
+/// A number that a policy may be given by name or by place.
+struct knob {
+  std::string_view name;
+  double value = 0.0;  ///< unless told otherwise
+  bool whole = false;  ///< must be a whole number
+};
+
+/// The knobs' values, in the order of the table.
+class knob_values {
+ public:
+  explicit knob_values(std::span<const double> values)
+      : values_(values) {}
+  float real(std::size_t i) const { return static_cast<float>(values_[i]); }
+  unmask::index_t whole(std::size_t i) const { return static_cast<unmask::index_t>(values_[i]); }
+  bool yes(std::size_t i) const { return values_[i] != 0.0; }
+
+ private:
+  std::span<const double> values_;
+};
+
+/// One line of the table of policies.
+struct known_policy {
+  std::string_view name;
+  std::string_view about;
+  std::vector<knob> knobs;
+  std::vector<std::string_view> shown;  ///< as what it appears when no policy is asked for
+  std::unique_ptr<unmask::any_session> (*make)(const knob_values&, const session_setup&);
+};
+
+/// Every policy that the demo knows: a new one is one more entry in policies.cpp.
+std::span<const known_policy> known_policies();
+
+/// A policy with its knobs set.
+class chosen_policy {
+ public:
+  /// Reads `name`, `name(0.9)` or `name(knob=0.9, ...)`. Throws std::invalid_argument naming what
+  /// is wrong and what is known. Whether a value makes sense is for the policy to say, in make().
+  explicit chosen_policy(std::string_view text);
+
+  /// The name, with its knobs if any were given: `threshold(0.9)`.
+  const std::string& label() const { return label_; }
+  std::string_view about() const { return entry_->about; }
+
+  /// A session that decodes with this policy.
+  std::unique_ptr<unmask::any_session> make(const session_setup& setup) const {
+    return entry_->make(knob_values(values_), setup);
+  }
+
+ private:
+  const known_policy* entry_;
+  std::vector<double> values_;
+  std::string label_;
+};
+
+/// The policies that are compared when none is asked for.
+std::vector<chosen_policy> default_policies();
+
+/// The table as text, for --help.
+std::string list_of_policies();
+
+}  // namespace demo

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "demo/decode.hpp"
+
+namespace demo {
+
+/// How often the answers of one task were exactly right.
+struct exact_match {
+  std::string task;
+  int right = 0;
+  int of = 0;  ///< problems whose answer is known
+};
+
+/// One line of the table: what a policy got right and what it cost.
+struct summary {
+  std::string policy;
+  std::string about;
+  std::vector<exact_match> tasks;
+  int whole = 0;                   ///< right answers with nothing but end tokens behind their end
+  std::int64_t forwards = 0;       ///< of single sequences, however many ran together
+  std::int64_t segments = 0;       ///< the same, lookahead branches counted, too
+  std::int64_t committed = 0;      ///< tokens that decisions committed
+  std::int64_t forced = 0;         ///< among them, those that no admission asked for
+  std::int64_t answer_tokens = 0;  ///< tokens before the end tokens
+  double engine_seconds = 0.0;
+  double policy_seconds = 0.0;
+
+  double tokens_per_forward() const { return per_forward(committed); }
+  double answer_tokens_per_forward() const { return per_forward(answer_tokens); }
+
+ private:
+  double per_forward(std::int64_t count) const {
+    return forwards > 0 ? static_cast<double>(count) / static_cast<double>(forwards) : 0.0;
+  }
+};
+
+/// Adds up what became of the problems under one policy.
+summary summarize(std::string policy,
+                  std::string about,
+                  std::span<const problem> problems,
+                  const decoding& results);
+
+/// The table as text, so that rows can be printed as they are computed.
+class table_text {
+ public:
+  /// `widest` is the length of the longest policy name; `problems` is how many there are in all.
+  table_text(std::vector<std::string> tasks, std::size_t widest, std::size_t problems);
+  std::string header() const;
+  std::string row(const summary& s) const;
+
+ private:
+  std::vector<std::string> tasks_;
+  std::size_t name_width_;
+  std::size_t task_width_ = 0;
+};
+
+}  // namespace demo

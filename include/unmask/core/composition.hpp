@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Admits whoever both admit. The operands are evaluated on every candidate; nothing is skipped.
+template <admission A, admission B>
+struct all_of {
+  A first;
+  B second;
+  static constexpr statistics required = A::required | B::required;
+};
+template <admission A, admission B>
+all_of(A, B) -> all_of<A, B>;
+
+/// Admits whoever at least one admits.
+template <admission A, admission B>
+struct any_of {
+  A first;
+  B second;
+  static constexpr statistics required = A::required | B::required;
+};
+template <admission A, admission B>
+any_of(A, B) -> any_of<A, B>;
+
+namespace detail {
+
+template <class A, class B>
+struct is_composite<all_of<A, B>> : std::true_type {};
+template <class A, class B>
+struct is_composite<any_of<A, B>> : std::true_type {};
+
+}  // namespace detail
+
+/// `a && b` and `a || b` join admissions. For two types of your own, outside this namespace, write
+/// all_of{a, b} and any_of{a, b}: argument-dependent lookup does not find the operators there.
+template <admission A, admission B>
+[[nodiscard]] constexpr all_of<A, B> operator&&(const A& a, const B& b) {
+  return {a, b};
+}
+template <admission A, admission B>
+[[nodiscard]] constexpr any_of<A, B> operator||(const A& a, const B& b) {
+  return {a, b};
+}
+
+}  // namespace unmask

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// The library with its CUDA backend, for the .cpp files of a CUDA program: declarations and the
+/// runtime's C interface, no kernel. One .cu file includes <unmask/cuda.cuh> instead and says
+///
+///     template class unmask::on_stream::workspace<my_policy>;
+///
+/// for each policy whose sessions run on a stream.
+
+#include <unmask/cuda/backend.hpp>
+#include <unmask/cuda/error.hpp>
+#include <unmask/unmask.hpp>

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/logits.hpp>
+#include <unmask/core/math.hpp>
+
+#include <cstdint>
+
+/// What core/math.hpp says, where the device has one instruction for it. Every function gives the
+/// same bits on both sides except the payload of a NaN and the sign of a zero.
+namespace UNMASK_NAMESPACE::device {
+
+/// The larger of two numbers; a NaN loses to a number.
+[[nodiscard]] UNMASK_HD inline float larger(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return fmaxf(a, b);
+#else
+  return math::is_nan(a) || a < b ? b : a;
+#endif
+}
+
+/// The larger of two numbers; NaN if either is NaN.
+[[nodiscard]] UNMASK_HD inline float larger_or_nan(float a, float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return math::is_nan(a) || !(a < b || math::is_nan(b)) ? a : b;
+#endif
+}
+
+/// a - b, never joined with a product before it: by default nvcc contracts a b - c, and the bits
+/// would depend on what it inlines.
+[[nodiscard]] UNMASK_HD inline float difference(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fsub_rn(a, b);
+#else
+  return a - b;
+#endif
+}
+
+/// a b, never joined with a sum behind it.
+[[nodiscard]] UNMASK_HD inline float product(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+[[nodiscard]] UNMASK_HD inline float to_float(float x) {
+  return x;
+}
+[[nodiscard]] UNMASK_HD inline float to_float(bfloat16 x) {
+  return math::to_float(x);
+}
+[[nodiscard]] UNMASK_HD inline float to_float(float16 x) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+#else
+  return math::to_float(x);
+#endif
+}
+
+/// Two neighbouring logits; `p` is aligned to both.
+UNMASK_HD inline void load_pair(const float* p, float& first, float& second) {
+#if defined(__CUDA_ARCH__)
+  const float2 pair = __ldcs(reinterpret_cast<const float2*>(p));  // read once: first to be evicted
+  first = pair.x;
+  second = pair.y;
+#else
+  first = p[0];
+  second = p[1];
+#endif
+}
+template <class Half>
+UNMASK_HD inline void load_pair(const Half* p, float& first, float& second) {
+#if defined(__CUDA_ARCH__)
+  const std::uint32_t pair = __ldcs(reinterpret_cast<const unsigned*>(p));
+  first = device::to_float(Half{static_cast<std::uint16_t>(pair & 0xffffU)});
+  second = device::to_float(Half{static_cast<std::uint16_t>(pair >> 16U)});
+#else
+  first = device::to_float(p[0]);
+  second = device::to_float(p[1]);
+#endif
+}
+
+/// math::exp_nonpositive for exp_floor <= d <= 0, bit by bit.
+struct exact_exponential {
+  [[nodiscard]] UNMASK_HD float operator()(float d) const {
+    const float magic = math::fma(d, math::log2_e, math::round_magic);
+    const float f = math::fma(d, math::log2_e, -(magic - math::round_magic));
+    float p = math::fma(f, math::exp2_c5, math::exp2_c4);
+    p = math::fma(p, f, math::exp2_c3);
+    p = math::fma(p, f, math::exp2_c2);
+    p = math::fma(p, f, math::exp2_c1);
+    p = math::fma(p, f, 1.0F);
+    return math::from_bits(math::bits_of(p) + (math::bits_of(magic) << 23U));
+  }
+};
+
+/// The hardware's exponential: fewer instructions, error below 1e-6, bits of its own. Only for who
+/// gives up equality with the host; it is the same on every device.
+struct hardware_exponential {
+  [[nodiscard]] UNMASK_HD float operator()(float d) const {
+#if defined(__CUDA_ARCH__)
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(d * math::log2_e));
+    return result;
+#else
+    return exact_exponential{}(d);
+#endif
+  }
+};
+
+}  // namespace unmask::device

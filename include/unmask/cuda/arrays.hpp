@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/site.hpp>
+#include <unmask/step/slot.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+/// Where a session's arrays lie in its two pieces of memory, on the device and on the host.
+namespace UNMASK_NAMESPACE::device {
+
+/// Lays arrays out one behind the other. With a null base it only measures.
+class arena {
+ public:
+  explicit arena(std::byte* base)
+      : base_(base) {}
+
+  template <class T>
+  [[nodiscard]] T* take(std::size_t count) {
+    static_assert(alignof(T) <= alignment);
+    T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += (sizeof(T) * count + alignment - 1) / alignment * alignment;
+    return result;
+  }
+  [[nodiscard]] std::size_t used() const { return used_; }
+
+  static constexpr std::size_t alignment = 256;
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+/// What a slot may have to report of one step: a commit at each position and a branch's token
+/// beside them, and the candidates if they are traced.
+[[nodiscard]] inline std::size_t commits_per_slot(const limits& capacity) {
+  return static_cast<std::size_t>(capacity.window) + 1;
+}
+[[nodiscard]] inline std::size_t candidates_per_slot(const limits& capacity) {
+  return capacity.trace ? static_cast<std::size_t>(capacity.window) : 0;
+}
+
+/// Device memory of a session.
+template <class Policy>
+struct device_arrays {
+  std::byte* slot_bytes = nullptr;
+  step::slot_memory<Policy>* slots = nullptr;
+  step::slot_status* statuses = nullptr;
+  commit_entry* entries = nullptr;
+  candidate_entry* traced = nullptr;
+  std::uint8_t* editable = nullptr;
+  record<Policy::required>* parts = nullptr;
+  std::uint32_t* arrived = nullptr;
+  std::uint32_t* supplied = nullptr;
+  std::size_t bytes = 0;
+
+  [[nodiscard]] static device_arrays at(std::byte* base, const limits& capacity, row_shape shape) {
+    const auto slots = static_cast<std::size_t>(capacity.sequences);
+    const std::size_t lines = lines_of(capacity);
+    const std::size_t rows = lines * static_cast<std::size_t>(capacity.window);
+    arena next{base};
+    device_arrays a;
+    a.slot_bytes = next.take<std::byte>(slots * step::slot_bytes<Policy>(capacity));
+    a.slots = next.take<step::slot_memory<Policy>>(slots);
+    a.statuses = next.take<step::slot_status>(slots);
+    a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
+    a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
+    a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
+    a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
+    a.arrived = next.take<std::uint32_t>(rows);
+    a.supplied = next.take<std::uint32_t>(lines);
+    a.bytes = next.used();
+    return a;
+  }
+
+  /// The memory of one slot, as the kernels see it.
+  [[nodiscard]] step::slot_memory<Policy> slot(index_t which, const limits& capacity) const {
+    const auto i = static_cast<std::size_t>(which);
+    std::size_t size = 0;
+    std::byte* const base = slot_bytes + i * step::slot_bytes<Policy>(capacity);
+    step::slot_memory<Policy> m = step::slot_memory_at<Policy>(base, which, capacity, size);
+    m.status = statuses + i;
+    m.entries = entries + i * commits_per_slot(capacity);
+    m.traced = capacity.trace ? traced + i * candidates_per_slot(capacity) : nullptr;
+    return m;
+  }
+};
+
+/// Host memory of a session: the mirror of what the host looks at, and the way to the device.
+struct host_arrays {
+  step::slot_status* statuses = nullptr;
+  commit_entry* entries = nullptr;
+  candidate_entry* traced = nullptr;
+  std::uint8_t* editable = nullptr;
+  std::size_t bytes = 0;
+
+  [[nodiscard]] static host_arrays at(std::byte* base, const limits& capacity) {
+    const auto slots = static_cast<std::size_t>(capacity.sequences);
+    arena next{base};
+    host_arrays a;
+    a.statuses = next.take<step::slot_status>(slots);
+    a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
+    a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
+    a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
+    a.bytes = next.used();
+    return a;
+  }
+};
+
+}  // namespace unmask::device

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/decide_slot.hpp>
+#include <unmask/cuda/device_block.cuh>
+
+namespace UNMASK_NAMESPACE::device {
+
+/// Decides one step of every slot: grid (slots). Dynamic shared memory: scratch_bytes().
+template <class Policy>
+__global__ void __launch_bounds__(decide_threads)
+    decide_slots(const session_site<Policy> site, bool has_scratch) {
+  extern __shared__ __align__(64) unsigned char scratch[];
+  decide_slot(device_block{},
+              site,
+              static_cast<index_t>(blockIdx.x),
+              has_scratch ? reinterpret_cast<std::byte*>(scratch) : nullptr);
+}
+
+/// Starts one sequence, with one block.
+template <class Policy>
+__global__ void __launch_bounds__(decide_threads)
+    start_one(const step::slot_memory<Policy>* slots,
+              index_t slot,
+              const __grid_constant__ start_arguments<Policy> arguments) {
+  start_slot(device_block{}, arguments, slots[slot]);
+}
+
+}  // namespace unmask::device

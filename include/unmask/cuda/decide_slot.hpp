@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/validate.hpp>
+#include <unmask/cuda/site.hpp>
+#include <unmask/step/decide.hpp>
+
+#include <new>
+
+namespace UNMASK_NAMESPACE::device {
+
+/// What a sequence is started with. A kernel's argument, at most 4 KB with the policy's knobs.
+template <class Policy>
+struct start_arguments {
+  Policy policy;
+  model_info model;
+  layout geometry;
+  token_id* tokens = nullptr;
+  /// Null opens the whole answer. Device memory.
+  const std::uint8_t* editable = nullptr;
+  index_t suppressed_count = 0;
+  token_id suppressed[max_suppressed] = {};
+};
+
+/// Writes a slot's state and plans its first step: the twin of on_host::workspace::start().
+template <class Policy>
+UNMASK_HD void
+start_slot(const auto& t, const start_arguments<Policy>& a, const step::slot_memory<Policy>& m) {
+  if (t.lane() == 0) {
+    ::new (static_cast<void*>(m.policy)) Policy(a.policy);
+    ::new (static_cast<void*>(m.sequence)) sequence_states<Policy>();
+    ::new (static_cast<void*>(m.tallies)) tallies_of<Policy>();
+    ::new (static_cast<void*>(m.state)) step::slot_state();
+    m.state->model = a.model;
+    m.state->geometry = a.geometry;
+    m.state->tokens = a.tokens;
+    m.state->suppressed_count = a.suppressed_count;
+    for (index_t i = 0; i < a.suppressed_count; ++i) {
+      m.suppressed[i] = a.suppressed[i];
+    }
+    *m.status = {};
+  }
+  t.sync();
+  step::begin(t, m, a.editable);
+}
+
+/// Moves what only one step uses to `base`, which is faster memory; returns the bytes that takes.
+/// Null only measures.
+template <class Policy>
+UNMASK_HD std::size_t use_scratch(step::slot_memory<Policy>& m, std::byte* base) {
+  step::slot_layout at{base};
+  m.keys = at.take<std::uint64_t>(step::sort_size(m.window));
+  m.roles = at.take<step::role>(m.window);
+  m.cost_before = at.take<float>(m.window);
+  m.largest_before = at.take<float>(m.window);
+  return at.used();
+}
+
+/// Shared memory for the scratch of a slot; 0 if it is too large and stays where it is.
+template <class Policy>
+[[nodiscard]] std::size_t scratch_bytes(index_t window) {
+  step::slot_memory<Policy> m;
+  m.window = window;
+  const std::size_t bytes = use_scratch(m, nullptr);
+  return bytes <= shared_bytes ? bytes : 0;
+}
+
+/// Decides one step of one slot, with `scratch` of scratch_bytes(), or null.
+///
+/// Does nothing unless the logits of every row that the step wants were there: a captured graph may
+/// be replayed after the sequence has left the rows that it was captured with.
+template <class Policy>
+UNMASK_HD void
+decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::byte* scratch) {
+  step::slot_memory<Policy> m = site.slots[slot];
+  bool complete = true;
+  for (index_t b = 0; b <= m.status->next.branches; ++b) {
+    complete = complete && site.supplied[site.line(slot, b)] != 0;
+  }
+  t.sync();
+  for (index_t b = t.lane(); b <= site.branches; b += t.lanes()) {
+    site.supplied[site.line(slot, b)] = 0;
+  }
+  if (complete || !m.status->next.active()) {
+    if (scratch != nullptr) {
+      static_cast<void>(use_scratch(m, scratch));
+    }
+    step::decide(t, m);
+  } else if (t.lane() == 0) {
+    m.status->report.last_commits = 0;
+    m.status->report.last_candidates = 0;
+  }
+}
+
+}  // namespace unmask::device

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/stage_chunk.hpp>
+#include <unmask/stats/draw.hpp>
+
+/// canonical::draw_column, by a warp, in two halves: every chunk gets its key while it is read; the
+/// column is picked once a row, when the chunk that won is known.
+namespace UNMASK_NAMESPACE::device {
+
+namespace detail {
+
+static_assert(canonical::draw_run == canonical::lanes, "a run is what a warp holds at one index");
+
+// canonical::draw_weight.
+[[nodiscard]] UNMASK_HD inline float draw_weight(float z, float best, float inverse_temperature) {
+  return z > -math::infinity()
+             ? math::exp_nonpositive(product(difference(z, best), inverse_temperature))
+             : 0.0F;
+}
+
+// `sum` and the 64 numbers of a warp, two a thread, added one after the other in column order.
+[[nodiscard]] UNMASK_HD inline float
+add_in_column_order(const auto& b, float sum, float even, float odd) {
+  rolled<warp_threads>([&](index_t t) {
+    sum += b.shuffle(even, t);
+    sum += b.shuffle(odd, t);
+  });
+  return sum;
+}
+
+// The key that a chunk takes part in the draw with.
+template <statistics S>
+[[nodiscard]] UNMASK_HD float draw_key(const auto& b,
+                                       const draw_request& draw,
+                                       const chunk_logits& z,
+                                       token_id first,
+                                       const record<S>& r) {
+  random_key key = draw.key;
+  key.token = canonical::draw_token(first, canonical::draw_use::key);
+  const float inverse = math::divide(1.0F, draw.temperature);
+  // A NaN as the host's, whose bits go into the logarithm.
+  float weight = math::is_nan(r.rest) ? math::from_bits(0x7fc00000U) : r.total();
+  if (draw.temperature != 1.0F) {
+    weight = 0.0F;
+    unrolled<lane_columns>([&](index_t k) {
+      weight = add_in_column_order(b,
+                                   weight,
+                                   draw_weight(z[2 * k], r.best, inverse),
+                                   draw_weight(z[2 * k + 1], r.best, inverse));
+    });
+  }
+  return math::fma(r.best, inverse, math::log(weight)) + random_gumbel(key);
+}
+
+// Walks along weights until `target` is used up: the last index with a weight before that.
+struct draw_walk {
+  float target;
+  index_t index = 0;
+  UNMASK_HD void pass(index_t i, float weight) {
+    if (target >= 0.0F) {
+      index = weight > 0.0F ? i : index;
+      target = difference(target, weight);
+    }
+  }
+};
+
+// Picks a column of the chunk that starts at token `first`, whose best logit is `best`.
+[[nodiscard]] UNMASK_HD inline place pick_column(const auto& b,
+                                                 const draw_request& draw,
+                                                 const chunk_logits& z,
+                                                 index_t count,
+                                                 token_id first,
+                                                 float best) {
+  random_key key = draw.key;
+  const float inverse = math::divide(1.0F, draw.temperature);
+  const index_t runs = (count + canonical::draw_run - 1) / canonical::draw_run;
+  const auto weight_of_run = [&](index_t k) {
+    return add_in_column_order(
+        b, 0.0F, draw_weight(z[2 * k], best, inverse), draw_weight(z[2 * k + 1], best, inverse));
+  };
+  float total = 0.0F;
+  unrolled<lane_columns>([&](index_t k) {
+    if (k < runs) {
+      total += weight_of_run(k);
+    }
+  });
+  key.token = canonical::draw_token(first, canonical::draw_use::run);
+  draw_walk along{product(random_uniform(key), total)};
+  float weight = 0.0F;  // of the run picked
+  float even = -math::infinity();
+  float odd = even;
+  unrolled<lane_columns>([&](index_t k) {
+    if (k < runs && along.target >= 0.0F) {
+      const float w = weight_of_run(k);
+      along.pass(k, w);
+      if (along.index == k) {
+        weight = w;
+        even = z[2 * k];
+        odd = z[2 * k + 1];
+      }
+    }
+  });
+  key.token = canonical::draw_token(first, canonical::draw_use::column);
+  draw_walk within{product(random_uniform(key), weight)};
+  const index_t run = along.index * canonical::draw_run;
+  rolled<warp_threads>([&](index_t t) {
+    within.pass(2 * t, draw_weight(b.shuffle(even, t), best, inverse));
+    within.pass(2 * t + 1, draw_weight(b.shuffle(odd, t), best, inverse));
+  });
+  const index_t holder = within.index / 2;
+  const float logit = b.shuffle(within.index % 2 == 0 ? even : odd, holder);
+  return {run + within.index, logit};
+}
+
+}  // namespace detail
+
+}  // namespace unmask::device

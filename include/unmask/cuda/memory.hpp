@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+namespace UNMASK_NAMESPACE::device {
+
+/// Device memory that an engine lends: its caching pool, say.
+///
+/// `allocate(bytes, stream)` gives memory aligned to 256 bytes that work on `stream` may use from
+/// now on, or throws; `deallocate(p, stream)` takes it back once the work enqueued so far is done,
+/// and does not throw.
+template <class A>
+concept stream_allocator = requires(A& a, std::size_t bytes, void* p, cudaStream_t stream) {
+  { a.allocate(bytes, stream) } -> std::convertible_to<void*>;
+  a.deallocate(p, stream);
+};
+
+/// A reference to a stream_allocator, which must outlive every session made with it; without one,
+/// cudaMalloc and cudaFree.
+class allocator_ref {
+ public:
+  allocator_ref() = default;
+  template <class A>
+    requires(!std::same_as<std::remove_cvref_t<A>, allocator_ref>)
+  &&stream_allocator<A>
+  allocator_ref(A& allocator)  // NOLINT(google-explicit-constructor): a reference, like any other
+      : object_(static_cast<void*>(std::addressof(allocator)))
+  , allocate_([](void* object, std::size_t bytes, cudaStream_t stream) -> void* {
+    return static_cast<A*>(object)->allocate(bytes, stream);
+  })
+  , deallocate_([](void* object, void* p, cudaStream_t stream) {
+    static_cast<A*>(object)->deallocate(p, stream);
+  }) {}
+
+  [[nodiscard]] void* allocate(std::size_t bytes, cudaStream_t stream) const {
+    return allocate_(object_, bytes, stream);
+  }
+  void deallocate(void* p, cudaStream_t stream) const { deallocate_(object_, p, stream); }
+
+ private:
+  static void* plain_allocate(void* /*object*/, std::size_t bytes, cudaStream_t /*stream*/) {
+    void* p = nullptr;
+    check(cudaMalloc(&p, bytes), "cudaMalloc for a session");
+    return p;
+  }
+  static void plain_deallocate(void* /*object*/, void* p, cudaStream_t /*stream*/) {
+    static_cast<void>(cudaFree(p));
+  }
+
+  void* object_ = nullptr;
+  void* (*allocate_)(void*, std::size_t, cudaStream_t) = &plain_allocate;
+  void (*deallocate_)(void*, void*, cudaStream_t) = &plain_deallocate;
+};
+
+struct release_device {
+  allocator_ref from;
+  cudaStream_t stream = nullptr;
+  void operator()(std::byte* p) const { from.deallocate(p, stream); }
+};
+/// Bytes on the device, given back in the order of the stream.
+using device_bytes = std::unique_ptr<std::byte, release_device>;
+
+[[nodiscard]] inline device_bytes
+make_device_bytes(const allocator_ref& from, std::size_t bytes, cudaStream_t stream) {
+  return {static_cast<std::byte*>(from.allocate(bytes, stream)), release_device{from, stream}};
+}
+
+struct release_pinned {
+  cudaStream_t stream = nullptr;
+  void operator()(std::byte* p) const {
+    static_cast<void>(cudaStreamSynchronize(stream));  // a copy may still be under way
+    static_cast<void>(cudaFreeHost(p));
+  }
+};
+/// Bytes on the host that the device copies from and to without a detour.
+using pinned_bytes = std::unique_ptr<std::byte, release_pinned>;
+
+[[nodiscard]] inline pinned_bytes make_pinned_bytes(std::size_t bytes, cudaStream_t stream) {
+  void* p = nullptr;
+  check(cudaMallocHost(&p, bytes), "cudaMallocHost for a session");
+  return {static_cast<std::byte*>(p), release_pinned{stream}};
+}
+
+struct release_event {
+  void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
+};
+using event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, release_event>;
+
+[[nodiscard]] inline event make_event() {
+  cudaEvent_t e = nullptr;
+  check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreate for a session");
+  return event{e};
+}
+
+/// Multiprocessors of the current device.
+[[nodiscard]] inline int multiprocessors() {
+  int which = 0;
+  int count = 0;
+  check(cudaGetDevice(&which), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, which),
+        "cudaDeviceGetAttribute");
+  return count;
+}
+
+}  // namespace unmask::device

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/compare_chunk.hpp>
+#include <unmask/cuda/draw_chunk.hpp>
+#include <unmask/cuda/stage_chunk.hpp>
+
+namespace UNMASK_NAMESPACE::device {
+
+namespace detail {
+
+// The first column but `skipped` whose logit equals x.
+[[nodiscard]] UNMASK_HD inline place
+first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
+  place found{canonical::chunk_columns, x};
+  unrolled<2 * lane_columns>([&](index_t n) {
+    const index_t i = 2 * lane_columns - 1 - n;
+    const index_t column = column_of(b, i);
+    if (z[i] == x && column != skipped) {
+      found = {column, z[i]};
+    }
+  });
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    const auto column =
+        static_cast<index_t>(b.shuffle_xor(static_cast<std::uint32_t>(found.column), distance));
+    const float logit = b.shuffle_xor(found.logit, distance);
+    if (column < found.column) {
+      found = {column, logit};
+    }
+  }
+  return found;
+}
+
+// The largest logit x that counts(x); NaN never is.
+[[nodiscard]] UNMASK_HD float largest(const auto& b, const chunk_logits& z, const auto& counts) {
+  float best = -math::infinity();
+  unrolled<2 * lane_columns>([&](index_t i) { best = z[i] > best && counts(z[i]) ? z[i] : best; });
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    best = larger(best, b.shuffle_xor(best, distance));
+  }
+  return best;
+}
+
+// The largest logit of all columns but `best.column`, which holds the maximum of all.
+[[nodiscard]] UNMASK_HD inline float
+runner_up(const auto& b, const chunk_logits& z, const place& best) {
+  const place equal = first_equal(b, z, best.logit, best.column);
+  if (equal.column < canonical::chunk_columns) {
+    return equal.logit;
+  }
+  const float second = largest(b, z, [&](float x) { return x < best.logit; });
+  // Which of -0 and +0 came first shows in the bits.
+  return second == 0.0F ? first_equal(b, z, second, best.column).logit : second;
+}
+
+struct lane_sums {
+  float sum[2] = {0.0F, 0.0F};
+  float weighted[2] = {0.0F, 0.0F};
+  float square[2] = {0.0F, 0.0F};
+};
+
+// The sums of a thread's two lanes over the first `groups` of their columns. No logit is NaN.
+template <statistics S, bool Whole, class Exponential>
+[[nodiscard]] UNMASK_HD lane_sums sums_of(const chunk_logits& z, float best, index_t groups) {
+  lane_sums s;
+  unrolled<2 * lane_columns>([&](index_t i) {
+    if (Whole || i / 2 < groups) {
+      const float d = larger(difference(z[i], best), math::exp_floor);
+      const float e = Exponential{}(d);
+      s.sum[i % 2] += e;
+      if constexpr (provides_v<S, stat::entropy>) {
+        s.weighted[i % 2] = math::fma(e, d, s.weighted[i % 2]);
+      }
+      if constexpr (provides_v<S, stat::second_moment>) {
+        s.square[i % 2] = math::fma(e, e, s.square[i % 2]);
+      }
+    }
+  });
+  return s;
+}
+
+template <statistics S, class Exponential>
+[[nodiscard]] UNMASK_HD record<S> with_sums(
+    const auto& b, const chunk_logits& z, index_t count, float best, token_id token, float second) {
+  lane_sums s;
+  if (count == canonical::chunk_columns) {
+    s = sums_of<S, true, Exponential>(z, best, lane_columns);
+  } else {
+    const index_t groups = (count + canonical::lanes - 1) / canonical::lanes;
+    s = sums_of<S, false, Exponential>(z, best, groups);
+  }
+  const float sum = sum_of_lanes(b, s.sum[0], s.sum[1]);
+  float weighted = 0.0F;
+  float square = 0.0F;
+  if constexpr (provides_v<S, stat::entropy>) {
+    weighted = sum_of_lanes(b, s.weighted[0], s.weighted[1]);
+  }
+  if constexpr (provides_v<S, stat::second_moment>) {
+    square = sum_of_lanes(b, s.square[0], s.square[1]);
+  }
+  return canonical::chunk_record<S>(best, token, second, sum, weighted, square);
+}
+
+}  // namespace detail
+
+/// The record of chunk `chunk` of a row, read by one warp; every thread of the warp gets it.
+///
+/// `best_before` is the largest logit that this warp has met in the row, -inf at first, and is
+/// brought up to date. A chunk that does not beat it leaves token = no_token and second = -inf,
+/// because the record of the row cannot show them; all else has the bits of canonical::fold_chunk.
+/// (The first chunk that reaches the row's maximum beat all before it, so it is complete. On a tie
+/// the tree takes the lower token, and the later side never has one. Runners-up of other chunks
+/// cannot exceed their best.) Where a token is drawn, `drawn` is the first token of the chunk and
+/// drawn_logit is missing, until finish_row().
+template <statistics S, class Exponential, element T, class Edit>
+[[nodiscard]] UNMASK_HD record<S> read_chunk(
+    const auto& b, const row_input<T>& row, const Edit& edit, index_t chunk, float& best_before) {
+  const index_t first = chunk * canonical::chunk_columns;
+  const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+  chunk_logits z;
+  stage(b, row, edit, first, count, z);
+
+  float even = -math::infinity();
+  float odd = even;
+  unrolled<lane_columns>([&](index_t k) {
+    even = larger_or_nan(even, z[2 * k]);
+    odd = larger_or_nan(odd, z[2 * k + 1]);
+  });
+  detail::place best{canonical::chunk_columns, larger_or_nan(even, odd)};
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    best.logit = larger_or_nan(best.logit, b.shuffle_xor(best.logit, distance));
+  }
+  const bool poisoned = math::is_nan(best.logit);
+  if (poisoned) {
+    best.logit = detail::largest(b, z, [](float) { return true; });
+  }
+  if (!(best.logit > -math::infinity())) {
+    if constexpr (canonical::compares<S>) {
+      detail::replace_previous(b, row, first, count, z);
+    }
+    return canonical::empty_chunk<S>(poisoned);
+  }
+
+  token_id token = no_token;
+  float second = -math::infinity();
+  if (best.logit > best_before || best.logit == 0.0F) {  // the first of -0 and +0 is the best
+    best = detail::first_equal(b, z, best.logit, -1);
+    if (best.logit > best_before) {
+      best_before = best.logit;
+      token = row.first_token + first + best.column;
+      if constexpr (provides_v<S, stat::margin>) {
+        second = detail::runner_up(b, z, best);
+      }
+    }
+  }
+  const bool valid = !poisoned && math::is_finite(best.logit);
+  record<S> r;
+  if constexpr (!provides_v<S, stat::confidence>) {
+    r = canonical::chunk_record<S>(best.logit, token, second, 0.0F, 0.0F, 0.0F);
+  } else if (!valid) {
+    const float nan = math::from_bits(0x7fc00000U);
+    r = canonical::chunk_record<S>(best.logit, token, second, nan, nan, nan);
+  } else {
+    r = detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
+  }
+  if constexpr (provides_v<S, stat::sampled>) {
+    r.drawn = row.first_token + first;
+    r.key = detail::draw_key(b, row.draw, z, r.drawn, r);
+  }
+  if constexpr (canonical::compares<S>) {
+    detail::compare(b, row, first, count, z, valid, r);
+  }
+  return r;
+}
+
+/// Completes the record of a row, merged from all its chunks, by one warp.
+template <statistics S, element T, class Edit>
+UNMASK_HD void finish_row(const auto& b, const row_input<T>& row, const Edit& edit, record<S>& r) {
+  if constexpr (provides_v<S, stat::sampled>) {
+    if (r.drawn != no_token) {
+      const index_t first = r.drawn - row.first_token;
+      const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+      chunk_logits z;
+      stage(b, row, edit, first, count, z);
+      const float best = detail::largest(b, z, [](float) { return true; });
+      const detail::place drawn = detail::pick_column(b, row.draw, z, count, r.drawn, best);
+      r.drawn += drawn.column;
+      r.drawn_logit = drawn.logit;
+    }
+  }
+  if constexpr (provides_v<S, stat::drift>) {
+    r.previous_square = row.before.seen ? row.before.square : 0.0F;
+  }
+}
+
+}  // namespace unmask::device

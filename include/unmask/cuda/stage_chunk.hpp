@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/arithmetic.hpp>
+#include <unmask/cuda/thread_block.hpp>
+#include <unmask/stats/canonical.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+/// A warp holds one canonical chunk of a row in its registers: thread t has lanes 2 t and 2 t + 1,
+/// that is the columns 64 k + 2 t and 64 k + 2 t + 1 for k = 0 ... 31, at 2 k and 2 k + 1.
+namespace UNMASK_NAMESPACE::device {
+
+/// Columns that a lane adds up in a chunk.
+inline constexpr index_t lane_columns = canonical::chunk_columns / canonical::lanes;
+static_assert(canonical::lanes == 2 * warp_threads,
+              "a thread holds two lanes of the canonical order");
+
+/// The logits of a chunk that one thread holds.
+using chunk_logits = float[2 * lane_columns];
+
+namespace detail {
+
+// The column of the chunk that a thread holds at index i.
+[[nodiscard]] UNMASK_HD inline index_t column_of(const auto& b, index_t i) {
+  return canonical::lanes * (i / 2) + 2 * b.warp_lane() + i % 2;
+}
+
+// A column of the chunk and what is there; column = chunk_columns if there is none.
+struct place {
+  index_t column;
+  float logit;
+};
+
+// Adds the 64 lanes of a warp by halving, as canonical::sum_of_lanes; every thread gets the sum.
+[[nodiscard]] UNMASK_HD inline float sum_of_lanes(const auto& b, float even, float odd) {
+  // Lanes 32 apart are threads 16 apart. One half of the warp goes on with the even lanes, the
+  // other with the odd ones: half the shuffles.
+  const bool upper = b.warp_lane() >= warp_threads / 2;
+  float sum = upper ? odd : even;
+  sum += b.shuffle_xor(upper ? even : odd, warp_threads / 2);
+  for (index_t distance = warp_threads / 4; distance > 0; distance /= 2) {
+    sum += b.shuffle_xor(sum, distance);
+  }
+  return sum + b.shuffle_xor(sum, warp_threads / 2);
+}
+
+template <class T>
+[[nodiscard]] UNMASK_HD bool holds_pairs(const T* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % (2 * sizeof(T)) == 0;
+}
+
+// Calls take(i, logit) for each column, with -inf from `count` on. No column behind `count` is
+// read.
+template <element T, class Take>
+UNMASK_HD void load(const auto& b, const T* chunk, index_t count, const Take& take) {
+  const T* const mine = chunk + 2 * b.warp_lane();
+  if (count == canonical::chunk_columns && holds_pairs(chunk)) {
+    unrolled<lane_columns>([&](index_t k) {
+      float even = 0.0F;
+      float odd = 0.0F;
+      load_pair(mine + canonical::lanes * k, even, odd);
+      take(2 * k, even);
+      take(2 * k + 1, odd);
+    });
+  } else {
+    unrolled<2 * lane_columns>([&](index_t i) {
+      const bool there = column_of(b, i) < count;
+      take(i,
+           there ? device::to_float(mine[canonical::lanes * (i / 2) + i % 2]) : -math::infinity());
+    });
+  }
+}
+
+// Index of the first blanked token that is not below `token`.
+template <element T>
+[[nodiscard]] UNMASK_HD index_t first_blank(const row_input<T>& row, token_id token) {
+  index_t low = 0;
+  index_t high = row.blanked_count;
+  while (low < high) {
+    const index_t middle = (low + high) / 2;
+    if (row.blanked[middle] < token) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+template <element T>
+UNMASK_HD void keep_allowed(
+    const auto& b, const row_input<T>& row, token_id first, index_t count, chunk_logits& z) {
+  unrolled<lane_columns>([&](index_t k) {
+    const index_t column = column_of(b, 2 * k);
+    if (column >= count) {
+      return;
+    }
+    const token_id token = first + column;
+    std::uint32_t bits = row.allowed[token / 32] >> static_cast<std::uint32_t>(token % 32);
+    if (token % 32 == 31 && column + 1 < count) {  // the pair lies in two words
+      bits |= row.allowed[token / 32 + 1] << 1U;
+    }
+    z[2 * k] = (bits & 1U) != 0 ? z[2 * k] : -math::infinity();
+    z[2 * k + 1] = (bits & 2U) != 0 ? z[2 * k + 1] : -math::infinity();
+  });
+}
+
+template <element T>
+UNMASK_HD void take_blanked(
+    const auto& b, const row_input<T>& row, token_id first, index_t count, chunk_logits& z) {
+  for (index_t n = first_blank(row, first); n < row.blanked_count && row.blanked[n] < first + count;
+       ++n) {
+    const index_t column = row.blanked[n] - first;
+    if (column % canonical::lanes / 2 != b.warp_lane()) {
+      continue;
+    }
+    const index_t held = 2 * (column / canonical::lanes) + column % 2;
+    float logit = 0.0F;
+    unrolled<2 * lane_columns>([&](index_t i) {  // registers have no index
+      if (i == held) {
+        logit = z[i];
+        z[i] = -math::infinity();
+      }
+    });
+    if (row.blanked_logits != nullptr) {
+      row.blanked_logits[n] = logit;
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Reads the columns [first, first + count) of a row, each once: their logits as the statistics see
+/// them, continued with -inf. The order of the options is that of host::read_run: guidance, `edit`,
+/// the tokens that are not allowed, the blanked tokens (whose logits are written out).
+template <element T, class Edit>
+UNMASK_HD void stage(const auto& b,
+                     const row_input<T>& row,
+                     const Edit& edit,
+                     index_t first,
+                     index_t count,
+                     chunk_logits& z) {
+  detail::load(b, row.logits + first, count, [&](index_t i, float x) { z[i] = x; });
+  if (row.unconditional != nullptr) {
+    const float weight = row.guidance_scale + 1.0F;
+    detail::load(b, row.unconditional + first, count, [&](index_t i, float u) {
+      if (detail::column_of(b, i) < count) {
+        z[i] = math::fma(weight, difference(z[i], u), u);
+      }
+    });
+  }
+  const token_id token = row.first_token + first;
+  if constexpr (!std::is_same_v<Edit, no_edit>) {
+    unrolled<2 * lane_columns>([&](index_t i) {
+      const index_t column = detail::column_of(b, i);
+      if (column < count) {
+        z[i] = edit(z[i], token + column);
+      }
+    });
+  }
+  if (row.allowed != nullptr) {
+    detail::keep_allowed(b, row, token, count, z);
+  }
+  if (row.blanked_count > 0) {
+    detail::take_blanked(b, row, token, count, z);
+  }
+}
+
+}  // namespace unmask::device

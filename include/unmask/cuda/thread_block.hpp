@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/team.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+/// Kernel bodies are functions of a thread block, written in plain C++: on a device the block is
+/// device_block, in the tests an emulation whose threads are fibers. One source, so that what is
+/// tested without a GPU is what runs on one.
+namespace UNMASK_NAMESPACE::device {
+
+/// Threads of a warp.
+inline constexpr index_t warp_threads = 32;
+
+/// One thread's view of its thread block: a team whose lanes are the threads, with their warps.
+///
+/// shuffle_xor(x, m) is the x of the lane whose number differs by the bits m, shuffle(x, l) that of
+/// lane l; a whole warp calls them at once. sync_warp() is a barrier of one warp. take_ticket(n)
+/// adds one to a counter that all blocks share and gives its former value; fence() orders this
+/// thread's memory accesses before it and after it for the other blocks.
+template <class B>
+concept thread_block = team<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
+  { b.warp() } -> std::same_as<index_t>;
+  { b.warps() } -> std::same_as<index_t>;
+  { b.warp_lane() } -> std::same_as<index_t>;
+  { b.shuffle_xor(x, lane) } -> std::same_as<float>;
+  { b.shuffle_xor(bits, lane) } -> std::same_as<std::uint32_t>;
+  { b.shuffle(x, lane) } -> std::same_as<float>;
+  { b.shuffle(bits, lane) } -> std::same_as<std::uint32_t>;
+  { b.sync_warp() } -> std::same_as<void>;
+  { b.fence() } -> std::same_as<void>;
+  { b.take_ticket(static_cast<std::uint32_t*>(nullptr)) } -> std::same_as<std::uint32_t>;
+};
+
+/// Calls body(0) ... body(Count - 1); unrolled on a device, so that arrays indexed by the argument
+/// stay in registers.
+template <index_t Count, class Body>
+UNMASK_HD void unrolled(const Body& body) {
+#if defined(__CUDA_ARCH__)
+#  pragma unroll
+#endif
+  for (index_t i = 0; i < Count; ++i) {
+    body(i);
+  }
+}
+
+/// The same, never unrolled: for loops that shuffle, of which there are many.
+template <index_t Count, class Body>
+UNMASK_HD void rolled(const Body& body) {
+#if defined(__CUDA_ARCH__)
+#  pragma unroll 1
+#endif
+  for (index_t i = 0; i < Count; ++i) {
+    body(i);
+  }
+}
+
+}  // namespace unmask::device

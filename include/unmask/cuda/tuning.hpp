@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/stats/canonical.hpp>
+
+#include <cstdint>
+
+/// Numbers that decide how fast the kernels are and never what they give. They come from arithmetic
+/// on the data sheets of sm_80 to sm_100, not from measurements yet.
+namespace UNMASK_NAMESPACE::device {
+
+/// Threads of a block that reads rows: eight warps, each with a chunk of 2,048 logits on the way.
+/// Two such blocks fit a multiprocessor and keep 64 KB (of 16-bit logits) in flight.
+inline constexpr index_t read_threads = 256;
+inline constexpr index_t read_blocks_per_multiprocessor = 2;
+
+/// Most chunks that one block reads of one row, and most blocks that share a row. A row has at most
+/// max_run_chunks^2 chunks, 33 million columns.
+inline constexpr index_t max_run_chunks = 128;
+
+/// Most threads of a block that decides one slot. It has as many as positions can be scored, in
+/// whole warps: more would only wait for each other.
+inline constexpr index_t decide_threads = 256;
+
+/// Shared memory that a block gets without asking, on every device.
+inline constexpr std::size_t shared_bytes = 48 * 1024;
+
+/// How rows are shared among thread blocks.
+struct row_shape {
+  /// Chunks of a run, a power of two.
+  index_t run_chunks = 1;
+  /// Runs of a row: thread blocks.
+  index_t runs = 1;
+};
+
+/// Cuts rows as coarsely as still fills the device twice over (the blocks of settled positions end
+/// at once); one chunk for each warp of a block at the least. It follows from capacities alone, so
+/// that a captured graph stays valid.
+[[nodiscard]] constexpr row_shape
+shape_rows(std::int64_t rows, index_t columns, index_t multiprocessors) {
+  const index_t chunks = canonical::chunks_of(columns);
+  const std::int64_t wanted = std::int64_t{2} * read_blocks_per_multiprocessor * multiprocessors;
+  const auto runs_of = [chunks](index_t run) { return (chunks + run - 1) / run; };
+  index_t run = read_threads / 32;
+  while (run < max_run_chunks && run < chunks &&
+         (rows * runs_of(2 * run) >= wanted || runs_of(run) > max_run_chunks)) {
+    run *= 2;
+  }
+  return {run, runs_of(run)};
+}
+
+}  // namespace unmask::device

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/backend.hpp>
+#include <unmask/cuda/decide_slot.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+/// The members of on_stream::workspace, in C++: what they launch is declared here and defined by
+/// backend.cuh, so that the tests can run all of it without a device.
+namespace UNMASK_NAMESPACE {
+
+namespace device {
+
+/// Enqueues read_position() for every segment of the batch, run and position of the window.
+template <class T, class Policy>
+void launch_reads(const session_site<Policy>& site,
+                  const row_batch& batch,
+                  index_t window,
+                  cudaStream_t stream);
+
+/// Enqueues decide_slot() for slots [0, count), each with `threads` threads and `scratch` bytes of
+/// shared memory.
+template <class Policy>
+void launch_decisions(const session_site<Policy>& site,
+                      index_t count,
+                      unsigned threads,
+                      std::size_t scratch,
+                      cudaStream_t stream);
+
+/// Enqueues start_slot() for one slot.
+template <class Policy>
+void launch_start(const step::slot_memory<Policy>* slots,
+                  index_t slot,
+                  const start_arguments<Policy>& arguments,
+                  unsigned threads,
+                  cudaStream_t stream);
+
+}  // namespace device
+
+template <class Policy>
+on_stream::workspace<Policy>::workspace(const model_info& model,
+                                        const limits& capacity,
+                                        const on_stream& where)
+    : model_(model)
+    , capacity_(capacity)
+    , where_(where)
+    , site_{.branches = capacity.branches,
+            .shape = device::shape_rows(static_cast<std::int64_t>(device::lines_of(capacity)) *
+                                            capacity.window,
+                                        model.vocab,
+                                        device::multiprocessors())}
+    , scratch_(device::scratch_bytes<Policy>(capacity.window))
+    , memory_(device::make_device_bytes(
+          where.allocator,
+          device::device_arrays<Policy>::at(nullptr, capacity, site_.shape).bytes,
+          where.stream))
+    , mirror_(
+          device::make_pinned_bytes(device::host_arrays::at(nullptr, capacity).bytes, where.stream))
+    , seen_(device::make_event())
+    , device_(device::device_arrays<Policy>::at(memory_.get(), capacity, site_.shape))
+    , host_(device::host_arrays::at(mirror_.get(), capacity))
+    , staged_(static_cast<std::size_t>(capacity.sequences)) {
+  check_argument(site_.shape.runs <= device::max_run_chunks,
+                 "model_info::vocab",
+                 model.vocab,
+                 "at most " + std::to_string(device::max_run_chunks * device::max_run_chunks *
+                                             canonical::chunk_columns));
+  site_.slots = device_.slots;
+  site_.parts = device_.parts;
+  site_.arrived = device_.arrived;
+  site_.supplied = device_.supplied;
+  std::vector<step::slot_memory<Policy>> slots;
+  for (index_t slot = 0; slot < capacity.sequences; ++slot) {
+    slots.push_back(device_.slot(slot, capacity));
+    std::construct_at(host_.statuses + slot);
+  }
+  // Zeroes: every slot idle, every counter of row_meeting ready.
+  device::check(cudaMemsetAsync(memory_.get(), 0, device_.bytes, where.stream), "cudaMemsetAsync");
+  device::check(cudaMemcpyAsync(device_.slots,
+                                slots.data(),
+                                slots.size() * sizeof(step::slot_memory<Policy>),
+                                cudaMemcpyHostToDevice,
+                                where.stream),
+                "cudaMemcpyAsync of the slots");
+  device::check(cudaStreamSynchronize(where.stream), "cudaStreamSynchronize");
+}
+
+// Whole warps, and no more of them than there is work for.
+template <class Policy>
+unsigned on_stream::workspace<Policy>::decide_block() const {
+  const index_t whole = (capacity_.window + device::warp_threads - 1) / device::warp_threads;
+  return static_cast<unsigned>(math::min(whole * device::warp_threads, device::decide_threads));
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::start(index_t slot,
+                                         const Policy& policy,
+                                         tokens_view<memory::device> tokens,
+                                         const layout& geometry,
+                                         const start_options& options) {
+  const auto i = static_cast<std::size_t>(slot);
+  device::start_arguments<Policy> arguments{policy, model_, geometry, tokens.data};
+  arguments.suppressed_count = suppressed_tokens(model_, options, arguments.suppressed);
+  if (!options.editable.empty()) {
+    if (staged_[i] != 0) {
+      static_cast<void>(statuses());
+    }
+    const auto bytes = static_cast<std::size_t>(geometry.length);
+    const std::size_t from = i * static_cast<std::size_t>(capacity_.length);
+    std::copy_n(options.editable.data(), bytes, host_.editable + from);
+    staged_[i] = 1;
+    device::check(cudaMemcpyAsync(device_.editable + from,
+                                  host_.editable + from,
+                                  bytes,
+                                  cudaMemcpyHostToDevice,
+                                  where_.stream),
+                  "cudaMemcpyAsync of start_options::editable");
+    arguments.editable = device_.editable + from;
+  }
+  device::launch_start(device_.slots, slot, arguments, decide_block(), where_.stream);
+  device::check(cudaMemcpyAsync(host_.statuses + i,
+                                device_.statuses + i,
+                                sizeof(step::slot_status),
+                                cudaMemcpyDeviceToHost,
+                                where_.stream),
+                "cudaMemcpyAsync of a status");
+  fetched_at_ = -1;
+}
+
+template <class Policy>
+template <class T>
+void on_stream::workspace<Policy>::note(const segment& s,
+                                        const rows_view<T, space>& logits,
+                                        const row_riders<T>& riders) {
+  constexpr kind type = std::is_same_v<T, float>      ? kind::f32
+                        : std::is_same_v<T, bfloat16> ? kind::bf16
+                                                      : kind::f16;
+  device::row_batch shared;
+  shared.guidance_scale = riders.guidance_scale;
+  shared.stride = logits.stride;
+  shared.unconditional_stride = riders.unconditional_stride;
+  shared.allowed_stride = riders.allowed_stride;
+  if (kind_ != type || !batch_.takes_more_like(shared)) {
+    flush();
+    batch_ = shared;
+    kind_ = type;
+  }
+  batch_.segments[batch_.count++] = {
+      logits.data, riders.unconditional, riders.allowed, s.rows, s.slot, s.branch};
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::read(const segment& s,
+                                        const rows_view<float, space>& logits,
+                                        const row_riders<float>& riders) {
+  note(s, logits, riders);
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::read(const segment& s,
+                                        const rows_view<bfloat16, space>& logits,
+                                        const row_riders<bfloat16>& riders) {
+  note(s, logits, riders);
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::read(const segment& s,
+                                        const rows_view<float16, space>& logits,
+                                        const row_riders<float16>& riders) {
+  note(s, logits, riders);
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::flush() {
+  if (batch_.count == 0) {
+    return;
+  }
+  const device::row_batch batch = batch_;
+  batch_.count = 0;
+  switch (kind_) {
+  case kind::f32:
+    return device::launch_reads<float>(site_, batch, capacity_.window, where_.stream);
+  case kind::bf16:
+    return device::launch_reads<bfloat16>(site_, batch, capacity_.window, where_.stream);
+  case kind::f16:
+    return device::launch_reads<float16>(site_, batch, capacity_.window, where_.stream);
+  }
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::decide() {
+  flush();
+  device::launch_decisions(site_, capacity_.sequences, decide_block(), scratch_, where_.stream);
+  device::check(
+      cudaMemcpyAsync(host_.statuses,
+                      device_.statuses,
+                      static_cast<std::size_t>(capacity_.sequences) * sizeof(step::slot_status),
+                      cudaMemcpyDeviceToHost,
+                      where_.stream),
+      "cudaMemcpyAsync of the statuses");
+}
+
+template <class Policy>
+std::span<const step::slot_status> on_stream::workspace<Policy>::statuses() {
+  // Recorded here and not in decide(): an event recorded in a captured graph could not be waited
+  // for.
+  device::check(cudaEventRecord(seen_.get(), where_.stream), "cudaEventRecord");
+  device::check(cudaEventSynchronize(seen_.get()), "cudaEventSynchronize");
+  std::fill(staged_.begin(), staged_.end(), std::uint8_t{0});
+  return {host_.statuses, static_cast<std::size_t>(capacity_.sequences)};
+}
+
+// Grows with every step of any slot.
+template <class Policy>
+std::int64_t on_stream::workspace<Policy>::forwards() const {
+  std::int64_t sum = 0;
+  for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
+    sum += host_.statuses[slot].report.forwards;
+  }
+  return sum;
+}
+
+// Copies the first `most` entries of each slot's list.
+template <class Policy>
+template <class Entry>
+void on_stream::workspace<Policy>::fetch(Entry* to,
+                                         const Entry* from,
+                                         std::size_t per_slot,
+                                         index_t most) {
+  if (most > 0) {
+    const std::size_t pitch = per_slot * sizeof(Entry);
+    device::check(cudaMemcpy2DAsync(to,
+                                    pitch,
+                                    from,
+                                    pitch,
+                                    static_cast<std::size_t>(most) * sizeof(Entry),
+                                    static_cast<std::size_t>(capacity_.sequences),
+                                    cudaMemcpyDeviceToHost,
+                                    where_.stream),
+                  "cudaMemcpy2DAsync of the commits");
+  }
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::fetch_lists() {
+  if (fetched_at_ == forwards()) {
+    return;
+  }
+  index_t commits = 0;
+  index_t candidates = 0;
+  for (index_t i = 0; i < capacity_.sequences; ++i) {
+    commits = math::max(commits, host_.statuses[i].report.last_commits);
+    candidates = math::max(candidates, host_.statuses[i].report.last_candidates);
+  }
+  fetch(host_.entries, device_.entries, device::commits_per_slot(capacity_), commits);
+  if (capacity_.trace) {
+    fetch(host_.traced, device_.traced, device::candidates_per_slot(capacity_), candidates);
+  }
+  static_cast<void>(statuses());
+  fetched_at_ = forwards();
+}
+
+template <class Policy>
+std::span<const commit_entry> on_stream::workspace<Policy>::committed(index_t slot, index_t count) {
+  fetch_lists();
+  return {host_.entries + static_cast<std::size_t>(slot) * device::commits_per_slot(capacity_),
+          static_cast<std::size_t>(count)};
+}
+
+template <class Policy>
+std::span<const candidate_entry> on_stream::workspace<Policy>::candidates(index_t slot,
+                                                                          index_t count) {
+  fetch_lists();
+  return {host_.traced + static_cast<std::size_t>(slot) * device::candidates_per_slot(capacity_),
+          static_cast<std::size_t>(count)};
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::cancel(index_t slot) {
+  step::slot_status& status = host_.statuses[slot];
+  if (status.next.active()) {
+    status.next.end = ending::cancelled;
+    status.report.end = ending::cancelled;
+    device::check(
+        cudaMemcpyAsync(
+            device_.statuses + slot, &status, sizeof status, cudaMemcpyHostToDevice, where_.stream),
+        "cudaMemcpyAsync of a status");
+  }
+}
+
+}  // namespace unmask

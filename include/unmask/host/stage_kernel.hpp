@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: what happens
+// to a chunk before its sums are taken. Included alone, this file is empty.
+#if defined(UNMASK_SIMD)
+
+template <>
+struct stage_kernel<UNMASK_SIMD> {
+  using simd = UNMASK_SIMD;
+  using floats = simd::floats;
+  static constexpr index_t width = simd::width;
+  static constexpr index_t lanes = canonical::lanes;
+
+  struct staged {
+    const float* z;  // the edited logits, padded with -inf to a multiple of `lanes`
+    float best;      // their maximum; NaN never is
+  };
+
+  // Edits, masks and blanks the columns [first, first + count) of `row`; `blank` is the first
+  // blanked token that has not been met, and moves on.
+  template <element T, class Edit>
+  UNMASK_TARGET static staged stage(const row_input<T>& row,
+                                    const Edit& edit,
+                                    index_t first,
+                                    index_t count,
+                                    index_t& blank,
+                                    float* buffer) {
+    const token_id end = row.first_token + first + count;
+    const bool blanks = blank < row.blanked_count && row.blanked[blank] < end;
+    if (std::is_same_v<Edit, no_edit> && row.allowed == nullptr && row.unconditional == nullptr &&
+        !blanks && count % lanes == 0) {
+      return stage_plain(row.logits + first, count, buffer);
+    }
+    for (index_t done = 0; done < count; done += lanes) {
+      stage_group(row, edit, first + done, math::min(lanes, count - done), buffer + done);
+    }
+    for (; blank < row.blanked_count && row.blanked[blank] < end; ++blank) {
+      float& z = buffer[row.blanked[blank] - row.first_token - first];
+      if (row.blanked_logits != nullptr) {
+        row.blanked_logits[blank] = z;
+      }
+      z = -math::infinity();
+    }
+    return stage_plain(
+        static_cast<const float*>(buffer), (count + lanes - 1) / lanes * lanes, buffer);
+  }
+
+ private:
+  // Whole groups without any option. Floats are used where they are.
+  template <element T>
+  UNMASK_TARGET static staged stage_plain(const T* logits, index_t count, float* buffer) {
+    // Two maxima, because each waits for its predecessor. The order of the operands drops NaN.
+    floats even = simd::splat(-math::infinity());
+    floats odd = even;
+    for (index_t j = 0; j < count; j += 2 * width) {
+      const floats a = simd::load(logits + j);
+      const floats b = simd::load(logits + j + width);
+      even = simd::max(a, even);
+      odd = simd::max(b, odd);
+      if constexpr (!std::is_same_v<T, float>) {
+        simd::store(buffer + j, a);
+        simd::store(buffer + j + width, b);
+      }
+    }
+    const float best = simd::largest(simd::max(even, odd));
+    if constexpr (std::is_same_v<T, float>) {
+      return {logits, best};
+    } else {
+      return {buffer, best};
+    }
+  }
+
+  // `count` <= 64 columns with every option, continued with -inf to 64.
+  template <element T, class Edit>
+  UNMASK_TARGET static void
+  stage_group(const row_input<T>& row, const Edit& edit, index_t first, index_t count, float* z) {
+    const token_id token = row.first_token + first;
+    const std::uint64_t kept = allowed_bits(row.allowed, token, count);
+    if (kept == 0) {  // the logits are not even read
+      for (index_t j = 0; j < lanes; j += width) {
+        simd::store(z + j, simd::splat(-math::infinity()));
+      }
+      return;
+    }
+    const T* c = row.logits + first;
+    const T* u = row.unconditional == nullptr ? nullptr : row.unconditional + first;
+    if (count == lanes) {
+      load_group(c, u, row.guidance_scale, z);
+    } else {
+      load_tail(c, u, row.guidance_scale, count, z);
+    }
+    if constexpr (!std::is_same_v<Edit, no_edit>) {
+      edit_columns(z, count, token, edit);
+    }
+    if (~kept != 0) {
+      for (index_t j = 0; j < lanes; j += width) {
+        const auto bits = static_cast<std::uint32_t>(kept >> static_cast<unsigned>(j));
+        simd::store(z + j, simd::kept(simd::load(z + j), bits));
+      }
+    }
+  }
+
+  template <element T>
+  UNMASK_TARGET static void load_group(const T* c, const T* u, float scale, float* z) {
+    const floats weight = simd::splat(scale + 1.0F);
+    for (index_t j = 0; j < lanes; j += width) {
+      floats x = simd::load(c + j);
+      if (u != nullptr) {
+        const floats y = simd::load(u + j);
+        x = simd::fma(weight, simd::sub(x, y), y);
+      }
+      simd::store(z + j, x);
+    }
+  }
+
+  template <element T>
+  UNMASK_TARGET static void
+  load_tail(const T* c, const T* u, float scale, index_t count, float* z) {
+    for (index_t j = 0; j < lanes; ++j) {  // what lies behind the row may not even be mapped
+      float x = 0.0F;
+      if (j < count) {
+        x = math::to_float(c[j]);
+        if (u != nullptr) {
+          const float y = math::to_float(u[j]);
+          x = math::fma(scale + 1.0F, x - y, y);
+        }
+      }
+      z[j] = x;
+    }
+  }
+
+  template <class Edit>
+  UNMASK_TARGET __attribute__((flatten)) static void
+  edit_columns(float* z, index_t count, token_id token, const Edit& given) {
+    const Edit edit = given;  // a copy cannot alias z, which would keep the loop scalar
+    if (count == lanes) {
+      for (index_t j = 0; j < lanes; ++j) {  // g++ -O2 vectorises a loop of known length
+        z[j] = edit(z[j], token + j);
+      }
+    } else {
+      for (index_t j = 0; j < count; ++j) {
+        z[j] = edit(z[j], token + j);
+      }
+    }
+  }
+};
+
+#endif

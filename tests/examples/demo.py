@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs unmask_demo as a user would and looks at what it prints.
+
+usage: demo.py UNMASK_DEMO REFERENCE_DECODES [test name]...
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DEMO, REFERENCE = sys.argv[1:3]
+
+
+def run(*arguments):
+    return subprocess.run([DEMO, *arguments], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL)
+
+
+def measured(*arguments):
+    """The object that --json prints."""
+    done = run("--json", *arguments)
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+class Demo(unittest.TestCase):
+    def fails(self, arguments, *said):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 2, arguments)
+        self.assertEqual(done.stdout, "", arguments)
+        for text in said:
+            self.assertIn(text, done.stderr, arguments)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_help_lists_options_and_policies(self):
+        done = run("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for text in ("--policy NAME", "--check FILE", "threshold(threshold=0.9)", "entropy(bound=0.1)"):
+            self.assertIn(text, done.stdout)
+
+    def test_bad_options_name_option_value_and_rule(self):
+        self.fails(["--speed"], "--speed", "--help")
+        self.fails(["--limit"], "--limit", "followed by N")
+        self.fails(["--limit", "x"], "--limit", "whole number from 0", "'x'")
+        self.fails(["--limit=-1"], "--limit", "whole number from 0", "'-1'")
+        self.fails(["--plain=1"], "--plain", "without a value", "'1'")
+        self.fails(["--batch", "0"], "--batch", "from 1 to", "'0'")
+        self.fails(["--model", "no/such"], "--model", "a file that can be read", "'no/such'")
+        self.fails(["--blocks", "41"], "--blocks", "at most --length, 40", "'41'")
+        self.fails(["--blocks", "2", "--block-length", "20"], "--blocks", "--block-length")
+        self.fails(["--task", "chess"], "--task", "word, json, sort, code", "'chess'")
+        self.fails(["--prompt", "caf\u00e9"], "prompt 'caf\u00e9'", "offset 3", "not in the vocabulary")
+        self.fails(["--prompt", "x", "--length", "300"], "at most the model's context of 256", "302")
+        self.fails(["--check", REFERENCE, "--policy", "one"], "--policy", "--check", "'one'")
+
+    def test_bad_policies_name_what_is_known(self):
+        self.fails(["--policy", "magic"], "--policy magic", "one, left_to_right", "'magic'")
+        self.fails(["--policy", "threshold(x)"], "threshold must be a number", "'x'")
+        self.fails(["--policy", "steps(2.5)"], "steps must be a whole number", "'2.5'")
+        self.fails(["--policy", "steps(1e30)"], "steps must be a whole number", "'1e30'")
+        self.fails(["--policy", "threshold(1, 2)"], "at most 1 numbers", "'2'")
+        self.fails(["--policy", "threshold(0.9"], "must end with ')'")
+        self.fails(["--policy", "one(1)"], "one takes at most 0 numbers", "'1'")
+        self.fails(["--policy", "threshold(level=1)"], "one of threshold", "'level'")
+        # What makes sense is for the library to say.
+        self.fails(["--policy", "threshold(1.5)"], "--policy threshold(1.5)", "in [0, 1]", "1.5")
+        self.fails(["--policy", "steps(0)"], "--policy steps(0)", "at least 1")
+
+    def test_bad_files_name_file_and_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lines.jsonl")
+            for text, said in (("{}", "'task'"), ("[", "line 1"), ("", "no prompt"),
+                               ('{"task": "a", "prompt": 1}', "line 1")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                self.fails(["--prompts", path], path, said)
+                if text:
+                    self.fails(["--check", path, "--limit", "1"], path)
+            self.fails(["--model", path], path)
+
+    def test_every_policy_decodes_a_prompt(self):
+        names = re.findall(r"^  ([a-z_]+)(?:\(.*\))?$", run("--help").stdout, re.MULTILINE)
+        self.assertGreater(len(names), 8)
+        options = [part for name in names for part in ("--policy", name)]
+        found = measured("--limit", "1", "--task", "sort", *options)
+        self.assertEqual([p["policy"] for p in found["policies"]], names)
+        for policy in found["policies"]:
+            self.assertGreater(policy["forwards"], 0, policy)
+            self.assertLessEqual(policy["forwards"], policy["segments"], policy)
+            self.assertLessEqual(policy["committed"], 80, policy)  # reopened positions count again
+            self.assertAlmostEqual(policy["tokens_per_forward"],
+                                   policy["committed"] / policy["forwards"], 12, policy)
+            self.assertEqual(policy["exact"]["sort"]["of"], 1, policy)
+
+    def test_one_token_a_forward(self):
+        found = measured("--limit", "1", "--policy", "one")
+        policy, = found["policies"]
+        self.assertEqual(found["prompts"], 4)
+        self.assertEqual(list(policy["exact"]), sorted(["word", "json", "sort", "code"]))
+        self.assertEqual((policy["forwards"], policy["committed"]), (160, 160))
+        self.assertEqual(policy["tokens_per_forward"], 1.0)
+
+    def test_batch_and_threads_change_no_answer(self):
+        def counts(*arguments):
+            found = measured("--limit", "2", "--seed", "7", "--policy", "random(8)", "--policy",
+                             "entropy(0.3)", "--policy", "lookahead(2)", *arguments)
+            return [{k: v for k, v in p.items() if "seconds" not in k} for p in found["policies"]]
+
+        alone = counts("--batch", "1", "--threads", "1")
+        self.assertEqual(alone, counts("--batch", "5", "--threads", "3"))
+
+    def test_the_seed_changes_random_orders_only(self):
+        def frames(seed):
+            return run("--plain", "--limit", "1", "--task", "word", "--seed", seed, "--policy",
+                       "random(4)").stdout.split("policy  ")[0]
+
+        self.assertEqual(frames("1"), frames("1"))
+        self.assertNotEqual(frames("1"), frames("2"))
+
+    def test_stop_saves_forwards(self):
+        options = ("--limit", "1", "--task", "json", "--policy", "one")
+        every, = measured(*options)["policies"]
+        stopped, = measured("--stop", *options)["policies"]
+        self.assertEqual(every["forwards"], 40)
+        self.assertLess(stopped["forwards"], 40)
+        self.assertEqual(every["exact"], stopped["exact"])
+
+    def test_plain_output_fills_in_line_by_line(self):
+        done = run("--prompt", "J:age 27", "--policy", "threshold(0.9)", "--length", "20")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("\033", done.stdout)
+        self.assertIn("J:age 27\n", done.stdout)
+        self.assertRegex(done.stdout, r'    1  \{"age":27\}')
+        self.assertRegex(done.stdout, r"threshold\(0\.9\) +- +0 ")
+
+    def test_no_live_prints_the_table_alone(self):
+        done = run("--no-live", "--limit", "1", "--task", "code", "--policy", "threshold(0.5)")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("1 prompts, answers of 40"), done.stdout)
+        self.assertRegex(done.stdout, r"\nthreshold\(0\.5\) +[01]/1 ")
+        self.assertTrue(all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout)
+
+    def test_check_finds_equality(self):
+        done = run("--check", REFERENCE, "--limit", "1", "--batch", "3")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("4 of 4 equal in tokens and forwards"), 3, done.stdout)
+
+    def test_check_finds_a_difference(self):
+        with tempfile.TemporaryDirectory() as folder, open(REFERENCE, encoding="utf-8") as file:
+            line = json.loads(file.readline())
+            line["threshold_0.9"]["tokens"][3] = 50
+            line["threshold_0.5"]["forwards"] += 1
+            path = os.path.join(folder, "changed.jsonl")
+            with open(path, "w", encoding="utf-8") as changed:
+                changed.write(json.dumps(line))
+            done = run("--check", path, "--task", "word", "--limit", "1", "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        one, strict, loose = json.loads(done.stdout)["check"]
+        self.assertEqual((one["equal"], strict["equal"], loose["equal"]), (1, 0, 0))
+        self.assertIn("position 3, '2' and the reference's", strict["differences"][0]["text"])
+        self.assertIn("the tokens are the same", loose["differences"][0]["text"])
+
+
+unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// A thread block on the host: every thread is a fiber, and all of them run on the calling thread.
+///
+/// Fibers change places only at barriers, in an order drawn from a seed, so a run can be repeated,
+/// and a body that forgets a barrier meets, under some seed, the value that was not there yet.
+
+#include "support/dice.hpp"
+
+#include <unmask/cuda/thread_block.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#  define UNMASK_TESTING_ASAN 1
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define UNMASK_TESTING_ASAN 1
+#  endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#  define UNMASK_TESTING_TSAN 1
+#elif defined(__has_feature)
+#  if __has_feature(thread_sanitizer)
+#    define UNMASK_TESTING_TSAN 1
+#  endif
+#endif
+
+#if defined(UNMASK_TESTING_ASAN)
+#  include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(UNMASK_TESTING_TSAN)
+extern "C" {
+void* __tsan_get_current_fiber(void);
+void* __tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void* fiber);
+void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+}
+#endif
+
+namespace unmask::testing {
+
+namespace fibers {
+
+/// A stack of its own and the place where it stopped. The sanitizers are told of every switch.
+class fiber {
+ public:
+  fiber() : stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)) {}
+  fiber(const fiber&) = delete;
+  fiber& operator=(const fiber&) = delete;
+  ~fiber() {
+#if defined(UNMASK_TESTING_TSAN)
+    if (tsan_ != nullptr) {
+      __tsan_destroy_fiber(tsan_);
+    }
+#endif
+  }
+
+  /// Lets the fiber begin `body` when it is resumed first.
+  void prepare(std::function<void()> body) {
+    body_ = std::move(body);
+    done_ = false;
+    begun_ = false;
+    getcontext(&here_);
+    here_.uc_stack.ss_sp = stack_.get();
+    here_.uc_stack.ss_size = stack_bytes;
+    here_.uc_link = nullptr;
+    const auto self = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&here_, reinterpret_cast<void (*)()>(&fiber::enter), 2,
+                static_cast<unsigned>(self), static_cast<unsigned>(self >> 32U));
+#if defined(UNMASK_TESTING_TSAN)
+    if (tsan_ == nullptr) {
+      tsan_ = __tsan_create_fiber(0);
+    }
+#endif
+  }
+
+  /// Runs the fiber until it pauses or ends.
+  void resume() {
+#if defined(UNMASK_TESTING_TSAN)
+    tsan_caller_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(tsan_, 0);
+#endif
+#if defined(UNMASK_TESTING_ASAN)
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, stack_.get(), stack_bytes);
+#endif
+    if (swaps_contexts || !begun_) {
+      begun_ = true;
+      if (swaps_contexts || _setjmp(caller_jump_) == 0) {
+        swapcontext(&caller_, &here_);
+      }
+    } else if (_setjmp(caller_jump_) == 0) {
+      _longjmp(here_jump_, 1);
+    }
+#if defined(UNMASK_TESTING_ASAN)
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+  }
+
+  /// Back to who resumed this fiber, which calls it.
+  void pause() { leave(false); }
+
+  [[nodiscard]] bool done() const { return done_; }
+
+ private:
+  static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
+
+  // swapcontext() asks the kernel for the signal mask twice; a jump does not, which makes the tests ten
+  // times as fast. The sanitizers have ideas of their own about jumps.
+#if defined(UNMASK_TESTING_ASAN) || defined(UNMASK_TESTING_TSAN)
+  static constexpr bool swaps_contexts = true;
+#else
+  static constexpr bool swaps_contexts = false;
+#endif
+
+  static void enter(unsigned low, unsigned high) {
+    auto* const self =
+        reinterpret_cast<fiber*>(std::uintptr_t{low} | (std::uintptr_t{high} << 32U));
+#if defined(UNMASK_TESTING_ASAN)
+    __sanitizer_finish_switch_fiber(nullptr, &self->caller_stack_, &self->caller_stack_bytes_);
+#endif
+    self->body_();
+    self->done_ = true;
+    self->leave(true);
+  }
+
+  void leave([[maybe_unused]] bool for_good) {
+#if defined(UNMASK_TESTING_TSAN)
+    __tsan_switch_to_fiber(tsan_caller_, 0);
+#endif
+#if defined(UNMASK_TESTING_ASAN)
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(for_good ? nullptr : &fake, caller_stack_, caller_stack_bytes_);
+#endif
+    if (swaps_contexts) {
+      swapcontext(&here_, &caller_);
+    } else if (_setjmp(here_jump_) == 0) {
+      _longjmp(caller_jump_, 1);
+    }
+#if defined(UNMASK_TESTING_ASAN)
+    __sanitizer_finish_switch_fiber(fake, &caller_stack_, &caller_stack_bytes_);
+#endif
+  }
+
+  std::unique_ptr<std::byte[]> stack_;
+  std::function<void()> body_;
+  ucontext_t here_{};
+  ucontext_t caller_{};
+  jmp_buf here_jump_{};
+  jmp_buf caller_jump_{};
+  bool begun_ = false;
+  bool done_ = true;
+#if defined(UNMASK_TESTING_ASAN)
+  const void* caller_stack_ = nullptr;
+  std::size_t caller_stack_bytes_ = 0;
+#endif
+#if defined(UNMASK_TESTING_TSAN)
+  void* tsan_ = nullptr;
+  void* tsan_caller_ = nullptr;
+#endif
+};
+
+}  // namespace fibers
+
+class emulated_block;
+
+/// The threads of one block; runs one body after the other. Allocates once.
+class block_emulator {
+ public:
+  /// Any number of threads; the last warp may be incomplete, and may then not shuffle.
+  explicit block_emulator(index_t threads, std::uint64_t seed = 0)
+      : seed_(seed)
+      , threads_(static_cast<std::size_t>(threads))
+      , warps_(static_cast<std::size_t>((threads + device::warp_threads - 1) / device::warp_threads)) {
+    for (auto& t : threads_) {
+      t = std::make_unique<thread>();
+    }
+    everyone_.expected = threads;
+    for (index_t i = 0; i < threads; ++i) {
+      ++warps_[static_cast<std::size_t>(i / device::warp_threads)].all.expected;
+    }
+  }
+
+  [[nodiscard]] index_t threads() const { return static_cast<index_t>(threads_.size()); }
+
+  /// Runs body(const emulated_block&) in every thread. Throws what a thread throws, and
+  /// std::logic_error when a barrier waits for a thread that never comes.
+  template <class Body>
+  void run(const Body& body);
+
+ private:
+  friend class emulated_block;
+
+  struct barrier {
+    index_t expected = 0;
+    index_t arrived = 0;
+    std::uint64_t opened = 0;
+  };
+  struct warp {
+    barrier all;
+    std::array<std::array<std::uint32_t, device::warp_threads>, 2> box{};
+  };
+  struct thread {
+    fibers::fiber fiber;
+    const barrier* waits_at = nullptr;
+    std::uint64_t until = 0;
+    unsigned shuffles = 0;
+
+    [[nodiscard]] bool blocked() const { return waits_at != nullptr && waits_at->opened < until; }
+  };
+
+  [[nodiscard]] thread& at(index_t i) { return *threads_[static_cast<std::size_t>(i)]; }
+
+  void wait(index_t i, barrier& b) {
+    thread& me = at(i);
+    me.waits_at = &b;
+    me.until = b.opened + 1;
+    if (++b.arrived == b.expected) {
+      b.arrived = 0;
+      ++b.opened;
+    }
+    me.fiber.pause();
+    me.waits_at = nullptr;
+  }
+
+  void schedule() {
+    dice order(seed_ = mixed(seed_));
+    for (std::size_t running = threads_.size(); running > 0;) {
+      bool moved = false;
+      for (const index_t i : order.permutation(threads())) {
+        thread& t = at(i);
+        while (!t.fiber.done() && !t.blocked()) {
+          moved = true;
+          t.fiber.resume();
+          running -= t.fiber.done() ? 1 : 0;
+        }
+      }
+      if (!moved) {
+        throw std::logic_error("a barrier that not every thread of the block reaches");
+      }
+    }
+  }
+
+  std::uint64_t seed_;
+  std::vector<std::unique_ptr<thread>> threads_;
+  std::vector<warp> warps_;
+  barrier everyone_;
+  std::exception_ptr failure_;
+};
+
+/// One emulated thread's view of its block.
+class emulated_block {
+ public:
+  emulated_block(block_emulator& all, index_t thread) : all_(&all), thread_(thread) {}
+
+  [[nodiscard]] index_t lane() const { return thread_; }
+  [[nodiscard]] index_t lanes() const { return all_->threads(); }
+  void sync() const { all_->wait(thread_, all_->everyone_); }
+
+  [[nodiscard]] index_t warp() const { return thread_ / device::warp_threads; }
+  [[nodiscard]] index_t warps() const { return lanes() / device::warp_threads; }
+  [[nodiscard]] index_t warp_lane() const { return thread_ % device::warp_threads; }
+  template <class T>
+  [[nodiscard]] T shuffle_xor(T x, index_t mask) const {
+    return shuffle(x, warp_lane() ^ mask);
+  }
+  template <class T>
+  [[nodiscard]] T shuffle(T x, index_t from) const {
+    static_assert(sizeof(T) == sizeof(std::uint32_t));
+    auto& warp = all_->warps_[static_cast<std::size_t>(this->warp())];
+    // Two boxes in turn: who is fast may already fill the next one.
+    auto& box = warp.box[all_->at(thread_).shuffles++ % 2];
+    std::memcpy(&box[static_cast<std::size_t>(warp_lane())], &x, sizeof x);
+    all_->wait(thread_, warp.all);
+    T result;
+    std::memcpy(&result, &box[static_cast<std::size_t>(from)], sizeof result);
+    return result;
+  }
+  void sync_warp() const {
+    all_->wait(thread_, all_->warps_[static_cast<std::size_t>(warp())].all);
+  }
+  void fence() const {}  // blocks are emulated one after the other
+  [[nodiscard]] std::uint32_t take_ticket(std::uint32_t* counter) const { return (*counter)++; }
+
+ private:
+  block_emulator* all_;
+  index_t thread_;
+};
+static_assert(device::thread_block<emulated_block>);
+
+template <class Body>
+void block_emulator::run(const Body& body) {
+  failure_ = nullptr;
+  everyone_.arrived = 0;
+  for (warp& w : warps_) {
+    w.all.arrived = 0;
+  }
+  for (index_t i = 0; i < threads(); ++i) {
+    at(i).waits_at = nullptr;
+    at(i).shuffles = 0;
+    at(i).fiber.prepare([this, i, &body] {
+      try {
+        body(emulated_block(*this, i));
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+    });
+  }
+  try {
+    schedule();
+  } catch (const std::logic_error&) {
+    if (failure_ == nullptr) {  // a thread that threw does not reach its barriers
+      throw;
+    }
+  }
+  if (failure_ != nullptr) {
+    std::rethrow_exception(failure_);
+  }
+}
+
+}  // namespace unmask::testing

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// What a row's statistics must be: by the canonical definition (bits), and in extended precision
+/// (within a tolerance that is derived, not tuned). And rows that are hard on a kernel.
+
+#include <unmask/stats/canonical.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/dice.hpp"
+#include "support/fake_logits.hpp"
+
+namespace unmask::testing {
+
+inline constexpr statistics every_sum = stat::margin | stat::entropy | stat::second_moment;
+
+/// The bits of x, with one NaN like another: which payload survives a sum is the processor's choice.
+[[nodiscard]] inline std::uint32_t identity(float x) {
+  return std::isnan(x) ? 0x7fc00000U : std::bit_cast<std::uint32_t>(x);
+}
+
+template <statistics S>
+[[nodiscard]] ::testing::AssertionResult same_bits(const record<S>& a, const record<S>& b) {
+  std::string wrong;
+  const auto compare = [&wrong](const char* name, float x, float y) {
+    if (identity(x) != identity(y)) {
+      wrong += std::string(name) + " " + std::to_string(x) + " is not " + std::to_string(y) + "; ";
+    }
+  };
+  compare("best", a.best, b.best);
+  if (a.token != b.token) {
+    wrong += "token " + std::to_string(a.token) + " is not " + std::to_string(b.token) + "; ";
+  }
+  if constexpr (provides_v<S, stat::confidence>) {
+    compare("rest", a.rest, b.rest);
+  }
+  if constexpr (provides_v<S, stat::margin>) {
+    compare("second", a.second, b.second);
+  }
+  if constexpr (provides_v<S, stat::entropy>) {
+    compare("weighted", a.weighted, b.weighted);
+  }
+  if constexpr (provides_v<S, stat::second_moment>) {
+    compare("square", a.square, b.square);
+  }
+  if constexpr (provides_v<S, stat::sampled>) {
+    compare("key", a.key, b.key);
+    compare("drawn_logit", a.drawn_logit, b.drawn_logit);
+    if (a.drawn != b.drawn) {
+      wrong += "drawn " + std::to_string(a.drawn) + " is not " + std::to_string(b.drawn) + "; ";
+    }
+  }
+  return wrong.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << wrong;
+}
+
+/// The row as the kernel must see it: guided, edited, masked and blanked, one column at a time.
+template <element T, class Edit = no_edit>
+[[nodiscard]] std::vector<float> edited_row(const row_input<T>& in, const Edit& edit = {}) {
+  std::vector<float> z;
+  for (index_t j = 0; j < in.columns; ++j) {
+    const token_id v = in.first_token + j;
+    float x = math::to_float(in.logits[j]);
+    if (in.unconditional != nullptr) {
+      const float u = math::to_float(in.unconditional[j]);
+      x = math::fma(in.guidance_scale + 1.0F, x - u, u);
+    }
+    x = edit(x, v);
+    const bool kept = in.allowed == nullptr ||
+                      ((in.allowed[v / 32] >> static_cast<unsigned>(v % 32)) & 1U) != 0;
+    z.push_back(kept ? x : -math::infinity());
+  }
+  return z;
+}
+
+/// The tokens of `in.blanked` become -inf in z; what stood there is returned, -inf for a token
+/// outside the row.
+template <element T>
+std::vector<float> blank(const row_input<T>& in, std::vector<float>& z) {
+  std::vector<float> reported;
+  for (index_t i = 0; i < in.blanked_count; ++i) {
+    const index_t j = in.blanked[i] - in.first_token;
+    reported.push_back(-math::infinity());
+    if (0 <= j && j < in.columns) {
+      std::swap(reported.back(), z[static_cast<std::size_t>(j)]);
+    }
+  }
+  return reported;
+}
+
+/// The record that stats/canonical.hpp defines for a row of edited logits.
+template <statistics S>
+[[nodiscard]] record<S> canonical_record(const std::vector<float>& z,
+                                         token_id first_token = 0,
+                                         const draw_request& draw = {}) {
+  canonical::chunk_tree<S> tree;
+  const auto columns = static_cast<index_t>(z.size());
+  for (index_t first = 0; first < columns; first += canonical::chunk_columns) {
+    const index_t count = std::min(canonical::chunk_columns, columns - first);
+    tree.push(canonical::fold_chunk<S>(z.data() + first, count, first_token + first, draw));
+  }
+  return tree.finish();
+}
+
+/// The statistics of a row without NaN and +inf, in extended precision.
+struct exact_row {
+  float best = -std::numeric_limits<float>::infinity();
+  float second = -std::numeric_limits<float>::infinity();
+  token_id token = no_token;
+  long double sum = 0;       ///< of e^d, d = z - best
+  long double weighted = 0;  ///< of e^d d
+  long double square = 0;    ///< of e^2d
+  long double first = 0;     ///< of e^d |d|, what an error in d is multiplied with
+  long double other = 0;     ///< of e^d d^2
+
+  explicit exact_row(const std::vector<float>& z) {
+    for (std::size_t j = 0; j < z.size(); ++j) {
+      if (z[j] > best) {
+        second = std::exchange(best, z[j]);
+        token = static_cast<token_id>(j);
+      } else {
+        second = std::max(second, z[j]);
+      }
+    }
+    for (const float x : z) {
+      if (x > -std::numeric_limits<float>::infinity()) {
+        const long double d = static_cast<long double>(x) - static_cast<long double>(best);
+        const long double e = std::exp(d);
+        sum += e;
+        weighted += e * d;
+        square += e * e;
+        first -= e * d;
+        other += e * d * d;
+      }
+    }
+  }
+};
+
+/// Relative rounding error that the sums of a row may gather. In units of 2^-24: 4 for the
+/// exponential (2e-7) and its product; 31 + 6 for the additions of a lane and of the lanes; and for
+/// each level of the tree another exponential and four roundings.
+[[nodiscard]] inline double sum_tolerance(std::size_t columns) {
+  double levels = 0;
+  for (std::size_t chunks = 1; chunks * canonical::chunk_columns < columns; chunks *= 2) {
+    ++levels;
+  }
+  return (4.0 + 37.0 + 8.0 * levels) * 0x1p-24;
+}
+
+/// Checks a record against the exact row. z - best is rounded, too, to 2^-24 |d| per level at most;
+/// an error in d moves e^d by as much times e^d, e^d d by (1 + |d|) e^d.
+template <statistics S>
+void expect_close(const record<S>& r, const std::vector<float>& z) {
+  const exact_row x(z);
+  EXPECT_EQ(r.best, x.best);
+  EXPECT_EQ(r.token, x.token);
+  if constexpr (provides_v<S, stat::margin>) {
+    EXPECT_EQ(r.second, x.second);
+  }
+  // Absent columns and those far below weigh e^-86 instead of nothing: less than 2^-100 in all.
+  const long double tolerance = sum_tolerance(z.size());
+  if constexpr (provides_v<S, stat::confidence>) {
+    const long double rest = x.sum - 1;
+    EXPECT_NEAR(r.rest, static_cast<double>(rest), double(tolerance * (x.sum + x.first)));
+  }
+  if constexpr (provides_v<S, stat::entropy>) {
+    EXPECT_NEAR(r.weighted,
+                static_cast<double>(x.weighted),
+                double(tolerance * (2 * x.first + x.other)) + 0x1p-100);
+  }
+  if constexpr (provides_v<S, stat::second_moment>) {
+    EXPECT_NEAR(r.square, static_cast<double>(x.square), double(2 * tolerance * (x.sum + x.first)));
+  }
+}
+
+/// The kinds of rows that `hard_row` makes.
+enum class scene {
+  ordinary,      ///< spread of 2.5 around 0, one peak
+  offset,        ///< the same, 1,000 higher
+  negative,      ///< the same, 300 lower
+  sparse,        ///< three peaks, everything else -inf
+  steep,         ///< differences of hundreds
+  ties,          ///< four values only
+  zeros,         ///< +0 and -0 only, and a few numbers below
+  absent,        ///< all -inf
+  nan_first,     ///< a NaN in the first column
+  nan_last,      ///< a NaN in the last column
+  nan_chunk,     ///< a chunk of NaN and -inf
+  nan_payload,   ///< negative NaN with all payload bits set, in a few columns
+  infinite,      ///< +inf once
+  infinite_ties  ///< +inf twice
+};
+
+inline constexpr scene every_scene[] = {scene::ordinary,    scene::offset,   scene::negative,
+                                        scene::sparse,      scene::steep,    scene::ties,
+                                        scene::zeros,       scene::absent,   scene::nan_first,
+                                        scene::nan_last,    scene::nan_chunk, scene::nan_payload,
+                                        scene::infinite,    scene::infinite_ties};
+inline constexpr scene finite_scenes[] = {scene::ordinary, scene::offset, scene::negative,
+                                          scene::sparse,   scene::steep,  scene::ties,
+                                          scene::zeros};
+
+/// A NaN with the sign and every payload bit: its low bits must not be taken for an exponent.
+template <element T>
+[[nodiscard]] T loud_nan() {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<float>(0xffffffffU);
+  } else {
+    return {static_cast<std::uint16_t>(0xffffU)};
+  }
+}
+
+/// A row of `columns` of a scene.
+template <element T>
+[[nodiscard]] std::vector<T> hard_row(scene kind, index_t columns, std::uint64_t seed) {
+  dice d(mixed(seed, static_cast<std::uint64_t>(kind), static_cast<std::uint64_t>(columns)));
+  const auto count = static_cast<std::size_t>(columns);
+  std::vector<T> row;
+  const double centre = kind == scene::offset ? 1000.0 : (kind == scene::negative ? -300.0 : 0.0);
+  for (index_t j = 0; j < columns; ++j) {
+    double z = centre + 2.5 * (d.real(-1, 1) + d.real(-1, 1) + d.real(-1, 1));
+    switch (kind) {
+      case scene::sparse:
+      case scene::absent:
+        z = -infinity;
+        break;
+      case scene::steep:
+        z *= 60.0;
+        break;
+      case scene::ties:
+        z = 2.0 * d.within(-2, 1);
+        break;
+      case scene::zeros:
+        z = d.chance(0.3) ? -1.5 : (d.chance(0.5) ? 0.0 : -0.0);
+        break;
+      default:
+        break;
+    }
+    row.push_back(encoded<T>(z));
+  }
+  const auto anywhere = [&]() -> T& {
+    return row[static_cast<std::size_t>(d.within(0, columns - 1))];
+  };
+  switch (kind) {
+    case scene::ordinary:
+    case scene::offset:
+    case scene::negative:
+      anywhere() = encoded<T>(centre + 18.0);
+      break;
+    case scene::sparse:
+      for (const double z : {3.0, 2.5, -80.0}) {
+        anywhere() = encoded<T>(z);
+      }
+      break;
+    case scene::nan_first:
+      row.front() = encoded<T>(not_a_number);
+      break;
+    case scene::nan_last:
+      row.back() = encoded<T>(not_a_number);
+      break;
+    case scene::nan_chunk: {
+      const std::size_t first = count <= 2048 ? 0 : 2048;
+      for (std::size_t j = first; j < std::min(count, first + 2048); ++j) {
+        row[j] = encoded<T>(j % 7 == 3 ? not_a_number : -infinity);
+      }
+      break;
+    }
+    case scene::nan_payload:
+      for (int i = 0; i < 3; ++i) {
+        anywhere() = loud_nan<T>();
+      }
+      break;
+    case scene::infinite_ties:
+      anywhere() = encoded<T>(infinity);
+      [[fallthrough]];
+    case scene::infinite:
+      anywhere() = encoded<T>(infinity);
+      break;
+    default:
+      break;
+  }
+  return row;
+}
+
+/// The same row in another memory: `shift` elements after an aligned address, so that an aligned
+/// load of a vector traps, followed by NaN, so that a read behind the row shows.
+template <element T>
+class placed_row {
+ public:
+  placed_row(const std::vector<T>& row, std::size_t shift)
+      : memory_(row.size() + shift + 128, encoded<T>(not_a_number))
+      , columns_(static_cast<index_t>(row.size())) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    first_ = (64 - address % 64) % 64 / sizeof(T) + shift;
+    std::copy(row.begin(), row.end(), memory_.begin() + static_cast<std::ptrdiff_t>(first_));
+  }
+
+  [[nodiscard]] row_input<T> input() const {
+    row_input<T> in;
+    in.logits = memory_.data() + first_;
+    in.columns = columns_;
+    return in;
+  }
+
+ private:
+  std::vector<T> memory_;
+  std::size_t first_ = 0;
+  index_t columns_ = 0;
+};
+
+}  // namespace unmask::testing

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/logits.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace unmask::testing {
+namespace {
+
+static_assert(element<float> && element<bfloat16> && element<float16>);
+static_assert(!element<double> && !element<int> && !element<const float>);
+static_assert(std::is_trivially_copyable_v<host_logits<float>>);
+static_assert(sizeof(bfloat16) == 2 && sizeof(float16) == 2);
+static_assert(host_logits<float>::space == memory::host);
+static_assert(device_logits<float>::space == memory::device);
+static_assert(row_tensor<host_logits<float>>);
+static_assert(row_tensor<device_logits<bfloat16>>);
+static_assert(!row_tensor<std::vector<float>>, "a vector does not know its rows");
+static_assert(!row_tensor<float*>);
+
+TEST(rows_view, finds_its_rows_by_the_stride) {
+  const std::array<float, 12> numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const host_logits<float> dense(numbers.data(), 4, 3);
+  EXPECT_EQ(dense.stride, 3);
+  EXPECT_EQ(*dense.row(2), 6.0F);
+  const host_logits<float> padded(numbers.data(), 3, 3, 4);
+  EXPECT_EQ(*padded.row(2), 8.0F);
+}
+
+TEST(rows_view, of_some_rows_starts_at_the_first_of_them) {
+  const std::array<float, 12> numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const auto some = host_logits<float>(numbers.data(), 3, 3, 4).subrows({1, 3});
+  EXPECT_EQ(some.rows, 2);
+  EXPECT_EQ(some.columns, 3);
+  EXPECT_EQ(some.stride, 4);
+  EXPECT_EQ(*some.row(0), 4.0F);
+  EXPECT_EQ(*some.row(1), 8.0F);
+}
+
+TEST(as_rows, of_a_view_is_the_view) {
+  const float number = 0.0F;
+  const auto same = as_rows(host_logits<float>(&number, 7, 5, 9));
+  EXPECT_EQ(same.data, &number);
+  EXPECT_EQ(same.rows, 7);
+  EXPECT_EQ(same.columns, 5);
+  EXPECT_EQ(same.stride, 9);
+}
+
+TEST(tokens_view, is_made_of_anything_contiguous) {
+  std::vector<token_id> vector = {1, 2, 3};
+  std::array<token_id, 2> array = {4, 5};
+  const tokens_view<memory::host> a = vector;
+  const tokens_view<memory::host> b = std::span(array);
+  const tokens_view<memory::host> c(vector.data() + 1, 2);
+  EXPECT_EQ(a.size, 3);
+  EXPECT_EQ(a.data, vector.data());
+  EXPECT_EQ(b.size, 2);
+  EXPECT_EQ(b.data, array.data());
+  EXPECT_EQ(c.data, &vector[1]);
+}
+
+TEST(tokens_view, is_not_made_of_what_cannot_be_written) {
+  static_assert(!std::is_constructible_v<tokens_view<memory::host>, const std::vector<token_id>&>);
+  static_assert(!std::is_constructible_v<tokens_view<memory::host>, std::span<const token_id>>);
+  static_assert(!std::is_constructible_v<tokens_view<memory::host>, std::vector<float>&>);
+  static_assert(!std::is_constructible_v<tokens_view<memory::device>, std::vector<token_id>&>);
+}
+
+TEST(row_riders, from_a_row_on_skip_the_rows_before) {
+  const std::uint32_t words[6] = {};
+  const float numbers[30] = {};
+  const row_riders<float> all = {words, 2, numbers, 10, 1.5F};
+  const row_riders<float> rest = all.from_row(2);
+  EXPECT_EQ(rest.allowed, words + 4);
+  EXPECT_EQ(rest.unconditional, numbers + 20);
+  EXPECT_EQ(rest.allowed_stride, 2);
+  EXPECT_EQ(rest.unconditional_stride, 10);
+  EXPECT_EQ(rest.guidance_scale, 1.5F);
+}
+
+TEST(row_riders, that_carry_nothing_stay_empty) {
+  const row_riders<bfloat16> rest = row_riders<bfloat16>{}.from_row(5);
+  EXPECT_EQ(rest.allowed, nullptr);
+  EXPECT_EQ(rest.unconditional, nullptr);
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/stop.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+
+namespace unmask::testing {
+namespace {
+
+using greedy = policy<by_confidence, confidence_above>;
+using full = policy<temperature,
+                    any_of<all_of<confidence_above, top_k>, entropy_bound>,
+                    by_margin,
+                    whole_sequence,
+                    stop_at_end,
+                    step_budget>;
+
+// A policy is bytes: it travels to a device, and a session keeps one for each slot.
+static_assert(std::is_trivially_copyable_v<greedy>);
+static_assert(std::is_trivially_copyable_v<full>);
+static_assert(std::is_trivially_copyable_v<all_of<top_k, factor>>);
+static_assert(std::is_trivially_copyable_v<any_of<top_k, factor>>);
+static_assert(sizeof(greedy) == sizeof(float), "an empty part takes no room");
+static_assert(sizeof(policy<by_confidence, confidence_above, sequential_blocks, stop_at_end>) ==
+              sizeof(float));
+static_assert(sizeof(full) == 5 * sizeof(float));
+
+// One of each: what a shipped part weighs, and that it is a part.
+template <class P>
+inline constexpr bool is_plain = part<P>&& std::is_aggregate_v<P>&&
+    std::is_trivially_copyable_v<P>&& std::is_default_constructible_v<P>;
+static_assert(is_plain<by_confidence> && std::is_empty_v<by_confidence>);
+static_assert(is_plain<by_margin> && std::is_empty_v<by_margin>);
+static_assert(is_plain<by_entropy> && std::is_empty_v<by_entropy>);
+static_assert(is_plain<left_to_right> && std::is_empty_v<left_to_right>);
+static_assert(is_plain<at_random> && std::is_empty_v<at_random>);
+static_assert(is_plain<confidence_above> && sizeof(confidence_above) == 4);
+static_assert(is_plain<confidence_at_least> && sizeof(confidence_at_least) == 4);
+static_assert(is_plain<top_k> && sizeof(top_k) == 4);
+static_assert(is_plain<scheduled> && sizeof(scheduled) == 4);
+static_assert(is_plain<timesteps> && sizeof(timesteps) == 8);
+static_assert(is_plain<independent_timesteps> && sizeof(independent_timesteps) == 8);
+static_assert(is_plain<factor> && sizeof(factor) == 8);
+static_assert(is_plain<entropy_bound> && sizeof(entropy_bound) == 4);
+static_assert(is_plain<temperature> && sizeof(temperature) == 4);
+static_assert(is_plain<sequential_blocks> && std::is_empty_v<sequential_blocks>);
+static_assert(is_plain<whole_sequence> && std::is_empty_v<whole_sequence>);
+static_assert(is_plain<stop_at_end> && std::is_empty_v<stop_at_end>);
+static_assert(is_plain<step_budget> && sizeof(step_budget) == 4);
+
+// Each is filed under the stages it has, and under no other.
+template <class P>
+inline constexpr auto stages =
+    std::tuple{ranking<P>, admission<P>, logit_edit<P>, stopping<P>, scheduling<P>};
+inline constexpr auto ranks_only = std::tuple{true, false, false, false, false};
+inline constexpr auto admits_only = std::tuple{false, true, false, false, false};
+inline constexpr auto edits_only = std::tuple{false, false, true, false, false};
+inline constexpr auto stops_only = std::tuple{false, false, false, true, false};
+inline constexpr auto schedules_only = std::tuple{false, false, false, false, true};
+static_assert(stages<by_confidence> == ranks_only);
+static_assert(stages<by_margin> == ranks_only);
+static_assert(stages<by_entropy> == ranks_only);
+static_assert(stages<left_to_right> == ranks_only);
+static_assert(stages<at_random> == ranks_only);
+static_assert(stages<confidence_above> == admits_only);
+static_assert(stages<confidence_at_least> == admits_only);
+static_assert(stages<top_k> == admits_only);
+static_assert(stages<scheduled> == admits_only);
+static_assert(stages<timesteps> == admits_only);
+static_assert(stages<independent_timesteps> == admits_only);
+static_assert(stages<factor> == admits_only);
+static_assert(stages<entropy_bound> == admits_only);
+static_assert(stages<all_of<top_k, factor>> == admits_only);
+static_assert(stages<any_of<top_k, factor>> == admits_only);
+static_assert(stages<temperature> == edits_only);
+static_assert(stages<stop_at_end> == stops_only);
+static_assert(stages<step_budget> == stops_only);
+static_assert(stages<sequential_blocks> == schedules_only);
+static_assert(stages<whole_sequence> == schedules_only);
+
+// Only the Dream timesteps may leave a step without a commit.
+static_assert(policy<by_confidence, timesteps>::may_wait);
+static_assert(policy<by_confidence, all_of<timesteps, top_k>>::may_wait);
+static_assert(!greedy::may_wait);
+static_assert(!full::may_wait);
+static_assert(!policy<by_confidence, scheduled>::may_wait);
+
+// The union of what the parts read, and the confidence for the report.
+static_assert(greedy::required == stat::confidence);
+static_assert(policy<left_to_right, top_k>::required == stat::confidence);
+static_assert(full::required == (stat::margin | stat::entropy));
+
+TEST(policy, takes_compositions_apart_in_written_order) {
+  constexpr policy p{
+      by_entropy{}, (confidence_above{0.25F} && top_k{3}) || factor{0.5F}, step_budget{9}};
+  using type = std::remove_const_t<decltype(p)>;
+  static_assert(type::leaf_total == 5);
+  static_assert(std::same_as<type::leaf_type<0>, by_entropy>);
+  EXPECT_EQ(p.part_at<1>().threshold, 0.25F);
+  EXPECT_EQ(p.part_at<2>().k, 3);
+  EXPECT_EQ(p.part_at<3>().value, 0.5F);
+  EXPECT_EQ(p.part_at<4>().steps, 9);
+}
+
+TEST(policy, holds_equal_parts_apart) {
+  constexpr policy p{confidence_above{0.25F} && confidence_above{0.5F},
+                     by_confidence{},
+                     temperature{2.0F},
+                     temperature{3.0F}};
+  EXPECT_EQ(p.part_at<0>().threshold, 0.25F);
+  EXPECT_EQ(p.part_at<1>().threshold, 0.5F);
+  EXPECT_EQ(p.part_at<3>().value, 2.0F);
+  EXPECT_EQ(p.part_at<4>().value, 3.0F);
+}
+
+TEST(policy, survives_a_copy_as_bytes) {
+  const policy p{by_confidence{}, top_k{7} || confidence_above{0.125F}};
+  alignas(decltype(p)) unsigned char bytes[sizeof p];
+  std::memcpy(bytes, &p, sizeof p);
+  policy q{by_confidence{}, top_k{} || confidence_above{}};
+  std::memcpy(static_cast<void*>(&q), bytes, sizeof q);
+  EXPECT_EQ(q.part_at<1>().k, 7);
+  EXPECT_EQ(q.part_at<2>().threshold, 0.125F);
+}
+
+TEST(policy, of_the_same_parts_with_other_values_is_the_same_type) {
+  policy p{by_confidence{}, confidence_above{0.5F}};
+  p = policy{by_confidence{}, confidence_above{0.75F}};
+  EXPECT_EQ(p.part_at<1>().threshold, 0.75F);
+}
+
+TEST(all_of, and_any_of_are_what_the_operators_make) {
+  static_assert(std::same_as<decltype(top_k{} && factor{}), all_of<top_k, factor>>);
+  static_assert(std::same_as<decltype(top_k{} || factor{}), any_of<top_k, factor>>);
+  static_assert(std::same_as<decltype(top_k{} || (factor{} && scheduled{})),
+                             any_of<top_k, all_of<factor, scheduled>>>);
+  const auto both = all_of{top_k{3}, factor{0.5F}};
+  EXPECT_EQ(both.first.k, 3);
+  EXPECT_EQ(both.second.value, 0.5F);
+}
+
+struct remembering {
+  struct position_state {
+    int seen;
+  };
+  struct sequence_state {
+    double sum;
+  };
+  static constexpr statistics required = stat::none;
+  ending stop(const sequence_view&, auto&) const { return ending::running; }
+};
+
+TEST(policy, collects_the_state_of_its_parts) {
+  using p = policy<by_confidence, top_k, remembering>;
+  static_assert(sizeof(position_states<p>) == sizeof(int));
+  static_assert(sizeof(sequence_states<p>) == sizeof(double));
+  static_assert(std::same_as<position_state_of<by_confidence>, no_state>);
+  static_assert(std::is_trivially_copyable_v<sequence_states<p>>);
+  static_assert(std::is_empty_v<position_states<greedy>>);
+}
+
+}  // namespace
+}  // namespace unmask::testing

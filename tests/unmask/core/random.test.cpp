@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/random.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+namespace unmask::testing {
+namespace {
+
+token_id as_token(std::uint32_t word) {
+  return static_cast<token_id>(word);
+}
+
+// kat_vectors of the Random123 distribution, philox4x32 10: the first word of each answer.
+TEST(random_bits, are_the_published_ones_of_philox) {
+  EXPECT_EQ(random_bits({}), 0x6627e8d5U);
+  EXPECT_EQ(random_bits({.seed = 0xffffffffffffffffU,
+                         .sequence = 0xffffffffU,
+                         .step = as_token(0xffffffffU),
+                         .position = as_token(0xffffffffU),
+                         .token = as_token(0xffffffffU)}),
+            0x408f276dU);
+  EXPECT_EQ(random_bits({.seed = 0x299f31d0a4093822U,
+                         .sequence = 0x03707344U,
+                         .step = as_token(0x13198a2eU),
+                         .position = as_token(0x85a308d3U),
+                         .token = as_token(0x243f6a88U)}),
+            0xd16cfe09U);
+}
+
+TEST(random_bits, depend_on_every_part_of_the_key) {
+  const std::set<std::uint32_t> different = {random_bits({}),
+                                             random_bits({.seed = 1}),
+                                             random_bits({.seed = std::uint64_t{1} << 32U}),
+                                             random_bits({.sequence = 1}),
+                                             random_bits({.step = 1}),
+                                             random_bits({.position = 1}),
+                                             random_bits({.token = 1})};
+  EXPECT_EQ(different.size(), 7U);
+}
+
+TEST(random_uniform, is_never_zero_and_never_one) {
+  // The keys, found by search, whose bits are 0x0000009a and 0xffffff88.
+  const float low = random_uniform({.position = 1224113});
+  const float high = random_uniform({.position = 5150801});
+  ASSERT_EQ(random_bits({.position = 1224113}), 0x9aU);
+  ASSERT_EQ(random_bits({.position = 5150801}), 0xffffff88U);
+  EXPECT_GT(low, 0.0F);
+  EXPECT_LT(low, 1e-6F);
+  EXPECT_LT(high, 1.0F);
+  EXPECT_GT(high, 1.0F - 1e-6F);
+  // Symmetrical, as (r + 1/2) / 2^n is.
+  EXPECT_EQ(low, 1.0F - high);
+}
+
+TEST(random_uniform, is_uniform) {
+  constexpr int cells = 64;
+  constexpr int draws = 1 << 18;
+  std::vector<int> count(cells);
+  for (index_t i = 0; i < draws; ++i) {
+    const float u = random_uniform({.seed = 7, .step = i % 16, .position = i / 16, .token = -1});
+    ++count[static_cast<std::size_t>(u * cells)];
+  }
+  double chi_squared = 0.0;
+  for (const int n : count) {
+    const double expected = static_cast<double>(draws) / cells;
+    chi_squared += (n - expected) * (n - expected) / expected;
+  }
+  // 63 degrees of freedom: mean 63, deviation 11.2; five deviations either way.
+  EXPECT_GT(chi_squared, 7.0);
+  EXPECT_LT(chi_squared, 119.0);
+}
+
+TEST(random_uniform, of_neighbouring_keys_is_uncorrelated) {
+  double sum = 0.0;
+  constexpr int pairs = 1 << 16;
+  for (index_t p = 0; p < pairs; ++p) {
+    const double a = random_uniform({.seed = 3, .position = p}) - 0.5;
+    const double b = random_uniform({.seed = 3, .step = 1, .position = p}) - 0.5;
+    sum += 12.0 * a * b;
+  }
+  EXPECT_LT(std::fabs(sum / pairs), 5.0 / std::sqrt(static_cast<double>(pairs)));
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A part that reads a statistic which it does not declare.
+// expect: provides
+// expect: confidence
+#include <unmask/unmask.hpp>
+
+#include <vector>
+
+struct liar {
+  static constexpr unmask::statistics required = unmask::stat::none;
+  bool admits(const auto& c, const unmask::standing&) const { return c.confidence() > 0.5F; }
+};
+
+void decode(std::vector<unmask::token_id>& tokens, const unmask::model_info& model) {
+  unmask::session s{unmask::policy{unmask::by_confidence{}, liar{}}, model,
+                    unmask::tokens_view<unmask::memory::host>(tokens), unmask::layout{.length = 4}};
+  s.supply(unmask::host_logits<float>());
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A misspelt function: no step would call it.
+// expect: a part of this policy has no function that a step calls
+#include <unmask/unmask.hpp>
+
+struct misspelt {
+  static constexpr unmask::statistics required = unmask::stat::none;
+  bool admit(const auto&, const unmask::standing& s) const { return s.rank < 2; }
+};
+
+constexpr unmask::policy p{unmask::by_confidence{}, unmask::top_k{}, misspelt{}};

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A score that is not a float is not a score.
+// expect: a policy needs exactly one ranking
+#include <unmask/unmask.hpp>
+
+struct in_double {
+  static constexpr unmask::statistics required = unmask::stat::none;
+  double score(const auto& c) const { return c.position; }
+};
+
+constexpr unmask::policy p{in_double{}, unmask::top_k{}};

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every ranking with every admission, and every part that decides, compiled for the device: a part
+// that calls a function which kernels cannot call stops here. Nothing of this runs.
+
+#include "unmask/device/policies.hpp"
+
+#include <unmask/cuda/decide.cuh>
+#include <unmask/policy/released.hpp>
+
+namespace unmask::testing {
+
+template <class Policy>
+void decide_with(const Policy&, const device::session_site<Policy>& site) {
+  device::decide_slots<<<1, 32>>>(site, false);
+}
+
+template <class Policy>
+void start_with(const Policy& p) {
+  const step::slot_memory<Policy>* const slots = nullptr;
+  device::start_one<<<1, 32>>>(slots, 0, device::start_arguments<Policy>{p, {}, {}});
+}
+
+template <class... Rankings, class Admission>
+void each_ranking(const Admission& admits, const Rankings&... ranks) {
+  (decide_with(policy{ranks, admits}, {}), ...);
+}
+
+template <class... Admissions>
+void each_pair(const Admissions&... admits) {
+  (each_ranking(admits, by_confidence{}, by_margin{}, by_entropy{}, left_to_right{}, at_random{}), ...);
+}
+
+void every_decision() {
+  each_pair(confidence_above{},
+            confidence_at_least{},
+            top_k{},
+            scheduled{},
+            factor{},
+            entropy_bound{},
+            hierarchical{},
+            timesteps{},
+            independent_timesteps{});
+  for_each_policy([](const char*, const auto& p) {
+    start_with(p);
+    decide_with(p, {});
+  });
+  decide_with(released::dinfer_threshold(0.9F), {});
+}
+
+}  // namespace unmask::testing

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// The policies that the kernels are tested with: every shipped part in one of them at least, and
+/// every statistic, alone and joined.
+
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/adaptive.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/canvas.hpp>
+#include <unmask/policy/credit.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/profile.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/repetition.hpp>
+#include <unmask/policy/revise.hpp>
+#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/stop.hpp>
+
+namespace unmask::testing {
+
+inline constexpr policy sure_ones{by_confidence{}, confidence_above{0.3F}, stop_at_end{}};
+inline constexpr policy few_at_a_time{by_margin{}, confidence_at_least{0.2F} && top_k{3}};
+inline constexpr policy in_steps{by_margin{}, scheduled{4}, temperature{0.7F}};
+inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || top_k{1}, step_budget{9}};
+inline constexpr policy by_chance{at_random{}, timesteps{7}, whole_sequence{}};
+inline constexpr policy in_order{left_to_right{}, factor{0.8F}};
+inline constexpr policy credited{by_confidence{}, confidence_at_least{0.3F}, trace_credit<8>{}};
+inline constexpr policy
+    adaptive{by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}};
+inline constexpr policy branching_out{by_confidence{},
+                                      confidence_above{0.4F},
+                                      lookahead{.branches = 2, .lowest_share = 0.5F},
+                                      block_pipeline{.add = 0.2F, .activate = 0.6F, .at_once = 3},
+                                      stop_at_end{}};
+inline constexpr policy drawn{by_confidence{}, scheduled{4}, sampling{.temperature = 0.8F}};
+inline constexpr policy drawn_plainly{by_margin{}, top_k{2}, sampling{}, temperature{0.5F}};
+inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
+inline constexpr policy
+    settled{by_confidence{}, stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
+inline constexpr policy rewriting{by_confidence{},
+                                  confidence_above{0.3F},
+                                  edit_settled{.threshold = 0.2F},
+                                  edited_blocks{.most_edits = 2}};
+inline constexpr policy in_runs{by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}};
+inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
+inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
+inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};
+inline constexpr policy
+    painted{by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
+inline constexpr policy penalised{by_confidence{},
+                                  confidence_above{0.4F},
+                                  repetition_penalty<4>{.penalty = 1.5F, .window = 3},
+                                  count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+                                  neighbour_guard{.penalty = 0.7F, .both_sides = true}};
+inline constexpr policy second_thoughts{by_confidence{},
+                                        confidence_above{0.2F} && top_k{3},
+                                        reopen_below{.confidence = 0.3F, .allowance = 2}};
+inline constexpr policy late_end{by_margin{},
+                                 top_k{2},
+                                 end_penalty{0.5F},
+                                 no_end_before{3},
+                                 logit_bias<2>{},
+                                 stop_sequence<2>{{1, 2}}};
+
+/// Calls use(name, policy) for one policy of each kind of read and of each stage of a step.
+void for_some_policies(const auto& use) {
+  use("sure_ones", sure_ones);
+  use("few_at_a_time", few_at_a_time);
+  use("in_steps", in_steps);
+  use("bounded", bounded);
+  use("credited", credited);
+  use("branching_out", branching_out);
+  use("drawn", drawn);
+  use("patient", patient);
+  use("settled", settled);
+  use("rewriting", rewriting);
+  use("painted", painted);
+  use("second_thoughts", second_thoughts);
+}
+
+/// Calls use(name, policy) for each of them.
+void for_each_policy(const auto& use) {
+  for_some_policies(use);
+  use("by_chance", by_chance);
+  use("in_order", in_order);
+  use("adaptive", adaptive);
+  use("drawn_plainly", drawn_plainly);
+  use("in_runs", in_runs);
+  use("by_noise", by_noise);
+  use("profiled", profiled);
+  use("paced", paced);
+  use("penalised", penalised);
+  use("late_end", late_end);
+}
+
+}  // namespace unmask::testing

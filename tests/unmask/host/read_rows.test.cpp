@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Many rows on many threads: neither the threads, nor how the rows are cut, nor the other rows of
+// the batch may change a bit. And nothing is allocated.
+#include <unmask/host/read_rows.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "support/oracle.hpp"
+#include "support/tiers.hpp"
+
+// Counting replaces operator new, which clang's thread sanitizer does for itself.
+#if defined(__has_feature)
+#  if __has_feature(thread_sanitizer)
+#    define UNMASK_TEST_CANNOT_COUNT
+#  endif
+#endif
+
+namespace {
+std::atomic<long> allocations{0};
+}  // namespace
+
+#if !defined(UNMASK_TEST_CANNOT_COUNT)
+// Not inlined: g++ would warn of a free() of what came from `new`.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) {
+    return memory;
+  }
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
+  std::free(memory);
+}
+#endif
+
+namespace unmask::testing {
+namespace {
+
+/// Calls everything in reverse order on this thread, and says that it has `threads` of them.
+struct backward {
+  index_t threads;
+  [[nodiscard]] index_t concurrency() const { return threads; }
+  void run(index_t count, host::task work) const {
+    for (index_t i = count - 1; i >= 0; --i) {
+      work(i);
+    }
+  }
+};
+static_assert(host::executor<backward>);
+
+struct scaled {
+  float factor;
+  float operator()(float z, token_id) const { return factor * z; }
+};
+struct scaled_by_row {
+  scaled operator()(index_t row) const { return {1.0F + 0.25F * static_cast<float>(row)}; }
+};
+
+/// Rows of one vocabulary, each with a token kept apart.
+template <element T>
+struct batch {
+  std::vector<std::vector<T>> memory;
+  std::vector<token_id> blanked;
+  std::vector<float> reported;
+  std::vector<row_input<T>> rows;
+
+  batch(index_t count, index_t columns, std::uint64_t seed) {
+    blanked = {5, columns / 2, columns - 1, columns + 10};
+    reported.assign(static_cast<std::size_t>(count) * blanked.size(), 77.0F);
+    for (index_t r = 0; r < count; ++r) {
+      const scene kind = r % 3 == 2 ? scene::ties : scene::ordinary;
+      memory.push_back(hard_row<T>(kind, columns, seed + static_cast<std::uint64_t>(r)));
+      row_input<T> in;
+      in.logits = memory.back().data();
+      in.columns = columns;
+      in.blanked = blanked.data();
+      in.blanked_count = static_cast<index_t>(blanked.size());
+      in.blanked_logits = reported.data() + static_cast<std::size_t>(r) * blanked.size();
+      rows.push_back(in);
+    }
+  }
+};
+
+template <element T, class EditOf>
+void expect_equal_to_single_rows(batch<T>& b, const EditOf& edit_of, host::executor_ref threads) {
+  std::vector<record<every_sum>> expected;
+  for (std::size_t r = 0; r < b.rows.size(); ++r) {
+    expected.push_back(host::read_row<every_sum>(
+        b.rows[r], edit_of(static_cast<index_t>(r)), host::best_tier()));
+  }
+  const std::vector<float> expected_report = b.reported;
+  std::fill(b.reported.begin(), b.reported.end(), 77.0F);
+  std::vector<record<every_sum>> out(b.rows.size());
+  std::vector<record<every_sum>> scratch(host::scratch_records(threads.concurrency()));
+  host::read_rows<every_sum, T>(
+      b.rows, edit_of, out.data(), threads, host::best_tier(), scratch);
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    EXPECT_TRUE(same_bits(out[r], expected[r])) << "row " << r;
+  }
+  EXPECT_EQ(b.reported, expected_report);
+}
+
+template <class T>
+class read_rows : public ::testing::Test {};
+using elements = ::testing::Types<float, bfloat16, float16>;
+TYPED_TEST_SUITE(read_rows, elements);
+
+TYPED_TEST(read_rows, nodes_of_runs_make_the_row) {
+  for (const index_t columns : {1, 2048, 2049, 40000, 126464}) {
+    batch<TypeParam> b(1, columns, 1);
+    const row_input<TypeParam>& row = b.rows[0];
+    const auto expected = host::read_row<every_sum>(row, no_edit{}, host::best_tier());
+    const std::vector<float> expected_report = b.reported;
+    const index_t chunks = canonical::chunks_of(columns);
+    for (index_t run = 1; run < 2 * chunks; run *= 2) {
+      for (const host::tier level : tiers()) {
+        host::clear_blanked_logits(row);
+        canonical::chunk_tree<every_sum> tree;
+        for (index_t first = 0; first < chunks; first += run) {
+          const range wanted{first, std::min(first + run, chunks)};
+          tree.push(host::read_run<every_sum>(row, wanted, no_edit{}, level));
+        }
+        EXPECT_TRUE(same_bits(tree.finish(), expected)) << columns << " by " << run;
+        EXPECT_EQ(b.reported, expected_report);
+      }
+    }
+  }
+}
+
+TYPED_TEST(read_rows, do_not_depend_on_the_number_of_threads) {
+  for (const index_t rows : {1, 2, 3, 7, 40}) {
+    batch<TypeParam> b(rows, 126464, 2);
+    for (const index_t count : {1, 2, 3, 4}) {
+      SCOPED_TRACE(count);
+      host::thread_pool pool(count);
+      expect_equal_to_single_rows(b, host::no_edits{}, pool);
+      backward other{count};
+      expect_equal_to_single_rows(b, host::no_edits{}, other);
+    }
+  }
+}
+
+TYPED_TEST(read_rows, each_have_their_own_edit) {
+  for (const index_t rows : {1, 3, 20}) {
+    batch<TypeParam> b(rows, 151936, 3);
+    backward threads{3};
+    expect_equal_to_single_rows(b, scaled_by_row{}, threads);
+  }
+}
+
+TYPED_TEST(read_rows, may_differ_in_length) {
+  batch<TypeParam> b(4, 151936, 4);
+  b.rows[0].columns = 1;
+  b.rows[1].columns = 100000;
+  b.rows[3].columns = 0;
+  for (const index_t count : {2, 4, 16}) {
+    backward threads{count};
+    expect_equal_to_single_rows(b, host::no_edits{}, threads);
+  }
+}
+
+TYPED_TEST(read_rows, of_no_row_do_nothing) {
+  batch<TypeParam> b(0, 100, 5);
+  host::thread_pool pool(2);
+  expect_equal_to_single_rows(b, host::no_edits{}, pool);
+}
+
+TEST(divide_rows, fits_the_scratch_memory_and_uses_every_thread) {
+  for (index_t concurrency = 2; concurrency <= 130; ++concurrency) {
+    for (index_t rows = 1; rows <= 1100; rows = rows < 20 ? rows + 1 : rows * 3 / 2) {
+      for (const index_t chunks : {1, 3, 4, 16, 62, 75, 128, 1000}) {
+        const auto cut = host::detail::divide_rows(rows, chunks, concurrency);
+        const index_t pieces = rows * cut.runs_per_row;
+        if (cut.runs_per_row == 1) {
+          EXPECT_TRUE(rows >= concurrency || chunks <= 4) << rows << " rows, " << concurrency;
+          continue;
+        }
+        EXPECT_LE(static_cast<std::size_t>(pieces), host::scratch_records(concurrency));
+        EXPECT_EQ(cut.run & (cut.run - 1), 0);
+        EXPECT_GE(cut.run * cut.runs_per_row, chunks);
+        EXPECT_TRUE(pieces >= 4 * concurrency || cut.run == 4);
+      }
+    }
+  }
+}
+
+TEST(read_rows_allocate, nothing) {
+  batch<float> few(1, 151936, 6);
+  batch<float> many(30, 32000, 7);
+  host::thread_pool pool(3);
+  host::executor_ref threads = pool;
+  std::vector<record<every_sum>> out(many.rows.size());
+  std::vector<record<every_sum>> scratch(host::scratch_records(threads.concurrency()));
+  const long before = allocations;
+  if (before == 0) {
+    GTEST_SKIP() << "nobody counts";
+  }
+  for (int i = 0; i < 20; ++i) {
+    for (const host::tier level : {host::tier::portable, host::best_tier()}) {
+      host::read_rows<every_sum, float>(
+          few.rows, scaled_by_row{}, out.data(), threads, level, scratch);
+      host::read_rows<every_sum, float>(
+          many.rows, host::no_edits{}, out.data(), threads, level, scratch);
+    }
+  }
+  EXPECT_EQ(allocations - before, 0);
+}
+
+}  // namespace
+}  // namespace unmask::testing

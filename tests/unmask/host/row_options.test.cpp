@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What may happen to a row while it is read: guidance, edits, a bitmask, tokens kept apart. A row
+// with options has the bits of a row that was edited beforehand, column by column.
+#include <unmask/host/read_row.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "support/oracle.hpp"
+#include "support/tiers.hpp"
+
+namespace unmask::testing {
+namespace {
+
+struct halved {
+  float operator()(float z, token_id) const { return 0.5F * z; }
+};
+
+/// Looks the token up: called with a token outside the vocabulary it would read foreign memory.
+struct biased {
+  const std::vector<float>* bias;
+  float operator()(float z, token_id v) const { return z + (*bias)[static_cast<std::size_t>(v)]; }
+};
+
+/// A row, and memory for all its options.
+template <element T>
+struct optioned {
+  placed_row<T> conditional;
+  placed_row<T> unconditional;
+  std::vector<std::uint32_t> mask;
+  std::vector<token_id> blanked;
+  std::vector<float> reported;
+  row_input<T> in;
+
+  optioned(scene kind, index_t columns, token_id first, std::uint64_t seed)
+      : conditional(hard_row<T>(kind, columns, seed), seed % 5)
+      , unconditional(hard_row<T>(scene::ordinary, columns, seed + 1), seed % 3)
+      , in(conditional.input()) {
+    in.first_token = first;
+  }
+
+  void guide(float scale) {
+    in.unconditional = unconditional.input().logits;
+    in.guidance_scale = scale;
+  }
+  /// Allows about one token in `sparsity`, and every token of another shard; the words are as many
+  /// as needed.
+  void allow(dice& d, index_t sparsity) {
+    mask.assign(static_cast<std::size_t>((in.first_token + in.columns + 31) / 32), ~0U);
+    for (index_t v = in.first_token; v < in.first_token + in.columns; ++v) {
+      if (d.within(1, sparsity) != 1) {
+        mask[static_cast<std::size_t>(v / 32)] &= ~(1U << static_cast<unsigned>(v % 32));
+      }
+    }
+    in.allowed = mask.data();
+  }
+  void keep_apart(std::vector<token_id> tokens) {
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    blanked = std::move(tokens);
+    reported.assign(blanked.size(), 77.0F);
+    in.blanked = blanked.data();
+    in.blanked_count = static_cast<index_t>(blanked.size());
+    in.blanked_logits = reported.data();
+  }
+
+  template <class Edit = no_edit>
+  void expect_canonical(const Edit& edit = {}) {
+    std::vector<float> z = edited_row(in, edit);
+    const std::vector<float> expected_report = blank(in, z);
+    const record<every_sum> expected = canonical_record<every_sum>(z, in.first_token);
+    for (const host::tier level : tiers()) {
+      std::fill(reported.begin(), reported.end(), 77.0F);
+      EXPECT_TRUE(same_bits(host::read_row<every_sum>(in, edit, level), expected))
+          << "tier " << static_cast<int>(level) << ", " << in.columns << " columns";
+      for (std::size_t i = 0; i < reported.size(); ++i) {
+        EXPECT_EQ(identity(reported[i]), identity(expected_report[i])) << blanked[i];
+      }
+    }
+  }
+};
+
+template <class T>
+class row_options : public ::testing::Test {};
+using elements = ::testing::Types<float, bfloat16, float16>;
+TYPED_TEST_SUITE(row_options, elements);
+
+constexpr index_t widths[] = {1, 31, 33, 64, 65, 1000, 2048, 2049, 4160, 9000};
+
+TYPED_TEST(row_options, a_bitmask_removes_tokens) {
+  dice d(1);
+  for (const scene kind : {scene::ordinary, scene::ties, scene::nan_payload, scene::infinite}) {
+    for (const index_t columns : widths) {
+      for (const index_t sparsity : {1, 2, 500}) {
+        for (const token_id first : {0, 2048, 31, 15808, 18992}) {  // shards need not be aligned
+          optioned<TypeParam> row(kind, columns, first, 1);
+          row.allow(d, sparsity);
+          row.expect_canonical();
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(row_options, a_bitmask_that_allows_nothing_leaves_the_empty_record) {
+  optioned<TypeParam> row(scene::nan_first, 5000, 0, 2);
+  row.mask.assign(157, 0);
+  row.in.allowed = row.mask.data();
+  for (const host::tier level : tiers()) {
+    EXPECT_TRUE(same_bits(host::read_row<every_sum>(row.in, no_edit{}, level),
+                          record<every_sum>::empty()));
+  }
+}
+
+TYPED_TEST(row_options, guidance_moves_away_from_the_unconditional_row) {
+  for (const scene kind : {scene::ordinary, scene::ties, scene::nan_last}) {
+    for (const index_t columns : widths) {
+      for (const float scale : {0.0F, 0.5F, 2.0F}) {
+        optioned<TypeParam> row(kind, columns, 0, 3);
+        row.guide(scale);
+        row.expect_canonical();
+      }
+    }
+  }
+}
+
+TYPED_TEST(row_options, guidance_of_scale_zero_changes_exact_sums_only_by_rounding) {
+  // u + (c - u) with small multiples of 1/4 is exactly c.
+  std::vector<TypeParam> c;
+  std::vector<TypeParam> u;
+  dice d(4);
+  for (index_t j = 0; j < 3000; ++j) {
+    c.push_back(encoded<TypeParam>(0.25 * d.within(-20, 20)));
+    u.push_back(encoded<TypeParam>(0.25 * d.within(-20, 20)));
+  }
+  row_input<TypeParam> in;
+  in.logits = c.data();
+  in.columns = 3000;
+  const auto plain = host::read_row<every_sum>(in, no_edit{}, host::best_tier());
+  in.unconditional = u.data();
+  const auto guided = host::read_row<every_sum>(in, no_edit{}, host::best_tier());
+  EXPECT_TRUE(same_bits(guided, plain));
+}
+
+TYPED_TEST(row_options, an_edit_sees_every_logit_with_its_token) {
+  dice d(5);
+  std::vector<float> bias;
+  for (index_t v = 0; v < 9000 + 4096; ++v) {
+    bias.push_back(d.real(-3, 3));
+  }
+  for (const scene kind : {scene::ordinary, scene::ties, scene::sparse, scene::nan_chunk}) {
+    for (const index_t columns : widths) {
+      optioned<TypeParam> row(kind, columns, 4096, 5);
+      row.expect_canonical(halved{});
+      bias.resize(static_cast<std::size_t>(4096 + columns));
+      bias.shrink_to_fit();  // so that an address sanitizer sees a foreign token
+      row.expect_canonical(biased{&bias});
+      bias.resize(9000 + 4096, 0.5F);
+    }
+  }
+}
+
+TYPED_TEST(row_options, tokens_kept_apart_are_reported_and_left_out) {
+  dice d(6);
+  for (const scene kind : {scene::ordinary, scene::ties, scene::nan_first, scene::infinite}) {
+    for (const index_t columns : widths) {
+      for (const token_id first : {0, 4096}) {
+        optioned<TypeParam> row(kind, columns, first, 6);
+        std::vector<token_id> tokens = {0, first, first + columns - 1, first + columns, 200000};
+        for (int i = 0; i < 20; ++i) {
+          tokens.push_back(first + d.within(0, columns - 1));
+        }
+        row.keep_apart(tokens);
+        row.expect_canonical();
+        row.in.blanked_logits = nullptr;  // suppressed, and nobody asks for the logits
+        row.reported.clear();
+        row.expect_canonical();
+      }
+    }
+  }
+}
+
+TYPED_TEST(row_options, a_token_kept_apart_equals_one_that_is_absent) {
+  const index_t columns = 126464;
+  optioned<TypeParam> row(scene::ordinary, columns, 0, 7);
+  const auto whole = host::read_row<every_sum>(row.in, no_edit{}, host::best_tier());
+  row.keep_apart({whole.token});
+  const auto rest = host::read_row<every_sum>(row.in, no_edit{}, host::best_tier());
+  EXPECT_NE(rest.token, whole.token);
+  EXPECT_EQ(rest.best, whole.second);
+  EXPECT_EQ(row.reported[0], whole.best);
+}
+
+TYPED_TEST(row_options, go_together_in_one_order) {
+  dice d(8);
+  std::vector<float> bias;
+  for (index_t v = 0; v < 9000 + 4096; ++v) {
+    bias.push_back(d.real(-3, 3));
+  }
+  for (const scene kind : every_scene) {
+    for (const index_t columns : widths) {
+      optioned<TypeParam> row(kind, columns, 4096, 8);
+      row.guide(1.5F);
+      row.allow(d, 3);
+      std::vector<token_id> tokens;
+      for (int i = 0; i < 9; ++i) {  // three of nine are allowed
+        tokens.push_back(4096 + d.within(0, columns - 1));
+      }
+      row.keep_apart(tokens);
+      row.expect_canonical(biased{&bias});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/fixed_rows.hpp"
+#include "support/naive_rules.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using counts = std::vector<std::size_t>;
+
+/// The part of a scope that a schedule of steps looks at.
+struct step_only {
+  step_info at;
+};
+
+TEST(timesteps, follow_the_noise_level) {
+  const auto whole = [](timesteps t) {
+    const std::vector<row> table(32, row_with_confidence(0.9));
+    return decode_rows(policy{by_confidence{}, t, whole_sequence{}}, table, {}).counts();
+  };
+  EXPECT_EQ(whole({.steps = 4}), (counts{7, 8, 8, 9}));              // L4
+  EXPECT_EQ(whole({.steps = 8}), (counts{3, 4, 4, 4, 4, 4, 4, 5}));  // L4
+}
+
+TEST(timesteps, have_the_published_fractions) {
+  const double expected[] = {0.24975, 0.332889, 0.499001, 1.0};  // L3
+  for (index_t j = 0; j < 4; ++j) {
+    SCOPED_TRACE(j);
+    EXPECT_NEAR(naive_fraction(4, 1e-3, j), expected[j], 1e-6);
+    // Of a million candidates the rule admits that many.
+    const step_only own{{.step = j}};
+    const timesteps t{.steps = 4};
+    index_t admitted = 0;
+    for (index_t rank = 0; rank < 1'000'000; rank += 10) {
+      admitted +=
+          t.admits(candidate<stat::none>{}, {.rank = rank, .open = 1'000'000}, own) ? 10 : 0;
+    }
+    EXPECT_NEAR(admitted, expected[j] * 1e6, 11.0);
+  }
+}
+
+TEST(timesteps, may_commit_nothing_in_a_step) {
+  const std::vector<row> table(3, row_with_confidence(0.9));
+  const history h =
+      decode_rows(policy{by_confidence{}, timesteps{.steps = 6}}, table, {.block_length = 3});
+  EXPECT_EQ(h.counts(), (counts{0, 0, 0, 0, 1, 2}));
+  EXPECT_EQ(h.report.forced, 0);
+}
+
+TEST(timesteps, commit_everything_from_the_last_step_on) {
+  const std::vector<row> table(9, row_with_confidence(0.9));
+  const history h =
+      decode_rows(policy{by_confidence{}, timesteps{.steps = 1}}, table, {.block_length = 4});
+  EXPECT_EQ(h.counts(), (counts{4, 4, 1}));
+}
+
+TEST(independent_timesteps, admit_each_position_with_the_share_as_its_probability) {
+  const std::vector<row> table(10, row_with_confidence(0.9));
+  std::vector<int> times(10);
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const history h =
+        decode_rows(policy{by_confidence{}, independent_timesteps{.steps = 4}, whole_sequence{}},
+                    table,
+                    {.seed = seed},
+                    small_model,
+                    1);
+    for (const index_t p : h.positions.front()) {
+      ++times[static_cast<std::size_t>(p)];
+    }
+  }
+  // Binomial with p = .24975: mean 499.5, deviation 19.4.
+  for (std::size_t p = 0; p < times.size(); ++p) {
+    SCOPED_TRACE(p);
+    EXPECT_NEAR(times[p], 499.5, 97.0);
+  }
+}
+
+TEST(independent_timesteps, commit_everything_in_the_last_step) {
+  const std::vector<row> table(20, row_with_confidence(0.9));
+  const history h =
+      decode_rows(policy{by_confidence{}, independent_timesteps{.steps = 3}, whole_sequence{}},
+                  table,
+                  {.seed = 5});
+  EXPECT_EQ(h.report.forwards, 3);
+  EXPECT_EQ(h.report.committed, 20);
+  EXPECT_EQ(h.report.forced, 0);
+}
+
+}  // namespace
+}  // namespace unmask::testing

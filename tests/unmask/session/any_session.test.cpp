@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/any_session.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/stop.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/beside.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using tokens_of = std::vector<token_id>;
+using rule = policy<by_margin, any_of<confidence_above, top_k>, stop_at_end>;
+
+constexpr model_info model = {.vocab = 33, .mask_token = 32, .end_token = 31};
+constexpr limits capacity = {.sequences = 2, .length = 12, .window = 5};
+
+static_assert(!std::is_copy_constructible_v<any_session>);
+static_assert(std::has_virtual_destructor_v<any_session>);
+
+template <element T>
+void supply(any_session& s, const rows_view<T, memory::host>& rows) {
+  s.supply(rows);
+}
+template <element T>
+void supply(session<rule>& s, const rows_view<T, memory::host>& rows) {
+  s.supply(rows);
+}
+
+/// Runs a step of any kind of session of two slots; false at the end.
+template <element T, class Session>
+bool step(Session& s, const std::vector<tokens_of>& tokens) {
+  const auto request = s.next();
+  if (!request) {
+    return false;
+  }
+  packed_rows<T> rows(request->rows, model.vocab, 2);
+  for (const segment& part : request->segments) {
+    const fake_model fake{.seed = 17, .vocab = model.vocab};
+    for (index_t r = 0; r < part.rows.size(); ++r) {
+      fake.row<T>(tokens[static_cast<std::size_t>(part.slot)],
+                  part.rows.first + r,
+                  rows.row(part.first_row + r));
+    }
+  }
+  supply<T>(s, rows.view());
+  return true;
+}
+
+template <class T>
+class any_session_of_elements : public ::testing::Test {};
+using elements = ::testing::Types<float, bfloat16, float16>;
+TYPED_TEST_SUITE(any_session_of_elements, elements);
+
+TYPED_TEST(any_session_of_elements, decodes_as_the_session_does) {
+  const rule p{by_margin{}, confidence_above{0.7F} || top_k{1}, stop_at_end{}};
+  const std::vector<std::uint8_t> editable = {1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1};
+  const tokens_of suppressed = {2, 3};
+  const layout g = {.prompt = 2, .length = 12, .block_length = 5};
+  const start_options options = {.editable = editable, .suppressed = suppressed};
+
+  std::vector<tokens_of> ours(2, tokens_of(12, 1));
+  session<rule> s(model, capacity);
+  s.start(0, p, ours[0], g);
+  s.start(1, p, ours[1], g, options);
+
+  std::vector<tokens_of> theirs(2, tokens_of(12, 1));
+  const std::unique_ptr<any_session> any = make_any_session(p, model, capacity);
+  any->start(0, theirs[0].data(), 12, g);
+  any->start(1, theirs[1].data(), 12, g, options);
+
+  bool more = true;
+  while (more) {
+    more = step<TypeParam>(s, ours);
+    ASSERT_EQ(step<TypeParam>(*any, theirs), more);
+    ASSERT_EQ(theirs, ours);
+    for (const index_t slot : {0, 1}) {
+      const sequence_report& a = s.report(slot);
+      const sequence_report& b = any->report(slot);
+      ASSERT_EQ(a.end, b.end);
+      ASSERT_EQ(a.forwards, b.forwards);
+      ASSERT_EQ(a.committed, b.committed);
+      const auto mine = s.committed(slot);
+      const auto other = any->committed(slot);
+      ASSERT_EQ(mine.size(), other.size());
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        ASSERT_EQ(mine[i].position, other[i].position);
+        ASSERT_EQ(mine[i].log_probability, other[i].log_probability);
+      }
+    }
+  }
+  EXPECT_GT(s.report(0).forwards, 1);
+}
+
+TEST(any_session, is_cancelled_as_a_session_is) {
+  const auto s = make_any_session(policy{by_margin{}, top_k{1}}, model, capacity);
+  tokens_of tokens(5);
+  s->start(1, tokens.data(), 5, {.length = 5, .block_length = 5});
+  s->cancel(1);
+  EXPECT_FALSE(s->next());
+  EXPECT_EQ(s->report(1).end, ending::cancelled);
+}
+
+TEST(any_session, refuses_logits_in_the_wrong_memory) {
+  const auto s = make_any_session(policy{by_margin{}, top_k{1}}, model, capacity);
+  tokens_of tokens(2);
+  s->start(0, tokens.data(), 2, {.length = 2, .block_length = 2});
+  ASSERT_TRUE(s->next());
+  const std::vector<float> z(66, 0.0F);
+  try {
+    s->supply(device_logits<float>(z.data(), 2, 33));
+    FAIL() << "accepted";
+  } catch (const std::invalid_argument& e) {
+    const std::string said = e.what();
+    EXPECT_NE(said.find("memory space of the logits"), std::string::npos) << said;
+    EXPECT_NE(said.find("device"), std::string::npos) << said;
+  }
+  s->supply(host_logits<float>(z.data(), 2, 33));
+  EXPECT_EQ(s->report(0).forwards, 1);
+}
+
+TEST(any_session, refuses_what_a_session_refuses) {
+  const auto s = make_any_session(policy{by_margin{}, top_k{1}}, model, capacity);
+  tokens_of tokens(5);
+  const std::vector<float> z(330, 0.0F);
+  EXPECT_THROW(s->supply(host_logits<float>(z.data(), 2, 33)), std::logic_error);
+  EXPECT_THROW(s->start(2, tokens.data(), 5, {.length = 5, .block_length = 5}),
+               std::invalid_argument);
+  EXPECT_THROW(s->start(0, tokens.data(), 4, {.length = 5, .block_length = 5}),
+               std::invalid_argument);
+  s->start(0, tokens.data(), 5, {.length = 5, .block_length = 5});
+  ASSERT_TRUE(s->next());
+  EXPECT_THROW(s->supply(host_logits<float>(z.data(), 4, 33)), std::invalid_argument);
+  EXPECT_THROW(s->supply(host_logits<float>(z.data(), 5, 32)), std::invalid_argument);
+  EXPECT_THROW(s->start(1, tokens.data(), 5, {.length = 5, .block_length = 5}), std::logic_error);
+  EXPECT_THROW(s->cancel(0), std::logic_error);
+  EXPECT_THROW(static_cast<void>(s->report(9)), std::invalid_argument);
+}
+
+TEST(any_rows, remembers_what_a_view_is) {
+  const bfloat16 b{};
+  const any_rows x = host_logits<bfloat16>(&b, 3, 4, 7);
+  EXPECT_EQ(x.data, &b);
+  EXPECT_EQ(x.kind, element_kind::bf16);
+  EXPECT_EQ(x.space, memory::host);
+  EXPECT_EQ(x.rows, 3);
+  EXPECT_EQ(x.columns, 4);
+  EXPECT_EQ(x.stride, 7);
+  const float16 h{};
+  EXPECT_EQ(any_rows(device_logits<float16>(&h, 1, 1)).kind, element_kind::f16);
+  EXPECT_EQ(any_rows(device_logits<float16>(&h, 1, 1)).space, memory::device);
+  const float f{};
+  EXPECT_EQ(any_rows(host_logits<float>(&f, 1, 1)).kind, element_kind::f32);
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: element
+#include <unmask/unmask.hpp>
+
+using rule = unmask::policy<unmask::by_confidence, unmask::top_k>;
+
+void supply(unmask::session<rule>& s, const double* logits) {
+  s.supply(unmask::host_logits<double>(logits, 4, 100));
+}

@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/policy.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/stop.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/beside.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using tokens_of = std::vector<token_id>;
+using greedy = policy<by_confidence, confidence_above>;
+using in_one = policy<by_confidence, top_k, whole_sequence>;
+
+constexpr float not_a_float = std::numeric_limits<float>::quiet_NaN();
+constexpr model_info good_model = {.vocab = 9, .mask_token = 8, .end_token = 7};
+constexpr limits good_limits = {.sequences = 2, .length = 10, .window = 4};
+
+/// `call` throws exactly that exception, and its message has every one of `parts` in it: the name
+/// of the argument, its value, the rule.
+template <class Exception>
+void expect_refused(const std::function<void()>& call, const std::vector<std::string>& parts) {
+  try {
+    call();
+  } catch (const Exception& e) {
+    const std::string said = e.what();
+    for (const std::string& part : parts) {
+      EXPECT_NE(said.find(part), std::string::npos) << "no '" << part << "' in: " << said;
+    }
+    return;
+  } catch (const std::exception& e) {
+    FAIL() << "another exception: " << e.what();
+  }
+  FAIL() << "accepted, though it should say: " << ::testing::PrintToString(parts);
+}
+
+// The construction of a session.
+
+void expect_bad_model(model_info m, const std::vector<std::string>& parts) {
+  expect_refused<std::invalid_argument>([&] { session<greedy>(m, good_limits); }, parts);
+}
+
+TEST(construction, refuses_a_model_that_cannot_work) {
+  expect_bad_model({.vocab = 0}, {"model_info::vocab", "got 0", "at least 1"});
+  expect_bad_model({.vocab = -3}, {"model_info::vocab", "got -3"});
+  expect_bad_model({.vocab = 9, .mask_token = 9},
+                   {"model_info::mask_token", "got 9", "[0, vocab = 9)"});
+  expect_bad_model({.vocab = 9, .mask_token = -1}, {"model_info::mask_token", "got -1"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = 9},
+                   {"model_info::end_token", "got 9", "no_token"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = -1},
+                   {"model_info::end_token", "got -1"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .row_shift = 2},
+                   {"model_info::row_shift", "got 2", "0 or 1"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .row_shift = -1},
+                   {"model_info::row_shift", "got -1"});
+  expect_bad_model({.vocab = 1, .mask_token = 0}, {"model_info::vocab", "got 1", "at least 2"});
+}
+
+void expect_bad_limits(limits c, const std::vector<std::string>& parts) {
+  expect_refused<std::invalid_argument>([&] { session<greedy>(good_model, c); }, parts);
+}
+
+TEST(construction, refuses_capacities_that_cannot_work) {
+  expect_bad_limits({.sequences = 0, .length = 9, .window = 4},
+                    {"limits::sequences", "got 0", "at least 1"});
+  expect_bad_limits({.sequences = -1, .length = 9, .window = 4}, {"limits::sequences", "got -1"});
+  expect_bad_limits({.sequences = 1, .length = 0, .window = 4},
+                    {"limits::length", "got 0", "at least 1"});
+  expect_bad_limits({.sequences = 1, .length = 9, .window = 0},
+                    {"limits::window", "got 0", "at least 1"});
+  expect_bad_limits({.sequences = 1, .length = 9, .window = 4, .branches = -1},
+                    {"limits::branches", "got -1"});
+}
+
+TEST(construction, with_tokens_refuses_what_start_refuses) {
+  tokens_of tokens(6);
+  const auto make = [&](layout g) {
+    return [&tokens, g] {
+      session s{greedy{by_confidence{}, confidence_above{}},
+                good_model,
+                tokens_view<memory::host>(tokens),
+                g};
+    };
+  };
+  expect_refused<std::invalid_argument>(make({.length = 7}), {"layout::length", "got 7", "6"});
+  expect_refused<std::invalid_argument>(make({.length = 6, .block_length = 0}),
+                                        {"layout::block_length", "got 0", "at least 1"});
+  expect_refused<std::invalid_argument>(make({.prompt = 7, .length = 6}),
+                                        {"layout::prompt", "got 7", "6"});
+}
+
+// The start of a sequence, beside one that is running.
+
+/// Two equal sessions with a sequence in slot 0 that has taken a step; one is disturbed.
+template <class Policy>
+class twins {
+ public:
+  explicit twins(const Policy& p)
+      : disturbed_(good_model, good_limits)
+      , calm_(good_model, good_limits) {
+    start(disturbed_, p, disturbed_tokens_);
+    start(calm_, p, calm_tokens_);
+    step(disturbed_, disturbed_tokens_);
+    step(calm_, calm_tokens_);
+  }
+
+  [[nodiscard]] session<Policy>& disturbed() { return disturbed_; }
+  [[nodiscard]] tokens_of& tokens() { return disturbed_tokens_; }
+
+  /// Asks both for their next request, so that it is out.
+  void ask() {
+    ASSERT_TRUE(disturbed_.next());
+    ASSERT_TRUE(calm_.next());
+  }
+
+  /// Runs both to the end; nothing may tell one from the other.
+  void expect_undisturbed() {
+    while (true) {
+      EXPECT_EQ(disturbed_tokens_, calm_tokens_);
+      EXPECT_EQ(disturbed_.report(0).forwards, calm_.report(0).forwards);
+      EXPECT_EQ(disturbed_.report(0).committed, calm_.report(0).committed);
+      EXPECT_EQ(disturbed_.report(0).open, calm_.report(0).open);
+      EXPECT_EQ(disturbed_.committed(0).size(), calm_.committed(0).size());
+      const bool more = step(calm_, calm_tokens_);
+      ASSERT_EQ(step(disturbed_, disturbed_tokens_), more);
+      if (!more) {
+        break;
+      }
+    }
+    EXPECT_EQ(disturbed_.report(0).end, ending::complete);
+    EXPECT_FALSE(disturbed_.planned(1).active()) << "nothing was started in slot 1";
+  }
+
+ private:
+  static void start(session<Policy>& s, const Policy& p, tokens_of& tokens) {
+    tokens.assign(10, 0);
+    s.start(0, p, tokens, {.prompt = 2, .length = 6, .block_length = 4});
+  }
+  static bool step(session<Policy>& s, const tokens_of& tokens) {
+    const auto request = s.next();
+    if (!request) {
+      return false;
+    }
+    const fake_model fake{.seed = 3, .vocab = good_model.vocab};
+    packed_rows<float> rows(request->rows, good_model.vocab, 1);
+    for (index_t r = 0; r < request->rows; ++r) {
+      fake.row<float>(tokens, request->segments[0].rows.first + r, rows.row(r));
+    }
+    s.supply(rows.view());
+    return true;
+  }
+
+  session<Policy> disturbed_;
+  session<Policy> calm_;
+  tokens_of disturbed_tokens_;
+  tokens_of calm_tokens_;
+};
+
+const greedy careful{by_confidence{}, confidence_above{0.999F}};
+
+/// start(slot, ...) is refused, in a slot that runs and in a free one, and disturbs nothing.
+template <class Policy>
+void expect_bad_start(const Policy& usual,
+                      const Policy& p,
+                      const layout& g,
+                      const start_options& options,
+                      const std::vector<std::string>& parts) {
+  for (const index_t slot : {0, 1}) {
+    SCOPED_TRACE(slot);
+    twins<Policy> pair(usual);
+    tokens_of other(10, 5);
+    const tokens_of before = other;
+    expect_refused<std::invalid_argument>(
+        [&] { pair.disturbed().start(slot, p, other, g, options); }, parts);
+    EXPECT_EQ(other, before);
+    pair.expect_undisturbed();
+  }
+}
+
+void expect_bad_layout(const layout& g, const std::vector<std::string>& parts) {
+  expect_bad_start(careful, careful, g, {}, parts);
+}
+
+TEST(start, refuses_a_geometry_that_cannot_work) {
+  expect_bad_layout({.prompt = -1, .length = 6}, {"layout::prompt", "got -1", "at least 0"});
+  expect_bad_layout({.prompt = 7, .length = 6},
+                    {"layout::prompt", "got 7", "at most layout::length = 6"});
+  expect_bad_layout({.length = 0}, {"layout::length", "got 0", "at least 1"});
+  expect_bad_layout({.length = -4}, {"layout::length", "got -4"});
+  expect_bad_layout({.length = 6, .block_length = 0},
+                    {"layout::block_length", "got 0", "at least 1"});
+  expect_bad_layout({.length = 6, .block_length = -4}, {"layout::block_length", "got -4"});
+}
+
+TEST(start, refuses_an_answer_longer_than_the_tokens) {
+  twins<greedy> pair(careful);
+  tokens_of few(5, 1);
+  expect_refused<std::invalid_argument>(
+      [&] { pair.disturbed().start(1, careful, few, {.length = 6, .block_length = 2}); },
+      {"layout::length", "got 6", "the number of tokens, 5"});
+  EXPECT_EQ(few, tokens_of(5, 1));
+  pair.expect_undisturbed();
+}
+
+TEST(start, refuses_an_answer_longer_than_the_limits) {
+  twins<greedy> pair(careful);
+  tokens_of many(11, 1);
+  expect_refused<std::invalid_argument>(
+      [&] { pair.disturbed().start(1, careful, many, {.length = 11, .block_length = 2}); },
+      {"layout::length", "got 11", "limits::length = 10"});
+  pair.expect_undisturbed();
+}
+
+TEST(start, refuses_a_slot_that_is_not_there) {
+  for (const index_t slot : {-1, 2, 1000}) {
+    SCOPED_TRACE(slot);
+    twins<greedy> pair(careful);
+    tokens_of tokens(6, 1);
+    expect_refused<std::invalid_argument>(
+        [&] { pair.disturbed().start(slot, careful, tokens, {.length = 6, .block_length = 2}); },
+        {"slot", "got " + std::to_string(slot), "limits::sequences = 2"});
+    pair.expect_undisturbed();
+  }
+}
+
+TEST(start, refuses_a_block_wider_than_the_window) {
+  expect_bad_layout({.length = 10, .block_length = 5}, {"got 5", "limits::window = 4"});
+}
+
+TEST(start, refuses_a_whole_sequence_wider_than_the_window) {
+  const in_one p{by_confidence{}, top_k{1}, whole_sequence{}};
+  expect_bad_start(
+      p, p, {.prompt = 1, .length = 10, .block_length = 2}, {}, {"got 9", "limits::window = 4"});
+}
+
+TEST(start, takes_a_window_that_is_just_wide_enough) {
+  session<in_one> s(good_model, good_limits);
+  tokens_of tokens(10);
+  s.start(0, {by_confidence{}, top_k{1}, whole_sequence{}}, tokens, {.prompt = 6, .length = 10});
+  session<greedy> t(good_model, good_limits);
+  t.start(0, careful, tokens, {.prompt = 6, .length = 10, .block_length = 4});
+  // A block longer than what is left of the answer does not need the room.
+  t.start(0, careful, tokens, {.prompt = 6, .length = 10, .block_length = 400});
+}
+
+TEST(start, refuses_options_that_cannot_work) {
+  const layout g = {.length = 6, .block_length = 2};
+  const std::vector<std::uint8_t> few(5, 1);
+  expect_bad_start(careful,
+                   careful,
+                   g,
+                   {.editable = few, .suppressed = {}},
+                   {"start_options::editable", "got 5", "layout::length = 6"});
+  for (const token_id v : {-1, 9, no_token}) {
+    SCOPED_TRACE(v);
+    const tokens_of suppressed = {3, v};
+    expect_bad_start(careful,
+                     careful,
+                     g,
+                     {.editable = {}, .suppressed = suppressed},
+                     {"start_options::suppressed", "got " + std::to_string(v), "vocab = 9"});
+  }
+  const tokens_of everything = {0, 1, 2, 3, 4, 5, 6, 7};
+  expect_bad_start(careful,
+                   careful,
+                   g,
+                   {.editable = {}, .suppressed = everything},
+                   {"suppressed", "got 9", "vocab = 9"});
+  const tokens_of many(16, 3);
+  expect_bad_start(careful,
+                   careful,
+                   g,
+                   {.editable = {}, .suppressed = many},
+                   {"start_options::suppressed.size()", "got 16", "at most 15"});
+}
+
+TEST(start, takes_options_at_their_bounds) {
+  session<greedy> s(good_model, good_limits);
+  tokens_of tokens(6);
+  const tokens_of all_but_one = {0, 1, 2, 3, 4, 5, 7};
+  const std::vector<std::uint8_t> longer(9, 1);
+  s.start(0,
+          careful,
+          tokens,
+          {.length = 6, .block_length = 2},
+          {.editable = longer, .suppressed = all_but_one});
+  const tokens_of repeated(15, 3);
+  s.start(0,
+          careful,
+          tokens,
+          {.length = 6, .block_length = 2},
+          {.editable = {}, .suppressed = repeated});
+}
+
+// The knobs of policies.
+
+template <class Admission>
+void expect_bad_admission(const Admission& a, const std::vector<std::string>& parts) {
+  using p = policy<by_confidence, Admission>;
+  expect_bad_start(p{by_confidence{}, Admission{}},
+                   p{by_confidence{}, a},
+                   {.length = 6, .block_length = 2},
+                   {},
+                   parts);
+}
+
+TEST(start, refuses_thresholds_outside_zero_to_one) {
+  expect_bad_admission(confidence_above{1.5F},
+                       {"confidence_above::threshold", "got 1.5", "[0, 1]"});
+  expect_bad_admission(confidence_above{-0.25F}, {"confidence_above::threshold", "got -0.25"});
+  expect_bad_admission(confidence_above{not_a_float}, {"confidence_above::threshold", "nan"});
+  expect_bad_admission(confidence_at_least{1.5F}, {"confidence_at_least::threshold", "got 1.5"});
+  expect_bad_admission(confidence_at_least{-1.0F}, {"confidence_at_least::threshold", "got -1"});
+  expect_bad_admission(confidence_at_least{not_a_float}, {"confidence_at_least::threshold", "nan"});
+}
+
+TEST(start, refuses_other_knobs_out_of_range) {
+  expect_bad_admission(top_k{-1}, {"top_k::k", "got -1", "at least 0"});
+  expect_bad_admission(scheduled{0}, {"scheduled::steps", "got 0", "at least 1"});
+  expect_bad_admission(scheduled{-5}, {"scheduled::steps", "got -5"});
+  expect_bad_admission(factor{.value = -0.5F}, {"factor::value", "got -0.5", "at least 0"});
+  expect_bad_admission(factor{.value = not_a_float}, {"factor::value", "nan"});
+  expect_bad_admission(entropy_bound{-0.5F}, {"entropy_bound::bound", "got -0.5", "at least 0"});
+  expect_bad_admission(entropy_bound{not_a_float}, {"entropy_bound::bound", "nan"});
+}
+
+TEST(start, refuses_knobs_inside_a_composition) {
+  expect_bad_admission((confidence_above{0.5F} && top_k{-7}) || factor{1.0F},
+                       {"top_k::k", "got -7"});
+  expect_bad_admission(confidence_above{0.5F} || (scheduled{3} && confidence_at_least{2.0F}),
+                       {"confidence_at_least::threshold", "got 2"});
+}
+
+template <class Part>
+void expect_bad_part(const Part& usual, const Part& bad, const std::vector<std::string>& parts) {
+  using p = policy<Part, by_confidence, top_k>;
+  expect_bad_start(p{usual, by_confidence{}, top_k{}},
+                   p{bad, by_confidence{}, top_k{}},
+                   {.length = 6, .block_length = 2},
+                   {},
+                   parts);
+}
+
+TEST(start, refuses_knobs_of_parts_that_neither_rank_nor_admit) {
+  expect_bad_part(temperature{}, temperature{0.0F}, {"temperature::value", "got 0", "positive"});
+  expect_bad_part(temperature{}, temperature{-2.0F}, {"temperature::value", "got -2"});
+  expect_bad_part(temperature{}, temperature{not_a_float}, {"temperature::value", "nan"});
+  expect_bad_part(step_budget{}, step_budget{0}, {"step_budget::steps", "got 0", "at least 1"});
+}
+
+TEST(start, refuses_timesteps_out_of_range) {
+  using p = policy<by_confidence, timesteps>;
+  const auto refused = [](timesteps t, const std::vector<std::string>& parts) {
+    session<p> s(good_model, good_limits);
+    tokens_of tokens(6);
+    expect_refused<std::invalid_argument>(
+        [&] {
+          s.start(0, {by_confidence{}, t}, tokens, {.length = 6, .block_length = 2});
+        },
+        parts);
+  };
+  refused({.steps = 0}, {"timesteps::steps", "got 0"});
+  refused({.epsilon = 0.0F}, {"timesteps::epsilon", "got 0", "(0, 1)"});
+  refused({.epsilon = 1.0F}, {"timesteps::epsilon", "got 1"});
+  refused({.epsilon = not_a_float}, {"timesteps::epsilon", "nan"});
+}
+
+// The knob of a user's part, checked the same way.
+struct never_thirteen {
+  index_t k = 1;
+  static constexpr statistics required = stat::none;
+  void check(const layout& g) const {
+    check_argument(k != 13 && k < g.length, "never_thirteen::k", k, "lucky and below the length");
+  }
+  bool admits(const auto&, const standing& s) const { return s.rank < k; }
+};
+
+TEST(start, lets_the_part_of_a_user_refuse) {
+  expect_bad_admission(never_thirteen{13}, {"never_thirteen::k", "got 13", "lucky"});
+  expect_bad_admission(never_thirteen{6}, {"never_thirteen::k", "got 6"});
+}
+
+// The protocol.
+
+row_riders<float> no_riders() {
+  return {};
+}
+
+/// Misuse while no request is out, and while one is.
+void expect_misuse(bool request_out,
+                   const std::function<void(session<greedy>&, tokens_of&)>& misuse,
+                   bool of_order,
+                   const std::vector<std::string>& parts) {
+  twins<greedy> pair(careful);
+  if (request_out) {
+    pair.ask();
+  }
+  const auto call = [&] { misuse(pair.disturbed(), pair.tokens()); };
+  if (of_order) {
+    expect_refused<std::logic_error>(call, parts);
+  } else {
+    expect_refused<std::invalid_argument>(call, parts);
+  }
+  pair.expect_undisturbed();
+}
+
+TEST(supply, without_a_request_is_refused) {
+  const std::vector<float> z(90, 0.0F);
+  const auto supply = [&](session<greedy>& s, tokens_of&) {
+    s.supply(host_logits<float>(z.data(), 3, 9), no_riders());
+  };
+  expect_misuse(false, supply, true, {"supply() without a request", "next()"});
+  const auto by_segment = [&](session<greedy>& s, tokens_of&) {
+    const std::vector<host_logits<float>> views = {{z.data(), 3, 9}};
+    s.supply(std::span<const host_logits<float>>(views));
+  };
+  expect_misuse(false, by_segment, true, {"supply() without a request", "next()"});
+  const auto read = [&](session<greedy>& s, tokens_of&) {
+    s.read(0, host_logits<float>(z.data(), 3, 9));
+  };
+  expect_misuse(false, read, true, {"read() without a request", "next()"});
+  expect_misuse(false,
+                [](session<greedy>& s, tokens_of&) { s.decide(); },
+                true,
+                {"decide() without a request", "next()"});
+}
+
+TEST(supply, twice_is_refused) {
+  std::vector<token_id> tokens(4);
+  session s{careful, good_model, tokens_view<memory::host>(tokens), layout{.length = 4}};
+  const std::vector<float> z(36, 0.0F);
+  const host_logits<float> logits(z.data(), 4, 9);
+  ASSERT_TRUE(s.next());
+  s.supply(logits);
+  const tokens_of after = tokens;
+  expect_refused<std::logic_error>([&] { s.supply(logits); }, {"supply() without a request"});
+  EXPECT_EQ(tokens, after);
+  EXPECT_EQ(s.report().forwards, 1);
+}
+
+TEST(supply, of_the_wrong_number_of_rows_is_refused) {
+  const std::vector<float> z(90, 0.0F);
+  for (const index_t rows : {0, 1, 2, 4, 10}) {
+    SCOPED_TRACE(rows);
+    expect_misuse(
+        true,
+        [&](session<greedy>& s, tokens_of&) { s.supply(host_logits<float>(z.data(), rows, 9)); },
+        false,
+        {"rows of the logits", "got " + std::to_string(rows), "forward_request::rows = 3"});
+  }
+}
+
+TEST(supply, of_too_few_columns_is_refused) {
+  const std::vector<float> z(90, 0.0F);
+  for (const index_t columns : {0, 8, -9}) {
+    SCOPED_TRACE(columns);
+    expect_misuse(
+        true,
+        [&](session<greedy>& s, tokens_of&) {
+          s.supply(host_logits<float>(z.data(), 3, columns, 9));
+        },
+        false,
+        {"columns of the logits", "got " + std::to_string(columns), "model_info::vocab = 9"});
+  }
+}
+
+TEST(supply, by_segment_checks_every_segment) {
+  const std::vector<float> z(90, 0.0F);
+  const auto with = [&](const std::vector<host_logits<float>>& views) {
+    return [views](session<greedy>& s, tokens_of&) {
+      s.supply(std::span<const host_logits<float>>(views));
+    };
+  };
+  const host_logits<float> good(z.data(), 3, 9);
+  expect_misuse(true, with({}), false, {"number of tensors", "got 0", "number of segments, 1"});
+  expect_misuse(true, with({good, good}), false, {"number of tensors", "got 2"});
+  expect_misuse(true,
+                with({{z.data(), 2, 9}}),
+                false,
+                {"rows of a segment's logits", "got 2", "segment::rows.size() = 3"});
+  expect_misuse(true, with({{z.data(), 3, 8}}), false, {"columns of the logits", "got 8"});
+}
+
+TEST(supply, by_segment_reads_nothing_before_all_segments_are_checked) {
+  session<greedy> s(good_model, good_limits);
+  tokens_of first(2);
+  tokens_of second(2);
+  s.start(0, careful, first, {.length = 2, .block_length = 2});
+  s.start(1, careful, second, {.length = 2, .block_length = 2});
+  ASSERT_EQ(s.next()->segments.size(), 2U);
+  std::vector<float> wrong(18, 0.0F);
+  wrong[3] = wrong[12] = 9.0F;
+  std::vector<float> right(18, 0.0F);
+  right[2] = right[11] = 9.0F;
+  const std::vector<host_logits<float>> half = {{wrong.data(), 2, 9}, {wrong.data(), 1, 9}};
+  expect_refused<std::invalid_argument>(
+      [&] { s.supply(std::span<const host_logits<float>>(half)); }, {"rows of a segment's logits"});
+  const std::vector<host_logits<float>> whole = {{right.data(), 2, 9}, {right.data(), 2, 9}};
+  s.supply(std::span<const host_logits<float>>(whole));
+  EXPECT_EQ(s.committed(0)[0].token, 2);
+  EXPECT_EQ(s.committed(1)[0].token, 2);
+  EXPECT_EQ(s.report(0).forwards, 1);
+}
+
+TEST(read, checks_its_segment) {
+  const std::vector<float> z(90, 0.0F);
+  const auto with = [&](std::size_t index, const host_logits<float>& view) {
+    return [index, view](session<greedy>& s, tokens_of&) { s.read(index, view); };
+  };
+  expect_misuse(true,
+                with(1, {z.data(), 3, 9}),
+                false,
+                {"index of the segment", "got 1", "number of segments, 1"});
+  expect_misuse(true, with(0, {z.data(), 2, 9}), false, {"rows of a segment's logits", "got 2"});
+  expect_misuse(true, with(0, {z.data(), 3, 8}), false, {"columns of the logits", "got 8"});
+}
+
+TEST(start, between_next_and_supply_is_refused) {
+  for (const index_t slot : {0, 1}) {
+    SCOPED_TRACE(slot);
+    tokens_of other(6, 1);
+    expect_misuse(true,
+                  [&](session<greedy>& s, tokens_of&) {
+                    s.start(slot, careful, other, {.length = 6, .block_length = 2});
+                  },
+                  true,
+                  {"start() between next() and supply()"});
+    EXPECT_EQ(other, tokens_of(6, 1));
+  }
+}
+
+TEST(cancel, between_next_and_supply_is_refused) {
+  expect_misuse(true,
+                [](session<greedy>& s, tokens_of&) { s.cancel(0); },
+                true,
+                {"cancel() between next() and supply()"});
+}
+
+TEST(session, refuses_a_slot_that_is_not_there) {
+  for (const bool request_out : {false, true}) {
+    SCOPED_TRACE(request_out);
+    const std::vector<std::string> parts = {"slot", "got 2", "limits::sequences = 2"};
+    expect_misuse(
+        request_out,
+        [](session<greedy>& s, tokens_of&) { static_cast<void>(s.report(2)); },
+        false,
+        parts);
+    expect_misuse(
+        request_out,
+        [](session<greedy>& s, tokens_of&) { static_cast<void>(s.committed(2)); },
+        false,
+        parts);
+    expect_misuse(
+        request_out,
+        [](session<greedy>& s, tokens_of&) { static_cast<void>(s.planned(2)); },
+        false,
+        parts);
+  }
+  expect_misuse(
+      false, [](session<greedy>& s, tokens_of&) { s.cancel(2); }, false, {"slot", "got 2"});
+  expect_misuse(
+      false, [](session<greedy>& s, tokens_of&) { s.cancel(-1); }, false, {"slot", "got -1"});
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The order in which a row is summed: fixed by the columns alone.
+#include <unmask/stats/canonical.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "support/oracle.hpp"
+
+namespace unmask::testing {
+namespace {
+
+/// The same tree written as a recursion over [first, first + size) of the leaves.
+record<every_sum> node(const std::vector<record<every_sum>>& leaves,
+                       std::size_t first,
+                       std::size_t size) {
+  if (size == 1) {
+    return leaves[first];
+  }
+  const record<every_sum> left = node(leaves, first, size / 2);
+  if (first + size / 2 >= leaves.size()) {
+    return left;
+  }
+  row_accumulator<every_sum> sum{left};
+  sum.merge(row_accumulator<every_sum>{node(leaves, first + size / 2, size / 2)});
+  return sum.finish();
+}
+
+std::vector<record<every_sum>> some_leaves(index_t count) {
+  std::vector<record<every_sum>> leaves;
+  for (index_t i = 0; i < count; ++i) {
+    const auto z = hard_row<float>(scene::ordinary, 40, static_cast<std::uint64_t>(i));
+    leaves.push_back(canonical::fold_chunk<every_sum>(z.data(), 40, 2048 * i));
+  }
+  return leaves;
+}
+
+TEST(chunk_tree, is_the_binary_tree_over_the_chunks) {
+  for (index_t count = 1; count <= 70; ++count) {
+    const auto leaves = some_leaves(count);
+    canonical::chunk_tree<every_sum> tree;
+    for (const auto& leaf : leaves) {
+      tree.push(leaf);
+    }
+    EXPECT_TRUE(same_bits(tree.finish(), node(leaves, 0, 128)));
+  }
+}
+
+TEST(chunk_tree, takes_whole_runs_for_chunks) {
+  for (index_t count = 1; count <= 70; ++count) {
+    const auto leaves = some_leaves(count);
+    for (std::size_t run = 1; run <= 64; run *= 2) {
+      canonical::chunk_tree<every_sum> whole;
+      for (std::size_t first = 0; first < leaves.size(); first += run) {
+        canonical::chunk_tree<every_sum> part;
+        for (std::size_t i = first; i < std::min(first + run, leaves.size()); ++i) {
+          part.push(leaves[i]);
+        }
+        whole.push(part.finish());
+      }
+      EXPECT_TRUE(same_bits(whole.finish(), node(leaves, 0, 128)));
+    }
+  }
+}
+
+TEST(chunk_tree, of_nothing_is_the_empty_record) {
+  EXPECT_TRUE(same_bits(canonical::chunk_tree<every_sum>{}.finish(), record<every_sum>::empty()));
+}
+
+TEST(sum_of_lanes, adds_by_halving) {
+  float ascending[canonical::lanes];
+  for (index_t i = 0; i < canonical::lanes; ++i) {
+    ascending[i] = static_cast<float>(i);
+  }
+  EXPECT_EQ(canonical::sum_of_lanes(ascending), 64.0F * 63.0F / 2.0F);
+  // 2^24 swallows a 1, so the order shows: lane 32 meets lane 0 first, lane 1 last.
+  float first[canonical::lanes] = {0x1p24F, 1.0F};
+  first[32] = -0x1p24F;
+  EXPECT_EQ(canonical::sum_of_lanes(first), 1.0F);
+  float last[canonical::lanes] = {0x1p24F, -0x1p24F, 1.0F};
+  EXPECT_EQ(canonical::sum_of_lanes(last), 0.0F);
+}
+
+TEST(fold_chunk, is_accurate) {
+  for (const scene kind : finite_scenes) {
+    for (const index_t columns : {1, 63, 64, 65, 2048}) {
+      const auto z = hard_row<float>(kind, columns, 1);
+      SCOPED_TRACE(static_cast<int>(kind));
+      expect_close(canonical::fold_chunk<every_sum>(z.data(), columns, 0), z);
+    }
+  }
+}
+
+TEST(fold_chunk, weighs_an_only_column_exactly) {
+  const float z[] = {3.5F};
+  const auto r = canonical::fold_chunk<every_sum>(z, 1, 17);
+  EXPECT_EQ(r.token, 17);
+  EXPECT_EQ(r.confidence(), 1.0F);
+  EXPECT_EQ(r.square, 1.0F);
+  EXPECT_EQ(r.entropy(), 0.0F);
+  EXPECT_EQ(r.margin(), 1.0F);
+}
+
+}  // namespace
+}  // namespace unmask::testing

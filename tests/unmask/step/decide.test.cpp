@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule.hpp>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "support/fixed_rows.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using positions = std::vector<index_t>;
+using steps = std::vector<positions>;
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+const row empty_row = {-inf, -inf, -inf, -inf, 0.0F};
+const row nan_row = {0.0F, nan, 2.0F, 1.0F, 0.0F};
+const row infinite_row = {0.0F, 1.0F, 2.0F, inf, 0.0F};
+const row all_nan_row = {nan, nan, nan, nan, nan};
+
+history decode_surest(const std::vector<row>& table) {
+  return decode_rows(policy{by_confidence{}, top_k{1}},
+                     table,
+                     {.block_length = static_cast<index_t>(table.size())});
+}
+
+TEST(decide, takes_a_row_without_a_valid_number_last) {
+  const history h = decode_surest(
+      {nan_row, row_with_confidence(0.3), empty_row, row_with_confidence(0.5), infinite_row});
+  EXPECT_EQ(h.order(), (positions{3, 1, 0, 2, 4}));
+  EXPECT_EQ(h.report.end, ending::complete);
+}
+
+TEST(decide, commits_the_best_finite_logit_of_an_invalid_row) {
+  EXPECT_EQ(decode_surest({nan_row}).tokens, std::vector<token_id>{2});
+}
+
+TEST(decide, commits_the_infinite_logit_of_a_row_that_has_one) {
+  EXPECT_EQ(decode_surest({infinite_row}).tokens, std::vector<token_id>{3});
+}
+
+TEST(decide, commits_the_lowest_token_where_a_row_holds_nothing) {
+  EXPECT_EQ(decode_surest({empty_row}).tokens, std::vector<token_id>{0});
+  EXPECT_EQ(decode_surest({all_nan_row}).tokens, std::vector<token_id>{0});
+}
+
+TEST(decide, does_not_take_a_suppressed_token_for_the_lowest) {
+  std::vector<token_id> tokens(1);
+  const std::vector<token_id> suppressed = {1, 0, 1};
+  session<policy<by_confidence, top_k>> s(small_model, {.length = 1, .window = 1});
+  s.start(0,
+          {by_confidence{}, top_k{1}},
+          tokens,
+          {.length = 1},
+          {.editable = {}, .suppressed = suppressed});
+  ASSERT_TRUE(s.next());
+  s.supply(host_logits<float>(empty_row.data(), 1, small_vocab));
+  EXPECT_EQ(tokens[0], 2);
+}
+
+TEST(decide, counts_invalid_rows_and_forced_commits) {
+  const history h = decode_rows(policy{by_confidence{}, confidence_above{0.8F}},
+                                {nan_row, row_with_confidence(0.9), empty_row},
+                                {.block_length = 3});
+  EXPECT_EQ(h.positions, (steps{{1}, {0}, {2}}));
+  EXPECT_EQ(h.report.forced, 2);
+  EXPECT_EQ(h.report.invalid_rows, 2 + 2 + 1);
+}
+
+TEST(decide, gives_the_commit_of_an_invalid_row_the_log_probability_of_nothing) {
+  std::vector<token_id> tokens(1);
+  session s{policy{by_confidence{}, top_k{1}},
+            small_model,
+            tokens_view<memory::host>(tokens),
+            layout{.length = 1}};
+  ASSERT_TRUE(s.next());
+  s.supply(host_logits<float>(nan_row.data(), 1, small_vocab));
+  ASSERT_EQ(s.committed().size(), 1U);
+  EXPECT_EQ(s.committed()[0].log_probability, -inf);
+}
+
+TEST(decide, lets_a_nan_in_the_mask_column_do_no_harm) {
+  row z = row_with_confidence(0.9, 1);
+  z[4] = nan;
+  const history h =
+      decode_rows(policy{by_confidence{}, confidence_above{0.5F}}, {z, z}, {.block_length = 2});
+  EXPECT_EQ(h.tokens, (std::vector<token_id>{1, 1}));
+  EXPECT_EQ(h.report.forwards, 1);
+  EXPECT_EQ(h.report.invalid_rows, 0);
+}
+
+TEST(decide, leaves_a_proposed_mask_token_where_it_may_be_proposed) {
+  model_info model = small_model;
+  model.suppress_mask = false;
+  row z = row_with_confidence(0.9, 1);
+  z[4] = 1.0F;  // e against .9: the mask token wins
+  const std::vector<row> table = {z, row_with_confidence(0.9, 2)};
+  std::vector<row> usual = table;
+  usual[1][4] = -inf;
+  const history h =
+      decode_rows(policy{by_confidence{}, top_k{2}}, usual, {.block_length = 2}, model, 5);
+  EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 2}));
+  EXPECT_EQ(h.positions, (steps{{1}, {}, {}, {}, {}}));
+  EXPECT_EQ(h.report.forced, 0);
+  EXPECT_EQ(h.report.open, 1);
+}
+
+// What an admission is told, written down.
+struct heard {
+  index_t position = 0;
+  standing place;
+  step_info at;
+};
+struct listening {
+  std::vector<heard>* log = nullptr;
+  index_t admit_below = 1;
+  static constexpr statistics required = stat::confidence;
+  bool admits(const auto& c, const standing& s, const auto& own) const {
+    log->push_back({c.position, s, own.at});
+    return s.rank < admit_below;
+  }
+};
+
+TEST(decide, tells_an_admission_the_place_of_each_candidate) {
+  std::vector<heard> log;
+  const std::vector<double> c = {0.4, 0.9, 0.4, 0.7};
+  const history h = decode_confidences(policy{by_confidence{}, listening{&log, 4}}, c);
+  ASSERT_EQ(log.size(), 4U);
+  const positions order = {1, 3, 0, 2};
+  for (std::size_t r = 0; r < 4; ++r) {
+    SCOPED_TRACE(r);
+    EXPECT_EQ(log[r].position, order[r]);
+    EXPECT_EQ(log[r].place.rank, static_cast<index_t>(r));
+    EXPECT_EQ(log[r].place.open, 4);
+  }
+  EXPECT_EQ(log[0].place.score_before, inf);
+  EXPECT_NEAR(log[1].place.score_before, 0.9F, 1e-6F);
+  EXPECT_NEAR(log[2].place.score_before, 0.7F, 1e-6F);
+  EXPECT_EQ(h.report.forced, 0);
+}
+
+TEST(decide, tells_an_admission_where_in_the_block_it_is) {
+  std::vector<heard> log;
+  const std::vector<row> table(6, row_with_confidence(0.5));
+  static_cast<void>(decode_rows(policy{left_to_right{}, listening{&log}},
+                                table,
+                                {.prompt = 1, .block_length = 3, .seed = 8, .sequence = 9}));
+  // Blocks [1, 4) and [4, 6), a position a step: 3 + 2 + 1 + 2 + 1 questions.
+  ASSERT_EQ(log.size(), 9U);
+  const index_t step[] = {0, 0, 0, 1, 1, 2, 3, 3, 4};
+  const index_t block[] = {0, 0, 0, 0, 0, 0, 1, 1, 1};
+  const index_t block_step[] = {0, 0, 0, 1, 1, 2, 0, 0, 1};
+  const index_t opened[] = {3, 3, 3, 3, 3, 3, 2, 2, 2};
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(log[i].at.step, step[i]);
+    EXPECT_EQ(log[i].at.block_index, block[i]);
+    EXPECT_EQ(log[i].at.block_step, block_step[i]);
+    EXPECT_EQ(log[i].at.block_opened, opened[i]);
+    EXPECT_EQ(log[i].at.block_length, opened[i]);
+    EXPECT_EQ(log[i].at.seed, 8U);
+    EXPECT_EQ(log[i].at.sequence, 9U);
+  }
+}
+
+TEST(decide, counts_the_fixed_positions_of_a_block_as_not_opened) {
+  std::vector<heard> log;
+  std::vector<token_id> tokens(4, 3);
+  const std::vector<std::uint8_t> editable = {1, 0, 0, 1};
+  session<policy<left_to_right, listening>> s(small_model, {.length = 4, .window = 4});
+  s.start(0,
+          {left_to_right{}, listening{&log, 2}},
+          tokens,
+          {.length = 4, .block_length = 4},
+          {.editable = editable, .suppressed = {}});
+  ASSERT_TRUE(s.next());
+  const row logits = packed(std::vector<row>(4, row_with_confidence(0.5)), {0, 4});
+  s.supply(host_logits<float>(logits.data(), 4, small_vocab));
+  ASSERT_EQ(log.size(), 2U);
+  EXPECT_EQ(log[1].position, 3);
+  EXPECT_EQ(log[1].at.block_opened, 2);
+  EXPECT_EQ(log[1].at.block_length, 4);
+}
+
+// Two blocks at a time.
+struct in_pairs {
+  static constexpr statistics required = stat::none;
+  [[nodiscard]] index_t reach(const layout& g) const { return 2 * g.block_length; }
+  void schedule(sequence_view& q, plan& next, auto&) const {
+    index_t b = 0;
+    while (q.open_in(q.block(b)) == 0) {
+      ++b;
+    }
+    next.first_block = b;
+    next.last_block = std::min(b + 2, q.blocks());
+    next.score = {q.block(b).first, q.block(next.last_block - 1).last};
+    next.forced = 1;
+  }
+};
+
+TEST(decide, counts_the_steps_of_each_block_from_its_own_opening) {
+  std::vector<heard> log;
+  const std::vector<row> table(6, row_with_confidence(0.5));
+  static_cast<void>(decode_rows(
+      policy{left_to_right{}, listening{&log}, in_pairs{}}, table, {.block_length = 2}));
+  // Block 1 is scored from step 0 on, block 2 from step 2 on, when block 0 is full.
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    SCOPED_TRACE(i);
+    const heard& h = log[i];
+    EXPECT_EQ(h.at.block_index, h.position / 2);
+    EXPECT_EQ(h.at.block_step, h.position < 4 ? h.at.step : h.at.step - 2);
+    EXPECT_EQ(h.at.block_opened, 2);
+  }
+  EXPECT_EQ(log.size(), 4U + 3U + 4U + 3U + 2U + 1U);
+}
+
+struct costing {
+  std::vector<heard>* log = nullptr;
+  static constexpr statistics required = stat::none;
+  float cost(const auto& c) const { return static_cast<float>(c.position + 1); }
+  bool admits(const auto& c, const standing& s, const auto& own) const {
+    log->push_back({c.position, s, own.at});
+    return true;
+  }
+};
+
+TEST(decide, sums_the_cost_along_the_ranks) {
+  std::vector<heard> log;
+  static_cast<void>(
+      decode_confidences(policy{by_confidence{}, top_k{9} && costing{&log}}, {0.4, 0.9, 0.3, 0.7}));
+  // Ranks: positions 1, 3, 0, 2 with costs 2, 4, 1, 3.
+  ASSERT_EQ(log.size(), 4U);
+  const float before[] = {0.0F, 2.0F, 6.0F, 7.0F};
+  const float largest[] = {-inf, 2.0F, 4.0F, 4.0F};
+  for (std::size_t r = 0; r < 4; ++r) {
+    SCOPED_TRACE(r);
+    EXPECT_EQ(log[r].place.cost_before, before[r]);
+    EXPECT_EQ(log[r].place.largest_before, largest[r]);
+  }
+}
+
+// State of a position: how often it was looked at.
+struct patient {
+  struct position_state {
+    index_t looks = 0;
+  };
+  static constexpr statistics required = stat::none;
+  bool admits(const auto&, const standing&, auto& own) const { return ++own.state.looks >= 3; }
+};
+
+TEST(decide, starts_the_state_of_a_position_afresh_in_each_block) {
+  // The cells of block 0 are those of block 1: a count left over would admit too early.
+  const std::vector<row> table(8, row_with_confidence(0.5));
+  const history h = decode_rows(policy{left_to_right{}, patient{}}, table, {.block_length = 4});
+  EXPECT_EQ(h.positions, (steps{{0}, {1}, {2, 3}, {4}, {5}, {6, 7}}));
+}
+
+TEST(decide, starts_all_state_afresh_with_the_slot) {
+  session<policy<left_to_right, patient>> s(small_model, {.length = 4, .window = 4});
+  std::vector<token_id> tokens(4);
+  const row logits = packed(std::vector<row>(4, row_with_confidence(0.5)), {0, 4});
+  for (int run = 0; run < 3; ++run) {
+    SCOPED_TRACE(run);
+    s.start(0, {left_to_right{}, patient{}}, tokens, {.length = 4});
+    // Two steps, then the slot is given to another sequence: looks of 2 must not stay.
+    for (int i = 0; i < 2; ++i) {
+      const auto request = s.next();
+      ASSERT_TRUE(request);
+      s.supply(host_logits<float>(logits.data(), request->rows, small_vocab));
+      EXPECT_EQ(s.committed().size(), 1U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unmask::testing
