@@ -29,7 +29,7 @@ struct lookahead_by {
   float creation_weight = 0.0F;
   bool anchor_competes = true;
   bool anchor_wins = false;
-  [[no_unique_address]] Ranking order = {};
+  Ranking order = {};  // not [[no_unique_address]]: nvcc 13 cannot lay out a policy that holds it
 
   static constexpr statistics required = Ranking::required;
 
