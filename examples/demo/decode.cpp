@@ -94,17 +94,17 @@ decoding decode(unmask::any_session& session,
         timed(result.engine_seconds, [&] { return model.forward(*request, tokens); });
     timed(result.policy_seconds, [&] { session.supply(logits); });
 
+    result.segments += static_cast<std::int64_t>(segments.size());
+    // A slot is looked at once, whatever branches it ran.
+    std::erase_if(segments, [](const unmask::segment& s) { return s.branch > 0; });
     for (const unmask::segment& s : segments) {
-      ++result.segments;
-      if (s.branch > 0) {
-        continue;  // the slot is looked at once
-      }
       const auto slot = static_cast<std::size_t>(s.slot);
       const unmask::sequence_report& report = session.report(s.slot);
       const auto answer =
           std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(g.answer_length));
       if (watch) {
         watch({.problem = problem_in[slot],
+               .last_of_forward = &s == &segments.back(),
                .answer = answer,
                .prompt = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
                .committed = session.committed(s.slot),

@@ -42,7 +42,8 @@ struct decoding {
 
 /// One sequence just after a step.
 struct step_seen {
-  std::size_t problem = 0;  ///< index of the problem
+  std::size_t problem = 0;       ///< index of the problem
+  bool last_of_forward = false;  ///< no other sequence of this forward pass follows
   std::span<const token_id> answer;
   index_t prompt = 0;  ///< first position of the answer in the sequence
   std::span<const unmask::commit_entry> committed;

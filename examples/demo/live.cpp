@@ -78,7 +78,9 @@ void live_view::see(const step_seen& step) {
   }
   if (how_.in_place) {
     draw();
-    std::this_thread::sleep_for(how_.pause);
+    if (step.last_of_forward) {
+      std::this_thread::sleep_for(how_.pause);
+    }
   } else {
     std::string state;
     for (const token_id token : s.answer) {

@@ -103,7 +103,7 @@ const std::array table{
         "adaptive",
         "a threshold for each position, moving with what its logits do (Dynamic-dLLM)",
         {{"start", 0.9}, {"lower", 0.001}, {"raise", 0.0008}, {"least", 0.5}},
-        {"adaptive(0.9)"},
+        {},
         [](values v, setup s) {
           return session_of(
               s, by_confidence{}, adaptive_threshold{v.real(0), v.real(1), v.real(2), v.real(3)});
@@ -132,7 +132,7 @@ const std::array table{
         "hierarchical",
         "threshold, and the best of each run of open positions at a lower one (dInfer)",
         {{"low", 0.4}, {"threshold", 0.9}},
-        {"hierarchical"},
+        {},
         [](values v, setup s) {
           return session_of(s, by_confidence{}, hierarchical{v.real(0), v.real(1)});
         },
@@ -141,7 +141,7 @@ const std::array table{
         "slow_fast",
         "explores how far the model is ready to go, then fills that stretch (SlowFast)",
         {{"threshold", 0.9}, {"exploration", 6, true}, {"promising", 0.3}, {"spread", 1}},
-        {"slow_fast"},
+        {},
         [](values v, setup s) {
           return session_of(s,
                             by_confidence{},

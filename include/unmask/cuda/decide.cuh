@@ -23,6 +23,8 @@ __global__ void __launch_bounds__(decide_threads)
     start_one(const step::slot_memory<Policy>* slots,
               index_t slot,
               const __grid_constant__ start_arguments<Policy> arguments) {
+  static_assert(sizeof(arguments) <= 4000,
+                "the knobs of this policy do not fit the arguments of a kernel (4 KB)");
   start_slot(device_block{}, arguments, slots[slot]);
 }
 

@@ -46,6 +46,7 @@ meet(const auto& b, const row_meeting<S>& at, index_t run, index_t runs, record<
     return false;
   }
   b.fence();
+  b.sync_warp();  // the other lanes see what lane 0 has seen
   for (index_t i = b.warp_lane(); i < runs; i += warp_threads) {
     nodes[i] = at.parts[i];
   }

@@ -14,3 +14,4 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::settled)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::rewriting)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::painted)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::second_thoughts)>>;
