@@ -24,7 +24,8 @@ namespace unmask::testing {
 
 inline constexpr statistics every_sum = stat::margin | stat::entropy | stat::second_moment;
 
-/// The bits of x, with one NaN like another: which payload survives a sum is the processor's choice.
+/// The bits of x, with one NaN like another: which payload survives a sum is the processor's
+/// choice.
 [[nodiscard]] inline std::uint32_t identity(float x) {
   return std::isnan(x) ? 0x7fc00000U : std::bit_cast<std::uint32_t>(x);
 }
@@ -75,8 +76,8 @@ template <element T, class Edit = no_edit>
       x = math::fma(in.guidance_scale + 1.0F, x - u, u);
     }
     x = edit(x, v);
-    const bool kept = in.allowed == nullptr ||
-                      ((in.allowed[v / 32] >> static_cast<unsigned>(v % 32)) & 1U) != 0;
+    const bool kept =
+        in.allowed == nullptr || ((in.allowed[v / 32] >> static_cast<unsigned>(v % 32)) & 1U) != 0;
     z.push_back(kept ? x : -math::infinity());
   }
   return z;
@@ -200,13 +201,26 @@ enum class scene {
   infinite_ties  ///< +inf twice
 };
 
-inline constexpr scene every_scene[] = {scene::ordinary,    scene::offset,   scene::negative,
-                                        scene::sparse,      scene::steep,    scene::ties,
-                                        scene::zeros,       scene::absent,   scene::nan_first,
-                                        scene::nan_last,    scene::nan_chunk, scene::nan_payload,
-                                        scene::infinite,    scene::infinite_ties};
-inline constexpr scene finite_scenes[] = {scene::ordinary, scene::offset, scene::negative,
-                                          scene::sparse,   scene::steep,  scene::ties,
+inline constexpr scene every_scene[] = {scene::ordinary,
+                                        scene::offset,
+                                        scene::negative,
+                                        scene::sparse,
+                                        scene::steep,
+                                        scene::ties,
+                                        scene::zeros,
+                                        scene::absent,
+                                        scene::nan_first,
+                                        scene::nan_last,
+                                        scene::nan_chunk,
+                                        scene::nan_payload,
+                                        scene::infinite,
+                                        scene::infinite_ties};
+inline constexpr scene finite_scenes[] = {scene::ordinary,
+                                          scene::offset,
+                                          scene::negative,
+                                          scene::sparse,
+                                          scene::steep,
+                                          scene::ties,
                                           scene::zeros};
 
 /// A NaN with the sign and every payload bit: its low bits must not be taken for an exponent.
@@ -229,21 +243,21 @@ template <element T>
   for (index_t j = 0; j < columns; ++j) {
     double z = centre + 2.5 * (d.real(-1, 1) + d.real(-1, 1) + d.real(-1, 1));
     switch (kind) {
-      case scene::sparse:
-      case scene::absent:
-        z = -infinity;
-        break;
-      case scene::steep:
-        z *= 60.0;
-        break;
-      case scene::ties:
-        z = 2.0 * d.within(-2, 1);
-        break;
-      case scene::zeros:
-        z = d.chance(0.3) ? -1.5 : (d.chance(0.5) ? 0.0 : -0.0);
-        break;
-      default:
-        break;
+    case scene::sparse:
+    case scene::absent:
+      z = -infinity;
+      break;
+    case scene::steep:
+      z *= 60.0;
+      break;
+    case scene::ties:
+      z = 2.0 * d.within(-2, 1);
+      break;
+    case scene::zeros:
+      z = d.chance(0.3) ? -1.5 : (d.chance(0.5) ? 0.0 : -0.0);
+      break;
+    default:
+      break;
     }
     row.push_back(encoded<T>(z));
   }
@@ -251,42 +265,42 @@ template <element T>
     return row[static_cast<std::size_t>(d.within(0, columns - 1))];
   };
   switch (kind) {
-    case scene::ordinary:
-    case scene::offset:
-    case scene::negative:
-      anywhere() = encoded<T>(centre + 18.0);
-      break;
-    case scene::sparse:
-      for (const double z : {3.0, 2.5, -80.0}) {
-        anywhere() = encoded<T>(z);
-      }
-      break;
-    case scene::nan_first:
-      row.front() = encoded<T>(not_a_number);
-      break;
-    case scene::nan_last:
-      row.back() = encoded<T>(not_a_number);
-      break;
-    case scene::nan_chunk: {
-      const std::size_t first = count <= 2048 ? 0 : 2048;
-      for (std::size_t j = first; j < std::min(count, first + 2048); ++j) {
-        row[j] = encoded<T>(j % 7 == 3 ? not_a_number : -infinity);
-      }
-      break;
+  case scene::ordinary:
+  case scene::offset:
+  case scene::negative:
+    anywhere() = encoded<T>(centre + 18.0);
+    break;
+  case scene::sparse:
+    for (const double z : {3.0, 2.5, -80.0}) {
+      anywhere() = encoded<T>(z);
     }
-    case scene::nan_payload:
-      for (int i = 0; i < 3; ++i) {
-        anywhere() = loud_nan<T>();
-      }
-      break;
-    case scene::infinite_ties:
-      anywhere() = encoded<T>(infinity);
-      [[fallthrough]];
-    case scene::infinite:
-      anywhere() = encoded<T>(infinity);
-      break;
-    default:
-      break;
+    break;
+  case scene::nan_first:
+    row.front() = encoded<T>(not_a_number);
+    break;
+  case scene::nan_last:
+    row.back() = encoded<T>(not_a_number);
+    break;
+  case scene::nan_chunk: {
+    const std::size_t first = count <= 2048 ? 0 : 2048;
+    for (std::size_t j = first; j < std::min(count, first + 2048); ++j) {
+      row[j] = encoded<T>(j % 7 == 3 ? not_a_number : -infinity);
+    }
+    break;
+  }
+  case scene::nan_payload:
+    for (int i = 0; i < 3; ++i) {
+      anywhere() = loud_nan<T>();
+    }
+    break;
+  case scene::infinite_ties:
+    anywhere() = encoded<T>(infinity);
+    [[fallthrough]];
+  case scene::infinite:
+    anywhere() = encoded<T>(infinity);
+    break;
+  default:
+    break;
   }
   return row;
 }

@@ -182,8 +182,8 @@ TYPED_TEST(read_row, of_no_finite_column_is_the_empty_record) {
 TYPED_TEST(read_row, of_no_column_is_the_empty_record) {
   for (const host::tier level : tiers()) {
     const row_input<TypeParam> none;
-    EXPECT_TRUE(same_bits(host::read_row<every_sum>(none, no_edit{}, level),
-                          record<every_sum>::empty()));
+    EXPECT_TRUE(
+        same_bits(host::read_row<every_sum>(none, no_edit{}, level), record<every_sum>::empty()));
   }
 }
 
@@ -231,10 +231,9 @@ TYPED_TEST(read_row, does_not_feel_a_shift_that_is_exact) {
       high.push_back(encoded<TypeParam>(z + 8.0));
     }
     for (const host::tier level : tiers()) {
-      auto a = host::read_row<every_sum>(
-          placed_row<TypeParam>(low, 0).input(), no_edit{}, level);
-      const auto b = host::read_row<every_sum>(
-          placed_row<TypeParam>(high, 0).input(), no_edit{}, level);
+      auto a = host::read_row<every_sum>(placed_row<TypeParam>(low, 0).input(), no_edit{}, level);
+      const auto b =
+          host::read_row<every_sum>(placed_row<TypeParam>(high, 0).input(), no_edit{}, level);
       a.best += 8.0F;
       a.second += 8.0F;
       EXPECT_TRUE(same_bits(a, b));

@@ -94,15 +94,14 @@ template <element T, class EditOf>
 void expect_equal_to_single_rows(batch<T>& b, const EditOf& edit_of, host::executor_ref threads) {
   std::vector<record<every_sum>> expected;
   for (std::size_t r = 0; r < b.rows.size(); ++r) {
-    expected.push_back(host::read_row<every_sum>(
-        b.rows[r], edit_of(static_cast<index_t>(r)), host::best_tier()));
+    expected.push_back(
+        host::read_row<every_sum>(b.rows[r], edit_of(static_cast<index_t>(r)), host::best_tier()));
   }
   const std::vector<float> expected_report = b.reported;
   std::fill(b.reported.begin(), b.reported.end(), 77.0F);
   std::vector<record<every_sum>> out(b.rows.size());
   std::vector<record<every_sum>> scratch(host::scratch_records(threads.concurrency()));
-  host::read_rows<every_sum, T>(
-      b.rows, edit_of, out.data(), threads, host::best_tier(), scratch);
+  host::read_rows<every_sum, T>(b.rows, edit_of, out.data(), threads, host::best_tier(), scratch);
   for (std::size_t r = 0; r < out.size(); ++r) {
     EXPECT_TRUE(same_bits(out[r], expected[r])) << "row " << r;
   }

@@ -110,8 +110,8 @@ TYPED_TEST(row_options, a_bitmask_that_allows_nothing_leaves_the_empty_record) {
   row.mask.assign(157, 0);
   row.in.allowed = row.mask.data();
   for (const host::tier level : tiers()) {
-    EXPECT_TRUE(same_bits(host::read_row<every_sum>(row.in, no_edit{}, level),
-                          record<every_sum>::empty()));
+    EXPECT_TRUE(
+        same_bits(host::read_row<every_sum>(row.in, no_edit{}, level), record<every_sum>::empty()));
   }
 }
 

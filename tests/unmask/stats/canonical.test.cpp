@@ -13,9 +13,8 @@ namespace unmask::testing {
 namespace {
 
 /// The same tree written as a recursion over [first, first + size) of the leaves.
-record<every_sum> node(const std::vector<record<every_sum>>& leaves,
-                       std::size_t first,
-                       std::size_t size) {
+record<every_sum>
+node(const std::vector<record<every_sum>>& leaves, std::size_t first, std::size_t size) {
   if (size == 1) {
     return leaves[first];
   }
