@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/adaptive.hpp>
+
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/released/dynamic_dllm.hpp>
+
+#include <map>
+#include <stdexcept>
+
+#include "support/dense_oracle.hpp"
+#include "support/scripted_rows.hpp"
+
+namespace unmask::testing {
+namespace {
+
+// A row that has the two numbers that the threshold follows.
+struct two_numbers {
+  float second = 0.0F;
+  float turned = 0.0F;
+
+  [[nodiscard]] two_numbers total() const { return *this; }
+  [[nodiscard]] float second_probability() const { return second; }
+  [[nodiscard]] float drift() const { return turned; }
+};
+
+struct own_state {
+  adaptive_threshold::position_state& state;
+};
+
+TEST(adaptive_threshold, test_vector_16) {
+  const adaptive_threshold part{.start = 0.9F, .lower = 0.001F, .raise = 0.0008F};
+  adaptive_threshold::position_state state;
+  own_state own{state};
+  const std::vector<std::pair<two_numbers, double>> steps = {
+      {{0.30F, 1.0F}, 0.9}, {{0.20F, 0.10F}, 0.89928}, {{0.05F, 0.02F}, 0.898346}, {{0.01F, 0.001F}, 0.8973568}};
+  for (const auto& [row, expected] : steps) {
+    two_numbers r = row;
+    part.revise(r, own);
+    EXPECT_NEAR(static_cast<double>(part.start + state.shift), expected, 1e-6);
+  }
+}
+
+TEST(adaptive_threshold, stays_between_its_bounds) {
+  adaptive_threshold part{.start = 0.8F, .lower = 0.5F, .raise = 0.0F, .least = 0.5F};
+  adaptive_threshold::position_state state;
+  own_state own{state};
+  for (int k = 0; k < 5; ++k) {
+    two_numbers r{0.0F, 0.0F};
+    part.revise(r, own);
+  }
+  EXPECT_FLOAT_EQ(part.start + state.shift, 0.4F);
+  part.lower = 0.0F;
+  part.raise = 0.9F;
+  for (int k = 0; k < 5; ++k) {
+    two_numbers r{0.0F, 1.0F};
+    part.revise(r, own);
+  }
+  EXPECT_FLOAT_EQ(part.start + state.shift, 1.0F);
+}
+
+// An onlooker at the two comparisons of a row with the one before.
+struct compared {
+  index_t position = 0;
+  float drift = 0.0F;
+  float divergence = 0.0F;
+};
+struct comparing {
+  std::vector<compared>* seen = nullptr;
+  static constexpr statistics required = stat::drift | stat::divergence;
+  static constexpr bool may_wait = true;
+  bool admits(const auto& c, const standing&) const {
+    seen->push_back({c.position, c.drift(), c.divergence()});
+    return false;
+  }
+};
+static_assert(admission<comparing>);
+
+std::vector<double> softmax(const std::vector<float>& row, token_id mask) {
+  std::vector<double> p;
+  double best = -std::numeric_limits<double>::infinity();
+  for (std::size_t v = 0; v < row.size(); ++v) {
+    const bool counts = static_cast<token_id>(v) != mask;
+    p.push_back(counts ? static_cast<double>(row[v]) : -std::numeric_limits<double>::infinity());
+    best = std::max(best, p.back());
+  }
+  double sum = 0.0;
+  for (double& x : p) {
+    x = std::exp(x - best);
+    sum += x;
+  }
+  for (double& x : p) {
+    x /= sum;
+  }
+  return p;
+}
+
+double naive_drift(const std::vector<double>& p, const std::vector<double>& old) {
+  double dot = 0.0;
+  double a = 0.0;
+  double b = 0.0;
+  for (std::size_t v = 0; v < p.size(); ++v) {
+    dot += p[v] * old[v];
+    a += p[v] * p[v];
+    b += old[v] * old[v];
+  }
+  return 1.0 - dot / std::sqrt(a * b);
+}
+
+double naive_divergence(const std::vector<double>& p, const std::vector<double>& old) {
+  double sum = 0.0;
+  for (std::size_t v = 0; v < p.size(); ++v) {
+    sum += p[v] > 0.0 ? p[v] * std::log(p[v] / std::max(old[v], 1e-12)) : 0.0;
+  }
+  return sum;
+}
+
+std::vector<compared> compare_rows_of_one(const std::vector<std::vector<float>>& rows, const model_info& model) {
+  std::vector<compared> seen;
+  std::vector<token_id> x(1);
+  session s{policy{by_confidence{}, comparing{&seen}}, model, x, layout{.length = 1, .block_length = 1}};
+  for (const std::vector<float>& z : rows) {
+    decide_once(s, x, [&](const segment&, index_t) { return z; });
+  }
+  return seen;
+}
+
+std::vector<float> logs(std::initializer_list<double> p) {
+  std::vector<float> z;
+  for (const double x : p) {
+    z.push_back(static_cast<float>(std::log(x)));
+  }
+  return z;
+}
+
+TEST(comparison, test_vector_18) {
+  const auto seen = compare_rows_of_one({logs({0.6, 0.3, 0.1, 1.0}), logs({0.7, 0.2, 0.1, 1.0})},
+                                        {.vocab = 4, .mask_token = 3});
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_NEAR(static_cast<double>(seen[1].divergence), 0.026812, 1e-6);
+  EXPECT_NEAR(static_cast<double>(seen[1].drift), 0.016849, 1e-6);
+}
+
+TEST(comparison, without_a_row_before_everything_is_new) {
+  const auto seen = compare_rows_of_one({logs({0.5, 0.5, 1.0})}, {.vocab = 3, .mask_token = 2});
+  EXPECT_EQ(seen[0].drift, 1.0F);
+  EXPECT_NEAR(static_cast<double>(seen[0].divergence), std::log(0.5) - std::log(1e-12), 1e-4);
+}
+
+// Rows of one chunk and of many, some columns absent; five steps each.
+TEST(comparison, equals_its_definition) {
+  int rows_seen = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    chances c(seed);
+    const index_t vocab = c.chance(0.1) ? c.within(2000, 9000) : c.within(3, 200);
+    const model_info model{.vocab = vocab, .mask_token = c.within(0, vocab - 1)};
+    std::vector<std::vector<float>> rows;
+    std::vector<float> row;
+    for (index_t v = 0; v < vocab; ++v) {
+      row.push_back(c.real(-3.0, 3.0));
+    }
+    for (int k = 0; k < 5; ++k) {
+      for (float& z : row) {
+        z += c.real(-0.5, 0.5);
+      }
+      rows.push_back(row);
+      rows.back()[static_cast<std::size_t>(c.within(0, vocab - 1))] = c.real(0.0, 8.0);
+      if (c.chance(0.3)) {
+        const index_t absent = c.within(0, vocab - 1);
+        rows.back()[static_cast<std::size_t>(absent)] = -std::numeric_limits<float>::infinity();
+      }
+    }
+    const auto seen = compare_rows_of_one(rows, model);
+    ASSERT_EQ(seen.size(), rows.size());
+    for (std::size_t k = 1; k < rows.size(); ++k) {
+      const auto p = softmax(rows[k], model.mask_token);
+      const auto old = softmax(rows[k - 1], model.mask_token);
+      EXPECT_NEAR(static_cast<double>(seen[k].drift), naive_drift(p, old), 1e-6) << "seed " << seed;
+      EXPECT_NEAR(static_cast<double>(seen[k].divergence), naive_divergence(p, old), 4e-6) << "seed " << seed;
+      ++rows_seen;
+    }
+  }
+  EXPECT_EQ(rows_seen, 1600);
+}
+
+// A part with a threshold that shows it.
+template <class Part>
+struct with_threshold : Part {
+  inline static std::map<index_t, float> seen;
+  with_threshold(const Part& part) : Part(part) {}
+  bool admits(const auto& c, const standing& s, auto& own) const {
+    seen[c.position] = this->start + own.state.shift;
+    return Part::admits(c, s, own);
+  }
+};
+
+struct naive_threshold {
+  double value = 0.0;
+  std::vector<double> old;
+};
+
+// Whole decodes of several blocks: thresholds and commits by the definition.
+TEST(adaptive_threshold, equals_its_definition) {
+  int checked = 0;
+  int moved = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    chances c(seed);
+    const dense_request q = random_dense_request(c, c.within(4, 40));
+    const adaptive_threshold part{.start = c.real(0.3, 0.95), .lower = c.real(0.0, 0.1),
+                                  .raise = c.real(0.0, 0.3), .least = c.real(0.2, 0.9)};
+    std::vector<token_id> x(static_cast<std::size_t>(q.geometry.length), 0);
+    using watched = with_threshold<adaptive_threshold>;
+    const auto p = policy{by_confidence{}, watched{part}};
+    session s{p, q.model, x, q.geometry};
+    std::map<index_t, naive_threshold> naive;
+    const script rows = [&](const segment&, index_t at) { return q.logits.row(x, at); };
+    for (bool more = true; more;) {
+      const range scored = s.planned().score;
+      std::map<index_t, double> confidence;
+      for (index_t i = scored.first; i < scored.last; ++i) {
+        if (x[static_cast<std::size_t>(i)] != q.model.mask_token) {
+          continue;
+        }
+        const std::vector<double> now = softmax(rows({}, i), q.model.mask_token);
+        auto [entry, is_new] = naive.try_emplace(i, naive_threshold{part.start, {}});
+        if (!is_new) {
+          std::vector<double> sorted = now;
+          std::sort(sorted.rbegin(), sorted.rend());
+          double& t = entry->second.value;
+          t += -static_cast<double>(part.lower) * (1.0 - sorted[1]) +
+               static_cast<double>(part.raise) * naive_drift(now, entry->second.old);
+          t = std::clamp(t, static_cast<double>(part.least) * part.start, 1.0);
+          ++moved;
+        }
+        entry->second.old = now;
+        confidence[i] = *std::max_element(now.begin(), now.end());
+      }
+      watched::seen.clear();
+      more = decide_once(s, x, rows);
+      double surest = 0.0;
+      for (const auto& [i, value] : confidence) {
+        surest = std::max(surest, value);
+      }
+      bool any = false;
+      for (const auto& [i, value] : confidence) {
+        any = any || value >= naive[i].value;
+      }
+      for (const auto& [i, value] : watched::seen) {
+        EXPECT_NEAR(static_cast<double>(value), naive[i].value, 2e-6) << "seed " << seed;
+        const double margin = confidence[i] - naive[i].value;
+        const bool commits = x[static_cast<std::size_t>(i)] != q.model.mask_token;
+        if (std::fabs(margin) > 1e-4 && any) {
+          EXPECT_EQ(commits, margin > 0.0) << "seed " << seed << ", position " << i;
+        } else if (!any && commits) {
+          EXPECT_NEAR(confidence[i], surest, 1e-5);
+        }
+        ++checked;
+      }
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(checked, 2000);
+  EXPECT_GT(moved, 1000);
+}
+
+template <class Policy>
+std::vector<index_t> decode(const Policy& p, const dense_request& q) {
+  std::vector<index_t> all;
+  each_step(p, q, [&](std::span<const commit_entry> entries, const auto&) {
+    all.push_back(-1);
+    for (const commit_entry& e : entries) {
+      all.insert(all.end(), {e.position, e.token});
+    }
+  });
+  return all;
+}
+
+TEST(adaptive_threshold, that_never_moves_is_a_constant_one) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    chances c(seed);
+    const dense_request q = random_dense_request(c, c.within(4, 40));
+    const float start = c.real(0.2, 1.0);
+    const adaptive_threshold still{.start = start, .lower = 0.0F, .raise = 0.0F, .least = 0.0F};
+    const auto constant = decode(policy{by_confidence{}, confidence_at_least{start}}, q);
+    EXPECT_EQ(decode(policy{by_confidence{}, still}, q), constant) << "seed " << seed;
+    using namespace released;
+    EXPECT_EQ(decode(dynamic_dllm_scalar({start, 0.0F, 0.0F}), q), constant) << "seed " << seed;
+    EXPECT_EQ(decode(dynamic_dllm_per_token({start, 0.0F, 0.0F}), q), constant) << "seed " << seed;
+  }
+}
+
+// Two steps below the bound in a row, a confidence, or else the best.
+TEST(stable_and_confident, waits_for_two_quiet_steps) {
+  const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F};
+  std::vector<token_id> x(3);
+  session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
+            layout{.length = 3, .block_length = 3}};
+  // 0 is sure and still, 1 is sure and turns, 2 is the least sure.
+  int step = 0;
+  const script rows = [&](const segment&, index_t p) {
+    return p == 0 ? logs({0.9, 0.1, 1.0})
+                  : (p == 1 ? logs({step % 2 == 0 ? 0.99 : 0.85, step % 2 == 0 ? 0.01 : 0.15, 1.0})
+                            : logs({0.6, 0.4, 1.0}));
+  };
+  const std::vector<std::vector<index_t>> expected = {{1}, {0}, {2}};  // the fallback, thrice
+  for (const auto& positions : expected) {
+    decide_once(s, x, rows);
+    std::vector<index_t> got;
+    for (const commit_entry& e : s.committed()) {
+      got.push_back(e.position);
+    }
+    EXPECT_EQ(got, positions) << "step " << step;
+    ++step;
+  }
+}
+
+TEST(stable_and_confident, admits_what_is_sure_and_quiet_together) {
+  const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F, .fallback = 0};
+  std::vector<token_id> x(6);
+  session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
+            layout{.length = 6, .block_length = 6}};
+  const script rows = [](const segment&, index_t p) {
+    return p == 5 ? logs({0.95, 0.05, 1.0}) : (p < 3 ? logs({0.9, 0.1, 1.0}) : logs({0.7, 0.3, 1.0}));
+  };
+  decide_once(s, x, rows);  // nothing is known: the promise commits the best
+  EXPECT_EQ(s.report().forced, 1);
+  EXPECT_EQ(s.committed()[0].position, 5);
+  decide_once(s, x, rows);  // one quiet step
+  EXPECT_EQ(s.report().forced, 2);
+  decide_once(s, x, rows);  // two: both that are left of the sure ones
+  EXPECT_EQ(s.report().forced, 2);
+  EXPECT_EQ(s.report().committed, 4);
+  EXPECT_EQ(s.report().open, 2);
+}
+
+TEST(adaptive_threshold, is_the_same_in_any_batch) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    chances c(seed);
+    using kind = policy<by_confidence, adaptive_threshold>;
+    std::vector<kind> policies;
+    std::vector<dense_request> requests;
+    for (int k = 0; k < 4; ++k) {
+      policies.push_back({by_confidence{}, adaptive_threshold{.start = c.real(0.3, 0.9), .lower = 0.02F}});
+      requests.push_back(random_dense_request(c, 12));
+      requests.back().model = requests.front().model;
+    }
+    expect_batch_changes_nothing(policies, requests);
+  }
+}
+
+TEST(adaptive_threshold, names_the_knob_that_is_wrong) {
+  const auto starting = [](const auto& part) {
+    std::vector<token_id> x(4);
+    session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x, layout{.length = 4}};
+  };
+  EXPECT_THROW(starting(adaptive_threshold{.start = 1.5F}), std::invalid_argument);
+  EXPECT_THROW(starting(adaptive_threshold{.lower = -1.0F}), std::invalid_argument);
+  EXPECT_THROW(starting(adaptive_threshold{.raise = -1.0F}), std::invalid_argument);
+  EXPECT_THROW(starting(adaptive_threshold{.least = 2.0F}), std::invalid_argument);
+  EXPECT_THROW(starting(stable_and_confident{.confidence = 2.0F}), std::invalid_argument);
+  EXPECT_THROW(starting(stable_and_confident{.divergence = -1.0F}), std::invalid_argument);
+  EXPECT_THROW(starting(stable_and_confident{.fallback = -1}), std::invalid_argument);
+  EXPECT_THROW(starting(released::falling_threshold{.start = 2.0F}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/lookahead.hpp>
+
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/released/lopa.hpp>
+
+#include <stdexcept>
+
+#include "support/dense_oracle.hpp"
+#include "support/scripted_rows.hpp"
+
+namespace unmask::testing {
+namespace {
+
+// Worth that a row says itself: its best logit.
+struct by_logit {
+  static constexpr statistics required = stat::none;
+  float score(const auto& c) const { return c.logit; }
+};
+static_assert(ranking<by_logit>);
+
+std::vector<float> row_of_worth(float worth) {
+  return {worth, worth - 5.0F, worth - 6.0F};
+}
+
+const model_info three_tokens{.vocab = 3, .mask_token = 2};
+
+// Five positions: the first step commits position 0 and tries 1, 2 and 3.
+template <class Lookahead>
+index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>& worths) {
+  std::vector<token_id> x(5);
+  session s{policy{by_confidence{}, top_k{0}, ahead}, three_tokens, x, layout{.length = 5, .block_length = 5}};
+  decide_once(s, x, [](const segment&, index_t p) {
+    std::vector<float> z = row_of_worth(-static_cast<float>(p));
+    z[1] -= p == 0 ? 3.0F : 0.0F;  // the surest, so the promise of progress commits it
+    return z;
+  });
+  EXPECT_EQ(s.report().committed, 1);
+  EXPECT_EQ(s.planned().branches, 3);
+  for (index_t b = 0; b < 3; ++b) {
+    EXPECT_EQ(s.planned().branch[b].position, b + 1);
+    EXPECT_EQ(s.planned().branch[b].worth, -static_cast<float>(b + 1));
+  }
+  decide_once(s, x, [&](const segment& part, index_t p) {
+    index_t k = p - 1;  // among the open positions of the branch
+    k -= part.branch > 0 && part.placed.position < p ? 1 : 0;
+    return row_of_worth(worths[static_cast<std::size_t>(part.branch)][static_cast<std::size_t>(k)]);
+  });
+  return s.planned().winner;
+}
+
+const std::vector<std::vector<float>> vector_19 = {{-0.2F, -0.5F, -0.9F, -1.4F}, {-0.5F, -0.9F, -1.4F},
+                                                   {-0.1F, -0.8F, -1.2F}, {-0.1F, -0.8F, -1.2F}};
+const lookahead_by<by_logit> paper{.branches = 3};
+
+// Means -0.75, -0.9333, -0.7 and -0.7: a tie goes to the branch spawned first.
+TEST(lookahead, test_vector_19) {
+  EXPECT_EQ(winner_of(paper, vector_19), 2);
+}
+
+TEST(lookahead, the_anchor_is_last_among_equals) {
+  EXPECT_EQ(winner_of(paper, {{-1, -1, -1, -1}, {-1, -1, -1}, {-2, -2, -2}, {-3, -3, -3}}), 1);
+  EXPECT_EQ(winner_of(paper, {{-1, -1, -1, -1}, {-2, -2, -2}, {-2, -2, -2}, {-1, -1, -1}}), 3);
+  EXPECT_EQ(winner_of(paper, {{-1, -1, -1, -1}, {-2, -2, -2}, {-2, -2, -2}, {-2, -2, -2}}), 0);
+}
+
+TEST(lookahead, ablations) {
+  lookahead_by<by_logit> forced = paper;
+  forced.anchor_wins = true;
+  EXPECT_EQ(winner_of(forced, vector_19), 0);
+  lookahead_by<by_logit> absent = paper;
+  absent.anchor_competes = false;
+  EXPECT_EQ(winner_of(absent, {{0, 0, 0, 0}, {-2, -2, -2}, {-1, -1, -1}, {-3, -3, -3}}), 2);
+}
+
+// Half of 4 and of 3 are 2 and 1: means -1.15, -1.4, -1.2, -1.2.
+TEST(lookahead, lowest_share_rounds_down_to_at_least_one) {
+  lookahead_by<by_logit> half = paper;
+  half.lowest_share = 0.5F;
+  EXPECT_EQ(winner_of(half, vector_19), 0);
+  half.lowest_share = 0.1F;  // one of each: -1.4, -1.4, -1.2, -1.2
+  EXPECT_EQ(winner_of(half, vector_19), 2);
+}
+
+// With a weight the anchor's creation counts 1, a branch's the worth of its token: -1, -2, -3.
+TEST(lookahead, creation_weight_favours_the_anchor) {
+  lookahead_by<by_logit> mixed = paper;
+  mixed.creation_weight = 0.5F;
+  EXPECT_EQ(winner_of(mixed, vector_19), 0);
+  mixed.creation_weight = 0.01F;
+  EXPECT_EQ(winner_of(mixed, vector_19), 2);
+}
+
+TEST(lookahead, a_branch_without_a_number_is_out) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(winner_of(paper, {{-2, -2, -2, -2}, {-3, -3, -3}, {nan, 0, 0}, {-2.5, -2.5, -2.5}}), 0);
+}
+
+struct decode_of {
+  std::vector<std::vector<commit_entry>> steps;
+  std::vector<token_id> text;
+  index_t most_segments = 0;
+};
+
+bool operator==(const decode_of& a, const decode_of& b) {
+  const auto same = [](const commit_entry& x, const commit_entry& y) {
+    return x.position == y.position && x.token == y.token && x.log_probability == y.log_probability;
+  };
+  bool equal = a.text == b.text && a.steps.size() == b.steps.size();
+  for (std::size_t k = 0; equal && k < a.steps.size(); ++k) {
+    equal = std::equal(a.steps[k].begin(), a.steps[k].end(), b.steps[k].begin(), b.steps[k].end(), same);
+  }
+  return equal;
+}
+
+// The rows of a segment, from its own tokens, as far as it is fed.
+script rows_of(const dense_request& q, const std::vector<token_id>& text) {
+  return [&q, &text](const segment& part, index_t p) {
+    std::vector<token_id> x(text.begin(), text.begin() + part.feed.last);
+    if (part.branch > 0) {
+      x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+    }
+    return q.logits.row(x, std::max(p - q.model.row_shift, 0));
+  };
+}
+
+template <class Policy>
+session<Policy> session_for(const dense_request& q) {
+  const layout& g = q.geometry;
+  return {q.model, {.length = g.length, .window = g.length, .branches = q.branches}};
+}
+
+template <class Policy>
+decode_of decode(const Policy& p, const dense_request& q, bool in_pieces = false) {
+  auto s = session_for<Policy>(q);
+  decode_of all;
+  all.text.assign(static_cast<std::size_t>(q.geometry.length), 0);
+  s.start(0, p, tokens_view<memory::host>(all.text), q.geometry);
+  while (const auto request = s.next()) {
+    const auto count = static_cast<index_t>(request->segments.size());
+    all.most_segments = std::max(all.most_segments, count);
+    const std::vector<float> logits = logits_of(s, *request, all.text, rows_of(q, all.text));
+    const host_logits<float> whole{logits.data(), request->rows, q.model.vocab};
+    if (in_pieces) {
+      for (index_t k = count - 1; k >= 0; --k) {  // one buffer after the other, in any order
+        const segment& part = request->segments[static_cast<std::size_t>(k)];
+        const auto rows = whole.subrows({part.first_row, part.first_row + part.rows.size()});
+        s.read(static_cast<std::size_t>(k), rows);
+      }
+      s.decide();
+    } else {
+      s.supply(whole);
+    }
+    all.steps.emplace_back(s.committed().begin(), s.committed().end());
+    if (all.steps.size() > 1000) {
+      ADD_FAILURE() << "the decode does not end";
+      break;
+    }
+  }
+  EXPECT_EQ(s.report().open, 0);
+  return all;
+}
+
+dense_request request_of(std::uint64_t seed, index_t branches) {
+  chances c(seed);
+  dense_request q = random_dense_request(c, c.within(6, 24));
+  q.geometry.length = q.geometry.prompt + c.within(4, 24);
+  q.geometry.block_length = c.within(2, 9);
+  q.model.row_shift = c.within(0, 1);
+  q.branches = branches;
+  return q;
+}
+
+TEST(lookahead, without_branches_changes_nothing) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const dense_request q = request_of(seed, 0);
+    const block_pipeline blocks{.add = 0.3F, .activate = 0.8F};
+    EXPECT_EQ(decode(policy{by_entropy{}, confidence_above{0.6F}, blocks, lookahead{.branches = 0}}, q),
+              decode(policy{by_entropy{}, confidence_above{0.6F}, blocks}, q));
+    EXPECT_EQ(decode(policy{by_entropy{}, top_k{1}, lookahead{.branches = 0}}, q),
+              decode(policy{by_entropy{}, top_k{1}}, q));
+  }
+}
+
+TEST(lookahead, with_a_forced_anchor_decides_as_without_branches) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    dense_request q = request_of(seed, 4);
+    const lookahead forced{.branches = 4, .anchor_wins = true};
+    const decode_of got = decode(policy{by_entropy{}, confidence_above{0.6F}, forced}, q);
+    q.branches = 0;
+    EXPECT_EQ(got, decode(policy{by_entropy{}, confidence_above{0.6F}}, q)) << "seed " << seed;
+  }
+}
+
+TEST(lookahead, takes_its_branches_one_by_one_or_all_at_once) {
+  index_t most = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const dense_request q = request_of(seed, 5);
+    const block_pipeline blocks{.add = 0.3F, .activate = 0.8F, .at_once = 3};
+    const auto p = policy{by_margin{}, confidence_above{0.7F}, blocks, lookahead_by<by_margin>{.branches = 5}};
+    const decode_of batch = decode(p, q);
+    EXPECT_EQ(batch, decode(p, q, true)) << "seed " << seed;
+    most = std::max(most, batch.most_segments);
+    const released::d2f_blocks alone{.add = 0.4F, .activate = 0.7F};
+    const auto released = released::lopa(lookahead{.branches = 5}, 0.7F, alone);
+    EXPECT_EQ(decode(released, q), decode(released, q, true)) << "seed " << seed;
+  }
+  EXPECT_EQ(most, 6);
+}
+
+// What the branch's rows are worth, in double precision.
+double naive_score(const lookahead& part, const dense_request& q, const std::vector<token_id>& text,
+                   const segment& s, const plan& now, double& closest) {
+  std::vector<double> worths;
+  for (index_t p = now.score.first; p < now.branch_last[s.branch]; ++p) {
+    if (text[static_cast<std::size_t>(p)] != q.model.mask_token ||
+        (s.branch > 0 && s.placed.position == p)) {
+      continue;
+    }
+    std::vector<double> z;
+    for (const float x : rows_of(q, text)(s, p)) {
+      z.push_back(x);
+    }
+    z[static_cast<std::size_t>(q.model.mask_token)] = -std::numeric_limits<double>::infinity();
+    const seen_row r = dense_statistics(z, p);
+    closest = std::min(closest, r.gap);
+    worths.push_back(-r.entropy);
+  }
+  std::sort(worths.begin(), worths.end());
+  const auto n = static_cast<double>(worths.size());
+  const auto counted = static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
+  double future = worths.empty() ? 1.0 : 0.0;
+  for (std::size_t k = 0; k < std::min(counted, worths.size()); ++k) {
+    future += worths[k] / static_cast<double>(counted);
+  }
+  const double creation = s.branch > 0 ? static_cast<double>(s.placed.worth) : 1.0;
+  return part.creation_weight * creation + (1.0 - part.creation_weight) * future;
+}
+
+// Every step of random decodes: the winner has the best score, and the tried tokens are the best left.
+TEST(lookahead, goes_on_with_the_best_branch) {
+  int elections = 0;
+  int lookaheads_that_won = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const dense_request q = request_of(seed, 4);
+    chances c(seed + 1000);
+    const lookahead part{.branches = c.within(1, 4),
+                         .lowest_share = c.chance(0.5) ? 1.0F : 0.5F,
+                         .creation_weight = c.chance(0.5) ? 0.0F : 0.25F};
+    const auto p = policy{by_entropy{}, confidence_above{0.7F}, part};
+    auto s = session_for<std::remove_const_t<decltype(p)>>(q);
+    std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
+    s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+    while (const auto request = s.next()) {
+      const plan now = s.planned();
+      const std::vector<segment> parts(request->segments.begin(), request->segments.end());
+      double closest = 1.0;
+      std::vector<double> scores;
+      for (const segment& branch : parts) {
+        scores.push_back(naive_score(part, q, text, branch, now, closest));
+      }
+      const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
+      s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
+      const index_t winner = s.planned().winner;
+      ASSERT_LE(winner, now.branches);
+      const double best = *std::max_element(scores.begin(), scores.end());
+      EXPECT_NEAR(scores[static_cast<std::size_t>(winner)], best, 1e-5) << "seed " << seed;
+      elections += now.branches > 0 ? 1 : 0;
+      lookaheads_that_won += winner > 0 ? 1 : 0;
+      if (winner > 0) {
+        const placement& placed = now.branch[winner - 1];
+        EXPECT_EQ(s.committed()[0].position, placed.position);
+        EXPECT_EQ(text[static_cast<std::size_t>(placed.position)], placed.token);
+      }
+      const plan& next = s.planned();
+      EXPECT_LE(next.branches, part.branches);
+      for (index_t b = 0; b < next.branches; ++b) {
+        EXPECT_EQ(text[static_cast<std::size_t>(next.branch[b].position)], q.model.mask_token);
+        EXPECT_EQ(next.branch_last[b + 1], next.score.last);
+        EXPECT_TRUE(b == 0 || next.branch[b].worth <= next.branch[b - 1].worth);
+      }
+    }
+  }
+  EXPECT_GT(elections, 800);
+  EXPECT_GT(lookaheads_that_won, 200);
+}
+
+TEST(lookahead, is_the_same_in_any_batch) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    using kind = policy<by_entropy, confidence_above, lookahead, block_pipeline>;
+    std::vector<kind> policies;
+    std::vector<dense_request> requests;
+    chances c(seed);
+    for (std::uint64_t k = 0; k < 4; ++k) {
+      policies.push_back({by_entropy{}, confidence_above{c.real(0.4, 0.9)},
+                          lookahead{.branches = c.within(0, 4)},
+                          block_pipeline{.add = c.real(0.0, 0.6), .at_once = c.within(1, 3)}});
+      requests.push_back(request_of(seed * 4 + k, 4));
+      requests.back().model = requests.front().model;
+      requests.back().model.row_shift = 0;
+      requests.back().logits.vocab = requests.front().model.vocab;
+      requests.back().suppressed.clear();
+    }
+    requests.front().model.row_shift = 0;
+    expect_batch_changes_nothing(policies, requests);
+  }
+}
+
+TEST(lookahead, names_the_knob_that_is_wrong) {
+  const auto starting = [](const lookahead& part) {
+    std::vector<token_id> x(4);
+    session s{policy{by_entropy{}, top_k{}, part}, three_tokens, x, layout{.length = 4}};
+  };
+  EXPECT_THROW(starting({.branches = -1}), std::invalid_argument);
+  EXPECT_THROW(starting({.branches = max_branches + 1}), std::invalid_argument);
+  EXPECT_THROW(starting({.lowest_share = 0.0F}), std::invalid_argument);
+  EXPECT_THROW(starting({.creation_weight = 1.5F}), std::invalid_argument);
+  EXPECT_NO_THROW(starting({.branches = max_branches}));
+}
+
+}  // namespace
+}  // namespace unmask::testing
