@@ -11,7 +11,5 @@ namespace policies = unmask::testing;
 
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::drawn)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::patient)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::settled)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::rewriting)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::painted)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::second_thoughts)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;

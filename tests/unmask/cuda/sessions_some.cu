@@ -10,8 +10,5 @@
 namespace policies = unmask::testing;
 
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::sure_ones)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::few_at_a_time)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::in_steps)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::bounded)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::credited)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;

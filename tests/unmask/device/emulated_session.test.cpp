@@ -336,7 +336,7 @@ TEST(EmulatedSession, DecidesStepByStepWhatTheHostDoes) {
 
 TEST(EmulatedSession, SharesRowsOfSeveralRunsAmongBlocks) {
   dice d(12);
-  decode_beside<bfloat16>(few_at_a_time, 40000, d);  // 20 chunks, several runs
+  decode_beside<bfloat16>(in_steps, 40000, d);  // 20 chunks, several runs
 }
 
 TEST(EmulatedSession, MoreSegmentsThanABatchHoldsTakeSeveralLaunches) {
@@ -366,7 +366,7 @@ TEST(EmulatedSession, MoreSegmentsThanABatchHoldsTakeSeveralLaunches) {
 }
 
 TEST(EmulatedSession, ACancelledSequenceStaysAsItIsWhileOthersGoOn) {
-  using policy_type = std::remove_const_t<decltype(in_order)>;
+  using policy_type = std::remove_const_t<decltype(in_steps)>;
   const fake_model model{.seed = 4, .vocab = 16};
   CUstream_st stream;
   session<policy_type, on_stream> s({.vocab = 16, .mask_token = 15},
@@ -374,7 +374,7 @@ TEST(EmulatedSession, ACancelledSequenceStaysAsItIsWhileOthersGoOn) {
                                     on_stream{&stream});
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(6, 1));
   for (index_t slot = 0; slot < 2; ++slot) {
-    s.start(slot, in_order, {tokens[static_cast<std::size_t>(slot)].data(), 6},
+    s.start(slot, in_steps, {tokens[static_cast<std::size_t>(slot)].data(), 6},
             {.length = 6, .block_length = 2});
   }
   int steps = 0;
@@ -398,8 +398,9 @@ TEST(EmulatedSession, ACancelledSequenceStaysAsItIsWhileOthersGoOn) {
 
 /// An engine whose forward pass was captured: it computes rows [0, length) wherever they are wanted.
 TEST(EmulatedSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
-  const policy one_by_one{by_confidence{}, top_k{1}};
-  using policy_type = std::remove_const_t<decltype(one_by_one)>;
+  policy one_by_one = sure_ones;
+  one_by_one = policy{by_confidence{}, confidence_above{1.0F}, stop_at_end{}};  // admits none
+  using policy_type = decltype(one_by_one);
   const fake_model model{.seed = 5, .vocab = 40};
   constexpr index_t length = 12;
   const model_info info{.vocab = 40, .mask_token = 39};
@@ -441,7 +442,7 @@ TEST(EmulatedSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
   EXPECT_EQ(captures, 3);
   EXPECT_EQ(tokens, expected);
   EXPECT_EQ(s.report().end, ending::complete);
-  EXPECT_EQ(s.report().forced, host.report().forced);
+  EXPECT_EQ(s.report().forced, length);
 }
 
 TEST(EmulatedSession, NothingLeaksWhenAnyCallOfItsConstructionFails) {

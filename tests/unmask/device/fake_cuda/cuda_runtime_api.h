@@ -16,6 +16,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -162,9 +163,25 @@ inline cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStr
   fake_enqueue(stream, [=] { std::memset(p, byte, bytes); });
   return fake_cuda().outcome();
 }
+inline bool fake_knows(const void* p) {
+  const auto behind = fake_cuda().alive.upper_bound(const_cast<void*>(p));
+  if (behind == fake_cuda().alive.begin()) {
+    return false;
+  }
+  const auto& [base, bytes] = *std::prev(behind);
+  return static_cast<const std::byte*>(p) < static_cast<const std::byte*>(base) + bytes;
+}
+/// From memory that is neither the device's nor pinned the bytes are taken at once, as the runtime does.
 inline cudaError_t cudaMemcpyAsync(
-    void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  fake_enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+    void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (kind == cudaMemcpyHostToDevice && !fake_knows(from)) {
+    const auto* const first = static_cast<const std::byte*>(from);
+    fake_enqueue(stream, [to, staged = std::vector<std::byte>(first, first + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    });
+  } else {
+    fake_enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  }
   return fake_cuda().outcome();
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to,
