@@ -443,5 +443,59 @@ TEST(session, guides_and_forbids_at_once) {
   compare_riders<float>(7, 100, {.guidance_scale = 2.0, .unconditional_seed = 8, .forbidden = 0.3});
 }
 
+TEST(session, applies_the_riders_of_a_row_to_that_row) {
+  // Two sequences, three rows each, and every row allows one token of its own.
+  const policy p{by_confidence{}, top_k{3}};
+  const token_id only[] = {3, 1, 0, 2, 0, 1};
+  std::vector<std::uint32_t> allowed(2 * 6, 0xffffffffU);  // a word too many in each row
+  for (std::size_t r = 0; r < 6; ++r) {
+    allowed[2 * r] = std::uint32_t{1} << static_cast<unsigned>(only[r]);
+  }
+  const row logits = repeated(row_with_confidence(0.9, 2), 6);
+  const row_riders<float> riders = {.allowed = allowed.data(), .allowed_stride = 2};
+  for (const bool at_once : {true, false}) {
+    SCOPED_TRACE(at_once);
+    session<policy<by_confidence, top_k>> s(small_model,
+                                            {.sequences = 3, .length = 3, .window = 3});
+    tokens_of first(3);
+    tokens_of second(3);
+    s.start(0, p, first, {.length = 3});
+    s.start(2, p, second, {.length = 3});
+    const auto request = s.next();
+    ASSERT_EQ(request->rows, 6);
+    const host_logits<float> all(logits.data(), 6, small_vocab);
+    if (at_once) {
+      s.supply(all, riders);
+    } else {
+      s.read(1, all.subrows({3, 6}), riders.from_row(3));
+      s.read(0, all.subrows({0, 3}), riders);
+      s.decide();
+    }
+    EXPECT_EQ(first, (tokens_of{3, 1, 0}));
+    EXPECT_EQ(second, (tokens_of{2, 0, 1}));
+  }
+}
+
+TEST(session, guides_each_row_by_its_own_unconditional_one) {
+  // z = u + 2 (c - u) with c the same everywhere: the token that u dislikes most gains most.
+  session<policy<by_confidence, top_k>> s(small_model, {.sequences = 2, .length = 2, .window = 2});
+  tokens_of first(2);
+  tokens_of second(2);
+  s.start(0, {by_confidence{}, top_k{2}}, first, {.length = 2});
+  s.start(1, {by_confidence{}, top_k{2}}, second, {.length = 2});
+  ASSERT_EQ(s.next()->rows, 4);
+  const row conditional(4 * small_vocab, 0.0F);
+  const token_id disliked[] = {1, 0, 3, 2};
+  row unconditional(4 * 7, 0.0F);
+  for (std::size_t r = 0; r < 4; ++r) {
+    unconditional[7 * r + static_cast<std::size_t>(disliked[r])] = -5.0F;
+  }
+  const row_riders<float> riders = {
+      .unconditional = unconditional.data(), .unconditional_stride = 7, .guidance_scale = 1.0F};
+  s.supply(host_logits<float>(conditional.data(), 4, small_vocab), riders);
+  EXPECT_EQ(first, (tokens_of{1, 0}));
+  EXPECT_EQ(second, (tokens_of{3, 2}));
+}
+
 }  // namespace
 }  // namespace unmask::testing
