@@ -198,6 +198,17 @@ const std::array table{
         },
     },
     known_policy{
+        "remask",
+        "hierarchical, and settled positions that became unsure compete again (dInfer)",
+        {{"below", 0.4}, {"low", 0.4}, {"threshold", 0.9}},
+        {},
+        {"below", {0, 0.2, 0.4, 0.6, 0.8}, {}},
+        [](values v, setup s) {
+          return session_of(
+              s, by_confidence{}, hierarchical{v.real(1), v.real(2)}, remask_below{v.real(0)});
+        },
+    },
+    known_policy{
         "credit",
         "threshold on logits raised for tokens that keep leading (CreditDecoding)",
         {{"threshold", 0.9}, {"strength", 0.65}, {"decay", 0.7}, {"exponent", 0.2}},
