@@ -11,8 +11,8 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// One value at index I of a product. The index makes equal types distinct bases. An empty value is a
-// base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
+// One value at index I of a product. The index makes equal types distinct bases. An empty value is
+// a base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
 template <std::size_t I, class T, bool Empty = std::is_empty_v<T> && !std::is_final_v<T>>
 struct indexed {
   T value;
@@ -223,10 +223,6 @@ class policy : public detail::pack<Parts...> {
                   "a policy has at most one schedule, such as sequential_blocks{}");
     static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
-    static_assert(
-        !(required.contains(stat::sampled) && watches > 0),
-        "a policy that draws tokens cannot watch any: an edit after the draw would change "
-        "the distribution that was drawn from");
     static_assert(
         !(compares && (watches > 0 || branches)),
         "a policy that compares rows with the step before can neither watch tokens nor look "

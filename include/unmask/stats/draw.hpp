@@ -65,6 +65,32 @@ struct draw_walk {
   return weight > 0.0F ? math::fma(x, inverse, math::log(weight)) + noise : -math::infinity();
 }
 
+/// The key of one token that is drawn alone: a watched token, which belongs to no chunk any more,
+/// or a token that is kept by a truncation. Its random numbers are those of no chunk: bit 31 is
+/// set.
+[[nodiscard]] UNMASK_HD inline float
+draw_key_alone(float x, float weight, token_id token, const draw_request& draw) {
+  random_key key = draw.key;
+  key.token = static_cast<token_id>(static_cast<std::uint32_t>(token) | 0x80000000U);
+  return draw_key(x, math::divide(1.0F, draw.temperature), weight, random_gumbel_of_32_bits(key));
+}
+
+/// Adds one column that was kept apart to a row, and to its draw: the largest key still falls on
+/// each contestant with its share of the whole weight.
+template <statistics S>
+UNMASK_HD void
+push_alone(row_accumulator<S>& sum, float logit, token_id token, const draw_request& draw) {
+  record<S> one = row_accumulator<S>::column(logit, token);
+  if constexpr (provides_v<S, stat::sampled>) {
+    if (one.token != no_token) {
+      one.key = draw_key_alone(logit, 1.0F, token, draw);
+      one.drawn = token;
+      one.drawn_logit = logit;
+    }
+  }
+  sum.merge(row_accumulator<S>{one});
+}
+
 /// Gives a chunk's record its key and, if the key exceeds `to_beat`, the column drawn from the
 /// chunk; a chunk that does not lead the row's draw cannot win it and needs no column. `z` are its
 /// `count` edited logits, `first` the token of column 0. With temperature 1 the weight of the chunk

@@ -29,7 +29,7 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
         continue;
       }
       const index_t position = score_range.first + i;
-      revisable_row<Policy::required> row{m.row(i), m.kept_apart(winner_of(m), i)};
+      revisable_row<Policy::required> row{m.row(i), m.kept_apart(winner_of(m), i), draw_of(m, i)};
       if (row.total().valid()) {
         const step_info at = info_of(*m.state, m.status->next, position);
         if (m.marks[position] == mark::open) {

@@ -44,6 +44,11 @@ inline constexpr policy branching_out{by_confidence{},
                                       stop_at_end{}};
 inline constexpr policy drawn{by_confidence{}, scheduled{4}, sampling{.temperature = 0.8F}};
 inline constexpr policy drawn_plainly{by_margin{}, top_k{2}, sampling{}, temperature{0.5F}};
+inline constexpr policy drawn_edited{by_confidence{},
+                                     top_k{2},
+                                     sampling{.temperature = 0.9F},
+                                     count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+                                     trace_credit<4>{}};
 inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
 inline constexpr policy
     settled{by_confidence{}, stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
@@ -79,6 +84,7 @@ void for_some_policies(const auto& use) {
   use("credited", credited);
   use("branching_out", branching_out);
   use("drawn", drawn);
+  use("drawn_edited", drawn_edited);
   use("patient", patient);
 }
 

@@ -65,7 +65,8 @@ TEST(draw, falls_on_each_column_as_often_as_its_probability_says) {
     double chi_square = 0.0;
     int counted = 0;
     for (const std::size_t c : columns) {
-      const double expected = draws * std::exp(static_cast<double>(z[c]) / static_cast<double>(temperature)) / total;
+      const double expected =
+          draws * std::exp(static_cast<double>(z[c]) / static_cast<double>(temperature)) / total;
       chi_square += (hits[c] - expected) * (hits[c] - expected) / expected;
       counted += hits[c];
     }
