@@ -17,6 +17,7 @@
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
 #include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/keep.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/pipeline.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
+#include <unmask/core/held_list.hpp>
 #include <unmask/core/random.hpp>
 
 #include <concepts>
@@ -196,6 +197,9 @@ struct row_input {
   float* blanked_logits = nullptr;
   /// Used where stat::sampled is asked for.
   draw_request draw;
+  /// Used where stat::kept is asked for: takes in the row's largest columns, beside what it holds.
+  /// Null if nothing is cut off this row. The draw is then left to who cuts it.
+  held_tokens* held = nullptr;
   /// Used where stat::drift or stat::divergence is asked for: the edited logits of the step before,
   /// which the read replaces by this row's.
   float* previous = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/held_list.hpp>
 #include <unmask/core/record.hpp>
 #include <unmask/core/sequence_view.hpp>
 
@@ -187,6 +188,13 @@ concept logit_edit = part<P> &&(
 template <class P>
 concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;
+};
+
+/// Keeps only the most probable tokens of a row: reads stat::kept, and `kept() -> truncation` says
+/// which. Several parts keep what all of them keep.
+template <class P>
+concept truncating = part<P> && requires(const P& p) {
+  { p.kept() } -> std::same_as<truncation>;
 };
 
 /// Names the tokens whose logits the part will ask for or edit after the read: `watch(list, own)`

@@ -146,6 +146,9 @@ struct sequence_report {
   index_t forced = 0;
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
+  /// Rows that were read again, because the columns held of the first read did not prove what a
+  /// truncation keeps (policy/keep.hpp).
+  index_t second_reads = 0;
   /// Entries of committed(): tokens that the last step wrote.
   index_t last_commits = 0;
   /// Entries of candidates(): open positions that the last step decided about; 0 without trace.

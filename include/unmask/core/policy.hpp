@@ -115,7 +115,8 @@ inline constexpr index_t watches_of<P> = P::watches;
 template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
-    surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P>;
+    surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P> ||
+    truncating<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -168,6 +169,20 @@ class policy : public detail::pack<Parts...> {
   static constexpr bool branches = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
       return (branching<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when parts keep only the most probable tokens of a row.
+  static constexpr bool truncates = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (truncating<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when a part edits watched tokens and remembers something at a position.
+  static constexpr bool watches_with_memory = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return ((watching<Leaf> && !std::is_same_v<position_state_of<Leaf>, no_state>) || ...);
     }(leaf_list{});
   }();
 
@@ -228,6 +243,15 @@ class policy : public detail::pack<Parts...> {
         "a policy that compares rows with the step before can neither watch tokens nor look "
         "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
         "a branch that lost");
+    static_assert(!(truncates && watches_with_memory),
+                  "a policy that keeps the most probable tokens only cannot have a part with a "
+                  "memory that edits logits, such as trace_credit: it raises tokens that the read "
+                  "did not keep apart");
+    static_assert(
+        !(truncates && watches > 0 && branches),
+        "a policy that keeps the most probable tokens only can watch tokens or look ahead, "
+        "not both: what is kept is decided while a row is read, its edits in a branch are "
+        "not known before the branch has won");
     static_assert(settles || !(revisits || branches),
                   "a canvas settles nothing before its end, so there is nothing to revisit and no "
                   "branch to look ahead with");

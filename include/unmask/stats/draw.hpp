@@ -91,6 +91,12 @@ push_alone(row_accumulator<S>& sum, float logit, token_id token, const draw_requ
   sum.merge(row_accumulator<S>{one});
 }
 
+/// True when the chunks of a row take part in a draw: not where the row is cut off first.
+template <statistics S, element T>
+[[nodiscard]] UNMASK_HD bool draws(const row_input<T>& row) {
+  return provides_v<S, stat::sampled> && !(provides_v<S, stat::kept> && row.held != nullptr);
+}
+
 /// Gives a chunk's record its key and, if the key exceeds `to_beat`, the column drawn from the
 /// chunk; a chunk that does not lead the row's draw cannot win it and needs no column. `z` are its
 /// `count` edited logits, `first` the token of column 0. With temperature 1 the weight of the chunk
