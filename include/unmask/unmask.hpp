@@ -16,6 +16,7 @@
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/keep.hpp>
 #include <unmask/policy/lookahead.hpp>

@@ -98,11 +98,13 @@ struct standing {
 
 /// What becomes of a candidate in this step.
 enum class delay : std::uint8_t {
-  none,    ///< nothing
-  last,    ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the
-           ///< others
-  refused  ///< it is not admitted; ranked last, so that a forced block commits it if it has no
-           ///< other
+  none,     ///< nothing
+  last,     ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the
+            ///< others
+  refused,  ///< it is not admitted; ranked last, so that a forced block commits it if it has no
+            ///< other
+  barred    ///< it is no candidate, and no forced block commits it: only a step that would else be
+            ///< for nothing
 };
 
 /// The candidates of this step directly left and right of one; an invalid record stands for none.

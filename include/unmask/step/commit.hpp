@@ -31,7 +31,8 @@ template <class Policy>
 }
 
 /// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose
-/// rows are all invalid, its first open position. Returns how many that were.
+/// rows are all invalid, its first open position. A barred position only if no block has anything
+/// else. Returns how many that were.
 template <class Policy>
 UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::may_wait || !Policy::settles) {
@@ -55,6 +56,15 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
         served |= bit;
         m.roles[i] = role::admitted;
         forced += proposal(m, i) == m.state->model.mask_token ? 0 : 1;  // that one commits nothing
+      }
+    }
+    if constexpr (delays_any<Policy>) {
+      for (index_t i = 0; i < now.score.size() && served == 0; ++i) {
+        if (m.roles[i] == role::barred && (now.forced & bit_of(m, i)) != 0) {
+          served |= bit_of(m, i);
+          m.roles[i] = role::admitted;
+          ++forced;
+        }
       }
     }
     return forced;

@@ -44,6 +44,7 @@ enum class role : std::uint8_t {
   candidate,
   delayed,  ///< a candidate that counts as hopeless
   refused,  ///< a candidate that the admission is not asked about
+  barred,   ///< open, but not to be committed in this step
   invalid,  ///< open, but its row cannot be decided on
   admitted
 };

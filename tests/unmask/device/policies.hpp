@@ -13,6 +13,7 @@
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
@@ -35,8 +36,8 @@ inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || top_k{1}, s
 inline constexpr policy by_chance{at_random{}, timesteps{7}, whole_sequence{}};
 inline constexpr policy in_order{left_to_right{}, factor{0.8F}};
 inline constexpr policy credited{by_confidence{}, confidence_at_least{0.3F}, trace_credit<8>{}};
-inline constexpr policy
-    adaptive{by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}};
+inline constexpr policy adaptive{
+    by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}};
 inline constexpr policy branching_out{by_confidence{},
                                       confidence_above{0.4F},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
@@ -50,8 +51,8 @@ inline constexpr policy drawn_edited{by_confidence{},
                                      count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
                                      trace_credit<4>{}};
 inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
-inline constexpr policy
-    settled{by_confidence{}, stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
+inline constexpr policy settled{by_confidence{},
+                                stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
 inline constexpr policy rewriting{by_confidence{},
                                   confidence_above{0.3F},
                                   edit_settled{.threshold = 0.2F},
@@ -60,8 +61,8 @@ inline constexpr policy in_runs{by_confidence{}, hierarchical{.low = 0.1F, .thre
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
 inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};
-inline constexpr policy
-    painted{by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
+inline constexpr policy painted{
+    by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 inline constexpr policy penalised{by_confidence{},
                                   confidence_above{0.4F},
                                   repetition_penalty<4>{.penalty = 1.5F, .window = 3},
@@ -77,7 +78,11 @@ inline constexpr policy late_end{by_margin{},
                                  logit_bias<2>{},
                                  stop_sequence<2>{{1, 2}}};
 
-/// Calls use(name, policy) for one policy of each kind of read. Whole sessions take long to compile.
+inline constexpr policy leftmost{by_confidence{},
+                                 confidence_above{0.3F} && at_frontier{.reach = 1, .first = 1}};
+
+/// Calls use(name, policy) for one policy of each kind of read. Whole sessions take long to
+/// compile.
 void for_some_policies(const auto& use) {
   use("sure_ones", sure_ones);
   use("in_steps", in_steps);
@@ -107,6 +112,7 @@ void for_each_policy(const auto& use) {
   use("paced", paced);
   use("penalised", penalised);
   use("late_end", late_end);
+  use("leftmost", leftmost);
 }
 
 }  // namespace unmask::testing
