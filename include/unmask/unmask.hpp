@@ -22,6 +22,7 @@
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/probability.hpp>
 #include <unmask/policy/profile.hpp>
 #include <unmask/policy/profile_json.hpp>
 #include <unmask/policy/profile_store.hpp>

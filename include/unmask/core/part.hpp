@@ -216,6 +216,19 @@ concept revision = part<P> &&
   { p.revise(row, own) } -> std::same_as<void>;
 };
 
+/// Asks how probable some tokens are: `inquire(row, own, out) -> index_t` writes at most
+/// `inquiries` answers for an open position, in its turn among the revising parts, and says how
+/// many. The library fills in slot, position and step; session::probabilities() has them after the
+/// step.
+template <class P>
+concept inquiring = part<P> && requires(const P& p,
+                                        detail::row_archetype<P::required>& row,
+                                        scope<P>& own,
+                                        token_probability* out) {
+  { P::inquiries } -> std::convertible_to<index_t>;
+  { p.inquire(row, own, out) } -> std::same_as<index_t>;
+};
+
 /// A watching or revising part whose edit depends on the tokens around a position, which it reads
 /// from `own.at.view` both times. The tokens that lookahead places between the two calls are then
 /// watched at every position, too, so that the edit is exact in every branch.

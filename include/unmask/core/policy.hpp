@@ -113,10 +113,15 @@ template <watching P>
 inline constexpr index_t watches_of<P> = P::watches;
 
 template <class P>
+inline constexpr index_t inquiries_of = 0;
+template <inquiring P>
+inline constexpr index_t inquiries_of<P> = P::inquiries;
+
+template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
     surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P> ||
-    truncating<P>;
+    truncating<P> || inquiring<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -207,6 +212,13 @@ class policy : public detail::pack<Parts...> {
       return (detail::watches_of<Leaf> + ... + 0);
     }(leaf_list{}) +
            (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
+  }();
+
+  /// Most tokens that its parts ask about at one position.
+  static constexpr index_t inquiries = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (detail::inquiries_of<Leaf> + ... + 0);
+    }(leaf_list{});
   }();
 
   /// True when a part compares rows with those of the step before, which the session then keeps:

@@ -139,6 +139,11 @@ class on_host::workspace {
     return {slots_[static_cast<std::size_t>(slot)].traced, static_cast<std::size_t>(count)};
   }
 
+  [[nodiscard]] std::span<const token_probability> probabilities(index_t slot,
+                                                                 index_t count) const {
+    return {slots_[static_cast<std::size_t>(slot)].answers, static_cast<std::size_t>(count)};
+  }
+
   void cancel(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
     if (status.next.active()) {

@@ -50,8 +50,11 @@ class revisable_row {
     return whole;
   }
 
-  /// The edited logit of a watched token; NaN for any other.
+  /// The edited logit of a watched token, -inf if it is suppressed; NaN for any other.
   [[nodiscard]] UNMASK_HD float logit(token_id token) const {
+    if (find_token(watched_.suppressed, watched_.suppressed_count, token) >= 0) {
+      return -math::infinity();
+    }
     const index_t i = find_token(watched_.tokens, watched_.count, token);
     return i < 0 ? math::from_bits(0x7fc00000U) : watched_.logits[i];
   }

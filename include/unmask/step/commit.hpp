@@ -134,6 +134,21 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i, index_t commits)
   }
 }
 
+/// Lane 0: notes the answers of the step.
+template <class Policy>
+UNMASK_HD void answer(const slot_memory<Policy>& m) {
+  if constexpr (Policy::inquiries > 0) {
+    index_t& count = m.status->report.last_probabilities;
+    for (index_t n = 0; n < m.status->next.score.size() * Policy::inquiries; ++n) {
+      if (m.asked[n].token != no_token) {
+        m.answers[count++] = m.asked[n];
+      }
+    }
+  } else {
+    static_cast<void>(m);
+  }
+}
+
 /// Lane 0: writes the admitted tokens and rewrites the revisited ones, in position order.
 template <class Policy>
 UNMASK_HD void commit(const slot_memory<Policy>& m) {

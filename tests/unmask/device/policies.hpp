@@ -18,6 +18,7 @@
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/probability.hpp>
 #include <unmask/policy/profile.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/repetition.hpp>
@@ -81,6 +82,12 @@ inline constexpr policy late_end{by_margin{},
 inline constexpr policy leftmost{by_confidence{},
                                  confidence_above{0.3F} && at_frontier{.reach = 1, .first = 1}};
 
+inline constexpr policy asking{by_confidence{},
+                               top_k{2},
+                               probability_of<3>{.tokens = {1, 3, 6}, .first = 1},
+                               token_list<4>{.tokens = {1, 3, 4, 5}},
+                               sampling{}};
+
 /// Calls use(name, policy) for one policy of each kind of read. Whole sessions take long to
 /// compile.
 void for_some_policies(const auto& use) {
@@ -90,6 +97,7 @@ void for_some_policies(const auto& use) {
   use("branching_out", branching_out);
   use("drawn", drawn);
   use("drawn_edited", drawn_edited);
+  use("asking", asking);
   use("patient", patient);
 }
 
