@@ -258,6 +258,8 @@ class policy : public detail::pack<Parts...> {
                   "a policy has at most one schedule, such as sequential_blocks{}");
     static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
+    static_assert(sizeof...(Parts) == 0 || ((drawing<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy draws tokens with one part, such as sampling{}; a canvas draws itself");
     static_assert(
         !(compares && (watches > 0 || branches)),
         "a policy that compares rows with the step before can neither watch tokens nor look "
