@@ -5,6 +5,7 @@
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/host/executor.hpp>
+#include <unmask/host/on_tier.hpp>
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
 #include <unmask/step/decide.hpp>
@@ -212,15 +213,17 @@ class on_host::workspace {
       const step::slot_memory<Policy>& m = slots_[slot_of(to)];
       const index_t branch = to.index / m.window;
       const index_t i = to.index % m.window;
-      const bool proved = step::keep_held(m, branch, i, held_[static_cast<std::size_t>(r)]);
-      again_[static_cast<std::size_t>(r)] = proved ? 0 : 1;
-      if (!proved) {
-        host::read_again(m.row(branch, i),
-                         rows[static_cast<std::size_t>(r)],
-                         step::edit_of(m),
-                         m.kept_apart(branch, i),
-                         step::truncation_of(*m.policy));
-      }
+      host::call_on_tier(where_.tier, [&] {
+        const bool proved = step::keep_held(m, branch, i, held_[static_cast<std::size_t>(r)]);
+        again_[static_cast<std::size_t>(r)] = proved ? 0 : 1;
+        if (!proved) {
+          host::read_again(m.row(branch, i),
+                           rows[static_cast<std::size_t>(r)],
+                           step::edit_of(m),
+                           m.kept_apart(branch, i),
+                           step::truncation_of(*m.policy));
+        }
+      });
     };
     where_.executor.run(static_cast<index_t>(rows.size()), cut_off);
     for (std::size_t r = 0; r < rows.size(); ++r) {

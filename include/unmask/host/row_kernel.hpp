@@ -106,9 +106,9 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // Adds the largest columns of a chunk to what is held of the row.
-  template <element T>
-  UNMASK_TARGET static void
-  hold(const row_input<T>& row, const float* z, index_t padded, float best, index_t first) {
+  template <element T, element Z>
+  UNMASK_TARGET __attribute__((flatten)) static void
+  hold(const row_input<T>& row, const Z* z, index_t padded, float best, index_t first) {
     if (row.held == nullptr || !(best > row.held->threshold())) {
       return;
     }
@@ -118,7 +118,7 @@ struct row_kernel<UNMASK_SIMD> {
       std::uint32_t above = ~simd::equal(simd::max(x, least), least) & all_bits;
       for (; above != 0; above &= above - 1) {
         const index_t column = j + static_cast<index_t>(__builtin_ctz(above));
-        row.held->push(z[column], row.first_token + first + column);
+        row.held->push(math::to_float(z[column]), row.first_token + first + column);
       }
     }
   }

@@ -49,8 +49,7 @@ keep_held(const slot_memory<Policy>& m, index_t branch, index_t i, const held_to
     }
   }
   const auto limits = canonical::row_limits::of(rules, row.best, row.total());
-  const ranked_token* const last = held.full() ? &held[held.size() - 1] : nullptr;
-  const index_t count = canonical::kept_of(head, last, limits);
+  const index_t count = canonical::kept_of(head, held, limits);
   if (count >= 0) {
     canonical::keep_first(row, head, count, draw_of(m, i), rules.renormalises);
   }

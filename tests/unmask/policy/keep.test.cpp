@@ -3,6 +3,7 @@
 // was enough or not, and a read that was not is counted.
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/canvas.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/keep.hpp>
 #include <unmask/policy/lookahead.hpp>
@@ -239,8 +240,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
     head.push(z[v], static_cast<token_id>(v));
   }
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
-  const index_t count =
-      canonical::kept_of(head, head.full() ? &head[head.size() - 1] : nullptr, limits);
+  const index_t count = canonical::kept_of(head, head, limits);
   if (count < 0) {
     ++open;
     return;
@@ -475,6 +475,32 @@ TEST(keep, without_a_draw_changes_the_confidence_only) {
   EXPECT_EQ(r.tokens[0], 1);
   EXPECT_NEAR(r.seen[0].confidence, 1.0 / (1.0 + std::exp(-1.0)), 1e-6);
   EXPECT_NEAR(r.seen[0].margin, 2.0 / (1.0 + std::exp(-1.0)) - 1.0, 1e-6);
+}
+
+// A canvas draws, too; its rows are sharpened before the cut.
+TEST(keep, goes_with_a_canvas) {
+  const std::vector<float> row = {1.0F, 0.5F, 0.0F, -3.0F, -4.0F};
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    std::vector<token_id> text(3, 0);
+    session s{policy{by_entropy{},
+                     entropy_bound{9.0F},
+                     canvas{.vocab = 5, .steps = 4, .certain = 0.0F},
+                     keep_top_k{2}},
+              model_info{.vocab = 5, .mask_token = 0, .suppress_mask = false},
+              tokens_view<memory::host>(text),
+              layout{.length = 3, .seed = seed}};
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE(s.next());
+      std::vector<float> logits;
+      for (int i = 0; i < 3; ++i) {
+        logits.insert(logits.end(), row.begin(), row.end());
+      }
+      s.supply(host_logits<float>(logits.data(), 3, 5));
+      for (const token_id v : text) {  // every position is admitted and holds what was drawn
+        EXPECT_LE(v, 1);
+      }
+    }
+  }
 }
 
 TEST(keep, refuses_knobs_outside_their_range) {
