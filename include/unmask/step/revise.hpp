@@ -19,9 +19,9 @@ template <class Policy>
 }
 
 /// Puts the watched tokens back into the row of scored position i, after the revising parts had
-/// their turn.
+/// their turn. False if those have left the watched tokens only.
 template <class Policy>
-UNMASK_HD void revise_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
+UNMASK_HD bool revise_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
   const index_t position = m.status->next.score.first + i;
   revisable_row<Policy::required> row{m.row(branch, i), m.kept_apart(branch, i), draw_of(m, i)};
   if (row.total().valid()) {
@@ -33,6 +33,7 @@ UNMASK_HD void revise_row(const slot_memory<Policy>& m, index_t branch, index_t 
     }
   }
   m.row(branch, i) = row.total();
+  return row.has_unwatched();
 }
 
 /// Revises each row that was read. Not those of a policy that truncates and watches tokens: what
@@ -43,7 +44,7 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
                 !(slot_memory<Policy>::watches && Policy::truncates)) {
     for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
       if (m.reads(winner_of(m), i)) {
-        revise_row(m, winner_of(m), i);
+        static_cast<void>(revise_row(m, winner_of(m), i));
       }
     }
     t.sync();

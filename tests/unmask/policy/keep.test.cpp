@@ -432,6 +432,43 @@ TEST(keep, cuts_off_the_row_as_penalties_have_edited_it) {
   EXPECT_GT(again, 20);
 }
 
+// What a list takes out of the row is not kept either, however large its logits.
+TEST(keep, cuts_off_what_a_token_list_leaves) {
+  int compared = 0;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    dice d(round + 900);
+    const index_t vocab = d.one_of(std::vector<index_t>{9, 70, 300, 2100});
+    const std::vector<float> row = random_row(d, vocab);
+    const truncation rules = random_rules(d, 5);
+    token_list<6> list;
+    std::vector<double> z(row.size(), -infinity);
+    for (token_id& v : list.tokens) {
+      v = d.within(0, vocab - 2);
+      z[static_cast<std::size_t>(v)] = static_cast<double>(row[static_cast<std::size_t>(v)]);
+    }
+    const policy p{onlooker{},
+                   top_k{1},
+                   keep_top_k{rules.tokens},
+                   keep_top_p{rules.mass},
+                   keep_min_p{rules.ratio},
+                   confidence_of_kept{},
+                   sampling{0.7F},
+                   list};
+    const one_step got = decode_once(p, {row}, round);
+    EXPECT_EQ(got.report.second_reads, 0);
+    const naive_truncation expected =
+        naive_truncate(z, rules, static_cast<double>(0.7F), {.seed = round});
+    if (rules.keeps_all(vocab) || expected.gap < rounding || expected.kept.empty()) {
+      continue;
+    }
+    ++compared;
+    ASSERT_EQ(got.tokens[0], expected.drawn);
+    EXPECT_NEAR(got.seen[0].confidence, expected.confidence(expected.drawn), rounding);
+  }
+  EXPECT_GT(compared, 80);
+}
+
 TEST(keep, is_the_same_for_any_batch) {
   for (std::uint64_t round = 0; round < 30 && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
