@@ -115,7 +115,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i, index_t commits)
   } else {
     s.tokens[c.position] = s.model.mask_token;
     m.marks[c.position] = mark::open;
-    m.reset(c.position % m.window);
+    m.reset(m.cell_of(c.position));
     ++s.view.open_count;
     ++s.view.changed;
     ++m.status->report.rewritten;
