@@ -239,7 +239,7 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // canonical::sums_of and the maximum of the chunk, in sweeps over four vectors of lanes.
-  template <statistics S, bool Shifted, element Z>
+  template <statistics S, bool Shifted, element Z, class Simd = simd>
   UNMASK_TARGET static float sums_of(const Z* z,
                                      index_t padded,
                                      const canonical::scale& reference,
@@ -270,16 +270,29 @@ struct row_kernel<UNMASK_SIMD> {
         add<S, Shifted>(x3, shift, exponent, d);
       }
       best = simd::max(best, simd::max(simd::max(a.best, b.best), simd::max(c.best, d.best)));
-      simd::template store_pair<Z>(sum + lane, a.sum, b.sum);
-      simd::template store_pair<Z>(sum + lane + 2 * width, c.sum, d.sum);
-      simd::template store_pair<Z>(weighted + lane, a.weighted, b.weighted);
-      simd::template store_pair<Z>(weighted + lane + 2 * width, c.weighted, d.weighted);
-      simd::template store_pair<Z>(square + lane, a.square, b.square);
-      simd::template store_pair<Z>(square + lane + 2 * width, c.square, d.square);
+      if constexpr (4 * width == lanes) {  // they never leave the registers
+        out.sum = Simd::template total_of_lanes<Z>(a.sum, b.sum, c.sum, d.sum);
+        if constexpr (provides_v<S, stat::entropy>) {
+          out.weighted =
+              Simd::template total_of_lanes<Z>(a.weighted, b.weighted, c.weighted, d.weighted);
+        }
+        if constexpr (provides_v<S, stat::second_moment>) {
+          out.square = Simd::template total_of_lanes<Z>(a.square, b.square, c.square, d.square);
+        }
+      } else {
+        Simd::template store_pair<Z>(sum + lane, a.sum, b.sum);
+        Simd::template store_pair<Z>(sum + lane + 2 * width, c.sum, d.sum);
+        Simd::template store_pair<Z>(weighted + lane, a.weighted, b.weighted);
+        Simd::template store_pair<Z>(weighted + lane + 2 * width, c.weighted, d.weighted);
+        Simd::template store_pair<Z>(square + lane, a.square, b.square);
+        Simd::template store_pair<Z>(square + lane + 2 * width, c.square, d.square);
+      }
     }
-    out.sum = total(sum);
-    out.weighted = provides_v<S, stat::entropy> ? total(weighted) : 0.0F;
-    out.square = provides_v<S, stat::second_moment> ? total(square) : 0.0F;
+    if constexpr (4 * width != lanes) {
+      out.sum = total(sum);
+      out.weighted = provides_v<S, stat::entropy> ? total(weighted) : 0.0F;
+      out.square = provides_v<S, stat::second_moment> ? total(square) : 0.0F;
+    }
     return simd::largest(best);
   }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
+#include <unmask/host/neon.hpp>
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 
 #if defined(__x86_64__)
@@ -21,14 +23,15 @@ namespace UNMASK_NAMESPACE::host {
 enum class tier : unsigned char {
   portable,  ///< plain C++, any machine
   avx2,      ///< AVX2, FMA and F16C
-  avx512     ///< AVX-512 F, BW, DQ and VL
+  avx512,    ///< AVX-512 F, BW, DQ and VL
+  neon       ///< AArch64
 };
 
 /// True if this processor and its operating system can run `level`.
 [[nodiscard]] inline bool available([[maybe_unused]] tier level) {
 #if defined(__x86_64__)
-  if (level == tier::portable) {
-    return true;
+  if (level == tier::portable || level == tier::neon) {
+    return level == tier::portable;
   }
   // Not every compiler's __builtin_cpu_supports knows F16C: CPUID leaf 1, bit 29 of ECX.
   unsigned a = 0;
@@ -42,6 +45,8 @@ enum class tier : unsigned char {
   }
   return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__aarch64__)
+  return level == tier::portable || level == tier::neon;
 #else
   return level == tier::portable;
 #endif
@@ -49,8 +54,12 @@ enum class tier : unsigned char {
 
 /// The fastest tier of this machine. Executes CPUID, which a virtual machine intercepts: ask once.
 [[nodiscard]] inline tier best_tier() {
-  return available(tier::avx512) ? tier::avx512
-                                 : (available(tier::avx2) ? tier::avx2 : tier::portable);
+  for (const tier level : {tier::avx512, tier::avx2, tier::neon}) {
+    if (available(level)) {
+      return level;
+    }
+  }
+  return tier::portable;
 }
 
 }  // namespace unmask::host
@@ -60,7 +69,8 @@ enum class tier : unsigned char {
 ///   floats, width       `width` numbers in a register
 ///   splat, load, store  load also converts from bfloat16 and float16, in the order of memory
 ///   load_pair           2 width columns in two registers, in the order that costs least;
-///   store_pair          the inverse of its order, for two registers of lanes
+///   store_pair          the inverse of its order, for two registers of lanes; where four registers
+///   total_of_lanes      hold all lanes, their sum instead
 ///   add, sub, fma       fma(a, b, c) = a b + c, rounded once
 ///   max                 a > b ? a : b, hence b if either is NaN
 ///   rounded             to the nearest integer, the even one between two
@@ -268,17 +278,17 @@ struct avx512_vectors {
       b = load(p + width);
     }
   }
+  // Adds the 64 lanes of two pairs by halving. Of even and odd lanes, one register each is left
+  // over for the last addition.
   template <class T>
-  UNMASK_INLINE void store_pair(float* p, floats a, floats b) {
+  UNMASK_INLINE float total_of_lanes(floats a, floats b, floats c, floats d) {
+    const floats first = add(a, c);
+    const floats last = add(b, d);
     if constexpr (std::is_same_v<T, bfloat16>) {
-      const words first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      const words last = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-      const floats low = _mm512_permutex2var_ps(a, first, b);
-      b = _mm512_permutex2var_ps(a, last, b);
-      a = low;
+      return total(first) + total(last);
+    } else {
+      return total(add(first, last));
     }
-    store(p, a);
-    store(p + width, b);
   }
   UNMASK_INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
   UNMASK_INLINE floats sub(floats a, floats b) { return _mm512_sub_ps(a, b); }

@@ -60,6 +60,14 @@ struct stage_kernel<UNMASK_SIMD> {
     }
     const T* c = row.logits + first;
     const T* u = row.unconditional == nullptr ? nullptr : row.unconditional + first;
+    if (std::is_same_v<Edit, no_edit> && u == nullptr && count == lanes) {
+      for (index_t j = 0; j < lanes; j += width) {
+        const auto bits = static_cast<std::uint32_t>(kept >> static_cast<unsigned>(j));
+        const floats x = simd::load(c + j);
+        simd::store(z + j, ~kept == 0 ? x : simd::kept(x, bits));
+      }
+      return;
+    }
     if (count == lanes) {
       load_group(c, u, row.guidance_scale, z);
     } else {
