@@ -93,6 +93,7 @@ class on_host::workspace {
   read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
     const range score = m.status->next.score;
+    pending<T>& rows = std::get<pending<T>>(pending_);
     for (index_t i = 0; i < score.size(); ++i) {
       const index_t position = score.first + i;
       if (!m.reads(s.branch, i)) {
@@ -100,7 +101,7 @@ class on_host::workspace {
       }
       const index_t r = math::max(position - model_.row_shift, index_t{0}) - s.rows.first;
       const row_riders<T> rider = riders.from_row(r);
-      row_input<T> in;
+      row_input<T>& in = rows.emplace_back();
       in.logits = logits.row(r);
       in.columns = model_.vocab;
       in.allowed = rider.allowed;
@@ -109,7 +110,6 @@ class on_host::workspace {
       m.blank(in, s.branch, i);
       in.draw = step::draw_of(m, i);
       m.recall(in, i);
-      std::get<pending<T>>(pending_).push_back(in);
       targets_.push_back({s.slot, s.branch * m.window + i});
     }
   }

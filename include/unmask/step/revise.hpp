@@ -27,9 +27,9 @@ UNMASK_HD bool revise_row(const slot_memory<Policy>& m, index_t branch, index_t 
   if (row.total().valid()) {
     const step_info at = info_of(*m.state, m.status->next, position);
     if (m.marks[position] == mark::open) {
-      step::revise<mark::open>(m, row, position % m.window, at);
+      step::revise<mark::open>(m, row, m.cell_of(position), at);
     } else {
-      step::revise<mark::settled>(m, row, position % m.window, at);
+      step::revise<mark::settled>(m, row, m.cell_of(position), at);
     }
   }
   m.row(branch, i) = row.total();
@@ -59,7 +59,7 @@ UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
     for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
       const record<Policy::required>& row = m.row(i);
       if (m.decides(0, i)) {  // the cell of a settled position belongs to the next block
-        previous_row& before = m.previous_rows[(score_range.first + i) % m.window];
+        previous_row& before = m.previous_rows[m.cell_of(score_range.first + i)];
         before.seen = row.valid();
         before.best = row.best;
         before.log_total = row.valid() ? math::log1p(row.rest) : 0.0F;
