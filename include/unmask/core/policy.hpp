@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/composition.hpp>
+#include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/sequential_blocks.hpp>
 
@@ -11,8 +12,8 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// One value at index I of a product. The index makes equal types distinct bases. An empty value is a
-// base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
+// One value at index I of a product. The index makes equal types distinct bases. An empty value is
+// a base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
 template <std::size_t I, class T, bool Empty = std::is_empty_v<T> && !std::is_final_v<T>>
 struct indexed {
   T value;
@@ -115,7 +116,8 @@ inline constexpr index_t watches_of<P> = P::watches;
 template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
-    surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P>;
+    surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P> ||
+    caching<P> || layer_rule<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -185,6 +187,21 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
+  /// True when a part narrows what a forward pass runs, so that the engine has to keep K/V.
+  static constexpr bool caches = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (caching<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when a part decides which positions a layer computes, or leaves single positions out of a
+  /// pass: the engine then runs its layers through a layer_session.
+  static constexpr bool layered = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return ((layer_rule<Leaf> || picking<Leaf>) || ...);
+    }(leaf_list{});
+  }();
+
   /// Most tokens that are watched at one position: those of its parts, the settled token and the
   /// placements of lookahead.
   static constexpr index_t watches = [] {
@@ -223,6 +240,17 @@ class policy : public detail::pack<Parts...> {
                   "a policy has at most one schedule, such as sequential_blocks{}");
     static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
+    static_assert(sizeof...(Parts) == 0 || ((caching<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy has at most one cache, such as block_cache{}");
+    static_assert(sizeof...(Parts) == 0 || ((layer_rule<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy skips positions with one part, such as early_skip{}");
+    static_assert(
+        !(layered && branches),
+        "a policy that looks ahead cannot skip positions at its layers: each branch would "
+        "need its own stored hidden states");
+    static_assert(
+        !layered || settles,
+        "a canvas decides about every position in each pass: none of them can be skipped");
     static_assert(
         !(required.contains(stat::sampled) && watches > 0),
         "a policy that draws tokens cannot watch any: an edit after the draw would change "

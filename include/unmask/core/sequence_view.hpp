@@ -64,6 +64,8 @@ struct sequence_view {
   /// Lowest position whose settled token the last step replaced or reopened; `length` if it did
   /// none.
   index_t rewritten = 0;
+  /// Lowest position whose token the last step wrote or reopened; `length` if it did none.
+  index_t first_changed = 0;
   /// Most positions a plan may score.
   index_t window = 0;
   token_id end_token = no_token;

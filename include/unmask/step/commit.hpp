@@ -107,6 +107,7 @@ UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i, index_t commits)
     return;
   }
   s.view.rewritten = math::min(s.view.rewritten, c.position);
+  s.view.first_changed = math::min(s.view.first_changed, c.position);
   if (v == verdict::replace) {
     s.tokens[c.position] = c.token;
     ++s.view.changed;

@@ -4,6 +4,7 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/stats/row.hpp>
+#include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
 
 namespace UNMASK_NAMESPACE::step {
@@ -34,6 +35,8 @@ struct slot_state {
   index_t block_step[max_active_blocks] = {};
   index_t block_opened[max_active_blocks] = {};
   index_t block_open[max_active_blocks] = {};
+  /// A pass has run every position before this one.
+  index_t reached = 0;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };
@@ -95,12 +98,18 @@ struct slot_memory {
   token_id* suppressed = nullptr;
   /// [length]
   mark* marks = nullptr;
+  layer_memory layers;
   index_t window = 0;
   index_t slot = 0;
   index_t vocab = 0;
 
   /// True when the row of scored position i has to be read: it is open, or settled and revisited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
+    if constexpr (Policy::layered) {
+      if (layers.row_of[i] < 0) {
+        return false;  // its row left the pass
+      }
+    }
     const mark what = marks[status->next.score.first + i];
     return what == mark::open || (Policy::revisits && what == mark::settled);
   }
@@ -255,6 +264,7 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   m.traced = capacity.trace ? at.take<candidate_entry>(window) : nullptr;
   m.suppressed = at.take<token_id>(max_suppressed);
   m.marks = at.take<mark>(capacity.length);
+  m.layers.template take<Policy>(at, capacity);
   bytes = at.used();
   return m;
 }

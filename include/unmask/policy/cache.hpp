@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/layer.hpp>
+
+/// Caches: which positions a forward pass runs; the others keep the K/V of the pass that last ran
+/// them. A policy has at most one, beside any other parts. The first pass of a sequence runs
+/// everything; where an engine keeps no K/V, everything may be run always.
+///
+/// "Refresh" passes compute what they run at every layer; in others a layer rule of the policy,
+/// such as early_skip, may skip.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+/// The blocks decided about, from the first to the last.
+[[nodiscard]] UNMASK_HD inline range active_blocks(const sequence_view& q, const plan& next) {
+  return {q.block(next.first_block).first, q.block(next.last_block - 1).last};
+}
+
+/// Passes since the first of the active blocks became that; 0 in its first pass.
+struct block_clock {
+  index_t block = -1;
+  index_t opened = 0;
+
+  UNMASK_HD index_t read(const sequence_view& q, const plan& next) {
+    if (block != next.first_block) {
+      block = next.first_block;
+      opened = q.step;
+    }
+    return q.step - opened;
+  }
+};
+
+UNMASK_HD inline bool every(index_t period, index_t count) {
+  return period > 0 && count % period == 0;
+}
+
+}  // namespace detail
+
+/// Runs everything in the first pass of each block and, with `period` > 0, in every period-th after
+/// it; in the others everything from the block on. Range period >= 0. 8 bytes a sequence.
+///
+/// Source: C. Wu et al., Fast-dLLM (2025), its prefix cache; the period is that of dInfer (2025).
+struct prefix_cache {
+  index_t period = 0;
+
+  using sequence_state = detail::block_clock;
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(period >= 0, "prefix_cache::period", period, "at least 0");
+  }
+  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
+    const index_t count = own.sequence.read(q, next);
+    next.refresh = count == 0 || detail::every(period, count);
+    if (!next.refresh) {
+      next.feed.first = detail::active_blocks(q, next).first;
+    }
+  }
+};
+static_assert(caching<prefix_cache>);
+
+/// The same, but the passes between run the block alone: K/V on both sides of it are reused.
+/// Source: C. Wu et al., Fast-dLLM (2025), its DualCache.
+struct dual_cache {
+  index_t period = 0;
+
+  using sequence_state = detail::block_clock;
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(period >= 0, "dual_cache::period", period, "at least 0");
+  }
+  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
+    const index_t count = own.sequence.read(q, next);
+    next.refresh = count == 0 || detail::every(period, count);
+    if (!next.refresh) {
+      next.feed = detail::active_blocks(q, next);
+    }
+  }
+};
+static_assert(caching<dual_cache>);
+
+/// Runs the block alone; every `prompt_period`-th pass everything left of it, too. Passes whose
+/// number divides by either period refresh. What is right of the block is run in the first pass
+/// only.
+///
+/// With `reaches_back` the first pass of a block starts at the leftmost position that the last step
+/// wrote, so that its K/V are of the token and not of the mask. With `aligned` block b counts its
+/// passes from b * block_length, as if each block had taken one pass a position. Period 0: never.
+///
+/// Range: periods >= 0. 8 bytes a sequence. Source: Z. Zhu et al., ES-dLLM (2026), section 5.2 and
+/// appendix B; reaching back and aligning are its released code's.
+struct block_cache {
+  index_t prompt_period = 64;
+  index_t block_period = 16;
+  bool reaches_back = true;
+  bool aligned = false;
+
+  using sequence_state = detail::block_clock;
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(prompt_period >= 0, "block_cache::prompt_period", prompt_period, "at least 0");
+    check_argument(block_period >= 0, "block_cache::block_period", block_period, "at least 0");
+  }
+  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
+    const index_t passed = own.sequence.read(q, next);
+    const index_t count = aligned ? next.first_block * q.block_length + passed : q.step;
+    const bool whole = detail::every(prompt_period, count);
+    next.refresh = whole || detail::every(block_period, count);
+    next.feed = detail::active_blocks(q, next);
+    if (whole) {
+      next.feed.first = 0;
+    } else if (reaches_back && passed == 0) {
+      next.feed.first = math::min(next.feed.first, q.first_changed);
+    }
+  }
+};
+static_assert(caching<block_cache>);
+
+}  // namespace unmask
