@@ -121,7 +121,7 @@ struct basic_early_skip {
   }
 
   /// The share of the positions fed that layer `layer` of `layers` leaves for the next one.
-  [[nodiscard]] UNMASK_HD double kept(index_t layer, index_t layers) const {
+  [[nodiscard]] UNMASK_HD constexpr double kept(index_t layer, index_t layers) const {
     double keep = 1.0;
     for (index_t i = 0; i < stage_count; ++i) {
       keep = layer >= stages[i].depth * layers ? stages[i].keep : keep;
@@ -129,7 +129,7 @@ struct basic_early_skip {
     return keep;
   }
 
-  UNMASK_HD bool hooks(index_t layer, index_t layers) const {
+  UNMASK_HD constexpr bool hooks(index_t layer, index_t layers) const {
     return kept(layer, layers) != (layer > 0 ? kept(layer - 1, layers) : 1.0);
   }
 

@@ -71,6 +71,22 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   EXPECT_EQ(session.report().forwards, 1);
 }
 
+// What a layered policy keeps, and what the engine stores, are constants.
+static_assert(hooked_layers(skipping_half, 32) == 2 && hooked_layers(plain, 32) == 0);
+constexpr limits capacity{.sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
+constexpr std::size_t kept = state_bytes<std::remove_const_t<decltype(skipping_half)>>(capacity);
+static_assert(kept - state_bytes<std::remove_const_t<decltype(plain)>>(capacity) <
+              2 * (1000 * 20 + 4096));
+
+TEST(LayerSession, TheStateIsAsLargeAsItSays) {
+  using skipping = layer_session<std::remove_const_t<decltype(skipping_half)>>;
+  model_info model = info_of(toy_transformer{});
+  model.vocab = 100;
+  model.mask_token = 99;
+  model.layers = 32;
+  EXPECT_EQ(skipping(model, {.sequences = 2, .length = 1000, .window = 64}).bytes(), kept);
+}
+
 TEST(LayerSession, AModelWithoutLayersIsRefused) {
   model_info model = info_of(toy_transformer{});
   model.layers = 0;
