@@ -147,7 +147,10 @@ struct basic_early_skip {
   }
 
   UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
-    const float drift = cap ? math::divide(row.drift, math::max(1.0F, l.largest)) : row.drift;
+    // An infinite change is a large one; it does not leave the quota.
+    const float change = row.drift > 1e30F ? 1e30F : row.drift;
+    const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
+    const float drift = cap ? math::divide(change, largest) : change;
     float sum = math::fma(own.state.confidence, weight, drift * (1.0F - weight));
     const bool is_confident =
         row.position == own.tally.position[0] || row.position == own.tally.position[1];

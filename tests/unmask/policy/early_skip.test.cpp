@@ -96,6 +96,21 @@ TEST(EarlySkip, TheCapDividesByTheLargestOverOne) {
   EXPECT_NEAR(importances(capped, eight)[1], 0.9F, 1e-7F);  // nothing is over 1
 }
 
+TEST(EarlySkip, BrokenRowsRankHighAndStayWithinTheQuota) {
+  line x = eight;
+  x.drift[4] = HUGE_VALF;
+  x.drift[7] = std::nanf("");
+  for (const bool cap : {false, true}) {
+    early_skip rule;
+    rule.cap = cap;
+    const std::vector<float> scores = importances(rule, x);
+    EXPECT_TRUE(std::isfinite(scores[4]) && std::isnan(scores[7]));
+    EXPECT_GT(scores[4], scores[3]);
+    EXPECT_GT(step::importance_key(scores[7]), step::always_key);
+    EXPECT_LT(step::importance_key(scores[7]), step::importance_key(scores[4]));
+  }
+}
+
 TEST(EarlySkip, BonusesFollowTheWeight) {
   early_skip rule = released::early_skip_released(0.0F);
   EXPECT_NEAR(importances(rule, eight)[3], 0.05F, 1e-7F);  // confidence has no weight, no bonus
