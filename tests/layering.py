@@ -14,7 +14,7 @@ import tempfile
 # key that fits a header is its rule. `*.hpp` after a folder leaves out its .cuh files.
 CORE = ["version.hpp", "core/"]
 MATHS = CORE + ["stats/", "step/"]
-DECODING = MATHS + ["policy/", "session.hpp", "any_session.hpp"]
+DECODING = MATHS + ["policy/", "session.hpp", "layer_session.hpp", "any_session.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     "cuda/": MATHS + ["cuda/"],
     "interop/": CORE,
     "session.hpp": CORE + ["step/"],
+    "layer_session.hpp": CORE + ["step/", "session.hpp"],
     "any_session.hpp": CORE + ["step/", "session.hpp"],
     "unmask.hpp": DECODING + ["host/"],
     "cuda.hpp": DECODING + ["unmask.hpp", "cuda/"],

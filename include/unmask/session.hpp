@@ -27,6 +27,12 @@ concept backend = std::copyable<B> && requires {
 
 struct on_host;
 
+/// Bytes that a session with these capacities, vocab and layers included, holds for its slots.
+template <class Policy>
+[[nodiscard]] constexpr std::size_t state_bytes(const limits& capacity) {
+  return static_cast<std::size_t>(capacity.sequences) * step::slot_bytes<Policy>(capacity);
+}
+
 /// Decodes one or many sequences: asks the engine for forward passes and commits tokens.
 ///
 ///     while (auto request = session.next()) session.supply(engine.forward(*request));
@@ -38,9 +44,16 @@ struct on_host;
 ///
 /// A sequence lives in a slot: start() may reuse a slot at any time between supply() and next(),
 /// so sequences join and leave a batch freely, and none influences another.
-template <class Policy, class Backend = on_host>
+///
+/// `Layered` is for layer_session, which adds to this one what an engine asks inside its layers.
+template <class Policy, class Backend = on_host, bool Layered = false>
 class session {
  public:
+  static_assert(
+      Layered || !Policy::layered,
+      "this policy decides which positions each layer of the model computes, so the engine "
+      "has to ask it there: decode with layer_session instead of session; "
+      "Policy::layered tells an engine at compile time");
   static constexpr memory space = Backend::space;
   using policy_type = Policy;
 
@@ -140,12 +153,20 @@ class session {
     check_space<view>();
     check_order(waiting_, "supply() without a request: call next() first");
     check_columns(logits.columns);
-    check_argument(
-        logits.rows == rows_, "rows of the logits", logits.rows, "forward_request::rows = ", rows_);
+    index_t rows = 0;
     for (const segment& s : segments_) {
-      workspace_.read(s,
-                      logits.subrows({s.first_row, s.first_row + s.rows.size()}),
-                      riders.from_row(s.first_row));
+      rows += wanted_rows(s);
+    }
+    check_argument(logits.rows == rows,
+                   "rows of the logits",
+                   logits.rows,
+                   wanted_name("forward_request::rows = "),
+                   rows);
+    index_t first = 0;
+    for (const segment& s : segments_) {
+      const index_t count = wanted_rows(s);
+      workspace_.read(s, logits.subrows({first, first + count}), riders.from_row(first));
+      first += count;
     }
     finish();
   }
@@ -163,11 +184,11 @@ class session {
                    segments_.size());
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       check_columns(tensors[i].columns);
-      check_argument(tensors[i].rows == segments_[i].rows.size(),
+      check_argument(tensors[i].rows == wanted_rows(segments_[i]),
                      "rows of a segment's logits",
                      tensors[i].rows,
-                     "segment::rows.size() = ",
-                     segments_[i].rows.size());
+                     wanted_name("segment::rows.size() = "),
+                     wanted_rows(segments_[i]));
     }
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       workspace_.read(segments_[i], tensors[i], row_riders<T>{});
@@ -194,11 +215,11 @@ class session {
                    segments_.size());
     check_columns(logits.columns);
     const segment& s = segments_[index];
-    check_argument(logits.rows == s.rows.size(),
+    check_argument(logits.rows == wanted_rows(s),
                    "rows of a segment's logits",
                    logits.rows,
-                   "segment::rows.size() = ",
-                   s.rows.size());
+                   wanted_name("segment::rows.size() = "),
+                   wanted_rows(s));
     workspace_.read(s, logits, riders);
     workspace_.flush();
   }
@@ -249,11 +270,32 @@ class session {
   [[nodiscard]] const model_info& model() const { return model_; }
 
   /// Bytes that the session holds for its slots, on the backend's side.
-  [[nodiscard]] std::size_t bytes() const {
-    return static_cast<std::size_t>(capacity_.sequences) * step::slot_bytes<Policy>(capacity_);
-  }
+  [[nodiscard]] std::size_t bytes() const { return state_bytes<Policy>(capacity_); }
+
+ protected:
+  using workspace_type = typename Backend::template workspace<Policy>;
+
+  /// The request that is out, and what works on it. For layer_session.
+  [[nodiscard]] workspace_type& workspace() { return workspace_; }
+  [[nodiscard]] std::span<const segment> segments() const { return segments_; }
+  [[nodiscard]] bool waiting() const { return waiting_; }
 
  private:
+  [[nodiscard]] static constexpr const char* wanted_name(const char* name) {
+    return Policy::layered ? "those that the pass still wants, " : name;
+  }
+
+  /// Rows of logits that come of a segment: fewer than segment::rows where rows left the pass.
+  [[nodiscard]] index_t wanted_rows(const segment& s) {
+    if constexpr (Policy::layered) {
+      check_order(workspace_.has_passed(s.slot),
+                  "logits of a pass in which at_layer() was not called at each layer with a hook");
+      return workspace_.logits_rows(s.slot);
+    } else {
+      return s.rows.size();
+    }
+  }
+
   [[nodiscard]] static limits fitting(const Policy& policy, const layout& geometry) {
     const index_t reach = detail::policy_reach(policy, geometry);
     return {.sequences = 1,
@@ -265,8 +307,13 @@ class session {
   [[nodiscard]] static limits validated(const model_info& model, const limits& capacity) {
     validate(model);
     validate(capacity);
+    check_argument(!Policy::layered || model.layers >= 1,
+                   "model_info::layers",
+                   model.layers,
+                   "at least 1 for a policy that skips positions at its layers");
     limits complete = capacity;
     complete.vocab = model.vocab;
+    complete.layers = model.layers;
     return complete;
   }
 
@@ -298,13 +345,14 @@ class session {
 
   [[nodiscard]] segment segment_of(index_t slot, const step::slot_status& status, index_t b) const {
     const plan& next = status.next;
-    segment s{slot, b, {}, next.feed, status.rows, rows_};
+    segment s{slot, b, {}, next.feed, status.rows, rows_, next.attend, next.evict};
     if (b > 0) {
       s.placed = next.branch[b - 1];
     }
     if constexpr (Policy::branches) {
       const index_t last = next.branch_last[b];
       s.feed.last -= next.score.last - last;
+      s.attend.last -= next.score.last - last;
       s.rows.last = std::min(s.rows.last, std::max(last - 1 - model_.row_shift, 0) + 1);
     }
     return s;
@@ -317,7 +365,7 @@ class session {
 
   model_info model_;
   limits capacity_;
-  typename Backend::template workspace<Policy> workspace_;
+  workspace_type workspace_;
   std::vector<segment> segments_;
   index_t rows_ = 0;
   bool waiting_ = false;

@@ -4,15 +4,22 @@
 /// The whole library on the CPU. No CUDA header is reached from here.
 
 #include <unmask/any_session.hpp>
+#include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/host/backend.hpp>
+#include <unmask/host/key_selector.hpp>
+#include <unmask/host/rows.hpp>
+#include <unmask/layer_session.hpp>
 #include <unmask/policy/adaptive.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/cache.hpp>
+#include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/calibrate.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/credit.hpp>
+#include <unmask/policy/early_skip.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>

@@ -41,6 +41,8 @@ struct model_info {
   /// Whether the mask token can never be proposed. A policy that proposes it all the same leaves
   /// the position open; only the parity presets of released code want that.
   bool suppress_mask = true;
+  /// Layers of the model; asked for by policies that decide which positions a layer computes.
+  index_t layers = 0;
 };
 
 /// Capacities of a session; memory and grid shapes follow from them alone.
@@ -53,8 +55,9 @@ struct limits {
   index_t window = 0;
   /// Most lookahead branches of one step, beside the sequence itself.
   index_t branches = 0;
-  /// Set by the session: model_info::vocab.
+  /// Set by the session: model_info::vocab and model_info::layers.
   index_t vocab = 0;
+  index_t layers = 0;
   /// Whether each step also reports every candidate: session::candidates(). Costs sequences *
   /// window candidate_entry of memory and one logarithm a candidate and step; nothing where it is
   /// off.
@@ -76,6 +79,13 @@ struct placement {
   float log_probability = 0.0F;
 };
 
+/// What becomes of keys outside the blocks decided about, in a policy that evicts some.
+enum class eviction : unsigned char {
+  none,    ///< all are attended to
+  choose,  ///< all are; each layer then chooses those that the passes to come attend to
+  chosen   ///< attend to the chosen ones, and to the blocks
+};
+
 /// What the engine has to know before its next forward pass of one sequence. Written by the last
 /// step, read by the host (and by the kernels of the next step).
 struct plan {
@@ -84,6 +94,12 @@ struct plan {
   bool started = false;
   /// Run these positions.
   range feed;
+  /// They attend to these. Those that are not run keep the K/V of the pass that last ran them.
+  range attend;
+  /// Every layer computes whatever enters this pass; false lets a layer rule skip.
+  bool refresh = true;
+  /// Which keys outside the blocks are attended to.
+  eviction evict = eviction::none;
   /// Positions of which a decision is due; those that are open among them are candidates.
   range score;
   /// Bit b: block first_block + b must commit at least one token in this step.

@@ -14,12 +14,17 @@ struct segment {
   /// in this forward pass only; it may be run in the same batch.
   index_t branch = 0;
   placement placed;
-  /// Run these positions of the slot's tokens.
+  /// Run these positions of the slot's tokens. An engine without a cache may run more of `attend`.
   range feed;
   /// Give back the logits of these positions' rows (a part of `feed`), in ascending order.
   range rows;
   /// Index of the first of them in the tensor given to supply().
   index_t first_row = 0;
+  /// The positions that are run attend to these. `feed` is a part of it; the others keep the K/V of
+  /// the pass that last ran them.
+  range attend;
+  /// Which of the keys outside the blocks decided about they attend to.
+  eviction evict = eviction::none;
 };
 
 /// What the engine has to compute next. Valid until supply().

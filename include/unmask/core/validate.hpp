@@ -36,6 +36,7 @@ inline void validate(const model_info& m) {
                  ") or no_token");
   check_argument(
       m.row_shift == 0 || m.row_shift == 1, "model_info::row_shift", m.row_shift, "0 or 1");
+  check_argument(m.layers >= 0, "model_info::layers", m.layers, "at least 0");
   check_argument(!m.suppress_mask || m.vocab >= 2,
                  "model_info::vocab",
                  m.vocab,

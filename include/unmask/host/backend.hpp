@@ -4,11 +4,13 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
+#include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
 #include <unmask/host/on_tier.hpp>
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
 #include <unmask/step/decide.hpp>
+#include <unmask/step/layer_choice.hpp>
 #include <unmask/step/truncate.hpp>
 
 #include <memory>
@@ -99,7 +101,7 @@ class on_host::workspace {
       if (!m.reads(s.branch, i)) {
         continue;
       }
-      const index_t r = math::max(position - model_.row_shift, index_t{0}) - s.rows.first;
+      const index_t r = row_of(m, s, position, i);
       const row_riders<T> rider = riders.from_row(r);
       row_input<T>& in = rows.emplace_back();
       in.logits = logits.row(r);
@@ -140,6 +142,57 @@ class on_host::workspace {
     return {slots_[static_cast<std::size_t>(slot)].traced, static_cast<std::size_t>(count)};
   }
 
+  /// Where the slot's pass through the layers stands.
+  [[nodiscard]] const step::slot_memory<Policy>& layers(index_t slot) const
+      requires(Policy::layered) {
+    return slots_[static_cast<std::size_t>(slot)];
+  }
+  /// Whether the slot's pass is behind its last hook.
+  [[nodiscard]] bool has_passed(index_t slot) const requires(Policy::layered) {
+    return step::has_passed(layers(slot));
+  }
+  [[nodiscard]] index_t logits_rows(index_t slot) const requires(Policy::layered) {
+    return layers(slot).layers.state->rows;
+  }
+
+  /// Chooses which of the slot's present rows go on from a layer, and stores rows for the next
+  /// pass.
+  template <element T>
+  void at_layer(index_t slot,
+                index_t layer,
+                const rows_view<T, memory::host>& now,
+                const state_view<T, memory::host>& stored) requires(Policy::layered) {
+    using rule = step::layers::rule_of<Policy>;
+    const step::slot_memory<Policy>& m = layers(slot);
+    step::begin_layer(m, layer);
+    const index_t* const present = m.layers.present;
+    const index_t count = m.layers.state->present;
+    const auto before = [&](index_t position) {
+      return stored.positions.contains(position) ? stored.row(position) : nullptr;
+    };
+    if (step::layers::measures(m)) {
+      const rule& part = m.policy->template part_at<step::layers::rule_index<Policy>>();
+      const auto measure = [&](index_t i) noexcept {
+        m.layers.drift[i] = part.measure(host::drift<rule::measures>(
+            now.row(i), static_cast<const T*>(before(present[i])), now.columns, where_.tier));
+      };
+      host::for_each_row(count, now.columns, measure, where_.executor);
+    }
+    if constexpr (storing_all<rule>) {
+      store(
+          now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(present[i]); });
+    }
+    step::choose_rows(solo{}, m);
+    if constexpr (!storing_all<rule>) {
+      const index_t* const rows = m.layers.chosen_rows;
+      store(
+          now,
+          m.layers.state->chosen,
+          [&](index_t k) { return rows[k]; },
+          [&](index_t k) { return before(m.layers.chosen[k]); });
+    }
+  }
+
   [[nodiscard]] std::span<const token_probability> probabilities(index_t slot,
                                                                  index_t count) const {
     return {slots_[static_cast<std::size_t>(slot)].answers, static_cast<std::size_t>(count)};
@@ -154,6 +207,29 @@ class on_host::workspace {
   }
 
  private:
+  /// The row of a segment's logits that scored position i reads.
+  [[nodiscard]] index_t
+  row_of(const step::slot_memory<Policy>& m, const segment& s, index_t position, index_t i) const {
+    if constexpr (Policy::layered) {
+      return m.layers.row_of[i];
+    } else {
+      return math::max(position - model_.row_shift, index_t{0}) - s.rows.first;
+    }
+  }
+
+  template <element T>
+  static void store(const rows_view<T, memory::host>& now,
+                    index_t count,
+                    const auto& row_of,
+                    const auto& place_of) {
+    for (index_t k = 0; k < count; ++k) {
+      T* const place = place_of(k);
+      if (place != nullptr) {
+        std::copy_n(now.row(row_of(k)), now.columns, place);
+      }
+    }
+  }
+
   struct release {
     void operator()(std::byte* p) const {
       ::operator delete (p, std::align_val_t{step::slot_layout::alignment});

@@ -133,6 +133,7 @@ rewrite(const slot_memory<Policy>& m, const candidate<Policy::required>& c, verd
     return;
   }
   s.view.rewritten = math::min(s.view.rewritten, c.position);
+  s.view.first_changed = math::min(s.view.first_changed, c.position);
   ++s.view.changed;
   ++m.status->report.rewritten;
   const token_id token = what == verdict::replace ? c.token : s.model.mask_token;

@@ -31,6 +31,7 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
     m.status->report.last_probabilities = 0;
     m.state->view.changed = 0;
     m.state->view.rewritten = m.state->view.length;
+    m.state->view.first_changed = m.state->view.length;
   }
   elect(t, m);
   phase::revise(t, m);
@@ -88,12 +89,17 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     s.view.prompt = g.prompt;
     s.view.length = g.length;
     s.view.rewritten = g.length;
+    s.view.first_changed = g.length;
+    s.view.commits = m.entries;
     s.view.block_length = g.block_length;
     s.view.window = m.window;
     s.view.end_token = s.model.end_token;
     s.view.open_count = s.view.open_in({g.prompt, g.length});
     s.fallback_schedule = {};
     s.blocks_seen = 0;
+    s.reached = 0;
+    m.status->next = {};
+    forget_layers(m);
     if constexpr (!Policy::settles) {
       step_info at = info_of(s);
       at.step = -1;

@@ -91,6 +91,7 @@ UNMASK_HD void spread(const slot_memory<Policy>& m) {
     }
     if (farthest > next.score.last) {
       next.feed.last += farthest - next.score.last;
+      next.attend.last += farthest - next.score.last;
       next.score.last = farthest;
       m.status->rows.last = math::max(farthest - 1 - s.model.row_shift, index_t{0}) + 1;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/commit.hpp>
+#include <unmask/step/layers.hpp>
 
 /// The end of a step: the sequence ends, or the next forward pass is planned and armed.
 namespace UNMASK_NAMESPACE::step::phase {
@@ -44,7 +45,12 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   while (q.settled < q.length && m.marks[q.settled] != mark::open) {
     ++q.settled;
   }
+  q.commit_count = out.report.last_commits;
+  if (q.commit_count > 0) {
+    q.latest = m.entries[q.commit_count - 1].position;
+  }
   const step_info at = info_of(s);
+  s.reached = math::max(s.reached, out.next.feed.last);
 
   plan next;
   next.started = true;
@@ -60,6 +66,8 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   } else {
     next.feed = {0, q.length};
     schedule(m, next, at);
+    next.attend = next.feed;
+    feed(m, next, at);
     if (next.end == ending::end_token || next.end == ending::stop_tokens) {
       fill(m);
     }
@@ -68,6 +76,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
       next.branch_last[0] = next.score.last;
     }
     out.next = next;
+    enter_layers(m);
     range wanted = next.score;
     while (wanted.first < wanted.last && !m.reads(wanted.first - next.score.first)) {
       ++wanted.first;

@@ -89,7 +89,8 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> neighbour_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
   const range scored = m.status->next.score;
-  const bool is_there = i >= 0 && i < scored.size() && m.marks[scored.first + i] == mark::open;
+  const bool is_there =
+      i >= 0 && i < scored.size() && m.marks[scored.first + i] == mark::open && m.reads(i);
   const record<Policy::required> row = is_there ? m.row(i) : record<Policy::required>::empty();
   return candidate<Policy::required>::of(row, scored.first + i, no_token);
 }
@@ -213,6 +214,7 @@ settle(const slot_memory<Policy>& m, index_t position, token_id token, float log
   m.reset(m.cell_of(position));
   --m.state->view.open_count;
   ++m.state->view.changed;
+  m.state->view.first_changed = math::min(m.state->view.first_changed, position);
   ++m.status->report.committed;
   note(m, position, token, log_probability);
 }

@@ -68,7 +68,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const index_t position = score_range.first + i;
     m.roles[i] = role::bystander;
-    if (m.marks[position] != mark::open && !is_remasked(m, i)) {
+    if (!m.reads(i) || (m.marks[position] != mark::open && !is_remasked(m, i))) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);

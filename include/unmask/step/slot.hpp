@@ -4,6 +4,7 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/stats/row.hpp>
+#include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
 
 #include <type_traits>
@@ -36,6 +37,8 @@ struct slot_state {
   index_t block_step[max_active_blocks] = {};
   index_t block_opened[max_active_blocks] = {};
   index_t block_open[max_active_blocks] = {};
+  /// A pass has run every position before this one.
+  index_t reached = 0;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };
@@ -102,6 +105,7 @@ struct slot_memory {
   token_id* suppressed = nullptr;
   /// [length]
   mark* marks = nullptr;
+  layer_memory layers;
   index_t window = 0;
   index_t slot = 0;
   index_t vocab = 0;
@@ -117,6 +121,11 @@ struct slot_memory {
 
   /// True when the row of scored position i has to be read: it is open, or settled and revisited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
+    if constexpr (Policy::layered) {
+      if (layers.row_of[i] < 0) {
+        return false;  // its row left the pass
+      }
+    }
     const mark what = marks[status->next.score.first + i];
     return what == mark::open || (Policy::revisits && what == mark::settled);
   }
@@ -210,18 +219,18 @@ struct slot_memory {
 /// measures.
 class slot_layout {
  public:
-  explicit UNMASK_HD slot_layout(std::byte* base)
+  explicit UNMASK_HD constexpr slot_layout(std::byte* base)
       : base_(base) {}
 
   template <class T>
-  [[nodiscard]] UNMASK_HD T* take(index_t count) {
+  [[nodiscard]] UNMASK_HD constexpr T* take(index_t count) {
     static_assert(alignof(T) <= alignment);
     T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
     const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
     used_ += (bytes + alignment - 1) / alignment * alignment;
     return result;
   }
-  [[nodiscard]] UNMASK_HD std::size_t used() const { return used_; }
+  [[nodiscard]] UNMASK_HD constexpr std::size_t used() const { return used_; }
 
   static constexpr std::size_t alignment = 64;
 
@@ -232,7 +241,7 @@ class slot_layout {
 
 /// The memory of one slot at `base`; `bytes` receives its size.
 template <class Policy>
-[[nodiscard]] UNMASK_HD slot_memory<Policy>
+[[nodiscard]] UNMASK_HD constexpr slot_memory<Policy>
 slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_t& bytes) {
   slot_layout at{base};
   slot_memory<Policy> m;
@@ -275,13 +284,14 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   }
   m.suppressed = at.take<token_id>(max_suppressed);
   m.marks = at.take<mark>(capacity.length);
+  m.layers.template take<Policy>(at, capacity);
   bytes = at.used();
   return m;
 }
 
 /// Bytes of memory that a session with these capacities takes for each slot.
 template <class Policy>
-[[nodiscard]] std::size_t slot_bytes(const limits& capacity) {
+[[nodiscard]] constexpr std::size_t slot_bytes(const limits& capacity) {
   std::size_t bytes = 0;
   static_cast<void>(slot_memory_at<Policy>(nullptr, 0, capacity, bytes));
   return bytes;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/layer.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// From layer depth * layers on, the share `keep` of the positions fed is computed. Numbers of
+/// double precision, because the count is truncated.
+struct skip_stage {
+  double depth = 1.0;
+  double keep = 1.0;
+};
+
+/// Most stages of an early_skip.
+inline constexpr index_t max_skip_stages = 8;
+
+/// Skips the positions of least importance in the deeper layers, where
+///
+///     importance = weight c + (1 - weight) |h - g|_1 / (sqrt(width) |g|_2),
+///
+/// c is the confidence that an open position had when it last had logits (0 for others, and
+/// before), h the row of `Indicator` at this layer and g the same when the position was last chosen
+/// here. Positions skipped leave the pass: deeper layers keep their K/V, and they have no logits
+/// and no part in the step's decision. Goes with a cache that refreshes from time to time, such as
+/// block_cache.
+///
+/// At the first layer of each stage the int(keep * fed) most important positions stay. Equals go to
+/// the lower position. Where `floor` is set at least min(commits + 2, block length) stay, commits
+/// of the last step. `cap` divides the second term by the largest at the layer, if that is over 1.
+/// Bonuses are added on top: `first_open` to the leftmost open position, `committed` to those that
+/// the last step committed (if weight < 1), `confident` to the two of highest c (if weight > 0).
+/// `forgets_held`: a candidate that a delay refused counts as c = 0. A predecessor of zeros has
+/// length 1e-6 sqrt(width).
+///
+/// State: 4 bytes a position; the engine lends `width` numbers a position and stage. Range: weight
+/// in [0, 1]; keep and depth in [0, 1], keep not rising; finite bonuses >= 0. Reads confidence.
+/// O(fed) a stage. Source: Z. Zhu et al., ES-dLLM (2026), section 5, equation 1, algorithm 1; the
+/// floor, the cap and the bonuses are its released code's alone: early_skip_released.
+template <feature Indicator = feature::hidden>
+struct basic_early_skip {
+  float weight = 0.5F;
+  skip_stage stages[max_skip_stages] = {{0.125, 0.5}, {0.25, 0.25}};
+  index_t stage_count = 2;
+  bool floor = false;
+  bool cap = false;
+  float first_open = 0.0F;
+  float committed = 0.0F;
+  float confident = 0.0F;
+  bool forgets_held = false;
+
+  struct position_state {
+    float confidence = 0.0F;
+  };
+
+  /// The two positions of highest confidence, the lower one first among equals.
+  struct layer_tally {
+    index_t position[2] = {-1, -1};
+    float confidence[2] = {-1.0F, -1.0F};
+
+    UNMASK_HD void merge(const layer_tally& other) {
+      for (index_t k = 0; k < 2 && other.position[k] >= 0; ++k) {
+        const bool best = other.confidence[k] > confidence[0];
+        if (best) {
+          position[1] = position[0];
+          confidence[1] = confidence[0];
+        }
+        if (best || other.confidence[k] > confidence[1]) {
+          position[best ? 0 : 1] = other.position[k];
+          confidence[best ? 0 : 1] = other.confidence[k];
+        }
+      }
+    }
+  };
+  struct tally {
+    UNMASK_HD void merge(const tally&) {}
+  };
+
+  static constexpr statistics required = stat::confidence;
+  static constexpr feature reads = Indicator;
+  static constexpr drift_terms measures = drift_terms::distance_1 | drift_terms::previous;
+  static constexpr skipping skipped = skipping::leaves;
+
+  void check(const layout&) const {
+    check_argument(weight >= 0.0F && weight <= 1.0F, "early_skip::weight", weight, "in [0, 1]");
+    check_argument(stage_count >= 0 && stage_count <= max_skip_stages,
+                   "early_skip::stage_count",
+                   stage_count,
+                   "in [0, ",
+                   max_skip_stages,
+                   "]");
+    double before = 1.0;
+    for (index_t i = 0; i < stage_count; ++i) {
+      check_argument(stages[i].depth >= 0.0 && stages[i].depth <= 1.0,
+                     "early_skip::stages.depth",
+                     stages[i].depth,
+                     "in [0, 1]");
+      check_argument(stages[i].keep >= 0.0 && stages[i].keep <= before,
+                     "early_skip::stages.keep",
+                     stages[i].keep,
+                     "in [0, 1] and at most that of the stage before, ",
+                     before);
+      before = stages[i].keep;
+    }
+    for (const float bonus : {first_open, committed, confident}) {
+      check_argument(math::is_finite(bonus) && bonus >= 0.0F,
+                     "early_skip bonus",
+                     bonus,
+                     "finite and at least 0");
+    }
+  }
+
+  /// Keeps the confidence for the next pass; one that a delay refused has no survey.
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    own.state.confidence = forgets_held ? 0.0F : row.total().confidence();
+  }
+  UNMASK_HD tally survey(const auto& c, auto& own) const {
+    own.state.confidence = c.confidence();
+    return {};
+  }
+
+  /// The share of the positions fed that layer `layer` of `layers` leaves for the next one.
+  [[nodiscard]] UNMASK_HD constexpr double kept(index_t layer, index_t layers) const {
+    double keep = 1.0;
+    for (index_t i = 0; i < stage_count; ++i) {
+      keep = layer >= stages[i].depth * layers ? stages[i].keep : keep;
+    }
+    return keep;
+  }
+
+  UNMASK_HD constexpr bool hooks(index_t layer, index_t layers) const {
+    return kept(layer, layers) != (layer > 0 ? kept(layer - 1, layers) : 1.0);
+  }
+
+  UNMASK_HD float measure(const drift_sums& d) const {
+    const auto width = static_cast<float>(d.columns);
+    const float length = math::divide(math::square_root(d.previous), math::square_root(width));
+    return math::divide(math::divide(d.distance_1, width), length + 1e-6F);
+  }
+
+  UNMASK_HD layer_tally look(const layer_row& row, const layer_info&, const auto& own) const {
+    layer_tally one;
+    one.position[0] = row.position;
+    one.confidence[0] = own.state.confidence;
+    return one;
+  }
+
+  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
+    // An infinite change is a large one; it does not leave the quota.
+    const float change = row.drift > 1e30F ? 1e30F : row.drift;
+    const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
+    const float drift = cap ? math::divide(change, largest) : change;
+    float sum = math::fma(own.state.confidence, weight, drift * (1.0F - weight));
+    const bool is_confident =
+        row.position == own.tally.position[0] || row.position == own.tally.position[1];
+    sum += is_confident && weight > 0.0F ? confident : 0.0F;
+    if (row.committed && weight < 1.0F) {
+      return sum + committed;
+    }
+    return sum + (row.first_open ? first_open : 0.0F);
+  }
+
+  UNMASK_HD index_t quota(const layer_info& l, const auto&) const {
+    const auto share = static_cast<index_t>(kept(l.layer, l.layers) * l.fed);
+    return floor ? math::max(share, math::min(l.commits + 2, l.block_length)) : share;
+  }
+};
+
+/// The published rule, with hidden states as the indicator.
+using early_skip = basic_early_skip<>;
+static_assert(looking<early_skip> && revision<early_skip> && surveying<early_skip>);
+
+}  // namespace unmask

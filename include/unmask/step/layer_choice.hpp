@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/layers.hpp>
+
+/// One hook: what the rule measured becomes importances, and the best rows are chosen.
+namespace UNMASK_NAMESPACE::step {
+
+namespace layers {
+
+/// Number of partial sums of a mean: row i belongs to sum i mod 32, and the sums are added by
+/// halving, so that one lane and a warp of them give the same bits.
+inline constexpr index_t mean_lanes = 32;
+
+/// Whether the drift of the present rows is read at a hook of this pass.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool measures(const slot_memory<Policy>& m) {
+  using rule = rule_of<Policy>;
+  return rule::measures != drift_terms::none && (!m.status->next.refresh || allocating<rule>);
+}
+
+/// Whether a row takes part in mean and maximum.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool counts(const slot_memory<Policy>& m, const layer_row& row) {
+  using rule = rule_of<Policy>;
+  if constexpr (counting<rule>) {
+    return with_scope<rule_index<Policy>>(
+        m, row, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
+          return part.counts(row, m.layers.state->info, own);
+        });
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(row);
+    return true;
+  }
+}
+
+/// Present row i with what was measured of it.
+template <class Policy>
+[[nodiscard]] UNMASK_HD layer_row measured_row(const slot_memory<Policy>& m,
+                                               index_t i,
+                                               index_t first) {
+  layer_row row = row_at(m, m.layers.present[i], first);
+  row.drift = m.layers.drift[i];
+  return row;
+}
+
+/// Lane 0: mean and maximum of what was measured.
+template <class Policy>
+UNMASK_HD void fold(const slot_memory<Policy>& m, index_t first) {
+  layer_info& info = m.layers.state->info;
+  float sums[mean_lanes] = {};
+  float largest = -math::infinity();
+  index_t counted = 0;
+  for (index_t i = 0; i < info.present; ++i) {
+    const layer_row row = measured_row(m, i, first);
+    if (counts(m, row)) {
+      sums[counted++ % mean_lanes] += row.drift;
+      largest = row.drift > largest ? row.drift : largest;  // a NaN is not
+    }
+  }
+  for (index_t half = mean_lanes / 2; half > 0; half /= 2) {
+    for (index_t k = 0; k < half; ++k) {
+      sums[k] += sums[k + half];
+    }
+  }
+  info.largest = largest > -math::infinity() ? largest : 0.0F;
+  info.mean = counted > 0 ? math::divide(sums[0], static_cast<float>(counted)) : 0.0F;
+}
+
+/// Lane 0: adds index i to ascending indices.
+UNMASK_HD inline void insert(index_t* indices, index_t& size, index_t i) {
+  index_t at = size++;
+  for (; at > 0 && indices[at - 1] > i; --at) {
+    indices[at] = indices[at - 1];
+  }
+  indices[at] = i;
+}
+
+/// Lane 0: what must commit needs logits, so each forced block keeps its most important open
+/// position if it kept none.
+template <class Policy>
+UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
+  const layer_memory& l = m.layers;
+  const plan& now = m.status->next;
+  const auto bit_of_row = [&](index_t i) {
+    const layer_row row = row_at(m, l.present[i], -1);
+    return row.open
+               ? std::uint64_t{1} << (block_of(m.state->view, now, row.target) - now.first_block)
+               : std::uint64_t{0};
+  };
+  std::uint64_t served = 0;
+  for (index_t k = 0; k < size; ++k) {
+    served |= bit_of_row(l.chosen_rows[k]);
+  }
+  for (index_t b = 0; b < now.last_block - now.first_block; ++b) {
+    const std::uint64_t bit = std::uint64_t{1} << b;
+    if ((now.forced & ~served & bit) == 0) {
+      continue;
+    }
+    index_t best = -1;
+    for (index_t i = 0; i < l.state->present; ++i) {
+      if (bit_of_row(i) == bit && (best < 0 || l.keys[i] < l.keys[best])) {
+        best = i;
+      }
+    }
+    if (best >= 0) {
+      insert(l.chosen_rows, size, best);
+    }
+  }
+}
+
+}  // namespace layers
+
+/// Whether the rule hooks a layer. Without a rule none does.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool hooks(const slot_memory<Policy>& m, index_t layer) {
+  if constexpr (layers::has_rule<Policy>) {
+    const auto& rule = m.policy->template part_at<layers::rule_index<Policy>>();
+    return rule.hooks(layer, m.state->model.layers);
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(layer);
+    return false;
+  }
+}
+
+/// Whether no layer that the rule hooks is left in this pass. O(layers).
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool has_passed(const slot_memory<Policy>& m) {
+  index_t layer = m.layers.state->next;
+  while (layer < m.state->model.layers && !hooks(m, layer)) {
+    ++layer;
+  }
+  return layer >= m.state->model.layers;
+}
+
+/// Begins the hook of a layer: says what it is about.
+template <class Policy>
+UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
+  const layer_memory& l = m.layers;
+  layer_info& info = l.state->info;
+  info.layer = layer;
+  info.present = l.state->present;
+  info.mean = 0.0F;
+  info.largest = 0.0F;
+  info.budget = l.budgets[layer];
+  l.state->next = layer + 1;
+}
+
+/// Chooses among the present rows of a slot, whose drift is in m.layers.drift if it was read: the
+/// indices of the chosen ones, ascending, are then in m.layers.chosen_rows and their positions in
+/// m.layers.chosen. Where skipped rows leave, the others are all that is present from now on.
+///
+/// The importances are spread over the team; the rest, O(present), is lane 0's.
+template <class Policy>
+UNMASK_HD void choose_rows(const auto& t, const slot_memory<Policy>& m) {
+  using rule = layers::rule_of<Policy>;
+  constexpr std::size_t I = layers::rule_index<Policy>;
+  const layer_memory& l = m.layers;
+  layer_info& info = l.state->info;
+  const index_t first = layers::first_open(m);
+  layer_tally_of<rule> tally{};
+  if (layers::measures(m)) {
+    if (t.lane() == 0) {
+      layers::fold(m, first);
+      l.means[info.layer] = info.mean;
+    }
+    t.sync();
+  }
+  if (!info.refresh) {
+    if constexpr (looking<rule>) {  // every lane for itself: they all need it
+      for (index_t i = 0; i < info.present; ++i) {
+        const layer_row row = layers::measured_row(m, i, first);
+        tally.merge(layers::with_scope<I>(
+            m, row, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
+              return part.look(row, info, own);
+            }));
+      }
+    }
+    for (index_t i = t.lane(); i < info.present; i += t.lanes()) {
+      const layer_row row = layers::measured_row(m, i, first);
+      const float importance =
+          layers::with_scope<I>(m, row, tally, [&](const rule& part, const auto& own) {
+            return part.importance(row, info, own);
+          });
+      l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
+    }
+  }
+  t.sync();
+  if (t.lane() == 0) {
+    index_t size = 0;
+    if (info.refresh) {
+      for (; size < info.present; ++size) {
+        l.chosen_rows[size] = size;
+      }
+    } else {
+      const layer_row nowhere;
+      const index_t quota =
+          layers::with_scope<I>(m, nowhere, tally, [&](const rule& part, const auto& own) {
+            return part.quota(info, own);
+          });
+      size = choose(l.keys, info.present, quota, l.chosen_rows);
+      if constexpr (rule::skipped == skipping::leaves) {
+        layers::keep_promise(m, size);
+      }
+    }
+    for (index_t k = 0; k < size; ++k) {
+      l.chosen[k] = l.present[l.chosen_rows[k]];
+    }
+    l.state->chosen = size;
+    if constexpr (rule::skipped == skipping::leaves) {
+      for (index_t k = 0; k < size; ++k) {
+        l.present[k] = l.chosen[k];
+      }
+      l.state->present = size;
+      layers::map_rows(m);
+    }
+  }
+  t.sync();
+}
+
+}  // namespace unmask::step

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/policy.hpp>
+
+namespace UNMASK_NAMESPACE::step {
+
+/// Where a pass through the layers stands.
+struct layer_state {
+  index_t fed = 0;      ///< positions that entered
+  index_t present = 0;  ///< positions that reach the next layer
+  index_t chosen = 0;   ///< positions that the last hook chose
+  index_t rows = 0;     ///< rows of logits wanted
+  index_t next = 0;     ///< first layer that may be asked about
+  layer_info info;
+};
+
+/// What a slot keeps of its pass through the layers; nothing unless the policy is layered.
+struct layer_memory {
+  layer_state* state = nullptr;
+  /// [length]: the positions that reach the next layer, ascending; those that the last hook chose;
+  /// and the indices of the chosen ones among the rows that it was about.
+  index_t* present = nullptr;
+  index_t* chosen = nullptr;
+  index_t* chosen_rows = nullptr;
+  /// [length]: what the rule measured, and the keys of its importances.
+  float* drift = nullptr;
+  std::uint32_t* keys = nullptr;
+  /// [layers], for a rule that allocates.
+  float* means = nullptr;
+  index_t* budgets = nullptr;
+  /// [window]: the index, among the present positions, of each wanted row of logits.
+  index_t* rows = nullptr;
+  /// [window], by position - score.first: the index of its row among the wanted ones; -1 if its row
+  /// left the pass.
+  index_t* row_of = nullptr;
+
+  /// Takes the arrays from a slot_layout.
+  template <class Policy>
+  UNMASK_HD constexpr void take(auto& at, const limits& capacity) {
+    if constexpr (Policy::layered) {
+      state = at.template take<layer_state>(1);
+      present = at.template take<index_t>(capacity.length);
+      chosen = at.template take<index_t>(capacity.length);
+      chosen_rows = at.template take<index_t>(capacity.length);
+      drift = at.template take<float>(capacity.length);
+      keys = at.template take<std::uint32_t>(capacity.length);
+      means = at.template take<float>(capacity.layers);
+      budgets = at.template take<index_t>(capacity.layers);
+      rows = at.template take<index_t>(capacity.window);
+      row_of = at.template take<index_t>(capacity.window);
+    }
+  }
+};
+
+}  // namespace unmask::step

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/choose.hpp>
+#include <unmask/step/position.hpp>
+
+/// One pass through the layers: what enters it, whom each layer computes, whose logits come out.
+/// Like the rest of a step, one body for every backend; what a backend adds is the read of the
+/// hidden states.
+namespace UNMASK_NAMESPACE::step {
+
+namespace layers {
+
+/// The index in leaf_list of the part that has a trait; leaf_total if none has.
+template <class Policy, template <class> class Has, std::size_t I = 0>
+[[nodiscard]] consteval std::size_t find() {
+  if constexpr (I == Policy::leaf_total) {
+    return I;
+  } else if constexpr (Has<typename Policy::template leaf_type<I>>::value) {
+    return I;
+  } else {
+    return find<Policy, Has, I + 1>();
+  }
+}
+template <class P>
+struct is_caching : std::bool_constant<caching<P>> {};
+template <class P>
+struct is_rule : std::bool_constant<layer_rule<P>> {};
+template <class P>
+struct is_evicting : std::bool_constant<evicting<P>> {};
+
+template <class Policy>
+inline constexpr std::size_t cache_index = find<Policy, is_caching>();
+template <class Policy>
+inline constexpr std::size_t rule_index = find<Policy, is_rule>();
+
+/// Whether the policy has a layer rule, and its type.
+template <class Policy>
+inline constexpr bool has_rule = rule_index<Policy> < Policy::leaf_total;
+template <class Policy>
+using rule_of = typename Policy::template leaf_type<rule_index<Policy>>;
+
+/// The first position that this step decides about; -1 if there is none. O(window).
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t first_open(const slot_memory<Policy>& m) {
+  const range score = m.status->next.score;
+  for (index_t p = score.first; p < score.last; ++p) {
+    if (m.marks[p] == mark::open) {
+      return p;
+    }
+  }
+  return -1;
+}
+
+/// A position of the pass as the parts see it. Position 0 of a model whose rows are shifted is also
+/// the row of target 0; it is then the row of the open one of the two.
+template <class Policy>
+[[nodiscard]] UNMASK_HD layer_row row_at(const slot_memory<Policy>& m,
+                                         index_t position,
+                                         index_t first) {
+  const range score = m.status->next.score;
+  const auto is_open = [&](index_t p) { return score.contains(p) && m.marks[p] == mark::open; };
+  layer_row row;
+  row.position = position;
+  row.target = position + m.state->model.row_shift;
+  if (position == 0 && row.target == 1 && is_open(0)) {
+    row.target = 0;
+  }
+  row.open = is_open(row.target);
+  row.first_open = row.open && row.target == first;
+  const sequence_view& q = m.state->view;
+  row.committed = q.wrote_in({row.target, row.target + 1});
+  row.written = row.target == position ? row.committed : q.wrote_in({position, position + 1});
+  return row;
+}
+
+/// Calls `use(part, own)` with the scope of leaf I for a row.
+template <std::size_t I, class Policy>
+UNMASK_HD auto
+with_scope(const slot_memory<Policy>& m, const layer_row& row, const auto& tally, const auto& use) {
+  using leaf = typename Policy::template leaf_type<I>;
+  const bool scored = m.status->next.score.contains(row.target);
+  step_info at = scored ? info_of(*m.state, m.status->next, row.target) : info_of(*m.state);
+  at.position = row.target;
+  const position_state_of<leaf> start{};
+  const position_state_of<leaf>& state =
+      row.open ? detail::get_indexed<I, position_state_of<leaf>>(m.cells[row.target % m.window])
+               : start;
+  const layer_scope<leaf> own{
+      state, detail::get_indexed<I, sequence_state_of<leaf>>(*m.sequence), tally, at};
+  return use(m.policy->template part_at<I>(), own);
+}
+
+/// Lane 0: finds the rows of logits that are wanted among the positions still present.
+template <class Policy>
+UNMASK_HD void map_rows(const slot_memory<Policy>& m) {
+  const layer_memory& l = m.layers;
+  const range score = m.status->next.score;
+  const index_t shift = m.state->model.row_shift;
+  index_t at = 0;
+  index_t rows = 0;
+  for (index_t i = 0; i < score.size(); ++i) {
+    l.row_of[i] = 0;
+    if (!m.reads(i)) {
+      continue;
+    }
+    const index_t position = math::max(score.first + i - shift, index_t{0});
+    while (at < l.state->present && l.present[at] < position) {
+      ++at;
+    }
+    if (at == l.state->present || l.present[at] != position) {
+      l.row_of[i] = -1;
+    } else {
+      if (rows == 0 || l.rows[rows - 1] != at) {
+        l.rows[rows++] = at;
+      }
+      l.row_of[i] = rows - 1;
+    }
+  }
+  l.state->rows = rows;
+}
+
+}  // namespace layers
+
+/// Lane 0: asks the cache what enters the next pass, and whether keys are dropped. Positions that
+/// were never computed are fed, and so are the rows decided about.
+template <class Policy>
+UNMASK_HD void
+feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {
+  if constexpr (Policy::caches) {
+    constexpr std::size_t I = layers::cache_index<Policy>;
+    auto own = scope_of<I>(m, 0, at);
+    m.policy->template part_at<I>().feed(m.state->view, next, own);
+    const index_t shift = m.state->model.row_shift;
+    range& r = next.feed;
+    r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
+    r.last = math::max(r.last, next.score.last - shift);
+    if (m.state->reached < next.attend.last) {
+      r.first = math::min(r.first, m.state->reached);
+      r.last = next.attend.last;
+    }
+    r.first = math::max(r.first, next.attend.first);
+    r.last = math::min(r.last, next.attend.last);
+    next.refresh = next.refresh || m.state->reached == 0;
+  } else {
+    next.refresh = !Policy::layered || m.state->reached == 0;
+  }
+  constexpr std::size_t E = layers::find<Policy, layers::is_evicting>();
+  if constexpr (E < Policy::leaf_total) {
+    auto own = scope_of<E>(m, 0, at);
+    next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, own);
+    next.refresh = next.refresh || next.evict == eviction::choose;
+  }
+}
+
+/// Lane 0: what the rule measured of a sequence before this one is forgotten.
+template <class Policy>
+UNMASK_HD void forget_layers(const slot_memory<Policy>& m) {
+  if constexpr (Policy::layered) {
+    *m.layers.state = {};
+    for (index_t l = 0; l < m.state->model.layers; ++l) {
+      m.layers.means[l] = -1.0F;
+      m.layers.budgets[l] = 0;
+    }
+  }
+}
+
+/// Lane 0: lists the positions that enter the pass of plan m.status->next.
+template <class Policy>
+UNMASK_HD void enter_layers(const slot_memory<Policy>& m) {
+  if constexpr (Policy::layered) {
+    const plan& next = m.status->next;
+    const layer_memory& l = m.layers;
+    const index_t first = layers::first_open(m);
+    index_t count = 0;
+    for (index_t p = next.feed.first; p < next.feed.last; ++p) {
+      bool fed = true;
+      constexpr std::size_t I = layers::cache_index<Policy>;
+      if constexpr (I < Policy::leaf_total) {
+        using cache = typename Policy::template leaf_type<I>;
+        if constexpr (picking<cache>) {
+          const layer_row row = layers::row_at(m, p, first);
+          fed = next.refresh || row.open || p >= m.state->reached ||
+                layers::with_scope<I>(
+                    m, row, layer_tally_of<cache>{}, [&row](const auto& part, const auto& own) {
+                      return part.feeds(row, own);
+                    });
+        }
+      }
+      if (fed) {
+        l.present[count++] = p;
+      }
+    }
+    layer_info info;
+    info.layers = m.state->model.layers;
+    info.fed = count;
+    info.present = count;
+    info.commits = m.state->view.commit_count;
+    info.block_length = m.state->view.block(next.first_block).size();
+    info.refresh = next.refresh;
+    *l.state = {count, count, 0, 0, 0, info};
+    if constexpr (layers::has_rule<Policy>) {
+      if constexpr (allocating<layers::rule_of<Policy>>) {
+        const layer_row nowhere;
+        layers::with_scope<layers::rule_index<Policy>>(m,
+                                                       nowhere,
+                                                       layer_tally_of<layers::rule_of<Policy>>{},
+                                                       [&](const auto& rule, const auto& own) {
+                                                         rule.allocate(
+                                                             l.means, l.budgets, info.layers, own);
+                                                         return 0;
+                                                       });
+      }
+    }
+    layers::map_rows(m);
+  } else {
+    static_cast<void>(m);
+  }
+}
+
+}  // namespace unmask::step

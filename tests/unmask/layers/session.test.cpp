@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// An engine that runs single positions, one loop for every policy: what it is asked, what it gets.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/layered_decode.hpp"
+
+namespace unmask::testing {
+namespace {
+
+constexpr policy plain{by_confidence{}, confidence_above{0.5F}};
+constexpr policy skipping_half{by_confidence{},
+                               confidence_above{0.5F},
+                               early_skip{},
+                               block_cache{.prompt_period = 16, .block_period = 4}};
+
+// What an engine can ask at compile time.
+static_assert(!decltype(plain)::layered && !decltype(plain)::caches);
+static_assert(decltype(skipping_half)::layered && decltype(skipping_half)::caches);
+static_assert(!layer_session<std::remove_const_t<decltype(plain)>>::has_hooks);
+static_assert(layer_session<std::remove_const_t<decltype(skipping_half)>>::has_hooks);
+static_assert(layer_session<std::remove_const_t<decltype(skipping_half)>>::reads ==
+              feature::hidden);
+
+constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
+
+TEST(LayerSession, RunsAPolicyThatSkipsNothing) {
+  const toy_transformer model;
+  const layered_result done = decode_layered(model, plain, shape);
+  EXPECT_EQ(done.report.end, ending::complete);
+  EXPECT_EQ(done.computed, static_cast<long>(done.report.forwards) * 37 * model.layers);
+}
+
+TEST(LayerSession, SkippedPositionsAreNotComputed) {
+  const toy_transformer model;
+  const layered_result done = decode_layered(model, skipping_half, shape);
+  EXPECT_EQ(done.report.end, ending::complete);
+  EXPECT_EQ(done.report.open, 0);
+  EXPECT_LT(done.computed, static_cast<long>(done.report.forwards) * 16 * model.layers);
+}
+
+TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
+  const toy_transformer model;
+  std::vector<token_id> tokens = prompted(model, shape);
+  layer_session session(skipping_half, info_of(model), tokens, shape);
+  EXPECT_THROW(static_cast<void>(session.pass(0)), std::logic_error);
+  const auto request = session.next();
+  ASSERT_TRUE(request);
+  EXPECT_THROW(static_cast<void>(session.pass(1)), std::invalid_argument);
+  auto pass = session.pass(0);
+  std::vector<float> hidden(37 * 4);
+  std::vector<float> memory(37 * 4);
+  const host_hidden<float> rows(hidden.data(), 37, 4);
+  const host_state<float> stored(memory.data(), 37, 4);
+  EXPECT_THROW(pass.at_layer(0, rows, stored), std::logic_error);  // no hook there
+  EXPECT_THROW(pass.at_layer(8, rows, stored), std::invalid_argument);
+  EXPECT_THROW(pass.at_layer(1, rows.subrows({0, 36}), stored), std::invalid_argument);
+  EXPECT_THROW(pass.at_layer(1, rows, host_state<float>(memory.data(), 37, 3)),
+               std::invalid_argument);
+  std::vector<float> logits(static_cast<std::size_t>(16 * model.vocab));
+  const host_logits<float> z(logits.data(), 16, model.vocab);
+  EXPECT_THROW(session.supply(z), std::logic_error);  // the hooks were not asked
+  EXPECT_EQ(pass.at_layer(1, rows, stored).rows.size(), 37U);
+  EXPECT_THROW(pass.at_layer(1, rows, stored), std::logic_error);  // behind it
+  EXPECT_EQ(pass.at_layer(2, rows, stored).rows.size(), 37U);
+  EXPECT_THROW(session.supply(host_logits<float>(logits.data(), 15, model.vocab)),
+               std::invalid_argument);
+  session.supply(z);
+  EXPECT_EQ(session.report().forwards, 1);
+}
+
+// What a layered policy keeps, and what the engine stores, are constants.
+static_assert(hooked_layers(skipping_half, 32) == 2 && hooked_layers(plain, 32) == 0);
+constexpr limits capacity{.sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
+constexpr std::size_t kept = state_bytes<std::remove_const_t<decltype(skipping_half)>>(capacity);
+static_assert(kept - state_bytes<std::remove_const_t<decltype(plain)>>(capacity) <
+              2 * (1000 * 20 + 4096));
+
+TEST(LayerSession, TheStateIsAsLargeAsItSays) {
+  using skipping = layer_session<std::remove_const_t<decltype(skipping_half)>>;
+  model_info model = info_of(toy_transformer{});
+  model.vocab = 100;
+  model.mask_token = 99;
+  model.layers = 32;
+  EXPECT_EQ(skipping(model, {.sequences = 2, .length = 1000, .window = 64}).bytes(), kept);
+}
+
+/// A NaN among the hidden states: the row is computed again, the others are as if it were not
+/// there.
+TEST(LayerSession, ABrokenRowIsKept) {
+  const toy_transformer model;
+  std::vector<token_id> tokens = prompted(model, shape);
+  constexpr policy p{by_confidence{}, top_k{1}, early_skip{.weight = 0.0F, .cap = true}};
+  layer_session session(p, info_of(model), tokens, shape);
+  std::vector<float> stored(8 * 37 * 2, 1.0F);
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_TRUE(session.next());
+    auto pass = session.pass(0);
+    for (index_t l = 0; l < 8; ++l) {
+      if (pass.hooks(l)) {
+        std::vector<float> hidden;
+        for (const index_t q : pass.positions()) {
+          const float moved = step == 1 && q < 10 ? 0.5F : 0.0F;
+          hidden.push_back(step == 1 && q == 20 ? std::nanf("") : 1.0F + moved);
+          hidden.push_back(1.0F);
+        }
+        const auto rows = static_cast<index_t>(pass.positions().size());
+        const layer_choice choice = pass.at_layer(
+            l,
+            host_hidden<float>(hidden.data(), rows, 2),
+            host_state<float>(stored.data() + static_cast<std::ptrdiff_t>(l) * 37 * 2, 37, 2));
+        if (step == 1 && l == 2) {  // int(0.25 * 37): the broken one, then the lowest that moved
+          EXPECT_THAT(std::vector<index_t>(choice.positions.begin(), choice.positions.end()),
+                      ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 20));
+        }
+      }
+    }
+    const std::vector<float> logits(pass.rows().size() * static_cast<std::size_t>(model.vocab));
+    session.supply(
+        host_logits<float>(logits.data(), static_cast<index_t>(pass.rows().size()), model.vocab));
+  }
+}
+
+TEST(LayerSession, AModelWithoutLayersIsRefused) {
+  model_info model = info_of(toy_transformer{});
+  model.layers = 0;
+  using skipping = layer_session<std::remove_const_t<decltype(skipping_half)>>;
+  EXPECT_THROW(skipping(model, {.sequences = 1, .length = 8, .window = 8}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace unmask::testing

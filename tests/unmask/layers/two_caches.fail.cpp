@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a policy has at most one cache
+#include <unmask/unmask.hpp>
+
+constexpr unmask::policy p{
+    unmask::by_confidence{}, unmask::top_k{1}, unmask::dual_cache{}, unmask::prefix_cache{}};

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a policy skips positions with one part
+#include <unmask/unmask.hpp>
+
+constexpr unmask::policy p{
+    unmask::by_confidence{}, unmask::top_k{1}, unmask::early_skip{}, unmask::early_skip{}};
