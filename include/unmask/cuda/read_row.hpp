@@ -57,16 +57,27 @@ meet(const auto& b, const row_meeting<S>& at, index_t run, index_t runs, record<
   return true;
 }
 
+// finish_row() as a function that is called, for rows whose end takes a chunk's registers once
+// more: else the loop over the chunks pays for it.
+template <statistics S, element T, class Edit>
+__attribute__((noinline)) UNMASK_HD void
+finish_apart(const auto& b, const row_input<T>& row, const Edit& edit, record<S>& r) {
+  finish_row(b, row, edit, r);
+}
+
 }  // namespace detail
 
 /// One thread block's share of a row: run `run` of the row's chunks, `run_chunks` (a power of two)
 /// to a run. The block that finishes a row writes its record to `out`, with the bits of
 /// canonical::fold_chunk and canonical::chunk_tree whatever the cut.
 ///
+/// True in the first warp of that block: everything that the read of the row writes is written, and
+/// this warp sees it.
+///
 /// `nodes` is shared memory for max_run_chunks records. A row of one run needs no meeting. At most
 /// max_run_chunks runs; no run is empty.
 template <statistics S, class Exponential, element T, class Edit>
-UNMASK_HD void read_row(const auto& b,
+UNMASK_HD bool read_row(const auto& b,
                         const row_input<T>& row,
                         const Edit& edit,
                         index_t run,
@@ -95,17 +106,22 @@ UNMASK_HD void read_row(const auto& b,
   }
   b.sync();
   if (b.warp() != 0) {
-    return;
+    return false;
   }
   detail::merge_tree(b, nodes, count);
   if (runs > 1 && !detail::meet(b, at, run, runs, nodes)) {
-    return;
+    return false;
   }
   record<S> whole = nodes[0];
-  finish_row(b, row, edit, whole);
+  if constexpr (provides_v<S, stat::sampled>) {
+    detail::finish_apart(b, row, edit, whole);
+  } else {
+    finish_row(b, row, edit, whole);
+  }
   if (b.warp_lane() == 0) {
     out = whole;
   }
+  return true;
 }
 
 }  // namespace unmask::device
