@@ -64,7 +64,7 @@ struct row_batch {
 /// Shared memory of a block that reads: more than registers, of which the chunks take all.
 template <element T, statistics S>
 struct read_space {
-  record<S> nodes[max_run_chunks];
+  record<S> nodes[node_count<S>];
   row_input<T> row;
   /// Of lane 0, for all.
   bool verdict;
