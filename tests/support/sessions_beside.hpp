@@ -171,6 +171,20 @@ inline void expect_equal(std::span<const candidate_entry> a, std::span<const can
   }
 }
 
+inline void expect_equal(std::span<const token_probability> a,
+                         std::span<const token_probability> b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].slot, b[i].slot);
+    EXPECT_EQ(a[i].position, b[i].position);
+    EXPECT_EQ(a[i].token, b[i].token);
+    EXPECT_EQ(a[i].step, b[i].step);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].probability),
+              std::bit_cast<std::uint32_t>(b[i].probability));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].share), std::bit_cast<std::uint32_t>(b[i].share));
+  }
+}
+
 /// Some sequences, of different lengths, in the slots of two sessions.
 template <element T, class Policy>
 class sessions_beside {
@@ -300,6 +314,7 @@ class sessions_beside {
       if (traced_) {
         expect_equal(device_->candidates(slot), host_->candidates(slot));
       }
+      expect_equal(device_->probabilities(slot), host_->probabilities(slot));
       EXPECT_EQ(device_tokens_[i]->to_host(), host_tokens_[i]);
     }
     EXPECT_EQ(device_->finished(), host_->finished());  // nothing is under way

@@ -11,8 +11,8 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// One value at index I of a product. The index makes equal types distinct bases. An empty value is a
-// base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
+// One value at index I of a product. The index makes equal types distinct bases. An empty value is
+// a base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
 template <std::size_t I, class T, bool Empty = std::is_empty_v<T> && !std::is_final_v<T>>
 struct indexed {
   T value;
@@ -113,9 +113,15 @@ template <watching P>
 inline constexpr index_t watches_of<P> = P::watches;
 
 template <class P>
+inline constexpr index_t inquiries_of = 0;
+template <inquiring P>
+inline constexpr index_t inquiries_of<P> = P::inquiries;
+
+template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
-    surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P>;
+    surveying<P> || revisiting<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
+    delaying<P> || truncating<P> || inquiring<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -150,11 +156,19 @@ class policy : public detail::pack<Parts...> {
   /// log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
+  /// True when settled positions may compete with the open ones again.
+  static constexpr bool remasks = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (remasking<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   /// True when settled positions are read again because a part may rewrite them.
   static constexpr bool revisits = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
       return (revisiting<Leaf> || ...);
-    }(leaf_list{});
+    }(leaf_list{}) ||
+           remasks;
   }();
 
   /// False when a part decides on a canvas, whose positions stay open until the end.
@@ -168,6 +182,20 @@ class policy : public detail::pack<Parts...> {
   static constexpr bool branches = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
       return (branching<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when parts keep only the most probable tokens of a row.
+  static constexpr bool truncates = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (truncating<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when a part edits watched tokens and remembers something at a position.
+  static constexpr bool watches_with_memory = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return ((watching<Leaf> && !std::is_same_v<position_state_of<Leaf>, no_state>) || ...);
     }(leaf_list{});
   }();
 
@@ -192,6 +220,13 @@ class policy : public detail::pack<Parts...> {
       return (detail::watches_of<Leaf> + ... + 0);
     }(leaf_list{}) +
            (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
+  }();
+
+  /// Most tokens that its parts ask about at one position.
+  static constexpr index_t inquiries = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (detail::inquiries_of<Leaf> + ... + 0);
+    }(leaf_list{});
   }();
 
   /// True when a part compares rows with those of the step before, which the session then keeps:
@@ -224,22 +259,30 @@ class policy : public detail::pack<Parts...> {
     static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
     static_assert(
-        !(required.contains(stat::sampled) && watches > 0),
-        "a policy that draws tokens cannot watch any: an edit after the draw would change "
-        "the distribution that was drawn from");
-    static_assert(
         !(compares && (watches > 0 || branches)),
         "a policy that compares rows with the step before can neither watch tokens nor look "
         "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
         "a branch that lost");
+    static_assert(!(truncates && watches_with_memory),
+                  "a policy that keeps the most probable tokens only cannot have a part with a "
+                  "memory that edits logits, such as trace_credit: it raises tokens that the read "
+                  "did not keep apart");
+    static_assert(
+        !(truncates && watches > 0 && branches),
+        "a policy that keeps the most probable tokens only can watch tokens or look ahead, "
+        "not both: what is kept is decided while a row is read, its edits in a branch are "
+        "not known before the branch has won");
     static_assert(settles || !(revisits || branches),
                   "a canvas settles nothing before its end, so there is nothing to revisit and no "
                   "branch to look ahead with");
+    static_assert(!(remasks && branches),
+                  "a policy that lets settled positions compete again cannot look ahead with "
+                  "branches: a branch would be spawned from a position that another one settled");
     static_assert(
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names and the "
-        "return types of score, admits, edit, revise, survey, delays, revisit, stop, "
-        "schedule");
+        "return types of score, admits, edit, revise, survey, delays, revisit, remasks, "
+        "stop, schedule");
     []<class... Leaf>(detail::type_list<Leaf...>) {
       (detail::check_composition<Leaf, leaf_list>(), ...);
     }(leaf_list{});

@@ -16,3 +16,5 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::adaptive)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::profiled)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::loose)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::asking)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::leftmost)>>;

@@ -13,10 +13,12 @@
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/probability.hpp>
 #include <unmask/policy/profile.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/repetition.hpp>
@@ -46,6 +48,11 @@ inline constexpr policy branching_out{by_confidence{},
                                       stop_at_end{}};
 inline constexpr policy drawn{by_confidence{}, scheduled{4}, sampling{.temperature = 0.8F}};
 inline constexpr policy drawn_plainly{by_margin{}, top_k{2}, sampling{}, temperature{0.5F}};
+inline constexpr policy drawn_edited{by_confidence{},
+                                     top_k{2},
+                                     sampling{.temperature = 0.9F},
+                                     count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+                                     trace_credit<4>{}};
 inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
 inline constexpr policy settled{by_confidence{},
                                 stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
@@ -53,7 +60,8 @@ inline constexpr policy rewriting{by_confidence{},
                                   confidence_above{0.3F},
                                   edit_settled{.threshold = 0.2F},
                                   edited_blocks{.most_edits = 2}};
-inline constexpr policy in_runs{left_to_right{}, hierarchical{.low = 0.1F, .threshold = 0.6F}};
+inline constexpr policy in_runs{
+    left_to_right{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
 inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};
@@ -80,6 +88,15 @@ inline constexpr policy loose{loosely<by_confidence>{.temperature = 0.7F},
 inline constexpr policy listed{
     at_random{}, timesteps{7}, end_last{}, token_list<3>{{0, 2, 4}, 3, 1, 9}};
 
+inline constexpr policy leftmost{by_confidence{},
+                                 confidence_above{0.3F} && at_frontier{.reach = 1, .first = 1}};
+
+inline constexpr policy asking{by_confidence{},
+                               top_k{2},
+                               probability_of<3>{.tokens = {1, 3, 6}, .first = 1},
+                               token_list<4>{.tokens = {1, 3, 4, 5}},
+                               sampling{}};
+
 /// One of them as a type, for typed tests.
 template <const auto& P>
 struct with {
@@ -97,6 +114,8 @@ using every_part_1 = policy_list<with<sure_ones>,
                                  with<credited>,
                                  with<adaptive>,
                                  with<profiled>,
+                                 with<asking>,
+                                 with<leftmost>,
                                  with<loose>>;
 using every_part_2 = policy_list<with<branching_out>,
                                  with<drawn>,
@@ -115,6 +134,7 @@ using more_compositions = policy_list<with<few_at_a_time>,
                                       with<by_chance>,
                                       with<in_order>,
                                       with<drawn_plainly>,
+                                      with<drawn_edited>,
                                       with<by_noise>>;
 
 /// Calls use(policy) for each of a list.
