@@ -47,7 +47,7 @@ def recipes(logits, mask, credits):
     def credit():  # CreditDecoding, section 4.2, on a dense [rows, vocab] tensor
         p = torch.softmax(logits, -1)
         best, token = p.max(-1)
-        credits.mul_(0.9).scatter_add_(-1, token.unsqueeze(-1), best.pow(0.5).unsqueeze(-1))
+        credits.mul_(0.9).scatter_add_(-1, token.unsqueeze(-1), best.pow(0.5).to(credits.dtype).unsqueeze(-1))
         fused = torch.softmax(logits + 0.7 * torch.log1p(credits).to(logits.dtype), -1)
         return fused.max(-1)
 
