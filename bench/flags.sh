@@ -10,7 +10,7 @@ mkdir -p "$build"
 names=()
 compile() {  # compile <name> <compiler> <option>...
   command -v "$2" >/dev/null || { echo "$2 is not installed: left out"; return 0; }
-  "$2" -std=c++20 "${@:3}" -Iinclude -Ibench bench/quick.cpp -o "$build/$1" -pthread
+  "$2" -std=c++20 "${@:3}" -Iinclude -Ibench bench/read.cpp -o "$build/$1" -pthread
   names+=("$1")
 }
 compile g++_O2 g++ -O2
@@ -19,7 +19,7 @@ compile clang++_O2 clang++ -O2
 compile clang++_native clang++ -O3 -march=native
 for _ in 1 2 3 4 5 6 7 8 9; do
   for name in "${names[@]}"; do
-    "$build/$name" --read f32 8 126464 1 | tr -dc '0-9\n' >>"$build/$name.times"
+    "$build/$name" f32 8 126464 1 | tr -dc '0-9\n' >>"$build/$name.times"
   done
 done
 for name in "${names[@]}"; do

@@ -3,9 +3,9 @@
 """What the recipes of published decoders cost in PyTorch, and the same decisions here.
 
     python3 -m venv peers && peers/bin/pip install torch numpy
-    peers/bin/python bench/peers.py build/bench/quick [--threads N] [--rows R] [--vocab V]
+    peers/bin/python bench/peers.py build/bench/read [--threads N] [--rows R] [--vocab V]
 
-Each recipe and `quick --read` run in turns; a recipe counts with its best repetition, ours with its
+Each recipe and the program `read` run in turns; a recipe counts with its best repetition, ours with its
 median. Goals: C6 in bench/README.md.
 """
 import argparse
@@ -58,7 +58,7 @@ def recipes(logits, mask, credits):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("quick")
+    parser.add_argument("read")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--vocab", type=int, default=126464)
@@ -79,7 +79,7 @@ def main():
                 recipe()
                 times[key].append(time.perf_counter() - start)
             read = subprocess.run(
-                [options.quick, "--read", name, str(options.rows), str(options.vocab),
+                [options.read, name, str(options.rows), str(options.vocab),
                  str(options.threads)], check=True, capture_output=True, text=True)
             ours.append(json.loads(read.stdout)["nanoseconds"] * 1e-9)
         own = statistics.median(ours)

@@ -2,8 +2,6 @@
 //
 // The goals in some seconds: quick [--json] [--rounds N]. Everything that is compared runs in turns
 // within one race; see bench/README.md for what the numbers mean.
-//
-// quick --read f32|bf16 rows columns threads: the time of one read, for peers.py and flags.sh.
 #include <unmask/unmask.hpp>
 
 #include <cstdio>
@@ -258,27 +256,9 @@ void edits(scoreboard& board) {
   board.add(goal{"C10", "sampling / plain step", r.ratio(t, p), 4.0, false});
 }
 
-/// One kernel alone, for the peers of other languages: {"nanoseconds": the median of a read}.
-template <unmask::element T>
-void read_alone(index_t rows, index_t columns, index_t threads) {
-  const logits<T> all(rows, columns);
-  host::thread_pool pool(threads);
-  reading<all_statistics, T> kernel(all, pool, host::best_tier());
-  race r;
-  const auto k = r.enter([&] { kernel(); });
-  r.run(rounds, 1e6);
-  std::printf("{\"nanoseconds\": %.0f}\n", r.median(k));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 6 && std::strcmp(argv[1], "--read") == 0) {
-    const bool halves = std::strcmp(argv[2], "bf16") == 0;
-    (halves ? read_alone<bfloat16> : read_alone<float>)(
-        std::atoi(argv[3]), std::atoi(argv[4]), std::atoi(argv[5]));
-    return 0;
-  }
   bool json = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0) {
