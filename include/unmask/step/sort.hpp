@@ -40,6 +40,12 @@ inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
 namespace sorting {
 
+// a, or b if `second` is 1: arithmetic, because g++ would make a branch of a conditional.
+[[nodiscard]] UNMASK_HD inline std::uint64_t
+picked(std::uint64_t a, std::uint64_t b, std::uint64_t second) {
+  return a ^ ((a ^ b) & (std::uint64_t{0} - second));
+}
+
 // Orders keys[low] and keys[high] without a branch.
 UNMASK_HD inline void exchange(std::uint64_t* keys, index_t low, index_t high) {
   const std::uint64_t a = keys[low];
@@ -57,19 +63,19 @@ UNMASK_HD inline void merge(const std::uint64_t* from, index_t run, std::uint64_
   const std::uint64_t* a_back = b - 1;
   const std::uint64_t* b_back = b + run - 1;
   for (index_t k = 0; k < run; ++k) {
-    const bool takes_b = *b < *a;
-    to[k] = takes_b ? *b : *a;
-    a += takes_b ? 0 : 1;
-    b += takes_b ? 1 : 0;
-    const bool takes_a = *b_back < *a_back;
-    to[2 * run - 1 - k] = takes_a ? *a_back : *b_back;
-    a_back -= takes_a ? 1 : 0;
-    b_back -= takes_a ? 0 : 1;
+    const std::uint64_t takes_b = *b < *a ? 1U : 0U;
+    to[k] = picked(*a, *b, takes_b);
+    a += 1 - takes_b;
+    b += takes_b;
+    const std::uint64_t takes_a = *b_back < *a_back ? 1U : 0U;
+    to[2 * run - 1 - k] = picked(*b_back, *a_back, takes_a);
+    a_back -= takes_a;
+    b_back -= 1 - takes_a;
   }
 }
 
 // sort() by one lane, whose branches cannot be foreseen: a merge sort of pieces that fit on the
-// stack, and a network over those. 2 us for 256 keys.
+// stack, and a network over those.
 UNMASK_HD inline void sort_alone(std::uint64_t* keys, index_t size) {
   constexpr index_t piece = 256;
   std::uint64_t other[piece];

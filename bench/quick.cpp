@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The goals in some seconds: quick [--json] [--rounds N]. Everything that is compared runs in turns
+// within one race; see bench/README.md for what the numbers mean.
+#include <unmask/unmask.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "support/candidate_array.hpp"
+#include "support/goals.hpp"
+#include "support/race.hpp"
+#include "support/rows.hpp"
+#include "support/steps.hpp"
+
+namespace {
+
+using namespace bench;
+using unmask::policy;
+
+constexpr index_t vocab = 126464;
+constexpr index_t first_cache = 6144;  // 24 KB of floats, three chunks
+int rounds = 9;
+
+/// Nanoseconds of one cycle of the core clock: a chain of multiplications, three cycles each.
+void multiply_in_a_chain() {
+#if defined(__x86_64__)
+  std::uint64_t x = 3;
+  for (int i = 0; i < 1000; ++i) {
+    asm volatile("imul %0, %0\n\timul %0, %0\n\timul %0, %0\n\timul %0, %0" : "+r"(x));
+  }
+#endif
+}
+constexpr double chain_cycles = 12000.0;
+
+template <unmask::element T>
+const char* name_of() {
+  return std::is_same_v<T, float> ? "f32" : (std::is_same_v<T, bfloat16> ? "bf16" : "f16");
+}
+
+struct pools {
+  host::thread_pool one{1};
+  host::thread_pool two{2};
+};
+
+/// C2: any element type, size and number of threads, relative to the floor and the ceiling.
+template <unmask::element T>
+double bounds(scoreboard& board, pools& threads, index_t rows, const char* level) {
+  double worst = 0.0;
+  const logits<T> all(rows, vocab);
+  const logits<T> small(1, first_cache);
+  const auto tier = host::best_tier();
+  for (int n = 1; n <= 2; ++n) {
+    host::thread_pool& pool = n == 1 ? threads.one : threads.two;
+    reading<all_statistics, T> kernel(all, pool, tier);
+    reading<stat::none, T> maximum(all, pool, tier);
+    reading<all_statistics, T> resident(small, threads.one, tier);
+    std::vector<std::uint64_t> seen;
+    race r;
+    const auto k = r.enter([&] { kernel(); });
+    const auto f = r.enter([&] { read_plainly(all, pool, seen); });
+    const auto m = r.enter([&] { maximum(); });
+    const auto c = r.enter([&] { resident(); });
+    r.run(rounds, 2e6);
+    const auto size = static_cast<double>(all.size());
+    const double floor = std::min(r.median(f), r.median(m)) / size;
+    const double ceiling = r.median(c) / static_cast<double>(small.size()) / n;
+    const double time = r.median(k) / size;
+    const double of_bound = time / std::max(floor, ceiling);
+    board.add(reading_case{std::string(name_of<T>()) + ", " + level + ", " + std::to_string(n) +
+                               (n == 1 ? " thread" : " threads"),
+                           1e3 * time,
+                           time / floor,
+                           of_bound});
+    worst = std::max(worst, of_bound);
+    if (std::is_same_v<T, float> && rows > 100 && n == 1) {
+      const double rate = sizeof(T) / floor;
+      board.note("floor of one thread from memory, GB/s", rate);
+      board.add(goal{"C1",
+                     rate <= 25.0 ? "floor / all statistics, f32 from memory, 1 thread"
+                                  : "the same (asked for where the floor is <= 25 GB/s: it is not)",
+                     floor / time,
+                     0.90,
+                     true});
+    }
+  }
+  return worst;
+}
+
+/// C3: cycles for 16 logits in the first cache.
+void ceilings(scoreboard& board, pools& threads) {
+  const logits<float> small(1, first_cache);
+  race r;
+  reading<all_statistics, float> avx512(small, threads.one, host::tier::avx512);
+  reading<all_statistics, float> avx2(small, threads.one, host::tier::avx2);
+  const auto chain = r.enter(multiply_in_a_chain);
+  const bool has_avx512 = host::available(host::tier::avx512);
+  const bool has_avx2 = host::available(host::tier::avx2);
+  const auto a = r.enter([&] { has_avx512 ? avx512() : void(); });
+  const auto b = r.enter([&] { has_avx2 ? avx2() : void(); });
+  r.run(2 * rounds + 1, 5e5);
+  const double cycle_logits = chain_cycles / (first_cache / 16.0);
+  board.note("clock, GHz", chain_cycles / r.median(chain));
+  if (has_avx512) {
+    board.add(
+        goal{"C3", "cycles for 16 logits, AVX-512", r.ratio(a, chain) * cycle_logits, 9.5, false});
+  }
+  if (has_avx2) {
+    board.add(
+        goal{"C3", "cycles for 16 logits, AVX2", r.ratio(b, chain) * cycle_logits, 19.0, false});
+  }
+}
+
+/// C4, C8: sets of statistics and the candidate array, from memory.
+void compositions(scoreboard& board, pools& threads) {
+  const logits<float> all(256, vocab);
+  const auto tier = host::best_tier();
+  reading<stat::none, float> best(all, threads.one, tier);
+  reading<stat::margin, float> margin(all, threads.one, tier);
+  reading<stat::confidence, float> confidence(all, threads.one, tier);
+  reading<all_statistics, float> every(all, threads.one, tier);
+  race r;
+  const auto b = r.enter([&] { best(); });
+  const auto m = r.enter([&] { margin(); });
+  const auto c = r.enter([&] { confidence(); });
+  const auto e = r.enter([&] { every(); });
+  r.run(rounds, 1e6);
+  board.add(goal{"C4", "all statistics / maximum and denominator", r.ratio(e, c), 1.08, false});
+  board.add(
+      goal{"C4", "best, runner-up and denominator / denominator", r.ratio(m, c), 1.05, false});
+  board.note("argmax / all statistics", r.ratio(b, e));
+
+  const logits<float> block(32, vocab);
+  reading<all_statistics, float> kernel(block, threads.one, tier);
+  candidate_array array;
+  race peers;
+  const auto k = peers.enter([&] { kernel(); });
+  const auto fill = peers.enter([&] {
+    for (const auto& row : block.rows()) {
+      array.fill(row.logits, vocab);
+      asm volatile("" : : "r"(array.tokens().data()) : "memory");
+    }
+  });
+  const auto softmax = peers.enter([&] {
+    for (const auto& row : block.rows()) {
+      array.fill(row.logits, vocab);
+      const token_data t = array.likeliest();
+      asm volatile("" : : "r"(&t) : "memory");
+    }
+  });
+  peers.run(rounds, 1e6);
+  board.add(
+      goal{"C8", "filling a candidate array / all statistics", peers.ratio(fill, k), 3.0, true});
+  board.add(goal{"C8",
+                 "softmax over a candidate array / all statistics",
+                 peers.ratio(softmax, k),
+                 30.0,
+                 true});
+}
+
+/// C7: one row, two threads.
+void threading(scoreboard& board, pools& threads) {
+  if (std::thread::hardware_concurrency() < 2) {
+    return;
+  }
+  const logits<bfloat16> rows(8, vocab);
+  const logits<bfloat16> row(1, 8 * vocab);
+  const auto tier = host::best_tier();
+  reading<all_statistics, bfloat16> one(rows, threads.one, tier);
+  reading<all_statistics, bfloat16> two(rows, threads.two, tier);
+  reading<all_statistics, bfloat16> row_one(row, threads.one, tier);
+  reading<all_statistics, bfloat16> row_two(row, threads.two, tier);
+  race r;
+  const auto a = r.enter([&] { one(); });
+  const auto b = r.enter([&] { two(); });
+  const auto c = r.enter([&] { row_one(); });
+  const auto d = r.enter([&] { row_two(); });
+  r.run(2 * rounds + 1, 1e6);
+  board.add(goal{"C7", "1 thread / 2 threads, 8 rows of bf16 in cache", r.ratio(a, b), 1.9, true});
+  board.add(goal{"C7", "1 thread / 2 threads, one row of bf16", r.ratio(c, d), 1.9, true});
+}
+
+/// C9: what a step costs beyond its read.
+void host_work(scoreboard& board, pools& threads) {
+  const policy fast{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+  for (const index_t rows : {32, 256}) {
+    // So few columns that the read does not hide the rest.
+    const logits<float> few(rows, 64);
+    first_step step(fast, few);
+    token_id suppressed[] = {62, 63};
+    std::vector<row_input<float>> in = few.rows();
+    for (auto& row : in) {
+      row.blanked = suppressed;
+      row.blanked_count = 1;
+    }
+    std::vector<record<stat::confidence>> out(in.size());
+    std::vector<record<stat::confidence>> scratch(host::scratch_records(1));
+    const auto tier = host::best_tier();
+    const logits<float> whole(rows, vocab);
+    reading<stat::confidence, float> kernel(whole, threads.one, tier);
+    race r;
+    const auto s = r.enter([&] { step(); });
+    const auto k = r.enter([&] {
+      host::read_rows<stat::confidence, float>(
+          in, host::no_edits{}, out.data(), threads.one, tier, scratch);
+      asm volatile("" : : "r"(out.data()) : "memory");
+    });
+    const auto w = r.enter([&] { kernel(); });
+    const auto b = r.enter([&] { step.start(); });
+    r.run(2 * rounds + 1, 2e5);
+    const double work = r.median(s) - r.median(b) - r.median(k);
+    if (rows == 32) {
+      board.add(goal{"C9", "host work of a step of 32 rows, us", work / 1e3, 1.0, false});
+    } else {
+      board.add(goal{"C9", "host work / read of 256 rows", work / r.median(w), 0.02, false});
+    }
+  }
+}
+
+/// C10: edits and sampling.
+void edits(scoreboard& board) {
+  const logits<float> rows(32, vocab);
+  const policy plain{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+  const policy credit{
+      unmask::by_confidence{}, unmask::confidence_above{0.9F}, unmask::trace_credit<64>{}};
+  const policy penalty{unmask::by_confidence{},
+                       unmask::confidence_above{0.9F},
+                       unmask::repetition_penalty<>{.penalty = 1.1F}};
+  const policy sampled{
+      unmask::by_confidence{}, unmask::confidence_above{0.9F}, unmask::sampling{1.0F}};
+  first_step a(plain, rows);
+  first_step b(credit, rows);
+  first_step c(penalty, rows);
+  first_step d(sampled, rows);
+  first_step e(plain, rows);
+  std::vector<std::uint32_t> allowed((vocab + 31) / 32, 0xffffffffU);
+  for (std::size_t i = 0; i < allowed.size(); i += 3) {
+    allowed[i] = 0x0f0f0f0fU;
+  }
+  unmask::row_riders<float> masked;
+  masked.allowed = allowed.data();
+  race r;
+  const auto p = r.enter([&] { a(); });
+  const auto q = r.enter([&] { b(); });
+  const auto s = r.enter([&] { c(); });
+  const auto t = r.enter([&] { d(); });
+  const auto u = r.enter([&] { e(masked); });
+  r.run(rounds, 1e6);
+  board.add(goal{"C10", "credit (64 slots) / plain step", r.ratio(q, p), 1.10, false});
+  board.add(goal{"C10", "repetition penalty / plain step", r.ratio(s, p), 1.10, false});
+  board.add(goal{"C10", "bitmask / plain step", r.ratio(u, p), 1.10, false});
+  board.add(goal{"C10", "sampling / plain step", r.ratio(t, p), 4.0, false});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool json = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0) {
+      json = true;
+    } else if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc &&
+               std::atoi(argv[i + 1]) > 0) {
+      rounds = std::atoi(argv[++i]);
+    } else {
+      std::fprintf(stderr, "usage: %s [--json] [--rounds N]\n", argv[0]);
+      return 2;
+    }
+  }
+  scoreboard board;
+  pools threads;
+  double worst = 0.0;
+  worst = std::max(worst, bounds<float>(board, threads, 256, "from memory"));
+  worst = std::max(worst, bounds<bfloat16>(board, threads, 256, "from memory"));
+  worst = std::max(worst, bounds<float16>(board, threads, 256, "from memory"));
+  worst = std::max(worst, bounds<float>(board, threads, 8, "last cache"));
+  worst = std::max(worst, bounds<bfloat16>(board, threads, 8, "last cache"));
+  worst = std::max(worst, bounds<float16>(board, threads, 8, "last cache"));
+  board.add(goal{"C2", "worst of the reads / max(floor, ceiling)", worst, 1.15, false});
+  ceilings(board, threads);
+  compositions(board, threads);
+  threading(board, threads);
+  host_work(board, threads);
+  edits(board);
+  json ? board.print_json() : board.print();
+}
