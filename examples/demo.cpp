@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "demo/check.hpp"
+#include "demo/frontier.hpp"
 #include "demo/live.hpp"
+#include "demo/measure.hpp"
 #include "demo/options.hpp"
 #include "demo/summary.hpp"
 #include "demo/terminal.hpp"
@@ -50,20 +52,9 @@ void check_prompts(const engine& model, std::span<const problem> problems, const
   }
 }
 
-/// A session of this policy. The library itself says which knobs make no sense.
-std::unique_ptr<unmask::any_session> session_of(const chosen_policy& policy,
-                                                const engine& model,
-                                                std::span<const problem> problems,
-                                                const options& o,
-                                                index_t batch) {
-  return policy.make({.model = model.info(),
-                      .capacity = capacity_for(model, problems, o.shape, batch),
-                      .stop_at_end = o.stop_at_end});
-}
-
 /// Fails early for a knob that makes no sense: a policy says so when a sequence starts.
 void check_policies(std::span<const chosen_policy> policies,
-                    const engine& model,
+                    engine& model,
                     std::span<const problem> problems,
                     const options& o) {
   std::vector<token_id> tokens = model.canvas(problems.front().prompt, o.shape.answer_length);
@@ -117,22 +108,6 @@ std::vector<problem> first_problems(std::span<const problem> problems, int count
   }
   shown.resize(std::min(shown.size(), static_cast<std::size_t>(count)));
   return shown;
-}
-
-summary measure(const chosen_policy& policy,
-                engine& model,
-                std::span<const problem> problems,
-                const options& o) {
-  const index_t batch = o.batch.value_or(8);
-  const auto session = session_of(policy, model, problems, o, batch);
-  std::size_t count = 0;
-  progress shown(policy.label(), problems.size());
-  const decoding decoded =
-      decode(*session, batch, model, problems, o.shape, [&](const step_seen& step) {
-        count += step.report.end != unmask::ending::running ? 1U : 0U;
-        shown.done(count);
-      });
-  return summarize(policy.label(), std::string(policy.about()), problems, decoded);
 }
 
 nlohmann::json as_json(const summary& s) {
@@ -203,6 +178,12 @@ int run(const options& o) {
   check_prompts(model, problems, o.shape);
   if (!o.check_file.empty()) {
     return check(model, problems, o) ? 0 : 1;
+  }
+  if (!o.frontier.empty()) {
+    const std::vector<chosen_policy> policies = o.policies.empty() ? all_policies() : o.policies;
+    check_policies(policies, model, problems, o);
+    write_frontier(policies, model, problems, o);
+    return 0;
   }
   const std::vector<chosen_policy> policies = o.policies.empty() ? default_policies() : o.policies;
   check_policies(policies, model, problems, o);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace demo {
@@ -38,6 +39,15 @@ decoded result_of(std::span<const token_id> answer,
 }
 
 }  // namespace
+
+void decoding::add(decoding more) {
+  answers.insert(answers.end(),
+                 std::make_move_iterator(more.answers.begin()),
+                 std::make_move_iterator(more.answers.end()));
+  segments += more.segments;
+  engine_seconds += more.engine_seconds;
+  policy_seconds += more.policy_seconds;
+}
 
 unmask::limits capacity_for(const engine& model,
                             std::span<const problem> problems,

@@ -38,6 +38,9 @@ struct decoding {
   std::int64_t segments = 0;     ///< sequences run, lookahead branches counted, too
   double engine_seconds = 0.0;   ///< inside engine::forward
   double policy_seconds = 0.0;   ///< inside next() and supply()
+
+  /// Appends what became of further problems.
+  void add(decoding more);
 };
 
 /// One sequence just after a step.

@@ -126,6 +126,16 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view) { r.result.plain = true; }},
       {"--json", "", "print one JSON object and nothing else",
        [](reader& r, std::string_view) { r.result.json = true; }},
+      {"--frontier", "STEM", "write exact match against forwards, each policy over its main knob,\n"
+       "                      as STEM.csv and STEM.svg instead (all policies unless named)",
+       [](reader& r, std::string_view v) {
+         const std::filesystem::path stem{v};
+         const std::filesystem::path folder = stem.parent_path();
+         if (!stem.has_filename() || (!folder.empty() && !std::filesystem::is_directory(folder))) {
+           reject("--frontier", "a file name, without ending, in an existing folder", v);
+         }
+         r.result.frontier = stem;
+       }},
       {"--check", "FILE", "compare tokens and forwards with reference decodes instead",
        [](reader& r, std::string_view v) { r.result.check_file = existing_file("--check", v); }},
   };

@@ -21,6 +21,7 @@ struct options {
   std::optional<int> limit;             ///< prompts of each task; 0 takes all
   std::filesystem::path model_file;
   std::filesystem::path check_file;  ///< empty: no check
+  std::filesystem::path frontier;    ///< where to write the frontier, without ending; or empty
   geometry shape;
   bool stop_at_end = false;
   std::optional<index_t> batch;

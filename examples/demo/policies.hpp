@@ -3,6 +3,7 @@
 
 #include <unmask/unmask.hpp>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,11 +12,16 @@
 
 namespace demo {
 
+/// Decodes one sequence with a session, alone, and calls a function after every step.
+using rehearsal = std::function<void(unmask::any_session&, const std::function<void()>&)>;
+
 /// What a session is made with beside its policy.
 struct session_setup {
   unmask::model_info model;
   unmask::limits capacity;
-  bool stop_at_end = false;  ///< end a sequence once its end token is settled
+  unmask::index_t block_length = 0;
+  bool stop_at_end = false;     ///< end a sequence once its end token is settled
+  rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
 };
 
 /// A number that a policy may be given by name or by place.
@@ -38,12 +44,20 @@ class knob_values {
   std::span<const double> values_;
 };
 
+/// The values of one knob that trade accuracy for forward passes.
+struct sweep {
+  std::string_view knob;
+  std::vector<double> values;
+  std::vector<std::string_view> also;  ///< the policy with other knobs changed, swept too
+};
+
 /// One line of the table of policies.
 struct known_policy {
   std::string_view name;
   std::string_view about;
   std::vector<knob> knobs;
   std::vector<std::string_view> shown;  ///< as what it appears when no policy is asked for
+  sweep main;                           ///< the points of its frontier; no knob: it is one point
   std::unique_ptr<unmask::any_session> (*make)(const knob_values&, const session_setup&);
 };
 
@@ -61,6 +75,13 @@ class chosen_policy {
   const std::string& label() const { return label_; }
   std::string_view about() const { return entry_->about; }
 
+  /// The knob that its frontier goes over.
+  const sweep& main() const { return entry_->main; }
+  /// The label without that knob.
+  std::string series() const;
+  /// The same policy with another value of its main knob.
+  chosen_policy with_main(double value) const;
+
   /// A session that decodes with this policy.
   std::unique_ptr<unmask::any_session> make(const session_setup& setup) const {
     return entry_->make(knob_values(values_), setup);
@@ -74,6 +95,9 @@ class chosen_policy {
 
 /// The policies that are compared when none is asked for.
 std::vector<chosen_policy> default_policies();
+
+/// Every policy of the table, and what its sweep names besides.
+std::vector<chosen_policy> all_policies();
 
 /// The table as text, for --help.
 std::string list_of_policies();

@@ -120,6 +120,36 @@ chosen_policy::chosen_policy(std::string_view text) {
   label_ = open == std::string_view::npos ? std::string(name) : label_of(*entry_, values_);
 }
 
+chosen_policy chosen_policy::with_main(double value) const {
+  chosen_policy other = *this;
+  const std::size_t knob = find_knob(*entry_, entry_->main.knob);
+  other.values_[knob] = value;
+  other.label_ = label_of(*entry_, other.values_);
+  return other;
+}
+
+std::string chosen_policy::series() const {
+  std::string knobs;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const knob& k = entry_->knobs[i];
+    if (k.name != entry_->main.knob && values_[i] != k.value) {
+      knobs += (knobs.empty() ? "" : ", ") + std::string(k.name) + "=" + shortest(values_[i]);
+    }
+  }
+  return std::string(entry_->name) + (knobs.empty() ? "" : "(" + knobs + ")");
+}
+
+std::vector<chosen_policy> all_policies() {
+  std::vector<chosen_policy> policies;
+  for (const known_policy& p : known_policies()) {
+    policies.emplace_back(p.name);
+    for (const std::string_view text : p.main.also) {
+      policies.emplace_back(text);
+    }
+  }
+  return policies;
+}
+
 std::vector<chosen_policy> default_policies() {
   std::vector<chosen_policy> policies;
   for (const known_policy& p : known_policies()) {

@@ -3,6 +3,7 @@
 
 usage: demo.py UNMASK_DEMO REFERENCE_DECODES [test name]...
 """
+import csv
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 DEMO, REFERENCE = sys.argv[1:3]
 
@@ -95,6 +97,45 @@ class Demo(unittest.TestCase):
             self.assertAlmostEqual(policy["tokens_per_forward"],
                                    policy["committed"] / policy["forwards"], 12, policy)
             self.assertEqual(policy["exact"]["sort"]["of"], 1, policy)
+
+    def test_frontier_measures_each_policy_over_its_knob(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stem = os.path.join(folder, "frontier")
+            done = run("--frontier", stem, "--limit", "2", "--task", "word", "--task", "sort", "--policy",
+                       "threshold", "--policy", "steps", "--policy", "lookahead(2)", "--policy", "one")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(stem + ".csv", encoding="utf-8") as file:
+                points = list(csv.DictReader(file))
+            picture = xml.etree.ElementTree.parse(stem + ".svg").getroot()
+        series = [p["series"] for p in points]
+        self.assertEqual(list(dict.fromkeys(series)), ["threshold", "steps", "lookahead(branches=2)", "one"])
+        cost = {p["label"]: (float(p["forwards"]), float(p["exact"])) for p in points}
+        self.assertEqual(len(cost), len(points))
+        self.assertEqual([cost[f"steps({k})"][0] for k in (1, 2, 4, 8, 20)], [2, 4, 8, 16, 40])
+        self.assertEqual(cost["one"][0], 40)
+        for p in points:
+            tasks = [float(p["exact_word"]), float(p["exact_sort"])]
+            self.assertAlmostEqual(float(p["exact"]), sum(tasks) / 2, 9, p)
+            self.assertLessEqual(float(p["forwards"]), float(p["segments"]), p)
+            mine = cost[p["label"]]
+            beaten = any(f <= mine[0] and e >= mine[1] and (f, e) != mine for f, e in cost.values())
+            self.assertEqual(p["efficient"], "0" if beaten else "1", p)
+        # What a point says is what the table says.
+        same, = measured("--limit", "2", "--task", "word", "--task", "sort", "--policy", "threshold(0.5)")["policies"]
+        self.assertEqual(cost["threshold(0.5)"][0], same["forwards"] / 4)
+        # Every point is drawn in the overview and in its own panel, with its numbers.
+        circles = picture.findall(".//{http://www.w3.org/2000/svg}circle")
+        self.assertEqual(len(circles), 2 * len(points))
+        self.fails(["--frontier", "no/such/folder/x"], "--frontier", "existing folder", "no/such/folder/x")
+        self.fails(["--frontier", "x", "--prompt", "Q:"], "--frontier", "answers are known")
+
+    def test_a_profile_is_made_from_the_first_prompt(self):
+        # With a cap below everything recorded the rule is the constant cap * (1 - slack); with slack
+        # near 1 nearly everything is admitted at once.
+        plain, capped, loose = measured("--limit", "4", "--policy", "threshold(0.6)", "--policy", "profile(0.2)",
+                                        "--policy", "profile(0.99, cap=1, candidates=1)")["policies"]
+        self.assertEqual((plain["forwards"], plain["exact"]), (capped["forwards"], capped["exact"]))
+        self.assertEqual(loose["forwards"], 2 * loose["exact"]["word"]["of"] * 4)
 
     def test_one_token_a_forward(self):
         found = measured("--limit", "1", "--policy", "one")

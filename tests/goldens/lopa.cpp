@@ -71,7 +71,7 @@ class lopa_trace {
     }
     order_.push_back(0);
     if (segments.size() > 1 && !anchor_runs()) {
-      order_.pop_back(); // the library runs it although it cannot win
+      order_.pop_back();  // the library runs it although it cannot win
     }
     // Without a candidate the release runs the same sequence as a branch and as the anchor.
     runs_ = r.branches.size();
@@ -133,9 +133,11 @@ class lopa_trace {
     if (r.prefix_end >= 0) {
       for (std::size_t k = 0; k < order_.size(); ++k) {
         if (!is_close(scores.at(order_[k]), r.branches[k].score)) {
-          return text("branch ", k, ": ",
-                      difference_of("score", r.branches[k].score,
-                                    static_cast<double>(scores[order_[k]])));
+          return text(
+              "branch ",
+              k,
+              ": ",
+              difference_of("score", r.branches[k].score, static_cast<double>(scores[order_[k]])));
         }
       }
       const float best = scores.at(order_.at(static_cast<std::size_t>(r.winner)));
@@ -152,8 +154,7 @@ class lopa_trace {
     }
     std::vector<commit> filled;
     for (const commit_entry& c : committed) {
-      const bool elected =
-          next.winner > 0 && before.branch[next.winner - 1].position == c.position;
+      const bool elected = next.winner > 0 && before.branch[next.winner - 1].position == c.position;
       if (!elected) {
         filled.push_back({c.position, c.token});
       }
@@ -178,8 +179,7 @@ class lopa_trace {
       }
       for (std::size_t k = 0; k < got.size(); ++k) {
         if (!is_close(next.branch[k].worth, r.spawn[k].conf)) {
-          return difference_of(
-              "conf", r.spawn[k].conf, static_cast<double>(next.branch[k].worth));
+          return difference_of("conf", r.spawn[k].conf, static_cast<double>(next.branch[k].worth));
         }
       }
     }
@@ -190,8 +190,7 @@ class lopa_trace {
 
   std::string end(const sequence_report& report) const {
     if (round_ != line_.rounds.size() || report.forwards != static_cast<index_t>(round_)) {
-      return difference_of(
-          "rounds", static_cast<index_t>(line_.rounds.size()), report.forwards);
+      return difference_of("rounds", static_cast<index_t>(line_.rounds.size()), report.forwards);
     }
     if (forwards_ != line_.forwards) {
       return difference_of("forwards", line_.forwards, forwards_);
@@ -244,7 +243,9 @@ class lopa_trace {
     }
     if (r.prefix_end >= 0) {
       if (tokens(x.begin() + r.prefix_end, x.end()) != recorded.x) {
-        return text("x differs, or its length: expected ", recorded.x.size(), ", got ",
+        return text("x differs, or its length: expected ",
+                    recorded.x.size(),
+                    ", got ",
                     static_cast<int>(x.size()) - r.prefix_end);
       }
       if (!is_close(s.branch > 0 ? s.placed.worth : 1.0F, recorded.creation_conf)) {
@@ -254,7 +255,8 @@ class lopa_trace {
       if (recorded.base != (s.branch == 0)) {
         return difference_of("base", recorded.base, s.branch == 0);
       }
-      const bool has_end = std::find(x.begin() + static_cast<int>(line_.prompt.size()), x.end(),
+      const bool has_end = std::find(x.begin() + static_cast<int>(line_.prompt.size()),
+                                     x.end(),
                                      line_.model.eos_id) != x.end();
       if (has_end != recorded.eos) {
         return difference_of("eos", recorded.eos, has_end);
@@ -272,7 +274,8 @@ class lopa_trace {
       const bool is_prompt = b.at.start == 0;
       const bool is_frozen = now.freeze.first <= b.at.start && b.at.end <= now.freeze.last;
       if (!is_prompt && is_fed_to_keep != is_frozen) {
-        return text("block at ", b.at.start, ": ", difference_of("frozen", is_fed_to_keep, is_frozen));
+        return text(
+            "block at ", b.at.start, ": ", difference_of("frozen", is_fed_to_keep, is_frozen));
       }
       const bool is_scored = b.at.start >= now.score.first;
       if ((b.state == "active") != is_scored) {
@@ -282,7 +285,9 @@ class lopa_trace {
         const index_t k = (b.at.start - now.score.first) / (b.at.end - b.at.start);
         const bool is_forced = (now.forced >> static_cast<unsigned>(k) & 1U) != 0;
         if (is_forced != b.fully_activated) {
-          return text("block at ", b.at.start, ": ",
+          return text("block at ",
+                      b.at.start,
+                      ": ",
                       difference_of("fully_activated", b.fully_activated, is_forced));
         }
       }
@@ -292,7 +297,7 @@ class lopa_trace {
 
   const lopa_line& line_;
   tokens x_;
-  std::vector<std::size_t> order_; ///< segments in the recorded order
+  std::vector<std::size_t> order_;  ///< segments in the recorded order
   std::size_t round_ = 0;
   std::size_t runs_ = 0;
   int forwards_ = 0;
@@ -330,8 +335,7 @@ verdict replay(const lopa_line& line, const Policy& preset, index_t block, index
     }
     scores.clear();
     decode.supply(host_logits<float>{logits.data(), request->rows, line.model.V});
-    const std::string what =
-        trace.finish(before, decode.planned(), decode.committed(), scores);
+    const std::string what = trace.finish(before, decode.planned(), decode.committed(), scores);
     if (!what.empty()) {
       return at_round(what);
     }
@@ -370,7 +374,7 @@ verdict check(const lopa_line& line, const Ranking& order) {
   return replay(line, released::lopa(ahead, threshold, blocks), block, answer);
 }
 
-} // namespace
+}  // namespace
 
 verdict check_lopa(const lopa_line& line) {
   const auto strategy = argument<std::string>(line, "sampling_strategy");
@@ -386,4 +390,4 @@ verdict check_lopa(const lopa_line& line) {
   throw schema_error(line.where + ": args: sampling_strategy: " + strategy);
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

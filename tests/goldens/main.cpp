@@ -129,8 +129,10 @@ class run {
     const verdict v = checked(*found, line);
     ++(v.skipped ? count.skipped : v.passed ? count.passed : count.failed);
     if (!v.passed || options_.verbose) {
-      std::cout << (v.skipped ? "skipped" : v.passed ? "passed" : "FAILED") << ' ' << name << ' '
-                << line.get_or<std::string>("id", line.where())
+      std::cout << (v.skipped  ? "skipped"
+                    : v.passed ? "passed"
+                               : "FAILED")
+                << ' ' << name << ' ' << line.get_or<std::string>("id", line.where())
                 << (v.detail.empty() ? "" : ": " + v.detail) << '\n';
     }
   }

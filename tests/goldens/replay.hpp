@@ -109,7 +109,8 @@ template <class T, class Policy, class Check>
 /// Decodes a recorded line with a session of policy `p` on the host, one slot a sequence, and
 /// compares every step. The logits are bfloat16 where the recorded ones were. `end_token`: the
 /// token that the released loop looks for, if it looks for one. `check(step, index)`, called after
-/// each step, compares what else the recording tells of it; it answers with the difference in words.
+/// each step, compares what else the recording tells of it; it answers with the difference in
+/// words.
 template <class Policy, class Check = nothing_else>
 [[nodiscard]] verdict replay(const commit_line& line,
                              const Policy& p,

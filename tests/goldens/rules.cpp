@@ -3,6 +3,8 @@
 
 #include <unmask/policy/released.hpp>
 
+#include <limits>
+
 #include "goldens/lopa.hpp"
 #include "goldens/replay.hpp"
 #include "goldens/row_stats.hpp"
@@ -123,13 +125,13 @@ verdict dinfer_credit(const commit_line& line) {
                               .decay = args.get_or("decay_beta", released.decay),
                               .exponent = args.get_or("boost_gamma", released.exponent)};
   std::vector<sight> seen;
-  return replay(line,
-                joined(released::dinfer_credit(
-                           args.get<float>("threshold"), credit, dinfer_loop(args)),
-                       witness{&seen}),
-                dinfer_shape(line, args),
-                line.sequences.front().model.eos_id,
-                [&seen](const step& recorded, std::size_t) { return fused_difference(recorded, seen); });
+  return replay(
+      line,
+      joined(released::dinfer_credit(args.get<float>("threshold"), credit, dinfer_loop(args)),
+             witness{&seen}),
+      dinfer_shape(line, args),
+      line.sequences.front().model.eos_id,
+      [&seen](const step& recorded, std::size_t) { return fused_difference(recorded, seen); });
 }
 
 verdict dinfer_hierarchy(const commit_line& line) {
@@ -152,8 +154,69 @@ verdict dinfer_hierarchy_fast_v2(const commit_line& line) {
                 shape);
 }
 
-verdict dinfer_hierarchy_remask(const commit_line&) {
-  return verdict::skip("the release ranks weak settled tokens among the masks, the library does not");
+/// One recorded call on a block that is settled in part. The session is first led there, a token a
+/// step: one row is certain and all others are NaN, so that nothing else can settle or be remasked.
+verdict dinfer_hierarchy_remask(const commit_line& line) {
+  const arguments args(line);
+  const sequence& recorded = line.sequences.front();
+  const unmask::range block{recorded.steps.front().block.start, recorded.steps.front().block.end};
+  trace one_call(line,
+                 0,
+                 {.block_length = block.size(),
+                  .origin = block.first,
+                  .block_only = true,
+                  .reads_settled = true,
+                  .sums_block = true});
+  const tokens before = one_call.x();
+  const auto length = static_cast<index_t>(before.size());
+  const auto columns = static_cast<std::size_t>(recorded.model.V);
+
+  session decode(released::dinfer_hierarchy_remask(args.get_or("low_threshold", 0.0F),
+                                                   args.get_or("threshold", 1.0F),
+                                                   args.get<float>("remask_threshold")),
+                 {.vocab = recorded.model.V,
+                  .mask_token = recorded.model.mask_id,
+                  .row_shift = recorded.model.row_shift,
+                  .suppress_mask = false},
+                 one_call.x(),
+                 {.prompt = block.first, .length = length, .block_length = block.size()});
+  std::vector<float> logits;
+  const auto wanted = [&] {
+    const auto request = decode.next();
+    logits.assign(static_cast<std::size_t>(request->rows) * columns,
+                  std::numeric_limits<float>::quiet_NaN());
+    return request->segments.front();
+  };
+  const auto row_of = [&](const segment& s, index_t row) {
+    return std::span(logits).subspan(
+        static_cast<std::size_t>(s.first_row + row - s.rows.first) * columns, columns);
+  };
+  const auto supply = [&] {
+    const auto rows = static_cast<index_t>(logits.size() / columns);
+    decode.supply(host_logits<float>{logits.data(), rows, recorded.model.V});
+  };
+  for (index_t p = block.first; p < block.last; ++p) {
+    const token_id token = before[static_cast<std::size_t>(p)];
+    if (token != recorded.model.mask_id) {
+      const std::span<float> row = row_of(wanted(), recorded.model.row_of(p));
+      std::fill(row.begin(), row.end(), 0.0F);
+      row[static_cast<std::size_t>(token)] = 40.0F;
+      supply();
+    }
+  }
+  if (one_call.x() != before) {
+    return verdict::fail("the session could not be led to x_before");
+  }
+  const segment s = wanted();
+  if (const std::string what = one_call.begin(decode.planned(), s); !what.empty()) {
+    return verdict::fail(what);
+  }
+  for (const index_t row : one_call.rows()) {
+    one_call.write_row(row, row_of(s, row));
+  }
+  supply();
+  const std::string what = one_call.finish(decode.committed(), decode.report().end);
+  return what.empty() ? verdict::pass() : verdict{one_call.tied(), what};
 }
 
 loop_shape sglang_shape(const commit_line& line, const arguments& args) {
@@ -227,7 +290,8 @@ verdict dynamic_apd(const commit_line& line) {
   case 2:
     return falling<released::falling_thresholds>(
         line, released::dynamic_dllm_per_token({start, lower, raise}));
-  default: throw schema_error(line.where + ": args: pd_mode: expected 0, 1 or 2");
+  default:
+    throw schema_error(line.where + ": args: pd_mode: expected 0, 1 or 2");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <iterator>
+#include <numeric>
 
 #include "goldens/verdict.hpp"
 #include "support/golden/reference_run.hpp"
@@ -105,7 +106,12 @@ std::string trace::begin(const plan& next, const segment& wanted) {
     return at_step(difference_of("feed", text_of(feed), text_of(wanted.feed)));
   }
   const std::span<const token> visible{x_.data(), static_cast<std::size_t>(fed_)};
-  const std::uint64_t sum = recorded_.model.logits_sum(masks, visible);
+  std::vector<int> summed = masks;
+  if (shape_.sums_block) {
+    summed.resize(static_cast<std::size_t>(block.size()));
+    std::iota(summed.begin(), summed.end(), block.first);
+  }
+  const std::uint64_t sum = recorded_.model.logits_sum(summed, visible);
   if (sum != recorded.logits_sum) {
     return at_step(difference_of("logits_sum", recorded.logits_sum, sum));
   }

@@ -25,6 +25,8 @@ struct loop_shape {
   bool reads_tail = false;
   /// The rows of the block's settled positions are read as well.
   bool reads_settled = false;
+  /// The recorded sum of logits is over every row of the block, not over its masks.
+  bool sums_block = false;
 };
 
 /// One recorded sequence beside the tokens that a session decodes.

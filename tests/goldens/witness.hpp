@@ -38,7 +38,8 @@ struct witness {
 };
 static_assert(surveying<witness>);
 
-/// A part with a threshold that writes it down, with the position, for every candidate of its block.
+/// A part with a threshold that writes it down, with the position, for every candidate of its
+/// block.
 template <class Part>
 struct threshold_witness : Part {
   std::vector<sight>* seen = nullptr;
@@ -92,15 +93,25 @@ template <class... Parts, class Change>
     const fused_prediction& e = recorded.fused[k];
     const double error = std::abs(static_cast<double>(got[k].confidence) - e.probability);
     if (got[k].position != e.position || got[k].token != e.value || !(error <= 2e-6)) {
-      return text("fused: expected ", e.position, "=", e.value, " at ", e.probability, ", got ",
-                  got[k].position, "=", got[k].token, " at ", got[k].confidence);
+      return text("fused: expected ",
+                  e.position,
+                  "=",
+                  e.value,
+                  " at ",
+                  e.probability,
+                  ", got ",
+                  got[k].position,
+                  "=",
+                  got[k].token,
+                  " at ",
+                  got[k].confidence);
     }
   }
   return {};
 }
 
-/// The first difference between the recorded thresholds and those seen, which start anew. They agree to
-/// 2e-6. Those of single positions are recorded in the first 16 forwards only.
+/// The first difference between the recorded thresholds and those seen, which start anew. They
+/// agree to 2e-6. Those of single positions are recorded in the first 16 forwards only.
 [[nodiscard]] inline std::string
 threshold_difference(const step& recorded, std::size_t forwards, std::vector<sight>& seen) {
   std::vector<sight> got = std::exchange(seen, {});
@@ -125,8 +136,14 @@ threshold_difference(const step& recorded, std::size_t forwards, std::vector<sig
     const auto& [position, expected] = recorded.thresholds[k];
     const double error = std::abs(static_cast<double>(got[k].confidence) - expected);
     if (got[k].position != position || !(error <= 2e-6)) {
-      return text("thresholds: expected ", expected, " at ", position, ", got ", got[k].confidence,
-                  " at ", got[k].position);
+      return text("thresholds: expected ",
+                  expected,
+                  " at ",
+                  position,
+                  ", got ",
+                  got[k].confidence,
+                  " at ",
+                  got[k].position);
     }
   }
   return {};

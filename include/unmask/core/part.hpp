@@ -269,6 +269,16 @@ concept revisiting = part<P> &&
   { p.revisit(c, own) } -> std::same_as<verdict>;
 };
 
+/// Lets settled positions of the scored range compete again: `remasks(candidate, own) -> bool`. One
+/// that does is ranked and admitted together with the open ones, in the same step; admitted, it
+/// takes its proposed token, otherwise the mask token comes back. So that every step settles more
+/// than it opens, at least one candidate more than there are such positions is admitted.
+template <class P>
+concept remasking = part<P> &&
+    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
+  { p.remasks(c, own) } -> std::same_as<bool>;
+};
+
 /// Decides on a canvas: no position settles before the end. After each step an admitted position
 /// holds its proposed token and every other one `refill(position, own) -> token_id`, which also
 /// gives the first canvas (at step -1); when the sequence ends, each position gets `conclude(own)

@@ -116,8 +116,8 @@ inline constexpr index_t watches_of<P> = P::watches;
 template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
-    surveying<P> || revisiting<P> || branching<P> || drawing<P> || renoising<P> || delaying<P> ||
-    caching<P> || layer_rule<P>;
+    surveying<P> || revisiting<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
+    delaying<P> || caching<P> || layer_rule<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -152,11 +152,19 @@ class policy : public detail::pack<Parts...> {
   /// log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
+  /// True when settled positions may compete with the open ones again.
+  static constexpr bool remasks = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (remasking<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   /// True when settled positions are read again because a part may rewrite them.
   static constexpr bool revisits = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
       return (revisiting<Leaf> || ...);
-    }(leaf_list{});
+    }(leaf_list{}) ||
+           remasks;
   }();
 
   /// False when a part decides on a canvas, whose positions stay open until the end.
@@ -263,11 +271,14 @@ class policy : public detail::pack<Parts...> {
     static_assert(settles || !(revisits || branches),
                   "a canvas settles nothing before its end, so there is nothing to revisit and no "
                   "branch to look ahead with");
+    static_assert(!(remasks && branches),
+                  "a policy that lets settled positions compete again cannot look ahead with "
+                  "branches: a branch would be spawned from a position that another one settled");
     static_assert(
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names and the "
-        "return types of score, admits, edit, revise, survey, delays, revisit, stop, "
-        "schedule");
+        "return types of score, admits, edit, revise, survey, delays, revisit, remasks, "
+        "stop, schedule");
     []<class... Leaf>(detail::type_list<Leaf...>) {
       (detail::check_composition<Leaf, leaf_list>(), ...);
     }(leaf_list{});

@@ -95,13 +95,18 @@ struct trace_credit {
 };
 static_assert(watching<trace_credit<>> && revision<trace_credit<>>);
 
-/// Trace credit without knobs: exponent 1, and strength = decay = the settled share of the block
-/// before the step. Nothing is fused while a block is empty of tokens; the fuller it gets, the more
-/// its history counts. State and slots as in trace_credit.
+/// Of what adaptive_credit takes the settled share.
+enum class settled_share : std::uint8_t { block, answer };
+
+/// Trace credit without knobs: exponent 1, and strength = decay = the settled share before the
+/// step, of the position's block or of the whole answer. Nothing is fused while that is empty of
+/// tokens; the fuller it gets, the more its history counts. State and slots as in trace_credit.
 ///
-/// Source: CreditDecoding (2025), section 4.3; which share is meant is this library's reading.
+/// Source: CreditDecoding (2025), section 4.3, which leaves open what the share is of.
 template <int Slots = 64>
 struct adaptive_credit {
+  settled_share of = settled_share::block;
+
   using position_state = typename trace_credit<Slots>::position_state;
 
   static constexpr statistics required = stat::confidence;
@@ -114,9 +119,11 @@ struct adaptive_credit {
   }
 
   UNMASK_HD void revise(auto& row, auto& own) const {
-    const float open = math::divide(static_cast<float>(own.at.block_open),
-                                    static_cast<float>(own.at.block_length));
-    const float settled = 1.0F - open;
+    const bool of_block = of == settled_share::block;
+    const sequence_view& q = *own.at.view;
+    const index_t open = of_block ? own.at.block_open : q.open_count;
+    const index_t all = of_block ? own.at.block_length : q.length - q.prompt;
+    const float settled = 1.0F - math::divide(static_cast<float>(open), static_cast<float>(all));
     detail::earn_credit(row, own.state.size, own.state.slots, settled, settled, 1.0F);
   }
 };

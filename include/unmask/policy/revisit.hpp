@@ -71,4 +71,36 @@ struct reopen_below {
 };
 static_assert(revisiting<reopen_below> && current_watching<reopen_below>);
 
+/// Lets settled positions compete again whose most probable token has become less probable than
+/// `confidence`: ranked and admitted among the open ones in the same step, they take that token, or
+/// the mask token comes back. What is tested is not the token that stands there: reopen_below tests
+/// that one.
+///
+/// A step admits at least one candidate more than there are such positions, the best ones first, so
+/// a sequence of n open positions ends after at most n forward passes. Goes with every admission;
+/// candidates of both kinds form the runs of hierarchical. Range [0, 1], strict; 0 remasks nothing.
+///
+/// Reads stat::confidence. No state. Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.
+struct remask_below {
+  float confidence = 0.4F;
+  static constexpr statistics required = stat::confidence;
+
+  template <class Leaves>
+  static constexpr void composed_with() {
+    static_assert(detail::among<reopen_below, Leaves>::count == 0,
+                  "a policy has remask_below or reopen_below: each counts on being the only one "
+                  "that opens positions");
+  }
+
+  void check(const layout&) const {
+    check_argument(confidence >= 0.0F && confidence <= 1.0F,
+                   "remask_below::confidence",
+                   confidence,
+                   "in [0, 1]");
+  }
+
+  UNMASK_HD bool remasks(const auto& c, auto&) const { return c.confidence() < confidence; }
+};
+static_assert(remasking<remask_below>);
+
 }  // namespace unmask

@@ -61,6 +61,28 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
   }
 }
 
+/// Lane 0: admits the best of those that were not until more positions settle than are masked
+/// again, as far as there are candidates.
+template <class Policy>
+UNMASK_HD void settle_more_than_open(const slot_memory<Policy>& m, index_t count) {
+  if constexpr (Policy::remasks) {
+    index_t wanted = 1;
+    for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+      const bool again =
+          m.roles[i] != role::bystander && m.marks[m.status->next.score.first + i] == mark::settled;
+      wanted += (again ? 1 : 0) - (m.roles[i] == role::admitted ? 1 : 0);
+    }
+    for (index_t r = 0; r < count && wanted > 0; ++r) {
+      role& of = m.roles[key_index(m.keys[r])];
+      wanted -= of == role::admitted ? 0 : 1;
+      of = role::admitted;
+    }
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(count);
+  }
+}
+
 /// Softmax probability of the token that stands at a settled position whose record is `row`; NaN if
 /// it was not watched.
 template <class Policy>
@@ -89,40 +111,43 @@ template <class Policy>
   return commits;
 }
 
-/// Lane 0: asks the revisiting parts about a settled position and does what they say.
+/// Lane 0: writes the proposed token over a settled one, or the mask token, which opens it.
 template <class Policy>
-UNMASK_HD void rewrite(const slot_memory<Policy>& m, index_t i, index_t commits) {
+UNMASK_HD void
+rewrite(const slot_memory<Policy>& m, const candidate<Policy::required>& c, verdict what) {
   slot_state& s = *m.state;
-  const candidate<Policy::required> c = candidate_at(m, i);
-  if (!m.reads(winner_of(m), i) || m.marks[c.position] != mark::settled || !c.valid()) {
-    return;
-  }
-  step_info at = info_of(s, m.status->next, c.position);
-  at.commits = commits;
-  at.current_probability = current_probability(m, m.row(i), i);
-  const verdict v = revisit(m, c, at);
-  const bool changes = v == verdict::reopen || (v == verdict::replace && c.token != c.current &&
-                                                c.token != s.model.mask_token);
+  const bool changes =
+      what == verdict::reopen ||
+      (what == verdict::replace && c.token != c.current && c.token != s.model.mask_token);
   if (!changes) {
     return;
   }
   s.view.rewritten = math::min(s.view.rewritten, c.position);
   s.view.first_changed = math::min(s.view.first_changed, c.position);
-  if (v == verdict::replace) {
-    s.tokens[c.position] = c.token;
-    ++s.view.changed;
-    ++m.status->report.rewritten;
-    note(m, c.position, c.token, log_probability_of(c));
-  } else {
-    s.tokens[c.position] = s.model.mask_token;
+  ++s.view.changed;
+  ++m.status->report.rewritten;
+  const token_id token = what == verdict::replace ? c.token : s.model.mask_token;
+  s.tokens[c.position] = token;
+  if (what == verdict::reopen) {
     m.marks[c.position] = mark::open;
     m.reset(c.position % m.window);
     ++s.view.open_count;
-    ++s.view.changed;
-    ++m.status->report.rewritten;
     s.view.settled = math::min(s.view.settled, c.position);
-    note(m, c.position, s.model.mask_token, log_probability_of(c));
   }
+  note(m, c.position, token, log_probability_of(c));
+}
+
+/// Lane 0: asks the revisiting parts about a settled position and does what they say.
+template <class Policy>
+UNMASK_HD void revisit(const slot_memory<Policy>& m, index_t i, index_t commits) {
+  const candidate<Policy::required> c = candidate_at(m, i);
+  if (!m.reads(winner_of(m), i) || m.marks[c.position] != mark::settled || !c.valid()) {
+    return;
+  }
+  step_info at = info_of(*m.state, m.status->next, c.position);
+  at.commits = commits;
+  at.current_probability = current_probability(m, m.row(i), i);
+  rewrite(m, c, step::revisit(m, c, at));
 }
 
 /// Lane 0: writes the admitted tokens and rewrites the revisited ones, in position order.
@@ -136,9 +161,18 @@ UNMASK_HD void commit(const slot_memory<Policy>& m) {
     const index_t position = score_range.first + i;
     if (m.roles[i] == role::bystander) {
       if constexpr (Policy::revisits) {
-        rewrite(m, i, commits);
+        revisit(m, i, commits);
       }
       continue;
+    }
+    if constexpr (Policy::remasks) {
+      if (m.marks[position] == mark::settled) {
+        const token_id token = proposal(m, i);
+        const bool stays = m.roles[i] == role::admitted && token != s.model.mask_token;
+        trace(m, i, token, stays);
+        rewrite(m, candidate_at(m, i), stays ? verdict::replace : verdict::reopen);
+        continue;
+      }
     }
     report.invalid_rows += m.row(i).valid() ? 0 : 1;
     const candidate<Policy::required> c = candidate_at(m, i);

@@ -43,6 +43,7 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     const index_t forced = phase::keep_promise(m, count);
     m.status->report.forced += forced;
+    phase::settle_more_than_open(m, count);
     if constexpr (Policy::settles) {
       phase::commit(m);
     } else {

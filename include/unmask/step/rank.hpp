@@ -24,6 +24,38 @@ UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
+/// True when a part wants a settled position to compete again.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD bool
+remasks(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
+  if constexpr (I == Policy::leaf_total) {
+    return false;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (remasking<leaf>) {
+      auto own = scope_of<I>(m, c.position % m.window, at);
+      if (m.policy->template part_at<I>().remasks(c.template as<leaf::required>(), own)) {
+        return true;
+      }
+    }
+    return remasks<I + 1>(m, c, at);
+  }
+}
+
+/// True when scored position i is settled and competes with the open ones again.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool is_remasked(const slot_memory<Policy>& m, index_t i) {
+  if constexpr (Policy::remasks) {
+    const index_t position = m.status->next.score.first + i;
+    return m.marks[position] == mark::settled && m.row(i).valid() &&
+           remasks(m, candidate_at(m, i), info_of(*m.state, m.status->next, position));
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(i);
+    return false;
+  }
+}
+
 /// Gives each open position of the scored range its role and its key, and sorts the keys.
 template <class Policy>
 UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
@@ -36,7 +68,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const index_t position = score_range.first + i;
     m.roles[i] = role::bystander;
-    if (m.marks[position] != mark::open || !m.reads(i)) {
+    if (!m.reads(i) || (m.marks[position] != mark::open && !is_remasked(m, i))) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);

@@ -51,7 +51,8 @@ inline constexpr policy rewriting{by_confidence{},
                                   confidence_above{0.3F},
                                   edit_settled{.threshold = 0.2F},
                                   edited_blocks{.most_edits = 2}};
-inline constexpr policy in_runs{by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}};
+inline constexpr policy
+    in_runs{by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
 inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};

@@ -274,17 +274,24 @@ TEST(credit, is_the_same_in_any_batch) {
   }
 }
 
-// Strength and decay are the settled share of the block before the step.
-TEST(adaptive_credit, follows_the_settled_share_of_the_block) {
+// Strength and decay are the settled share, of the block or of the answer, before the step.
+class adaptive_credit_of : public ::testing::TestWithParam<settled_share> {};
+INSTANTIATE_TEST_SUITE_P(either, adaptive_credit_of,
+                         ::testing::Values(settled_share::block, settled_share::answer));
+
+TEST_P(adaptive_credit_of, follows_the_settled_share) {
+  const settled_share of = GetParam();
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     chances c(seed);
     auto credit = std::make_shared<std::map<index_t, std::vector<double>>>();
     const dense_rule rule{
         [=](std::vector<double>& z, const dense_view& at) {
-          const index_t b = (at.position - at.geometry.prompt) / at.geometry.block_length;
-          const index_t first = at.geometry.prompt + b * at.geometry.block_length;
-          const index_t last = std::min(first + at.geometry.block_length, at.geometry.length);
+          const bool whole = of == settled_share::answer;
+          const index_t length = whole ? at.geometry.length : at.geometry.block_length;
+          const index_t b = (at.position - at.geometry.prompt) / length;
+          const index_t first = at.geometry.prompt + b * length;
+          const index_t last = std::min(first + length, at.geometry.length);
           double settled = 0.0;
           for (index_t p = first; p < last; ++p) {
             settled += at.stands(p) ? 1.0 : 0.0;
@@ -303,7 +310,7 @@ TEST(adaptive_credit, follows_the_settled_share_of_the_block) {
         },
         [=](index_t p) { credit->erase(p); }};
     const dense_request q = random_dense_request(c, c.within(6, 30));
-    rows += compare_rows(policy{witness{}, top_k{c.within(1, 2)}, adaptive_credit<>{}}, {rule}, q);
+    rows += compare_rows(policy{witness{}, top_k{c.within(1, 2)}, adaptive_credit<>{of}}, {rule}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 1000);

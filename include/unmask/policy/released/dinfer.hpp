@@ -8,6 +8,7 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/fast_dllm.hpp>
 #include <unmask/policy/released/loop.hpp>
+#include <unmask/policy/revisit.hpp>
 
 namespace UNMASK_NAMESPACE::released {
 
@@ -140,6 +141,12 @@ dinfer_credit(float threshold,
 [[nodiscard]] constexpr auto
 dinfer_hierarchy(float low, float threshold, const dinfer_blocks& loop = {}) {
   return policy{by_confidence{}, hierarchical{low, threshold}, loop};
+}
+
+/// The same with remasking. Source: `get_transfer_index_hierarchy_remask` of the same file.
+[[nodiscard]] constexpr auto
+dinfer_hierarchy_remask(float low, float threshold, float remask, const dinfer_blocks& loop = {}) {
+  return policy{by_confidence{}, hierarchical{low, threshold}, remask_below{remask}, loop};
 }
 
 /// Its older form: the same rule in Fast-dLLM's loop, without an early end. Source:

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "demo/decode.hpp"
+#include "demo/options.hpp"
+#include "demo/summary.hpp"
+
+namespace demo {
+
+/// A session of this policy for these problems. A policy that learns from a first sequence gets the
+/// first of them. The library itself says which knobs make no sense.
+std::unique_ptr<unmask::any_session> session_of(const chosen_policy& policy,
+                                                engine& model,
+                                                std::span<const problem> problems,
+                                                const options& o,
+                                                index_t batch);
+
+/// Decodes the problems, task by task, and adds up what the policy got right and what it cost. What
+/// a policy learns from the first problem of a task holds for that task; the decode that it learns
+/// from is not counted, and the problem is decoded again with the others.
+summary measure(const chosen_policy& policy,
+                engine& model,
+                std::span<const problem> problems,
+                const options& o);
+
+}  // namespace demo
