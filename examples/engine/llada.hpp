@@ -59,19 +59,43 @@ class llada_model {
   /// The same for a single sequence.
   logits_view forward(std::span<const std::int32_t> tokens, std::size_t first, std::size_t last);
 
+  /// Runs of a single sequence what `pass` says, a layer_session's pass, and takes the rest from
+  /// `memory`, in which it keeps what later passes reuse: for a policy with a cache. The logits are
+  /// those of pass.rows(). Where everything is run they are, bit for bit, those of the calls above.
+  /// Defined in llada_pass.hpp, which says what another engine needs to do the same.
+  template <class Pass>
+  logits_view forward(Pass& pass, std::span<const std::int32_t> tokens, sequence_memory& memory);
+
  private:
   std::size_t validate(std::span<const sequence_window> batch) const;
   void reserve(std::size_t positions, std::size_t rows);
-  void embed(std::span<const std::int32_t> tokens);
   void forward_one(const sequence_window& window, float* logits);
+
+  // The steps of a forward. The rows are those of hidden_, at the positions of present_.
+  hidden_rows embed(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions);
+  hidden_rows keep(hidden_rows rows, std::span<const std::int32_t> chosen);
+  void compute(std::size_t layer, std::size_t attended, hidden_rows rows, sequence_memory& memory);
+  void compute_some(std::size_t layer,
+                    std::size_t attended,
+                    hidden_rows rows,
+                    std::span<const std::int32_t> chosen,
+                    sequence_memory& memory);
+  hidden_rows compute_last(std::size_t attended,
+                           hidden_rows rows,
+                           std::span<const std::int32_t> wanted,
+                           sequence_memory& memory);
+  void write_logits(hidden_rows rows, float* logits);
 
   std::shared_ptr<const llada_weights> weights_;
   rotary_table rotary_;
   layer_scratch scratch_;
   key_values store_;  // one for all layers, because no layer's keys outlive the layer's turn
   std::vector<std::int32_t> positions_;  // 0, 1, 2, ...
-  std::vector<float> hidden_;            // [positions, width]
-  std::vector<float> logits_;            // [rows, vocabulary]
+  std::vector<std::int32_t> present_;    // where the rows of a forward stand
+  std::vector<float> hidden_;            // [present, width]
+  std::vector<std::int32_t> chosen_;     // those of them that a layer computes, where it is not all
+  std::vector<float> chosen_hidden_;
+  std::vector<float> logits_;  // [rows, vocabulary]
 };
 
 }  // namespace example
