@@ -14,6 +14,7 @@
 #include <unmask/policy/adaptive.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/cache.hpp>
+#include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/calibrate.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/credit.hpp>

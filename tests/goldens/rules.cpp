@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "goldens/dynamic_dcu.hpp"
+#include "goldens/es_dllm.hpp"
 #include "goldens/lopa.hpp"
 #include "goldens/replay.hpp"
 #include "goldens/row_stats.hpp"
@@ -328,6 +330,10 @@ constexpr rule table[] = {
     {"lopa.enhanced_speculative", lopa},
     {"d2f.single_branch", lopa},
     {"dynamic.apd", commits<dynamic_apd>},
+    {"dynamic.dcu", check_dynamic_dcu},
+    {"es.select", check_es_select},
+    {"es.loop", check_es_loop},
+    {"es.sample_tokens", check_es_sample_tokens},
     {"row_stats", row_stats},
 };
 

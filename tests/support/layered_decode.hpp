@@ -40,8 +40,8 @@ inline model_info info_of(const toy_transformer& model, index_t row_shift = 0) {
           .layers = model.layers};
 }
 
-/// Decodes sequences side by side, each in a slot of its own. `watch(session, pass)` sees each pass
-/// behind its last layer.
+/// Decodes sequences side by side, each in a slot of its own. `watch(session, pass,
+/// logits, tokens)` sees each pass behind its last layer.
 template <class Policy, class Watch>
 std::vector<layered_result> decode_layered(const toy_transformer& model,
                                            const Policy& p,
@@ -67,7 +67,7 @@ std::vector<layered_result> decode_layered(const toy_transformer& model,
       auto pass = session.pass(i);
       const std::vector<float> logits =
           model.forward(pass, results[slot].tokens.data(), memories[slot]);
-      watch(session, pass);
+      watch(session, pass, logits, results[slot].tokens);
       const auto rows = static_cast<index_t>(pass.rows().size());
       session.read(i, host_logits<float>(logits.data(), rows, model.vocab));
     }
@@ -90,7 +90,7 @@ layered_result decode_layered(const toy_transformer& model,
                               const Policy& p,
                               const layout& shape,
                               index_t row_shift = 0) {
-  return decode_layered(model, p, {shape}, row_shift, [](auto&, auto&) {})[0];
+  return decode_layered(model, p, {shape}, row_shift, [](auto&, auto&, auto&, auto&) {})[0];
 }
 
 /// What the tests compare of a decode: every commit with its step and log-probability.

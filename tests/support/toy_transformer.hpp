@@ -35,6 +35,28 @@ struct toy_memory {
   }
 };
 
+/// A pass that skips nothing: what layer_pass is to an engine without a session.
+struct full_pass {
+  static constexpr feature reads = feature::hidden;
+  static constexpr skipping skipped = skipping::leaves;
+  std::vector<index_t> every;
+  std::vector<index_t> wanted;
+
+  full_pass(index_t length, std::span<const index_t> rows)
+      : wanted(rows.begin(), rows.end()) {
+    for (index_t p = 0; p < length; ++p) {
+      every.push_back(p);
+    }
+  }
+  [[nodiscard]] std::span<const index_t> positions() const { return every; }
+  [[nodiscard]] range attend() const { return {0, static_cast<index_t>(every.size())}; }
+  [[nodiscard]] static bool hooks(index_t) { return false; }
+  [[nodiscard]] std::span<const index_t> rows() const { return wanted; }
+  static layer_choice at_layer(index_t, const host_hidden<float>&, const host_state<float>&) {
+    return {};
+  }
+};
+
 class toy_transformer {
  public:
   static constexpr index_t width = 12;

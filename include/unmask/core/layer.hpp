@@ -186,9 +186,9 @@ struct layer_scope {
 ///
 /// `reads`, `measures` and `skipped` are constants; `measure(sums)` makes a number of the sums that
 /// `measures` names. Optional: `layer_tally` with `look(row, info, own) -> layer_tally` and
-/// `merge`, folded in position order; `counts(row, info) -> bool`, whether a row takes part in mean
-/// and maximum; `allocate(means, budgets, layers, own)`, called before a pass with the means of the
-/// last one; `stores_all`, see below.
+/// `merge`, folded in position order; `counts(row, info, own) -> bool`, whether a row takes part in
+/// mean and maximum; `allocate(means, budgets, layers, own)`, called before a pass with the means
+/// of the last one; `stores_all`, see below.
 ///
 /// Of the rows at the layer, those chosen are copied into the engine's stored rows, all of them if
 /// `stores_all`: "before" is the last time that a row was copied.
@@ -222,8 +222,8 @@ concept looking = layer_rule<P> && requires(const P& p,
 /// A layer rule that leaves rows out of the mean and the maximum.
 template <class P>
 concept counting = layer_rule<P> &&
-    requires(const P& p, const layer_row& row, const layer_info& info) {
-  { p.counts(row, info) } -> std::same_as<bool>;
+    requires(const P& p, const layer_row& row, const layer_info& info, const layer_scope<P>& own) {
+  { p.counts(row, info, own) } -> std::same_as<bool>;
 };
 
 /// A layer rule that shares a budget out among the layers before each pass. `means[l]` is the mean

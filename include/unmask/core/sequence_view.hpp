@@ -66,6 +66,11 @@ struct sequence_view {
   index_t rewritten = 0;
   /// Lowest position whose token the last step wrote or reopened; `length` if it did none.
   index_t first_changed = 0;
+  /// What the last step wrote, in ascending positions.
+  const commit_entry* commits = nullptr;
+  index_t commit_count = 0;
+  /// Highest position that the last step with a commit wrote; -1 before there was one.
+  index_t latest = -1;
   /// Most positions a plan may score.
   index_t window = 0;
   token_id end_token = no_token;
@@ -82,6 +87,26 @@ struct sequence_view {
   /// The block that a position of the answer belongs to.
   [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {
     return (position - prompt) / block_length;
+  }
+  /// The first of `commits` that is not left of `position`; commit_count if there is none. O(log
+  /// commits).
+  [[nodiscard]] UNMASK_HD index_t commit_from(index_t position) const {
+    index_t low = 0;
+    index_t high = commit_count;
+    while (low < high) {
+      const index_t middle = (low + high) / 2;
+      if (commits[middle].position < position) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+  /// Whether the last step wrote within `r`.
+  [[nodiscard]] UNMASK_HD bool wrote_in(range r) const {
+    const index_t at = commit_from(r.first);
+    return at < commit_count && commits[at].position < r.last;
   }
   [[nodiscard]] UNMASK_HD bool is_open(index_t position) const {
     return marks[position] == mark::open;

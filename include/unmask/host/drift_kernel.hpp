@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Not a header to include: the text of the drift kernel, which drift.hpp compiles once per tier;
-// see row_kernel.hpp for why. Included alone, this file is empty.
+// Not a header to include: the text of the drift kernel, which drift.hpp compiles once per tier,
+// hence no #pragma once; see row_kernel.hpp for why. Included alone, this file is empty.
 //
 // UNMASK_SIMD    the vectors of the tier (simd.hpp)
 // UNMASK_TARGET  its target attribute

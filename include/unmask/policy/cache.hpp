@@ -121,4 +121,56 @@ struct block_cache {
 };
 static_assert(caching<block_cache>);
 
+/// Runs the answer; every `prompt_period`-th pass the prompt, too; every `answer_period`-th pass
+/// refreshes. Period 0: never after the first pass. Goes with a layer rule, such as
+/// similarity_refresh or cache_budget, that chooses what the passes between compute.
+///
+/// Range: periods >= 0. Source: Z. Liu et al., dLLM-Cache (2025), its prompt and response
+/// intervals.
+struct interval_cache {
+  index_t prompt_period = 50;
+  index_t answer_period = 7;
+
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(
+        prompt_period >= 0, "interval_cache::prompt_period", prompt_period, "at least 0");
+    check_argument(
+        answer_period >= 0, "interval_cache::answer_period", answer_period, "at least 0");
+  }
+  UNMASK_HD void feed(const sequence_view& q, plan& next, const auto&) const {
+    next.refresh = detail::every(answer_period, q.step);
+    if (!detail::every(prompt_period, q.step)) {
+      next.feed.first = q.prompt;
+    }
+  }
+};
+static_assert(caching<interval_cache>);
+
+/// Runs every position but those whose token was known before the last step: a token's K/V are
+/// reused from the second pass on that reads it. The first two passes of a block run everything,
+/// and so does every `period`-th; 0: no other.
+///
+/// Which positions run is a set, so the engine decodes with layer_session. Range period >= 0. 8
+/// bytes a sequence. Source: X. Ma et al., dKV-Cache (2025), its decode variant.
+struct delayed_cache {
+  index_t period = 8;
+
+  using sequence_state = detail::block_clock;
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(period >= 0, "delayed_cache::period", period, "at least 0");
+  }
+  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
+    const index_t count = own.sequence.read(q, next);
+    next.refresh = count <= 1 || detail::every(period, count);
+  }
+  UNMASK_HD bool feeds(const layer_row& row, const auto& own) const {
+    return row.written || own.at.view->is_open(row.position);
+  }
+};
+static_assert(picking<delayed_cache>);
+
 }  // namespace unmask

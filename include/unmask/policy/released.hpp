@@ -5,6 +5,7 @@
 #include <unmask/policy/released/dinfer.hpp>
 #include <unmask/policy/released/dream.hpp>
 #include <unmask/policy/released/dynamic_dllm.hpp>
+#include <unmask/policy/released/es_dllm.hpp>
 #include <unmask/policy/released/fast_dllm.hpp>
 #include <unmask/policy/released/llada.hpp>
 #include <unmask/policy/released/lopa.hpp>

@@ -87,6 +87,7 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     s.view.length = g.length;
     s.view.rewritten = g.length;
     s.view.first_changed = g.length;
+    s.view.commits = m.entries;
     s.view.block_length = g.block_length;
     s.view.window = m.window;
     s.view.end_token = s.model.end_token;

@@ -19,11 +19,15 @@ template <class Policy>
   return rule::measures != drift_terms::none && (!m.status->next.refresh || allocating<rule>);
 }
 
-/// Whether present row i takes part in mean and maximum.
+/// Whether a row takes part in mean and maximum.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool counts(const slot_memory<Policy>& m, const layer_row& row) {
-  if constexpr (counting<rule_of<Policy>>) {
-    return m.policy->template part_at<rule_index<Policy>>().counts(row, m.layers.state->info);
+  using rule = rule_of<Policy>;
+  if constexpr (counting<rule>) {
+    return with_scope<rule_index<Policy>>(
+        m, row, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
+          return part.counts(row, m.layers.state->info, own);
+        });
   } else {
     static_cast<void>(m);
     static_cast<void>(row);

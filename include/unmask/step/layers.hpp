@@ -38,23 +38,6 @@ inline constexpr bool has_rule = rule_index<Policy> < Policy::leaf_total;
 template <class Policy>
 using rule_of = typename Policy::template leaf_type<rule_index<Policy>>;
 
-/// Whether the last step wrote the token of `position`. O(log commits): they are in ascending
-/// positions.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool was_written(const slot_memory<Policy>& m, index_t position) {
-  index_t low = 0;
-  index_t high = m.status->report.last_commits;
-  while (low < high) {
-    const index_t middle = (low + high) / 2;
-    if (m.entries[middle].position < position) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low < m.status->report.last_commits && m.entries[low].position == position;
-}
-
 /// The first position that this step decides about; -1 if there is none. O(window).
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t first_open(const slot_memory<Policy>& m) {
@@ -83,8 +66,9 @@ template <class Policy>
   }
   row.open = is_open(row.target);
   row.first_open = row.open && row.target == first;
-  row.committed = was_written(m, row.target);
-  row.written = row.target == position ? row.committed : was_written(m, position);
+  const sequence_view& q = m.state->view;
+  row.committed = q.wrote_in({row.target, row.target + 1});
+  row.written = row.target == position ? row.committed : q.wrote_in({position, position + 1});
   return row;
 }
 
@@ -203,7 +187,7 @@ UNMASK_HD void enter_layers(const slot_memory<Policy>& m) {
     info.layers = m.state->model.layers;
     info.fed = count;
     info.present = count;
-    info.commits = m.status->report.last_commits;
+    info.commits = m.state->view.commit_count;
     info.block_length = m.state->view.block(next.first_block).size();
     info.refresh = next.refresh;
     *l.state = {count, count, 0, 0, 0, info};

@@ -45,6 +45,10 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   while (q.settled < q.length && m.marks[q.settled] != mark::open) {
     ++q.settled;
   }
+  q.commit_count = out.report.last_commits;
+  if (q.commit_count > 0) {
+    q.latest = m.entries[q.commit_count - 1].position;
+  }
   const step_info at = info_of(s);
   s.reached = math::max(s.reached, out.next.feed.last);
 

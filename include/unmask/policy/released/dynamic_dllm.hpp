@@ -3,6 +3,7 @@
 
 #include <unmask/core/check.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/fast_dllm.hpp>
 
@@ -155,6 +156,28 @@ struct falling_thresholds {
 };
 static_assert(revision<falling_thresholds> && admission<falling_thresholds> &&
               scheduling<falling_thresholds>);
+
+/// cache_budget as released with Dynamic-dLLM: budgets that are equal up to rounding, the first layer
+/// always whole, the answer ranked alone, one window that keeps its size, around the rightmost of the
+/// last committed tokens.
+///
+/// `Feature` is feature::value, as its scripts select, or feature::input. A refreshing layer's mean is
+/// of the values just stored, that is 0, or of every fourth input. Source: `_do_partial_selection`,
+/// `_compute_sim_for_budget_full_refresh` and `_get_centered_window_indices` of
+/// `dynamic_dllm_cache/hooks/cache_hook_LLaDA.py`.
+template <feature Feature = feature::value>
+[[nodiscard]] constexpr auto cache_budget_released(index_t budget = 32, index_t window = 32) {
+  basic_cache_budget<Feature> rule;
+  rule.budget = budget;
+  rule.window = window;
+  rule.full_layers = 1;
+  rule.share = sharing::released;
+  rule.answer_only = true;
+  rule.latest_only = true;
+  rule.whole_window = true;
+  rule.refresh_stride = Feature == feature::value ? 0 : 4;
+  return rule;
+}
 
 /// Dynamic-dLLM with one threshold, pd_mode 1; with the default of pd_threshold 1.
 [[nodiscard]] constexpr auto dynamic_dllm_scalar(const falling_threshold& threshold = {}) {

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/layer.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Shares `total` out in proportion to `weights`, by largest remainder: floors first, then one each
+/// to the largest fractions, equals to the lower index. The shares sum exactly to `total`.
+///
+/// Equal shares (the first ones one more) if a weight is negative or not finite, or all are 0.
+/// O(count^2), `total` >= 0.
+UNMASK_HD inline void
+share_out(const float* weights, index_t count, index_t total, index_t* shares) {
+  double sum = 0.0;
+  for (index_t i = 0; i < count; ++i) {
+    const bool usable = math::is_finite(weights[i]) && weights[i] >= 0.0F && sum >= 0.0;
+    sum = usable ? sum + static_cast<double>(weights[i]) : -1.0;
+  }
+  const auto exact = [&](index_t i) {
+    return sum > 0.0 ? total * static_cast<double>(weights[i]) / sum
+                     : static_cast<double>(total) / count;
+  };
+  index_t left = total;
+  for (index_t i = 0; i < count; ++i) {
+    shares[i] = static_cast<index_t>(exact(i));
+    left -= shares[i];
+  }
+  // Floors of numbers that sum to `total` up to rounding leave fewer than `count`.
+  while (left > 0) {
+    index_t best = 0;
+    for (index_t i = 1; i < count; ++i) {
+      best = exact(i) - shares[i] > exact(best) - shares[best] ? i : best;
+    }
+    ++shares[best];
+    --left;
+  }
+}
+
+/// How the budget of all layers becomes that of each.
+enum class sharing : unsigned char {
+  by_change,  ///< in proportion to the mean change at the layer in the last pass; sums to the total
+  /// The released code's, whose weights are equal up to rounding: int(32 budget / layers), the
+  /// constant being its number of layers; plain `budget` in the second pass.
+  released
+};
+
+/// Computes, at each layer, the positions whose `Feature` changed most since it was last computed
+/// here, as many as the layer's share of the budget, and those near the last committed token. The
+/// others go on with the stored outputs of the layer.
+///
+/// The change is d = 1 - cos(now, stored), every position's row being stored in each pass. A layer
+/// whose mean change over the ranked positions was s gets its share, by largest remainder, of
+/// budget
+/// * layers in proportion to s; equal shares in the first pass that may skip, and if nothing
+/// changed. Computed whatever the budget: positions p - window / 2 .. p + window / 2 around each
+/// token that the last step committed; everything at the first `full_layers` layers. Equals go to
+/// the lower position.
+///
+/// `answer_only` ranks the answer; the prompt is computed in the passes that run it. `latest_only`
+/// takes the rightmost committed token alone, and `whole_window` moves its window into the answer
+/// instead of cutting it. `refresh_stride` > 1 takes the mean of a refreshing layer over every n-th
+/// ranked position only, 0 takes none. Goes with interval_cache.
+///
+/// State: 8 bytes a layer; the engine lends the feature's width in numbers a position and layer,
+/// and keeps the attention and feed-forward outputs as well as K/V. Range: budget, window,
+/// full_layers, refresh_stride >= 0. O(fed) a layer, O(layers^2) a pass. Source: T. Wu et al.,
+/// Dynamic-dLLM (2026), section 3.1, equations 4 to 7, algorithm 1; its rounding is open there.
+template <feature Feature = feature::input>
+struct basic_cache_budget {
+  index_t budget = 32;
+  index_t window = 32;
+  index_t full_layers = 0;
+  sharing share = sharing::by_change;
+  bool answer_only = false;
+  bool latest_only = false;
+  bool whole_window = false;
+  index_t refresh_stride = 1;
+
+  static constexpr statistics required = stat::none;
+  static constexpr feature reads = Feature;
+  static constexpr drift_terms measures = cosine_terms;
+  static constexpr skipping skipped = skipping::stays;
+  static constexpr bool stores_all = true;
+
+  void check(const layout&) const {
+    check_argument(budget >= 0, "cache_budget::budget", budget, "at least 0");
+    check_argument(window >= 0, "cache_budget::window", window, "at least 0");
+    check_argument(full_layers >= 0, "cache_budget::full_layers", full_layers, "at least 0");
+    check_argument(
+        refresh_stride >= 0, "cache_budget::refresh_stride", refresh_stride, "at least 0");
+  }
+
+  UNMASK_HD bool hooks(index_t, index_t) const { return true; }
+
+  UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
+
+  UNMASK_HD bool counts(const layer_row& row, const layer_info& l, const auto& own) const {
+    const index_t rank = row.position - first_ranked(own);
+    const bool whole = l.refresh || l.layer < full_layers;
+    return rank >= 0 && (!whole || (refresh_stride > 0 && rank % refresh_stride == 0));
+  }
+
+  UNMASK_HD void
+  allocate(const float* means, index_t* budgets, index_t layers, const auto& own) const {
+    if (share == sharing::by_change) {
+      share_out(means, layers, budget * layers, budgets);
+      return;
+    }
+    const float weight = math::divide(1.0F, static_cast<float>(layers));
+    const auto equal = static_cast<index_t>(static_cast<float>(32 * budget) * weight);
+    for (index_t l = 0; l < layers; ++l) {
+      budgets[l] = own.at.step >= 2 ? equal : budget;
+    }
+  }
+
+  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
+    const bool computed = l.layer < full_layers || row.position < first_ranked(own) ||
+                          is_near(row.position, *own.at.view);
+    return computed ? math::infinity() : row.drift;
+  }
+
+  UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return l.budget; }
+
+  /// The positions around `centre` that are computed whatever they changed.
+  [[nodiscard]] UNMASK_HD range window_of(index_t centre, const sequence_view& q) const {
+    const index_t radius = window / 2;
+    range near{centre - radius, centre + radius + 1};
+    if (whole_window) {
+      const range answer{q.prompt, q.length};
+      if (window >= answer.size()) {
+        return answer;
+      }
+      if (near.first < answer.first) {
+        near = {answer.first, near.last + (answer.first - near.first)};
+      }
+      if (near.last > answer.last) {
+        near = {near.first - (near.last - answer.last), answer.last};
+      }
+    }
+    return near;
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD index_t first_ranked(const auto& own) const {
+    return answer_only ? own.at.view->prompt : 0;
+  }
+
+  [[nodiscard]] UNMASK_HD bool is_near(index_t position, const sequence_view& q) const {
+    if (latest_only || q.commit_count == 0) {
+      return q.latest >= 0 && window_of(q.latest, q).contains(position);
+    }
+    return q.wrote_in({position - window / 2, position + window / 2 + 1});
+  }
+};
+
+/// The published rule, which ranks the layers' inputs.
+using cache_budget = basic_cache_budget<>;
+static_assert(counting<cache_budget> && allocating<cache_budget> && storing_all<cache_budget>);
+
+/// Computes, at each layer, the share of the answer whose `Feature` changed most since it was last
+/// computed here: int(share * answer), by 1 - cos(now, stored). The others go on with the stored
+/// outputs of the layer; the prompt is computed in the passes that run it. Goes with
+/// interval_cache.
+///
+/// The engine lends memory as for cache_budget. Range: share in [0, 1]. Equals go to the lower
+/// position. O(fed) a layer. Source: Z. Liu et al., dLLM-Cache (2025), its V-verify.
+template <feature Feature = feature::value>
+struct basic_similarity_refresh {
+  double share = 0.25;
+
+  static constexpr statistics required = stat::none;
+  static constexpr feature reads = Feature;
+  static constexpr drift_terms measures = cosine_terms;
+  static constexpr skipping skipped = skipping::stays;
+  static constexpr bool stores_all = true;
+
+  void check(const layout&) const {
+    check_argument(share >= 0.0 && share <= 1.0, "similarity_refresh::share", share, "in [0, 1]");
+  }
+
+  UNMASK_HD bool hooks(index_t, index_t) const { return true; }
+  UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
+  UNMASK_HD float importance(const layer_row& row, const layer_info&, const auto& own) const {
+    return row.position < own.at.view->prompt ? math::infinity() : row.drift;
+  }
+  UNMASK_HD index_t quota(const layer_info&, const auto& own) const {
+    return static_cast<index_t>(share * (own.at.view->length - own.at.view->prompt));
+  }
+};
+
+using similarity_refresh = basic_similarity_refresh<>;
+static_assert(storing_all<similarity_refresh> && !allocating<similarity_refresh>);
+
+}  // namespace unmask

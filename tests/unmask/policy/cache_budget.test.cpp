@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// Budgets of layers: exact sums, largest remainders, windows.
+
+#include <unmask/policy/cache_budget.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "support/dice.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+std::vector<index_t> shares(const std::vector<float>& weights, index_t total) {
+  std::vector<index_t> out(weights.size(), -1);
+  share_out(weights.data(), static_cast<index_t>(weights.size()), total, out.data());
+  return out;
+}
+
+TEST(ShareOut, InProportion) {
+  EXPECT_THAT(shares({0.01F, 0.02F, 0.03F, 0.10F}, 128), ElementsAre(8, 16, 24, 80));
+  EXPECT_THAT(shares({1.0F, 1.0F}, 10), ElementsAre(5, 5));
+  EXPECT_THAT(shares({0.0F, 3.0F}, 7), ElementsAre(0, 7));
+}
+
+TEST(ShareOut, TheRemainderGoesToTheLargestFractionsAndThenToTheFirst) {
+  EXPECT_THAT(shares({1.0F, 1.0F, 1.0F}, 8), ElementsAre(3, 3, 2));
+  EXPECT_THAT(shares({1.0F, 2.0F}, 4), ElementsAre(1, 3));           // 1.33 and 2.67
+  EXPECT_THAT(shares({5.0F, 3.0F, 1.0F}, 5), ElementsAre(3, 2, 0));  // 2.78, 1.67, 0.56
+}
+
+TEST(ShareOut, EqualSharesWithoutUsableWeights) {
+  const float nan = std::nanf("");
+  const float inf = HUGE_VALF;
+  EXPECT_THAT(shares({0.0F, 0.0F, 0.0F}, 7), ElementsAre(3, 2, 2));
+  EXPECT_THAT(shares({-1.0F, 4.0F}, 6), ElementsAre(3, 3));
+  EXPECT_THAT(shares({4.0F, -1.0F, 2.0F}, 6), ElementsAre(2, 2, 2));
+  EXPECT_THAT(shares({nan, 4.0F}, 6), ElementsAre(3, 3));
+  EXPECT_THAT(shares({inf, 4.0F}, 6), ElementsAre(3, 3));
+  EXPECT_THAT(shares({3.0F, 4.0F}, 0), Each(0));
+}
+
+/// Shares sum to the total, stay within one of their exact value and follow the order of weights.
+TEST(ShareOut, SumsExactlyAndRoundsFairly) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    dice d(seed);
+    std::vector<float> weights;
+    const index_t count = d.within(1, 80);
+    for (index_t i = 0; i < count; ++i) {
+      weights.push_back(d.chance(0.2) ? 0.0F : d.real(0.0, d.chance(0.1) ? 100.0 : 1.0));
+    }
+    const index_t total = d.within(0, 4000);
+    const std::vector<index_t> out = shares(weights, total);
+    ASSERT_EQ(std::accumulate(out.begin(), out.end(), 0), total) << "seed " << seed;
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const double exact = sum > 0 ? total * static_cast<double>(weights[i]) / sum
+                                   : static_cast<double>(total) / count;
+      EXPECT_LT(std::abs(out[i] - exact), 1.0 + 1e-9);
+      for (std::size_t j = 0; j < out.size(); ++j) {
+        EXPECT_FALSE(weights[i] > weights[j] && out[i] < out[j]);
+      }
+    }
+  }
+}
+
+/// Size 32 in [0, 256), centre 3, 100, 250.
+TEST(CacheBudget, WindowsThatKeepTheirSize) {
+  cache_budget rule;
+  rule.whole_window = true;
+  sequence_view q;
+  q.length = 256;
+  EXPECT_EQ(rule.window_of(3, q), (range{0, 33}));
+  EXPECT_EQ(rule.window_of(100, q), (range{84, 117}));
+  EXPECT_EQ(rule.window_of(250, q), (range{223, 256}));
+  q.prompt = 240;
+  EXPECT_EQ(rule.window_of(250, q), (range{240, 256}));
+}
+
+TEST(CacheBudget, WindowsThatAreCut) {
+  const cache_budget rule;
+  sequence_view q;
+  q.length = 256;
+  EXPECT_EQ(rule.window_of(100, q), (range{84, 117}));
+  EXPECT_EQ(rule.window_of(3, q), (range{-13, 20}));  // there is nothing left of 0
+}
+
+TEST(CacheBudget, ChecksItsKnobs) {
+  const layout g{.prompt = 0, .length = 8};
+  EXPECT_THROW((basic_cache_budget<>{.budget = -1}.check(g)), std::invalid_argument);
+  EXPECT_THROW((basic_cache_budget<>{.window = -1}.check(g)), std::invalid_argument);
+  EXPECT_THROW((basic_cache_budget<>{.full_layers = -1}.check(g)), std::invalid_argument);
+  EXPECT_THROW((basic_similarity_refresh<>{.share = 1.5}.check(g)), std::invalid_argument);
+  EXPECT_NO_THROW(cache_budget{}.check(g));
+}
+
+}  // namespace
+}  // namespace unmask::testing
