@@ -17,6 +17,20 @@ struct layer_choice {
   std::span<const index_t> positions;
 };
 
+/// Layers of a model of `layers` at which a policy asks. For each of them the engine stores a row
+/// of the feature's width for each position of a sequence, and lends them to at_layer(); the rest
+/// of a layered policy's state is the session's, state_bytes<Policy>(limits) in all.
+template <class Policy>
+[[nodiscard]] constexpr index_t hooked_layers(const Policy& p, index_t layers) {
+  index_t count = 0;
+  if constexpr (step::layers::has_rule<Policy>) {
+    for (index_t l = 0; l < layers; ++l) {
+      count += p.template part_at<step::layers::rule_index<Policy>>().hooks(l, layers) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
 /// A session for an engine that runs single positions of a layer and keeps K/V: it can decode every
 /// policy, those that skip positions included.
 ///
@@ -96,6 +110,9 @@ class layer_session : public session<Policy, Backend, true> {
     }
     /// They attend to these positions.
     [[nodiscard]] range attend() const { return segment_->attend; }
+
+    /// Which of them, where the policy evicts keys: see key_eviction and host::key_selector.
+    [[nodiscard]] eviction evict() const { return segment_->evict; }
 
     /// Whether at_layer() has to be called for a layer, in every pass.
     [[nodiscard]] bool hooks(index_t layer) const { return session_->hooks_at(*segment_, layer); }

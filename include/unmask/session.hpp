@@ -27,6 +27,12 @@ concept backend = std::copyable<B> && requires {
 
 struct on_host;
 
+/// Bytes that a session with these capacities, vocab and layers included, holds for its slots.
+template <class Policy>
+[[nodiscard]] constexpr std::size_t state_bytes(const limits& capacity) {
+  return static_cast<std::size_t>(capacity.sequences) * step::slot_bytes<Policy>(capacity);
+}
+
 /// Decodes one or many sequences: asks the engine for forward passes and commits tokens.
 ///
 ///     while (auto request = session.next()) session.supply(engine.forward(*request));
@@ -257,9 +263,7 @@ class session {
   [[nodiscard]] const model_info& model() const { return model_; }
 
   /// Bytes that the session holds for its slots, on the backend's side.
-  [[nodiscard]] std::size_t bytes() const {
-    return static_cast<std::size_t>(capacity_.sequences) * step::slot_bytes<Policy>(capacity_);
-  }
+  [[nodiscard]] std::size_t bytes() const { return state_bytes<Policy>(capacity_); }
 
  protected:
   using workspace_type = typename Backend::template workspace<Policy>;
@@ -334,7 +338,7 @@ class session {
 
   [[nodiscard]] segment segment_of(index_t slot, const step::slot_status& status, index_t b) const {
     const plan& next = status.next;
-    segment s{slot, b, {}, next.feed, status.rows, rows_, next.attend};
+    segment s{slot, b, {}, next.feed, status.rows, rows_, next.attend, next.evict};
     if (b > 0) {
       s.placed = next.branch[b - 1];
     }

@@ -10,6 +10,8 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/host/backend.hpp>
+#include <unmask/host/key_selector.hpp>
+#include <unmask/host/rows.hpp>
 #include <unmask/layer_session.hpp>
 #include <unmask/policy/adaptive.hpp>
 #include <unmask/policy/admission.hpp>

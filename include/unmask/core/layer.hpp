@@ -260,4 +260,11 @@ concept picking = caching<P> &&
   { p.feeds(row, own) } -> std::same_as<bool>;
 };
 
+/// Drops keys that little is attended to: `evicts(sequence, plan, own) -> eviction`, asked after
+/// the cache. A pass that chooses refreshes.
+template <class P>
+concept evicting = part<P> && requires(const P& p, const sequence_view& q, plan& n, scope<P>& own) {
+  { p.evicts(q, n, own) } -> std::same_as<eviction>;
+};
+
 }  // namespace unmask

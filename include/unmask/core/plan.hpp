@@ -79,6 +79,13 @@ struct placement {
   float log_probability = 0.0F;
 };
 
+/// What becomes of keys outside the blocks decided about, in a policy that evicts some.
+enum class eviction : unsigned char {
+  none,    ///< all are attended to
+  choose,  ///< all are; each layer then chooses those that the passes to come attend to
+  chosen   ///< attend to the chosen ones, and to the blocks
+};
+
 /// What the engine has to know before its next forward pass of one sequence. Written by the last
 /// step, read by the host (and by the kernels of the next step).
 struct plan {
@@ -91,6 +98,8 @@ struct plan {
   range attend;
   /// Every layer computes whatever enters this pass; false lets a layer rule skip.
   bool refresh = true;
+  /// Which keys outside the blocks are attended to.
+  eviction evict = eviction::none;
   /// Positions of which a decision is due; those that are open among them are candidates.
   range score;
   /// Bit b: block first_block + b must commit at least one token in this step.

@@ -117,7 +117,7 @@ template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
     surveying<P> || revisiting<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
-    delaying<P> || caching<P> || layer_rule<P>;
+    delaying<P> || caching<P> || layer_rule<P> || evicting<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -250,6 +250,8 @@ class policy : public detail::pack<Parts...> {
                   "a policy looks ahead with one part, such as lookahead{}");
     static_assert(sizeof...(Parts) == 0 || ((caching<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy has at most one cache, such as block_cache{}");
+    static_assert(sizeof...(Parts) == 0 || ((evicting<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy evicts keys with one part, such as key_eviction{}");
     static_assert(sizeof...(Parts) == 0 || ((layer_rule<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy skips positions with one part, such as early_skip{}");
     static_assert(

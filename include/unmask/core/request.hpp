@@ -23,6 +23,8 @@ struct segment {
   /// The positions that are run attend to these. `feed` is a part of it; the others keep the K/V of
   /// the pass that last ran them.
   range attend;
+  /// Which of the keys outside the blocks decided about they attend to.
+  eviction evict = eviction::none;
 };
 
 /// What the engine has to compute next. Valid until supply().

@@ -62,20 +62,23 @@ struct prefix_cache {
 };
 static_assert(caching<prefix_cache>);
 
-/// The same, but the passes between run the block alone: K/V on both sides of it are reused.
-/// Source: C. Wu et al., Fast-dLLM (2025), its DualCache.
+/// The same, but the passes between run the block alone: K/V on both sides of it are reused. The
+/// first `whole` passes of a block run everything. Range period >= 0, whole >= 1. Source: C. Wu et
+/// al., Fast-dLLM (2025), its DualCache; Sparse-dLLM (2025) runs two passes whole.
 struct dual_cache {
   index_t period = 0;
+  index_t whole = 1;
 
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
   void check(const layout&) const {
     check_argument(period >= 0, "dual_cache::period", period, "at least 0");
+    check_argument(whole >= 1, "dual_cache::whole", whole, "at least 1");
   }
   UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
     const index_t count = own.sequence.read(q, next);
-    next.refresh = count == 0 || detail::every(period, count);
+    next.refresh = count < whole || detail::every(period, count);
     if (!next.refresh) {
       next.feed = detail::active_blocks(q, next);
     }
@@ -172,5 +175,39 @@ struct delayed_cache {
   }
 };
 static_assert(picking<delayed_cache>);
+
+/// Drops, once in each block and at each layer, the keys outside the block that the block attends
+/// to least; they are back when the next block begins.
+///
+/// Pass number `delay` of a block chooses: each layer keeps the int(keep * outside) keys of highest
+/// score, where the score of a key is the product of the block's mean query with it, and with
+/// `pool` > 1 the largest product within pool / 2 keys on both sides of it, positions of the block
+/// left out. Equals go to the lower position. The engine computes the scores and asks
+/// host::key_selector which keys stay. No key is dropped in a block with nothing left of it.
+///
+/// Goes with dual_cache{.whole = 2}. Range: keep in [0, 1], delay >= 0, pool odd and >= 1. 8 bytes
+/// a sequence. Source: Y. Song et al., Sparse-dLLM (2025); keep is 0.5 in ES-dLLM (2026).
+struct key_eviction {
+  double keep = 0.5;
+  index_t delay = 1;
+  index_t pool = 3;
+
+  using sequence_state = detail::block_clock;
+  static constexpr statistics required = stat::none;
+
+  void check(const layout&) const {
+    check_argument(keep >= 0.0 && keep <= 1.0, "key_eviction::keep", keep, "in [0, 1]");
+    check_argument(delay >= 0, "key_eviction::delay", delay, "at least 0");
+    check_argument(pool >= 1 && pool % 2 == 1, "key_eviction::pool", pool, "odd and at least 1");
+  }
+  UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& own) const {
+    const index_t count = own.sequence.read(q, next);
+    if (count < delay || detail::active_blocks(q, next).first == 0) {
+      return eviction::none;
+    }
+    return count == delay ? eviction::choose : eviction::chosen;
+  }
+};
+static_assert(evicting<key_eviction>);
 
 }  // namespace unmask

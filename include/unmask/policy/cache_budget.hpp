@@ -92,7 +92,7 @@ struct basic_cache_budget {
         refresh_stride >= 0, "cache_budget::refresh_stride", refresh_stride, "at least 0");
   }
 
-  UNMASK_HD bool hooks(index_t, index_t) const { return true; }
+  UNMASK_HD constexpr bool hooks(index_t, index_t) const { return true; }
 
   UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
 
@@ -180,7 +180,7 @@ struct basic_similarity_refresh {
     check_argument(share >= 0.0 && share <= 1.0, "similarity_refresh::share", share, "in [0, 1]");
   }
 
-  UNMASK_HD bool hooks(index_t, index_t) const { return true; }
+  UNMASK_HD constexpr bool hooks(index_t, index_t) const { return true; }
   UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
   UNMASK_HD float importance(const layer_row& row, const layer_info&, const auto& own) const {
     return row.position < own.at.view->prompt ? math::infinity() : row.drift;

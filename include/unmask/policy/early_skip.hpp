@@ -121,7 +121,7 @@ struct basic_early_skip {
   }
 
   /// The share of the positions fed that layer `layer` of `layers` leaves for the next one.
-  [[nodiscard]] UNMASK_HD double kept(index_t layer, index_t layers) const {
+  [[nodiscard]] UNMASK_HD constexpr double kept(index_t layer, index_t layers) const {
     double keep = 1.0;
     for (index_t i = 0; i < stage_count; ++i) {
       keep = layer >= stages[i].depth * layers ? stages[i].keep : keep;
@@ -129,7 +129,7 @@ struct basic_early_skip {
     return keep;
   }
 
-  UNMASK_HD bool hooks(index_t layer, index_t layers) const {
+  UNMASK_HD constexpr bool hooks(index_t layer, index_t layers) const {
     return kept(layer, layers) != (layer > 0 ? kept(layer - 1, layers) : 1.0);
   }
 
@@ -147,7 +147,10 @@ struct basic_early_skip {
   }
 
   UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
-    const float drift = cap ? math::divide(row.drift, math::max(1.0F, l.largest)) : row.drift;
+    // An infinite change is a large one; it does not leave the quota.
+    const float change = row.drift > 1e30F ? 1e30F : row.drift;
+    const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
+    const float drift = cap ? math::divide(change, largest) : change;
     float sum = math::fma(own.state.confidence, weight, drift * (1.0F - weight));
     const bool is_confident =
         row.position == own.tally.position[0] || row.position == own.tally.position[1];

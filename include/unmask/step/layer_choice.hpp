@@ -50,12 +50,13 @@ template <class Policy>
 UNMASK_HD void fold(const slot_memory<Policy>& m, index_t first) {
   layer_info& info = m.layers.state->info;
   float sums[mean_lanes] = {};
+  float largest = -math::infinity();
   index_t counted = 0;
   for (index_t i = 0; i < info.present; ++i) {
     const layer_row row = measured_row(m, i, first);
     if (counts(m, row)) {
       sums[counted++ % mean_lanes] += row.drift;
-      info.largest = counted == 1 || row.drift > info.largest ? row.drift : info.largest;
+      largest = row.drift > largest ? row.drift : largest;  // a NaN is not
     }
   }
   for (index_t half = mean_lanes / 2; half > 0; half /= 2) {
@@ -63,6 +64,7 @@ UNMASK_HD void fold(const slot_memory<Policy>& m, index_t first) {
       sums[k] += sums[k + half];
     }
   }
+  info.largest = largest > -math::infinity() ? largest : 0.0F;
   info.mean = counted > 0 ? math::divide(sums[0], static_cast<float>(counted)) : 0.0F;
 }
 

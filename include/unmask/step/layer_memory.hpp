@@ -37,7 +37,7 @@ struct layer_memory {
 
   /// Takes the arrays from a slot_layout.
   template <class Policy>
-  UNMASK_HD void take(auto& at, const limits& capacity) {
+  UNMASK_HD constexpr void take(auto& at, const limits& capacity) {
     if constexpr (Policy::layered) {
       state = at.template take<layer_state>(1);
       present = at.template take<index_t>(capacity.length);

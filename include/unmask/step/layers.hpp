@@ -26,6 +26,8 @@ template <class P>
 struct is_caching : std::bool_constant<caching<P>> {};
 template <class P>
 struct is_rule : std::bool_constant<layer_rule<P>> {};
+template <class P>
+struct is_evicting : std::bool_constant<evicting<P>> {};
 
 template <class Policy>
 inline constexpr std::size_t cache_index = find<Policy, is_caching>();
@@ -120,10 +122,11 @@ UNMASK_HD void map_rows(const slot_memory<Policy>& m) {
 
 }  // namespace layers
 
-/// Lane 0: asks the cache what enters the next pass. Never computed positions do, and so do the
-/// rows decided about.
+/// Lane 0: asks the cache what enters the next pass, and whether keys are dropped. Positions that
+/// were never computed are fed, and so are the rows decided about.
 template <class Policy>
-UNMASK_HD void feed(const slot_memory<Policy>& m, plan& next, const step_info& at) {
+UNMASK_HD void
+feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {
   if constexpr (Policy::caches) {
     constexpr std::size_t I = layers::cache_index<Policy>;
     auto own = scope_of<I>(m, 0, at);
@@ -140,8 +143,13 @@ UNMASK_HD void feed(const slot_memory<Policy>& m, plan& next, const step_info& a
     r.last = math::min(r.last, next.attend.last);
     next.refresh = next.refresh || m.state->reached == 0;
   } else {
-    static_cast<void>(at);
     next.refresh = !Policy::layered || m.state->reached == 0;
+  }
+  constexpr std::size_t E = layers::find<Policy, layers::is_evicting>();
+  if constexpr (E < Policy::leaf_total) {
+    auto own = scope_of<E>(m, 0, at);
+    next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, own);
+    next.refresh = next.refresh || next.evict == eviction::choose;
   }
 }
 

@@ -203,18 +203,18 @@ struct slot_memory {
 /// measures.
 class slot_layout {
  public:
-  explicit UNMASK_HD slot_layout(std::byte* base)
+  explicit UNMASK_HD constexpr slot_layout(std::byte* base)
       : base_(base) {}
 
   template <class T>
-  [[nodiscard]] UNMASK_HD T* take(index_t count) {
+  [[nodiscard]] UNMASK_HD constexpr T* take(index_t count) {
     static_assert(alignof(T) <= alignment);
     T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
     const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
     used_ += (bytes + alignment - 1) / alignment * alignment;
     return result;
   }
-  [[nodiscard]] UNMASK_HD std::size_t used() const { return used_; }
+  [[nodiscard]] UNMASK_HD constexpr std::size_t used() const { return used_; }
 
   static constexpr std::size_t alignment = 64;
 
@@ -225,7 +225,7 @@ class slot_layout {
 
 /// The memory of one slot at `base`; `bytes` receives its size.
 template <class Policy>
-[[nodiscard]] UNMASK_HD slot_memory<Policy>
+[[nodiscard]] UNMASK_HD constexpr slot_memory<Policy>
 slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_t& bytes) {
   slot_layout at{base};
   slot_memory<Policy> m;
@@ -271,7 +271,7 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
 
 /// Bytes of memory that a session with these capacities takes for each slot.
 template <class Policy>
-[[nodiscard]] std::size_t slot_bytes(const limits& capacity) {
+[[nodiscard]] constexpr std::size_t slot_bytes(const limits& capacity) {
   std::size_t bytes = 0;
   static_cast<void>(slot_memory_at<Policy>(nullptr, 0, capacity, bytes));
   return bytes;

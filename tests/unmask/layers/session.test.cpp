@@ -71,6 +71,58 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   EXPECT_EQ(session.report().forwards, 1);
 }
 
+// What a layered policy keeps, and what the engine stores, are constants.
+static_assert(hooked_layers(skipping_half, 32) == 2 && hooked_layers(plain, 32) == 0);
+constexpr limits capacity{.sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
+constexpr std::size_t kept = state_bytes<std::remove_const_t<decltype(skipping_half)>>(capacity);
+static_assert(kept - state_bytes<std::remove_const_t<decltype(plain)>>(capacity) <
+              2 * (1000 * 20 + 4096));
+
+TEST(LayerSession, TheStateIsAsLargeAsItSays) {
+  using skipping = layer_session<std::remove_const_t<decltype(skipping_half)>>;
+  model_info model = info_of(toy_transformer{});
+  model.vocab = 100;
+  model.mask_token = 99;
+  model.layers = 32;
+  EXPECT_EQ(skipping(model, {.sequences = 2, .length = 1000, .window = 64}).bytes(), kept);
+}
+
+/// A NaN among the hidden states: the row is computed again, the others are as if it were not
+/// there.
+TEST(LayerSession, ABrokenRowIsKept) {
+  const toy_transformer model;
+  std::vector<token_id> tokens = prompted(model, shape);
+  constexpr policy p{by_confidence{}, top_k{1}, early_skip{.weight = 0.0F, .cap = true}};
+  layer_session session(p, info_of(model), tokens, shape);
+  std::vector<float> stored(8 * 37 * 2, 1.0F);
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_TRUE(session.next());
+    auto pass = session.pass(0);
+    for (index_t l = 0; l < 8; ++l) {
+      if (pass.hooks(l)) {
+        std::vector<float> hidden;
+        for (const index_t q : pass.positions()) {
+          const float moved = step == 1 && q < 10 ? 0.5F : 0.0F;
+          hidden.push_back(step == 1 && q == 20 ? std::nanf("") : 1.0F + moved);
+          hidden.push_back(1.0F);
+        }
+        const auto rows = static_cast<index_t>(pass.positions().size());
+        const layer_choice choice = pass.at_layer(
+            l,
+            host_hidden<float>(hidden.data(), rows, 2),
+            host_state<float>(stored.data() + static_cast<std::ptrdiff_t>(l) * 37 * 2, 37, 2));
+        if (step == 1 && l == 2) {  // int(0.25 * 37): the broken one, then the lowest that moved
+          EXPECT_THAT(std::vector<index_t>(choice.positions.begin(), choice.positions.end()),
+                      ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 20));
+        }
+      }
+    }
+    const std::vector<float> logits(pass.rows().size() * static_cast<std::size_t>(model.vocab));
+    session.supply(
+        host_logits<float>(logits.data(), static_cast<index_t>(pass.rows().size()), model.vocab));
+  }
+}
+
 TEST(LayerSession, AModelWithoutLayersIsRefused) {
   model_info model = info_of(toy_transformer{});
   model.layers = 0;

@@ -157,12 +157,13 @@ struct falling_thresholds {
 static_assert(revision<falling_thresholds> && admission<falling_thresholds> &&
               scheduling<falling_thresholds>);
 
-/// cache_budget as released with Dynamic-dLLM: budgets that are equal up to rounding, the first layer
-/// always whole, the answer ranked alone, one window that keeps its size, around the rightmost of the
-/// last committed tokens.
+/// cache_budget as released with Dynamic-dLLM: budgets that are equal up to rounding, the first
+/// layer always whole, the answer ranked alone, one window that keeps its size, around the
+/// rightmost of the last committed tokens.
 ///
-/// `Feature` is feature::value, as its scripts select, or feature::input. A refreshing layer's mean is
-/// of the values just stored, that is 0, or of every fourth input. Source: `_do_partial_selection`,
+/// `Feature` is feature::value, as its scripts select, or feature::input. A refreshing layer's mean
+/// is of the values just stored, that is 0, or of every fourth input. Source:
+/// `_do_partial_selection`,
 /// `_compute_sim_for_budget_full_refresh` and `_get_centered_window_indices` of
 /// `dynamic_dllm_cache/hooks/cache_hook_LLaDA.py`.
 template <feature Feature = feature::value>

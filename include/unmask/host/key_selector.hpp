@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/host/drift.hpp>
+#include <unmask/step/choose.hpp>
+
+#include <span>
+#include <vector>
+
+namespace UNMASK_NAMESPACE::host {
+
+/// Scores of keys against a block's mean query: out[r] = query * row r, all heads at once. With
+/// several heads that is the sum over heads, which orders keys as the mean does; repeat the keys of
+/// grouped heads, or add up the queries of a group first.
+///
+/// The bits are those of canonical::drift_of on every tier. O(rows * columns).
+template <element T>
+void score_keys(const rows_view<T, memory::host>& keys,
+                std::span<const T> query,
+                std::span<float> out,
+                tier level = best_tier()) {
+  check_argument(query.size() == static_cast<std::size_t>(keys.columns),
+                 "columns of the query",
+                 query.size(),
+                 "those of the keys, ",
+                 keys.columns);
+  check_argument(out.size() >= static_cast<std::size_t>(keys.rows),
+                 "scores",
+                 out.size(),
+                 "at least as many as keys, ",
+                 keys.rows);
+  for (index_t r = 0; r < keys.rows; ++r) {
+    out[static_cast<std::size_t>(r)] =
+        drift<drift_terms::product>(keys.row(r), query.data(), keys.columns, level).product;
+  }
+}
+
+/// Chooses the keys that a layer keeps when a policy evicts some: an exact selection in O(keys).
+/// Allocates when it is made; one thread at a time may use it.
+class key_selector {
+ public:
+  /// For sequences of up to `length` positions.
+  explicit key_selector(index_t length)
+      : pooled_(static_cast<std::size_t>(length))
+      , keys_(pooled_.size())
+      , kept_(pooled_.size()) {}
+
+  /// The positions outside [block.first, block.last) that stay, ascending: int(rule.keep * outside)
+  /// of highest score, pooled as rule.pool says; equals go to the lower position, NaN ranks
+  /// highest. `scores` has one for each position of the sequence; those of the block are not read.
+  /// Valid until the next call. Throws std::invalid_argument for more positions than it was made
+  /// for.
+  [[nodiscard]] std::span<const index_t>
+  select(std::span<const float> scores, range block, double keep, index_t pool) {
+    check_argument(scores.size() <= pooled_.size(),
+                   "scores",
+                   scores.size(),
+                   "at most as many as the selector's length, ",
+                   pooled_.size());
+    const index_t inside = block.size();
+    const index_t outside = static_cast<index_t>(scores.size()) - inside;
+    const auto position = [&](index_t i) { return i < block.first ? i : i + inside; };
+    const auto score = [&](index_t i) { return scores[static_cast<std::size_t>(position(i))]; };
+    for (index_t i = 0; i < outside; ++i) {
+      float highest = score(i);
+      for (index_t j = math::max(i - pool / 2, index_t{0});
+           j <= math::min(i + pool / 2, outside - 1);
+           ++j) {
+        highest = score(j) > highest || math::is_nan(score(j)) ? score(j) : highest;
+      }
+      // Infinite scores are scores like others here.
+      const float limit = math::from_bits(0x7f7fffffU);
+      pooled_[static_cast<std::size_t>(i)] =
+          math::is_nan(highest) ? highest : math::clamp(highest, -limit, limit);
+      keys_[static_cast<std::size_t>(i)] =
+          step::importance_key(pooled_[static_cast<std::size_t>(i)]);
+    }
+    const auto wanted = static_cast<index_t>(keep * outside);
+    const index_t count = step::choose(keys_.data(), outside, wanted, kept_.data());
+    for (index_t k = 0; k < count; ++k) {
+      index_t& kept = kept_[static_cast<std::size_t>(k)];
+      kept = position(kept);
+    }
+    return {kept_.data(), static_cast<std::size_t>(count)};
+  }
+
+ private:
+  std::vector<float> pooled_;
+  std::vector<std::uint32_t> keys_;
+  std::vector<index_t> kept_;
+};
+
+}  // namespace unmask::host

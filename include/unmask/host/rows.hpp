@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/layer.hpp>
+
+#include <algorithm>
+#include <span>
+
+/// Rows that are copied between a compact tensor, one row for each position that is computed, and
+/// an engine's memory, one row for each position there is.
+namespace UNMASK_NAMESPACE::host {
+
+/// Copies the listed rows of `from` to consecutive rows of `to`, `to_stride` numbers apart. `rows`
+/// ascending, as layer_choice::rows: `to` may then be `from.data` with the same stride. O(rows *
+/// columns).
+template <element T>
+void gather_rows(const rows_view<T, memory::host>& from,
+                 std::span<const index_t> rows,
+                 T* to,
+                 std::ptrdiff_t to_stride) {
+  std::ptrdiff_t k = 0;
+  for (const index_t r : rows) {
+    UNMASK_EXPECTS(0 <= r && r < from.rows);
+    T* const place = to + k++ * to_stride;
+    if (place != from.row(r)) {
+      std::copy_n(from.row(r), from.columns, place);
+    }
+  }
+}
+
+/// Copies row k of `from` to the row of positions[k] in `to`; positions outside of `to` are left
+/// out. O(rows * columns).
+template <element T>
+void scatter_rows(const rows_view<T, memory::host>& from,
+                  std::span<const index_t> positions,
+                  const state_view<T, memory::host>& to) {
+  index_t k = 0;
+  for (const index_t p : positions) {
+    if (to.positions.contains(p)) {
+      std::copy_n(from.row(k), from.columns, to.row(p));
+    }
+    ++k;
+  }
+}
+
+}  // namespace unmask::host

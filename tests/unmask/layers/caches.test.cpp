@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// What each cache runs, pass by pass, beside its definition.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/layered_decode.hpp"
+
+namespace unmask::testing {
+namespace {
+
+constexpr layout shape{.prompt = 6, .length = 30, .block_length = 8, .seed = 9};
+
+/// What a plan says, and what it follows from.
+struct planned {
+  index_t step = 0;
+  index_t block = 0;
+  index_t block_step = 0;
+  index_t first_changed = 0;  ///< the leftmost position that the last step wrote
+  plan next;
+};
+
+/// The plans of a decode that commits a token or two a step.
+template <class... Parts>
+std::vector<planned> plans_of(const Parts&... parts) {
+  const toy_transformer model;
+  const policy p{by_confidence{}, top_k{2}, parts...};
+  std::vector<planned> plans;
+  index_t opened = 0;
+  decode_layered(model, p, {shape}, 0, [&](auto& session, auto&, auto&, auto&) {
+    const plan& next = session.planned();
+    planned seen{session.report().forwards, next.first_block, 0, shape.length, next};
+    if (plans.empty() || plans.back().block != seen.block) {
+      opened = seen.step;
+    }
+    seen.block_step = seen.step - opened;
+    for (const commit_entry& c : session.committed()) {
+      seen.first_changed = std::min(seen.first_changed, c.position);
+    }
+    plans.push_back(seen);
+  });
+  EXPECT_EQ(plans.size(), 12U);
+  return plans;
+}
+
+constexpr range everything{0, shape.length};
+
+range block_of(const planned& p) {
+  return {shape.prompt + p.block * 8, shape.prompt + p.block * 8 + 8};
+}
+
+TEST(Caches, APrefixCacheFreezesWhatIsLeftOfTheBlock) {
+  for (const planned& p : plans_of(prefix_cache{3})) {
+    const bool whole = p.block_step % 3 == 0;
+    EXPECT_EQ(p.next.feed, whole ? everything : (range{block_of(p).first, shape.length}));
+    EXPECT_EQ(p.next.attend, everything);
+    EXPECT_EQ(p.next.refresh, whole);
+  }
+}
+
+TEST(Caches, ADualCacheRunsTheBlock) {
+  for (const planned& p : plans_of(dual_cache{})) {
+    EXPECT_EQ(p.next.feed, p.block_step == 0 ? everything : block_of(p));
+    EXPECT_EQ(p.next.refresh, p.block_step == 0);
+  }
+  for (const planned& p : plans_of(dual_cache{.whole = 2})) {
+    EXPECT_EQ(p.next.feed, p.block_step < 2 ? everything : block_of(p));
+  }
+}
+
+TEST(Caches, ABlockCacheReachesBackToTheLastToken) {
+  for (const planned& p : plans_of(block_cache{.prompt_period = 5, .block_period = 3})) {
+    range expected = p.step == 0 ? everything : block_of(p);
+    if (p.step % 5 == 0) {
+      expected.first = 0;
+    } else if (p.block_step == 0) {
+      expected.first = p.first_changed;
+      EXPECT_LT(p.first_changed, block_of(p).first);
+    }
+    EXPECT_EQ(p.next.feed, expected) << "step " << p.step;
+    EXPECT_EQ(p.next.refresh, p.step % 5 == 0 || p.step % 3 == 0);
+  }
+}
+
+/// Blocks of 8 take 4 passes here, but count as 8.
+TEST(Caches, AnAlignedBlockCacheCountsPositions) {
+  const block_cache cache{
+      .prompt_period = 16, .block_period = 3, .reaches_back = false, .aligned = true};
+  for (const planned& p : plans_of(cache)) {
+    const index_t count = p.block * 8 + p.block_step;
+    EXPECT_EQ(p.next.feed,
+              p.step == 0       ? everything
+              : count % 16 == 0 ? (range{0, block_of(p).last})
+                                : block_of(p));
+    EXPECT_EQ(p.next.refresh, count % 16 == 0 || count % 3 == 0);
+  }
+}
+
+TEST(Caches, AnIntervalCacheRunsThePromptNowAndThen) {
+  for (const planned& p : plans_of(interval_cache{.prompt_period = 4, .answer_period = 3})) {
+    EXPECT_EQ(p.next.feed, p.step % 4 == 0 ? everything : (range{shape.prompt, shape.length}));
+    EXPECT_EQ(p.next.refresh, p.step % 3 == 0);
+  }
+  for (const planned& p : plans_of(interval_cache{.prompt_period = 0, .answer_period = 0})) {
+    EXPECT_EQ(p.next.refresh, p.step == 0);
+  }
+}
+
+TEST(Caches, KeysAreChosenOnceInABlock) {
+  for (const planned& p : plans_of(dual_cache{.whole = 2}, key_eviction{})) {
+    EXPECT_EQ(p.next.evict,
+              p.block_step == 0   ? eviction::none
+              : p.block_step == 1 ? eviction::choose
+                                  : eviction::chosen);
+  }
+  for (const planned& p : plans_of(dual_cache{}, key_eviction{.delay = 2})) {
+    EXPECT_EQ(p.next.refresh, p.block_step == 0 || p.block_step == 2);
+  }
+}
+
+TEST(Caches, CheckTheirKnobs) {
+  EXPECT_THROW(prefix_cache{-1}.check(shape), std::invalid_argument);
+  EXPECT_THROW(dual_cache{-1}.check(shape), std::invalid_argument);
+  EXPECT_THROW((dual_cache{.whole = 0}.check(shape)), std::invalid_argument);
+  EXPECT_THROW(block_cache{-1}.check(shape), std::invalid_argument);
+  EXPECT_THROW((block_cache{.block_period = -1}.check(shape)), std::invalid_argument);
+  EXPECT_THROW(interval_cache{-1}.check(shape), std::invalid_argument);
+  EXPECT_THROW((interval_cache{.answer_period = -1}.check(shape)), std::invalid_argument);
+  EXPECT_THROW(delayed_cache{-1}.check(shape), std::invalid_argument);
+  EXPECT_THROW((key_eviction{.keep = 2.0}.check(shape)), std::invalid_argument);
+  EXPECT_THROW((key_eviction{.delay = -1}.check(shape)), std::invalid_argument);
+  EXPECT_THROW((key_eviction{.pool = 2}.check(shape)), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace unmask::testing
