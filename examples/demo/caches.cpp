@@ -50,6 +50,19 @@ const std::array table{
         },
     },
     known_cache{
+        "sparse",
+        "the dual cache without the keys that the block attends to least (Sparse-dLLM)",
+        {{"keep", 0.5}, {"pool", 3, true}, {"period", 0, true}},
+        [](values v) {
+          cache_setup s = with(feeding::dual);
+          s.cache.drops_keys = true;
+          s.cache.eviction.keep = v.exact(0);
+          s.cache.eviction.pool = v.whole(1);
+          s.cache.dual = {.period = v.whole(2), .whole = 2};
+          return s;
+        },
+    },
+    known_cache{
         "block",
         "the same, refreshed by the count of passes only (ES-dLLM without skipping)",
         {{"prompt_period", 64, true}, {"block_period", 16, true}},

@@ -28,6 +28,8 @@ struct any_cache {
   unmask::block_cache block;
   unmask::interval_cache interval;
   unmask::delayed_cache delayed;
+  unmask::key_eviction eviction;
+  bool drops_keys = false;
 
   using sequence_state = unmask::prefix_cache::sequence_state;
   static constexpr unmask::statistics required = unmask::stat::none;
@@ -38,6 +40,7 @@ struct any_cache {
     block.check(g);
     interval.check(g);
     delayed.check(g);
+    eviction.check(g);
   }
   UNMASK_HD void feed(const unmask::sequence_view& q, unmask::plan& next, auto& own) const {
     switch (how) {
@@ -54,6 +57,10 @@ struct any_cache {
     case feeding::delayed:
       return delayed.feed(q, next, own);
     }
+  }
+  UNMASK_HD unmask::eviction
+  evicts(const unmask::sequence_view& q, const unmask::plan& next, auto& own) const {
+    return drops_keys ? eviction.evicts(q, next, own) : unmask::eviction::none;
   }
 };
 

@@ -67,6 +67,7 @@ struct shared_pass {
     const std::lock_guard lock(using_session);
     return pass.at_layer(layer, now, previous);
   }
+  unmask::eviction evict() const { return pass.evict(); }
   std::span<const index_t> rows() const { return pass.rows(); }
 };
 
@@ -127,7 +128,9 @@ engine::forward(unmask::any_layer_session& session,
         shared_pass pass{session.pass(i), using_session};
         example::sequence_memory& memory = memory_of(s);
         const std::int64_t before = memory.computed;
-        const example::logits_view rows = model.forward(pass, sequence, memory);
+        const unmask::range blocks = session.planned(s.slot).score;
+        const example::logits_view rows = model.forward(
+            pass, sequence, memory, {blocks.first, blocks.last, dropping_.keep, dropping_.pool});
         computed += memory.computed - before;
         float* const place = logits_.data() + static_cast<std::size_t>(s.first_row) * vocabulary;
         std::copy_n(rows.data, rows.rows * vocabulary, place);

@@ -50,6 +50,9 @@ class engine {
           const unmask::forward_request& request,
           std::span<const std::vector<token_id>> tokens);
 
+  /// How the policy of the sessions to come drops keys, if it does: a pass says only when.
+  void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
+
   /// Of the branches that the last request ran of a slot, the one whose K/V are kept.
   void keep(index_t slot, index_t winner);
 
@@ -69,6 +72,7 @@ class engine {
   std::vector<float> logits_;                        // [rows of the request, vocabulary]
   std::vector<unmask::host_logits<float>> answers_;  // of each segment, in logits_
   std::vector<std::vector<example::sequence_memory>> memories_;  // [slot][branch]
+  unmask::key_eviction dropping_;
   std::int64_t computed_ = 0;
   std::int64_t in_full_ = 0;
 };

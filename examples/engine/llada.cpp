@@ -84,15 +84,69 @@ hidden_rows llada_model::keep(hidden_rows rows, std::span<const std::int32_t> ch
   return {rows.data, rows.positions.first(chosen.size())};
 }
 
+/// Adds the attention of the rows over what the sequence keeps: all of it, or, where keys were
+/// dropped, those that stay and those of the blocks, side by side.
+std::span<const float> llada_model::attend(std::size_t layer,
+                                           std::size_t attended,
+                                           hidden_rows rows,
+                                           const sequence_memory& memory) {
+  const llada_layer& weights = weights_->layers[layer];
+  const layer_memory& kept = memory.layers[layer];
+  if (!memory.drops_keys) {
+    return add_attention(config(), weights, rotary_, kept.store, attended, rows, scratch_);
+  }
+  keys_.resize(std::max(keys_.size(), 2 * config().width));
+  const std::span key = std::span(keys_).first(config().width);
+  const std::span value = std::span(keys_).subspan(config().width, config().width);
+  std::size_t count = 0;
+  auto stays = kept.kept_keys.begin();
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(attended); ++p) {
+    const bool listed = stays != kept.kept_keys.end() && *stays == p;
+    stays += listed ? 1 : 0;
+    if (listed || (p >= memory.blocks_first && p < memory.blocks_last)) {
+      kept.store.get(static_cast<std::size_t>(p), key, value);
+      store_.put(count++, key, value);
+    }
+  }
+  return add_attention(config(), weights, rotary_, store_, count, rows, scratch_);
+}
+
+/// The mean query of those rows, just computed, that stand in the blocks.
+std::span<const float> llada_model::mean_query(hidden_rows rows, const dropped_keys& dropping) {
+  const std::size_t width = config().width;
+  query_.assign(width, 0.0F);
+  float count = 0.0F;
+  for (std::size_t i = 0; i < rows.positions.size(); ++i) {
+    if (rows.positions[i] >= dropping.first && rows.positions[i] < dropping.last) {
+      add(query_, std::span(scratch_.query).subspan(i * width, width));
+      ++count;
+    }
+  }
+  for (float& entry : query_) {
+    entry /= count;
+  }
+  return query_;
+}
+
+/// The first keys of a store, [count, width].
+std::span<const float> llada_model::keys_of(const key_values& store, std::size_t count) {
+  const std::size_t width = config().width;
+  keys_.resize(std::max(keys_.size(), (count + 1) * width));
+  const std::span value = std::span(keys_).subspan(count * width, width);
+  for (std::size_t p = 0; p < count; ++p) {
+    store.get(p, std::span(keys_).subspan(p * width, width), value);
+  }
+  return std::span(keys_).first(count * width);
+}
+
 /// Takes the rows through a layer.
 void llada_model::compute(std::size_t layer,
                           std::size_t attended,
                           hidden_rows rows,
                           sequence_memory& memory) {
   const llada_layer& weights = weights_->layers[layer];
-  key_values& store = memory.layers[layer].store;
-  update_keys_values(config(), weights, rotary_, rows, scratch_, store);
-  add_attention(config(), weights, rotary_, store, attended, rows, scratch_);
+  update_keys_values(config(), weights, rotary_, rows, scratch_, memory.layers[layer].store);
+  attend(layer, attended, rows, memory);
   add_feed_forward(config(), weights, rows, scratch_);
   memory.computed += static_cast<std::int64_t>(rows.positions.size());
 }
@@ -124,8 +178,7 @@ void llada_model::compute_some(std::size_t layer,
     }
   };
   update_keys_values(config(), weights, rotary_, some, scratch_, kept.store);
-  remember(add_attention(config(), weights, rotary_, kept.store, attended, some, scratch_),
-           kept.attention);
+  remember(attend(layer, attended, some, memory), kept.attention);
   remember(add_feed_forward(config(), weights, some, scratch_), kept.feed_forward);
   // In the order of a layer that computes them: the same additions, hence the same bits.
   for (std::size_t i = 0; i < rows.positions.size(); ++i) {
@@ -143,11 +196,10 @@ hidden_rows llada_model::compute_last(std::size_t attended,
                                       std::span<const std::int32_t> wanted,
                                       sequence_memory& memory) {
   const llada_layer& weights = weights_->layers.back();
-  key_values& store = memory.layers.back().store;
-  update_keys_values(config(), weights, rotary_, rows, scratch_, store);
+  update_keys_values(config(), weights, rotary_, rows, scratch_, memory.layers.back().store);
   memory.computed += static_cast<std::int64_t>(rows.positions.size());
   rows = keep(rows, wanted);
-  add_attention(config(), weights, rotary_, store, attended, rows, scratch_);
+  attend(config().layers - 1, attended, rows, memory);
   add_feed_forward(config(), weights, rows, scratch_);
   return rows;
 }

@@ -47,6 +47,14 @@ void key_values::put(std::size_t position,
   std::ranges::copy(value, values_.data() + position * width_);
 }
 
+void key_values::get(std::size_t position, std::span<float> key, std::span<float> value) const {
+  const float* lane = keys_.data() + position / lanes * width_ * lanes + position % lanes;
+  for (std::size_t i = 0; i < width_; ++i) {
+    key[i] = lane[i * lanes];
+  }
+  std::copy_n(values_.data() + position * width_, width_, value.data());
+}
+
 panels key_values::keys(std::size_t head, std::size_t head_width, std::size_t count) const {
   return {keys_.data() + head * head_width * lanes, head_width, count, width_ * lanes, lanes};
 }

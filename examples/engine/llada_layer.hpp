@@ -24,6 +24,9 @@ class key_values {
   /// Stores the key and the value of a position; each has `width` entries.
   void put(std::size_t position, std::span<const float> key, std::span<const float> value);
 
+  /// The key and the value of a position, `width` entries each.
+  void get(std::size_t position, std::span<float> key, std::span<float> value) const;
+
   /// One head's keys of positions 0..count as [head width, count], for scores.
   panels keys(std::size_t head, std::size_t head_width, std::size_t count) const;
 
@@ -56,6 +59,7 @@ struct layer_memory {
   key_values store;
   std::vector<float> attention, feed_forward;  ///< what the layer added when it was last computed
   std::vector<float> previous;                 ///< lent to the policy, which compares with it
+  std::vector<std::int32_t> kept_keys;         ///< ascending, where the policy dropped others
 };
 
 /// What a sequence keeps of all layers. Copied or swapped as a whole for another sequence or
@@ -63,6 +67,8 @@ struct layer_memory {
 struct sequence_memory {
   std::vector<layer_memory> layers;
   std::int64_t computed = 0;  ///< positions that each layer computed, summed over the layers
+  bool drops_keys = false;    ///< of this pass: attend to layer_memory::kept_keys and the blocks
+  std::int32_t blocks_first = 0, blocks_last = 0;
 };
 
 /// Memory for the intermediate results of a layer; it only grows.

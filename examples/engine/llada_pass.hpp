@@ -3,6 +3,7 @@
 
 #include <unmask/core/check.hpp>
 #include <unmask/core/layer.hpp>
+#include <unmask/host/key_selector.hpp>
 
 #include "engine/llada.hpp"
 
@@ -22,6 +23,10 @@
 // 5. For rules whose skipped positions stay (dllm_cache and cache_budget), ask in front of a layer
 //    and keep what a layer added to each position: `in front of the layer` below, compute_some().
 //    An engine without this step says so: static_assert(session::skipped == skipping::leaves).
+//
+// 6. For key_eviction, which drops keys: in the pass whose evict() says `choose`, score each key by
+//    the block's mean query, keep those that host::key_selector keeps, and attend to them and the
+//    block while it says `chosen`: choose_keys() below, attend() in llada.cpp.
 //
 // With lookahead branches, each branch writes keys and values of its own: copy the sequence's
 // memory for each, and after decide() keep that of planned(slot).winner.
@@ -47,8 +52,10 @@ inline layer_input input_for(unmask::feature what) {
 }  // namespace detail
 
 template <class Pass>
-logits_view
-llada_model::forward(Pass& pass, std::span<const std::int32_t> tokens, sequence_memory& memory) {
+logits_view llada_model::forward(Pass& pass,
+                                 std::span<const std::int32_t> tokens,
+                                 sequence_memory& memory,
+                                 const dropped_keys& dropping) {
   const sequence_window whole{tokens, 0, tokens.size()};
   validate({&whole, 1});
   const unmask::range attend = pass.attend();
@@ -67,23 +74,43 @@ llada_model::forward(Pass& pass, std::span<const std::int32_t> tokens, sequence_
         data, static_cast<unmask::index_t>(rows), static_cast<unmask::index_t>(config().width));
   };
 
+  const bool drops = pass.evict() == unmask::eviction::choose;
+  memory.drops_keys = pass.evict() == unmask::eviction::chosen;
+  memory.blocks_first = dropping.first;
+  memory.blocks_last = dropping.last;
+  unmask::host::key_selector selector(drops ? attend.last : 0);
+  const auto choose_keys = [&](std::size_t l, hidden_rows computed) {
+    if (!drops) {
+      return;
+    }
+    const std::span<const float> query = mean_query(computed, dropping);
+    const std::span<const float> keys = keys_of(memory.layers[l].store, attended);
+    std::vector<float> scores(attended);
+    unmask::host::score_keys<float>(hidden_view(keys.data(), attended), query, scores);
+    const auto stay =
+        selector.select(scores, {dropping.first, dropping.last}, dropping.keep, dropping.pool);
+    memory.layers[l].kept_keys.assign(stay.begin(), stay.end());
+  };
+
   hidden_rows rows = embed(tokens, pass.positions());
   for (std::size_t l = 0; l < config().layers; ++l) {
     const auto layer = static_cast<unmask::index_t>(l);
     const std::size_t count = rows.positions.size();
     if (!pass.hooks(layer)) {
-      if (l + 1 == config().layers) {
+      if (l + 1 == config().layers && !drops) {
         rows = compute_last(attended, rows, pass.rows(), memory);
         write_logits(rows, logits_.data());
         return {logits_.data(), rows.positions.size(), config().vocabulary};
       }
       compute(l, attended, rows, memory);
+      choose_keys(l, rows);
       continue;
     }
     const auto previous = detail::lent(memory.layers[l].previous, tokens.size(), config().width);
     if (unmask::asked_behind(pass.reads)) {
       // Behind the layer: from its hidden states the policy chooses those that go on.
       compute(l, attended, rows, memory);
+      choose_keys(l, rows);
       rows = keep(rows, pass.at_layer(layer, hidden_view(rows.data, count), previous).rows);
       continue;
     }
@@ -97,6 +124,7 @@ llada_model::forward(Pass& pass, std::span<const std::int32_t> tokens, sequence_
     } else {
       compute_some(l, attended, rows, chosen.rows, memory);
     }
+    choose_keys(l, rows);
   }
   rows = keep(rows, pass.rows());
   write_logits(rows, logits_.data());

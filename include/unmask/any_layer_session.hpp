@@ -49,6 +49,7 @@ class any_layer_session : public any_session {
       return session_->positions(segment_);
     }
     [[nodiscard]] range attend() const { return about().attend; }
+    [[nodiscard]] eviction evict() const { return about().evict; }
     [[nodiscard]] bool hooks(index_t layer) const { return session_->hooks(segment_, layer); }
     /// Errors as layer_session::layer_pass::at_layer; std::invalid_argument too for rows in the
     /// wrong memory or of different types.

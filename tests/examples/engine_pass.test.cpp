@@ -2,6 +2,7 @@
 
 // Passes in which a policy decides what is computed: what is reused must be what was computed.
 
+#include <unmask/policy/released.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -76,6 +78,7 @@ struct random_pass {
 
   [[nodiscard]] std::span<const index_t> positions() const { return present; }
   [[nodiscard]] range attend() const { return {0, length}; }
+  [[nodiscard]] static eviction evict() { return eviction::none; }
   [[nodiscard]] bool hooks(index_t layer) const { return layer >= hooked_from; }
   layer_choice at_layer(index_t, const host_hidden<float>& now, const host_state<float>& stored) {
     EXPECT_EQ(now.rows, static_cast<index_t>(present.size()));
@@ -245,7 +248,7 @@ host_logits<float> as_logits(const logits_view& z) {
 
 /// Decodes a prompt by passes, and keeps what the policy wants kept.
 template <class Policy>
-trace decode(const Policy& p, const std::string& prompt) {
+trace decode(const Policy& p, const std::string& prompt, const key_eviction& dropping = {}) {
   llada_model model = new_model();
   trace t;
   t.sequence = text().canvas(prompt, answer);
@@ -254,7 +257,9 @@ trace decode(const Policy& p, const std::string& prompt) {
   for (; session.next(); ++t.forwards) {
     auto pass = session.pass(0);
     t.attended += static_cast<std::int64_t>(pass.attend().size()) * layers();
-    const logits_view z = model.forward(pass, t.sequence, memory);
+    const range blocks = session.planned().score;
+    const logits_view z = model.forward(
+        pass, t.sequence, memory, {blocks.first, blocks.last, dropping.keep, dropping.pool});
     for (std::size_t r = 0; r < z.rows; ++r) {
       const auto at = static_cast<std::size_t>(pass.rows()[r]);
       t.logits[{t.forwards, pass.positions()[at]}] = {z.row(r).begin(), z.row(r).end()};
@@ -309,6 +314,21 @@ const std::vector<std::string>& some_prompts() {
 
 constexpr policy plain{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}};
 
+/// The same with a cache and what else it consists of.
+template <class... Parts>
+trace decode_with(const std::string& prompt, const Parts&... parts) {
+  key_eviction dropping;
+  [[maybe_unused]] const auto take = [&]<class P>(const P& part) {
+    if constexpr (std::is_same_v<P, key_eviction>) {
+      dropping = part;
+    }
+  };
+  (take(parts), ...);
+  return decode(policy{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}, parts...},
+                prompt,
+                dropping);
+}
+
 /// That a policy with these parts, in which nothing is reused, decodes as the full forward does:
 /// the same commits, and every row of logits the same bits.
 template <class... Parts>
@@ -316,8 +336,7 @@ void expect_full_forward(const std::string& name, const Parts&... parts) {
   for (const std::string& prompt : some_prompts()) {
     SCOPED_TRACE(name + ": " + prompt);
     const trace full = decode_in_full(plain, prompt);
-    const trace cached =
-        decode(policy{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}, parts...}, prompt);
+    const trace cached = decode_with(prompt, parts...);
     EXPECT_EQ(full.sequence, cached.sequence);
     EXPECT_EQ(full.forwards, cached.forwards);
     EXPECT_TRUE(same_commits(full, cached));
@@ -332,14 +351,13 @@ void expect_full_forward(const std::string& name, const Parts&... parts) {
   }
 }
 
-/// How much of full forwards a policy with these parts computes, in every pass and prompt.
+/// The share of full forwards that a policy with these parts computes over all prompts.
 template <class... Parts>
 double share_computed(const Parts&... parts) {
   std::int64_t computed = 0;
   std::int64_t attended = 0;
   for (const std::string& prompt : some_prompts()) {
-    const trace t =
-        decode(policy{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}, parts...}, prompt);
+    const trace t = decode_with(prompt, parts...);
     EXPECT_EQ(t.commits.size(), static_cast<std::size_t>(answer));
     computed += t.computed;
     attended += t.attended;
@@ -351,9 +369,48 @@ TEST(EngineCaches, WithoutACacheEverythingIsComputed) {
   expect_full_forward("none");
 }
 
-TEST(EngineCaches, AnyCacheThatRefreshesInEveryStepIsTheFullForward) {
+TEST(EngineCaches, PrefixThatRefreshesInEveryStepIsTheFullForward) {
   expect_full_forward("prefix", prefix_cache{.period = 1});
+}
+TEST(EngineCaches, DualThatRefreshesInEveryStepIsTheFullForward) {
   expect_full_forward("dual", dual_cache{.period = 1});
+}
+TEST(EngineCaches, DelayedThatRefreshesInEveryStepIsTheFullForward) {
+  expect_full_forward("dKV-Cache", delayed_cache{.period = 1});
+}
+
+TEST(EngineCaches, SimilarityOfEverythingIsTheFullForward) {
+  const interval_cache always{.prompt_period = 1, .answer_period = 1};
+  const interval_cache never{.prompt_period = 1, .answer_period = 0};
+  expect_full_forward("refreshed", similarity_refresh{}, always);
+  expect_full_forward("share 1", similarity_refresh{.share = 1.0}, never);
+}
+
+TEST(EngineCaches, BudgetOfEverythingIsTheFullForward) {
+  const interval_cache always{.prompt_period = 1, .answer_period = 1};
+  const interval_cache never{.prompt_period = 1, .answer_period = 0};
+  expect_full_forward("refreshed", cache_budget{}, always);
+  expect_full_forward("all", cache_budget{.window = 1000}, never);
+}
+
+TEST(EngineCaches, EvictionOfNothingIsTheFullForward) {
+  const dual_cache always{.period = 1, .whole = 2};
+  expect_full_forward("keep 1", key_eviction{.keep = 1.0}, always);
+}
+
+// Keys that stay for good are those of the pass that chose: dropping none is the cache alone.
+TEST(EngineCaches, EvictionOfNothingIsItsCache) {
+  const dual_cache cache{.period = 0, .whole = 2};
+  const policy slow{by_confidence{}, top_k{2}, cache};
+  const policy same{by_confidence{}, top_k{2}, cache, key_eviction{.keep = 1.0}};
+  const policy less{by_confidence{}, top_k{2}, cache, key_eviction{.keep = 0.5}};
+  for (const std::string& prompt : {some_prompts().front(), some_prompts().back()}) {
+    const trace all = decode(slow, prompt);
+    const trace none_dropped = decode(same, prompt, {.keep = 1.0});
+    EXPECT_TRUE(same_commits(all, none_dropped));
+    EXPECT_EQ(all.logits, none_dropped.logits);
+    EXPECT_NE(all.logits, decode(less, prompt, {.keep = 0.5}).logits);
+  }
 }
 
 TEST(EngineCaches, EarlySkippingOfNothingIsTheFullForward) {
@@ -361,16 +418,20 @@ TEST(EngineCaches, EarlySkippingOfNothingIsTheFullForward) {
   none.stages[0].keep = 1.0;
   none.stages[1].keep = 1.0;
   expect_full_forward("ratio 0", none);
-  expect_full_forward("refreshed", early_skip{}, dual_cache{.period = 1});
+  expect_full_forward("paper, refreshed", early_skip{}, dual_cache{.period = 1});
+  expect_full_forward(
+      "released, refreshed", released::early_skip_released(), dual_cache{.period = 1});
 }
 
-TEST(EngineCaches, CachesComputeLess) {
+TEST(EngineCaches, EachComputesLess) {
   const double prefix = share_computed(prefix_cache{});
   const double dual = share_computed(dual_cache{});
-  const double skip = share_computed(dual_cache{}, early_skip{});
   EXPECT_LT(prefix, 1.0);
   EXPECT_LT(dual, prefix);
-  EXPECT_LT(skip, dual);
+  EXPECT_LT(share_computed(dual_cache{}, early_skip{}), dual);
+  EXPECT_LT(share_computed(block_cache{}, early_skip{}), 0.5);
+  EXPECT_LT(share_computed(interval_cache{}, similarity_refresh{}), 0.8);
+  EXPECT_LT(share_computed(interval_cache{.answer_period = 0}, cache_budget{.budget = 8}), 0.8);
 }
 
 }  // namespace
