@@ -231,6 +231,7 @@ struct trace {
 };
 
 constexpr index_t answer = 40;
+index_t block_length = 20;
 
 model_info info() {
   return {.vocab = static_cast<index_t>(text().vocabulary()),
@@ -240,7 +241,7 @@ model_info info() {
 }
 layout shape_of(const tokens& sequence) {
   const auto length = static_cast<index_t>(sequence.size());
-  return {.prompt = length - answer, .length = length, .block_length = 20};
+  return {.prompt = length - answer, .length = length, .block_length = block_length};
 }
 host_logits<float> as_logits(const logits_view& z) {
   return {z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)};
@@ -411,6 +412,16 @@ TEST(EngineCaches, EvictionOfNothingIsItsCache) {
     EXPECT_EQ(all.logits, none_dropped.logits);
     EXPECT_NE(all.logits, decode(less, prompt, {.keep = 0.5}).logits);
   }
+}
+
+// The block cache never runs what is right of the block, so the block is the answer here.
+TEST(EngineCaches, BlockThatRefreshesInEveryStepIsTheFullForwardOfOneBlock) {
+  block_length = answer;
+  expect_full_forward("block", block_cache{.prompt_period = 1, .block_period = 1});
+  expect_full_forward("with early skipping",
+                      block_cache{.prompt_period = 1, .block_period = 1},
+                      released::early_skip_released());
+  block_length = 20;
 }
 
 TEST(EngineCaches, EarlySkippingOfNothingIsTheFullForward) {
