@@ -62,6 +62,7 @@ class any_session {
   [[nodiscard]] virtual std::span<const commit_entry> committed(index_t slot) = 0;
   /// Errors as session::candidates.
   [[nodiscard]] virtual std::span<const candidate_entry> candidates(index_t slot) = 0;
+  [[nodiscard]] virtual std::span<const token_probability> probabilities(index_t slot) = 0;
   virtual void cancel(index_t slot) = 0;
 
  protected:
@@ -102,6 +103,9 @@ class any_session_of : public Base {
   }
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot) override {
     return session_.candidates(slot);
+  }
+  [[nodiscard]] std::span<const token_probability> probabilities(index_t slot) override {
+    return session_.probabilities(slot);
   }
   void cancel(index_t slot) override { session_.cancel(slot); }
 

@@ -250,6 +250,13 @@ class session {
     return workspace_.candidates(slot, status(slot).report.last_candidates);
   }
 
+  /// How probable the tokens were that the policy asks about (probability_of), at every open
+  /// position of the last step whose row was valid, in ascending positions. Valid until the next
+  /// supply().
+  [[nodiscard]] std::span<const token_probability> probabilities(index_t slot = 0) {
+    return workspace_.probabilities(slot, status(slot).report.last_probabilities);
+  }
+
   /// Ends the sequence in `slot` as it is; open positions keep the mask token. Not between next()
   /// and supply().
   void cancel(index_t slot) {

@@ -24,10 +24,13 @@
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/keep.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/probability.hpp>
 #include <unmask/policy/profile.hpp>
 #include <unmask/policy/profile_json.hpp>
 #include <unmask/policy/profile_store.hpp>

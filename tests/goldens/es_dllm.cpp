@@ -243,11 +243,19 @@ float cut_of(const std::map<index_t, float>& scores, std::size_t count) {
   return values.at(count - 1);
 }
 
+/// How far from the cut a score is open: equals only, or what the release's bf16 may have moved.
+float open_of(float cut, bool bf16) {
+  return bf16 ? tolerance::of(true).relative * std::max(1.0F, std::abs(cut)) : 0.0F;
+}
+
 /// Whether `selected` are highest scores: all above the cut, the rest at it.
-bool is_selection(const std::map<index_t, float>& scores, const std::set<index_t>& selected) {
+bool is_selection(const std::map<index_t, float>& scores,
+                  const std::set<index_t>& selected,
+                  bool bf16) {
   const float cut = cut_of(scores, selected.size());
   return std::all_of(scores.begin(), scores.end(), [&](const auto& s) {
-    return s.second == cut || (s.second > cut) == selected.contains(s.first);
+    return std::abs(s.second - cut) <= open_of(cut, bf16) ||
+           (s.second > cut) == selected.contains(s.first);
   });
 }
 
@@ -274,7 +282,7 @@ void hook_record::follow(const early_skip& rule, const layer_info& info) {
   }
   const auto fits = [&](const early_skip::layer_tally& choice) {
     const auto tried = scores_of(rule, *this, info, choice);
-    return is_selection(tried, preferred) &&
+    return is_selection(tried, preferred, bf16) &&
            std::all_of(expected.begin(), expected.end(), [&](const auto& e) {
              return tried.contains(e.first) &&
                     tolerance::of(bf16).agrees(tried.at(e.first), e.second);
@@ -318,10 +326,16 @@ struct skip_witness : early_skip {
       hook->scores = scores_of(*this, *hook, l, hook->best);
     }
     const float score = hook->scores.at(row.position);
-    if (hook->preferred.empty() || score != cut_of(hook->scores, hook->preferred.size())) {
+    if (hook->preferred.empty()) {
       return score;
     }
-    return std::nextafter(score, hook->preferred.contains(row.position) ? 99.0F : -99.0F);
+    const float cut = cut_of(hook->scores, hook->preferred.size());
+    const float open = open_of(cut, hook->bf16);
+    if (std::abs(score - cut) > open) {
+      return score;
+    }
+    return hook->preferred.contains(row.position) ? std::nextafter(cut + open, 99.0F)
+                                                  : std::nextafter(cut - open, -99.0F);
   }
 };
 static_assert(looking<skip_witness>);
@@ -345,6 +359,9 @@ struct loop_arguments {
     const node stages = args.at("proportion_steps");
     skip.stage_count = 0;
     for (std::size_t k = 0; k < stages.size(); ++k) {
+      if (skip.stage_count == max_skip_stages) {
+        stages.fail("expected at most 8 stages");
+      }
       const skip_stage stage{stages.at(k).at(1U).get<double>(), stages.at(k).at(0U).get<double>()};
       if (k > 0 || stage.keep != 1.0) {
         skip.stages[skip.stage_count++] = stage;

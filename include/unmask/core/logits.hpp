@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/check.hpp>
+#include <unmask/core/held_list.hpp>
 #include <unmask/core/random.hpp>
 
 #include <concepts>
@@ -26,6 +28,7 @@ concept mdspan_like = requires(const View& v) {
   requires element<std::remove_cvref_t<decltype(*v.data_handle())>>;
   { v.extent(0) } -> std::convertible_to<std::size_t>;
   { v.stride(0) } -> std::convertible_to<std::ptrdiff_t>;
+  { v.stride(1) } -> std::convertible_to<std::ptrdiff_t>;
 };
 
 }  // namespace detail
@@ -112,9 +115,15 @@ template <element T, memory M>
   return view;
 }
 
-/// Anything shaped like a row-major std::mdspan of rank 2 in host memory.
+/// Anything shaped like a row-major std::mdspan of rank 2 in host memory. Throws
+/// std::invalid_argument unless columns are neighbours: a column-major or transposed view is not
+/// rows.
 template <detail::mdspan_like View>
 [[nodiscard]] constexpr auto as_rows(const View& v) {
+  check_argument(v.extent(1) <= 1 || v.stride(1) == 1,
+                 "stride(1) of the logits",
+                 static_cast<std::ptrdiff_t>(v.stride(1)),
+                 "1: the columns of a row must be neighbours");
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(v.data_handle())>>;
   return rows_view<T, memory::host>{v.data_handle(),
                                     static_cast<index_t>(v.extent(0)),
@@ -188,6 +197,9 @@ struct row_input {
   float* blanked_logits = nullptr;
   /// Used where stat::sampled is asked for.
   draw_request draw;
+  /// Used where stat::kept is asked for: takes in the row's largest columns, beside what it holds.
+  /// Null if nothing is cut off this row. The draw is then left to who cuts it.
+  held_tokens* held = nullptr;
   /// Used where stat::drift or stat::divergence is asked for: the edited logits of the step before,
   /// which the read replaces by this row's.
   float* previous = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/held_list.hpp>
 #include <unmask/core/record.hpp>
 #include <unmask/core/sequence_view.hpp>
 
@@ -97,11 +98,13 @@ struct standing {
 
 /// What becomes of a candidate in this step.
 enum class delay : std::uint8_t {
-  none,    ///< nothing
-  last,    ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the
-           ///< others
-  refused  ///< it is not admitted; ranked last, so that a forced block commits it if it has no
-           ///< other
+  none,     ///< nothing
+  last,     ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the
+            ///< others
+  refused,  ///< it is not admitted; ranked last, so that a forced block commits it if it has no
+            ///< other
+  barred    ///< it is no candidate, and no forced block commits it: only a step that would else be
+            ///< for nothing
 };
 
 /// The candidates of this step directly left and right of one; an invalid record stands for none.
@@ -189,6 +192,13 @@ concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;
 };
 
+/// Keeps only the most probable tokens of a row: reads stat::kept, and `kept() -> truncation` says
+/// which. Several parts keep what all of them keep.
+template <class P>
+concept truncating = part<P> && requires(const P& p) {
+  { p.kept() } -> std::same_as<truncation>;
+};
+
 /// Names the tokens whose logits the part will ask for or edit after the read: `watch(list, own)`
 /// calls list.add(token) for at most `watches` different tokens, once for each open position.
 template <class P>
@@ -204,6 +214,19 @@ template <class P>
 concept revision = part<P> &&
     requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
   { p.revise(row, own) } -> std::same_as<void>;
+};
+
+/// Asks how probable some tokens are: `inquire(row, own, out) -> index_t` writes at most
+/// `inquiries` answers for an open position, in its turn among the revising parts, and says how
+/// many. The library fills in slot, position and step; session::probabilities() has them after the
+/// step.
+template <class P>
+concept inquiring = part<P> && requires(const P& p,
+                                        detail::row_archetype<P::required>& row,
+                                        scope<P>& own,
+                                        token_probability* out) {
+  { P::inquiries } -> std::convertible_to<index_t>;
+  { p.inquire(row, own, out) } -> std::same_as<index_t>;
 };
 
 /// A watching or revising part whose edit depends on the tokens around a position, which it reads

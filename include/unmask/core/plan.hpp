@@ -145,6 +145,19 @@ struct candidate_entry : commit_entry {
   bool admitted = false;
 };
 
+/// How probable a token that the policy asks about was at an open position of a step.
+struct token_probability {
+  index_t slot = 0;
+  index_t position = 0;
+  token_id token = no_token;
+  /// Index of the forward pass, from 0.
+  index_t step = 0;
+  /// Softmax probability in the row as it was where the question stands among the policy's edits.
+  float probability = 0.0F;
+  /// Softmax probability among the asked tokens alone; 0 if none of them is possible.
+  float share = 0.0F;
+};
+
 /// What became of one sequence so far.
 struct sequence_report {
   ending end = ending::running;
@@ -162,8 +175,13 @@ struct sequence_report {
   index_t forced = 0;
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
+  /// Rows that were read again, because the columns held of the first read did not prove what a
+  /// truncation keeps (policy/keep.hpp).
+  index_t second_reads = 0;
   /// Entries of committed(): tokens that the last step wrote.
   index_t last_commits = 0;
+  /// Entries of probabilities(): tokens that the policy asked about in the last step.
+  index_t last_probabilities = 0;
   /// Entries of candidates(): open positions that the last step decided about; 0 without trace.
   index_t last_candidates = 0;
 

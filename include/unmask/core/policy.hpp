@@ -114,10 +114,15 @@ template <watching P>
 inline constexpr index_t watches_of<P> = P::watches;
 
 template <class P>
+inline constexpr index_t inquiries_of = 0;
+template <inquiring P>
+inline constexpr index_t inquiries_of<P> = P::inquiries;
+
+template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
     surveying<P> || revisiting<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
-    delaying<P> || caching<P> || layer_rule<P> || evicting<P>;
+    delaying<P> || truncating<P> || inquiring<P> || caching<P> || layer_rule<P> || evicting<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -181,6 +186,20 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
+  /// True when parts keep only the most probable tokens of a row.
+  static constexpr bool truncates = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (truncating<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when a part edits watched tokens and remembers something at a position.
+  static constexpr bool watches_with_memory = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return ((watching<Leaf> && !std::is_same_v<position_state_of<Leaf>, no_state>) || ...);
+    }(leaf_list{});
+  }();
+
   /// True when an edit of a row depends on the tokens around it.
   static constexpr bool reads_sequence = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {
@@ -217,6 +236,13 @@ class policy : public detail::pack<Parts...> {
       return (detail::watches_of<Leaf> + ... + 0);
     }(leaf_list{}) +
            (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
+  }();
+
+  /// Most tokens that its parts ask about at one position.
+  static constexpr index_t inquiries = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (detail::inquiries_of<Leaf> + ... + 0);
+    }(leaf_list{});
   }();
 
   /// True when a part compares rows with those of the step before, which the session then keeps:
@@ -262,14 +288,19 @@ class policy : public detail::pack<Parts...> {
         !layered || settles,
         "a canvas decides about every position in each pass: none of them can be skipped");
     static_assert(
-        !(required.contains(stat::sampled) && watches > 0),
-        "a policy that draws tokens cannot watch any: an edit after the draw would change "
-        "the distribution that was drawn from");
-    static_assert(
         !(compares && (watches > 0 || branches)),
         "a policy that compares rows with the step before can neither watch tokens nor look "
         "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
         "a branch that lost");
+    static_assert(!(truncates && watches_with_memory),
+                  "a policy that keeps the most probable tokens only cannot have a part with a "
+                  "memory that edits logits, such as trace_credit: it raises tokens that the read "
+                  "did not keep apart");
+    static_assert(
+        !(truncates && watches > 0 && branches),
+        "a policy that keeps the most probable tokens only can watch tokens or look ahead, "
+        "not both: what is kept is decided while a row is read, its edits in a branch are "
+        "not known before the branch has won");
     static_assert(settles || !(revisits || branches),
                   "a canvas settles nothing before its end, so there is nothing to revisit and no "
                   "branch to look ahead with");

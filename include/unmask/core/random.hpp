@@ -53,4 +53,16 @@ struct random_key {
   return -math::log(-math::log(random_uniform(k)));
 }
 
+/// A standard Gumbel number from all 32 bits, exact to a rounding in the upper tail, too, where a
+/// race of many is decided: u = (r + 1/2) / 2^32 is never formed where it would be next to 1.
+[[nodiscard]] UNMASK_HD inline float random_gumbel_of_32_bits(const random_key& k) {
+  const std::uint32_t bits = random_bits(k);
+  const bool upper = bits >= 0x80000000U;
+  // The distance to the nearer end, in (0, 1/2].
+  const float x = math::fma(static_cast<float>(upper ? ~bits : bits), 0x1p-32F, 0x1p-33F);
+  // -ln u: from u itself, or from 1 - u as ln(1 + x / (1 - x)).
+  const float exponential = upper ? math::log1p(math::divide(x, 1.0F - x)) : -math::log(x);
+  return -math::log(exponential);
+}
+
 }  // namespace unmask

@@ -41,6 +41,12 @@ class arena {
   return capacity.trace ? static_cast<std::size_t>(capacity.window) : 0;
 }
 
+/// Answers of one step of a slot, if the policy asks.
+template <class Policy>
+[[nodiscard]] std::size_t answers_per_slot(const limits& capacity) {
+  return static_cast<std::size_t>(capacity.window) * static_cast<std::size_t>(Policy::inquiries);
+}
+
 /// Device memory of a session.
 template <class Policy>
 struct device_arrays {
@@ -49,6 +55,7 @@ struct device_arrays {
   step::slot_status* statuses = nullptr;
   commit_entry* entries = nullptr;
   candidate_entry* traced = nullptr;
+  token_probability* answers = nullptr;
   std::uint8_t* editable = nullptr;
   record<Policy::required>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
@@ -66,6 +73,7 @@ struct device_arrays {
     a.statuses = next.take<step::slot_status>(slots);
     a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
     a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
+    a.answers = next.take<token_probability>(slots * answers_per_slot<Policy>(capacity));
     a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
     a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
     a.arrived = next.take<std::uint32_t>(rows);
@@ -82,6 +90,9 @@ struct device_arrays {
     step::slot_memory<Policy> m = step::slot_memory_at<Policy>(base, which, capacity, size);
     m.status = statuses + i;
     m.entries = entries + i * commits_per_slot(capacity);
+    if constexpr (Policy::inquiries > 0) {
+      m.answers = answers + i * answers_per_slot<Policy>(capacity);
+    }
     m.traced = capacity.trace ? traced + i * candidates_per_slot(capacity) : nullptr;
     return m;
   }
@@ -92,16 +103,20 @@ struct host_arrays {
   step::slot_status* statuses = nullptr;
   commit_entry* entries = nullptr;
   candidate_entry* traced = nullptr;
+  token_probability* answers = nullptr;
   std::uint8_t* editable = nullptr;
   std::size_t bytes = 0;
 
-  [[nodiscard]] static host_arrays at(std::byte* base, const limits& capacity) {
+  /// `answers` are those of one slot.
+  [[nodiscard]] static host_arrays
+  at(std::byte* base, const limits& capacity, std::size_t answers) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     arena next{base};
     host_arrays a;
     a.statuses = next.take<step::slot_status>(slots);
     a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
     a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
+    a.answers = next.take<token_probability>(slots * answers);
     a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
     a.bytes = next.used();
     return a;

@@ -53,6 +53,10 @@ struct on_stream {
 template <class Policy>
 class on_stream::workspace {
  public:
+  static_assert(!Policy::truncates,
+                "keep_top_k, keep_top_p and keep_min_p are not there on a device yet: decode with "
+                "such a policy in a host session");
+
   /// Allocates everything and waits for the stream.
   workspace(const model_info& model, const limits& capacity, const on_stream& where);
 
@@ -84,10 +88,11 @@ class on_stream::workspace {
   /// Waits for the stream.
   [[nodiscard]] std::span<const step::slot_status> statuses();
 
-  /// What the last step committed, and what it decided about. The first call after a step copies
-  /// the lists of all slots and waits. Call statuses() first.
+  /// What the last step committed, what it decided about and what it was asked. The first call
+  /// after a step copies the lists of all slots and waits. Call statuses() first.
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot, index_t count);
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot, index_t count);
+  [[nodiscard]] std::span<const token_probability> probabilities(index_t slot, index_t count);
 
   /// Enqueues the end of a sequence. Call statuses() first.
   void cancel(index_t slot);

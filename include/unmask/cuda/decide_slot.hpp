@@ -89,6 +89,7 @@ decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::
   } else if (t.lane() == 0) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
+    m.status->report.last_probabilities = 0;
   }
 }
 

@@ -39,8 +39,7 @@ template <statistics S>
   random_key key = draw.key;
   key.token = canonical::draw_token(first, canonical::draw_use::key);
   const float inverse = math::divide(1.0F, draw.temperature);
-  // A NaN as the host's, whose bits go into the logarithm.
-  float weight = math::is_nan(r.rest) ? math::from_bits(0x7fc00000U) : r.total();
+  float weight = r.total();
   if (draw.temperature != 1.0F) {
     weight = 0.0F;
     unrolled<lane_columns>([&](index_t k) {
@@ -50,20 +49,8 @@ template <statistics S>
                                    draw_weight(z[2 * k + 1], r.best, inverse));
     });
   }
-  return math::fma(r.best, inverse, math::log(weight)) + random_gumbel(key);
+  return canonical::draw_key(r.best, inverse, weight, random_gumbel(key));
 }
-
-// Walks along weights until `target` is used up: the last index with a weight before that.
-struct draw_walk {
-  float target;
-  index_t index = 0;
-  UNMASK_HD void pass(index_t i, float weight) {
-    if (target >= 0.0F) {
-      index = weight > 0.0F ? i : index;
-      target = difference(target, weight);
-    }
-  }
-};
 
 // Picks a column of the chunk that starts at token `first`, whose best logit is `best`.
 [[nodiscard]] UNMASK_HD inline place pick_column(const auto& b,
@@ -86,12 +73,12 @@ struct draw_walk {
     }
   });
   key.token = canonical::draw_token(first, canonical::draw_use::run);
-  draw_walk along{product(random_uniform(key), total)};
+  canonical::draw_walk along{product(random_uniform(key), total)};
   float weight = 0.0F;  // of the run picked
   float even = -math::infinity();
   float odd = even;
   unrolled<lane_columns>([&](index_t k) {
-    if (k < runs && along.target >= 0.0F) {
+    if (k < runs && along.goes_on()) {
       const float w = weight_of_run(k);
       along.pass(k, w);
       if (along.index == k) {
@@ -102,7 +89,7 @@ struct draw_walk {
     }
   });
   key.token = canonical::draw_token(first, canonical::draw_use::column);
-  draw_walk within{product(random_uniform(key), weight)};
+  canonical::draw_walk within{product(random_uniform(key), weight)};
   const index_t run = along.index * canonical::draw_run;
   rolled<warp_threads>([&](index_t t) {
     within.pass(2 * t, draw_weight(b.shuffle(even, t), best, inverse));

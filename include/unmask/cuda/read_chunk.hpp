@@ -164,8 +164,9 @@ template <statistics S, class Exponential, element T, class Edit>
     r = detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
   }
   if constexpr (provides_v<S, stat::sampled>) {
-    r.drawn = row.first_token + first;
-    r.key = detail::draw_key(b, row.draw, z, r.drawn, r);
+    const token_id chunk_token = row.first_token + first;
+    r.key = detail::draw_key(b, row.draw, z, chunk_token, r);
+    r.drawn = r.key > -math::infinity() ? chunk_token : no_token;
   }
   if constexpr (canonical::compares<S>) {
     detail::compare(b, row, first, count, z, valid, r);

@@ -58,11 +58,14 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
           where.allocator,
           device::device_arrays<Policy>::at(nullptr, capacity, site_.shape).bytes,
           where.stream))
-    , mirror_(
-          device::make_pinned_bytes(device::host_arrays::at(nullptr, capacity).bytes, where.stream))
+    , mirror_(device::make_pinned_bytes(
+          device::host_arrays::at(nullptr, capacity, device::answers_per_slot<Policy>(capacity))
+              .bytes,
+          where.stream))
     , seen_(device::make_event())
     , device_(device::device_arrays<Policy>::at(memory_.get(), capacity, site_.shape))
-    , host_(device::host_arrays::at(mirror_.get(), capacity))
+    , host_(device::host_arrays::at(
+          mirror_.get(), capacity, device::answers_per_slot<Policy>(capacity)))
     , staged_(static_cast<std::size_t>(capacity.sequences)) {
   check_argument(site_.shape.runs <= device::max_run_chunks,
                  "model_info::vocab",
@@ -252,14 +255,17 @@ void on_stream::workspace<Policy>::fetch_lists() {
   }
   index_t commits = 0;
   index_t candidates = 0;
+  index_t answers = 0;
   for (index_t i = 0; i < capacity_.sequences; ++i) {
     commits = math::max(commits, host_.statuses[i].report.last_commits);
     candidates = math::max(candidates, host_.statuses[i].report.last_candidates);
+    answers = math::max(answers, host_.statuses[i].report.last_probabilities);
   }
   fetch(host_.entries, device_.entries, device::commits_per_slot(capacity_), commits);
   if (capacity_.trace) {
     fetch(host_.traced, device_.traced, device::candidates_per_slot(capacity_), candidates);
   }
+  fetch(host_.answers, device_.answers, device::answers_per_slot<Policy>(capacity_), answers);
   static_cast<void>(statuses());
   fetched_at_ = forwards();
 }
@@ -276,6 +282,15 @@ std::span<const candidate_entry> on_stream::workspace<Policy>::candidates(index_
                                                                           index_t count) {
   fetch_lists();
   return {host_.traced + static_cast<std::size_t>(slot) * device::candidates_per_slot(capacity_),
+          static_cast<std::size_t>(count)};
+}
+
+template <class Policy>
+std::span<const token_probability> on_stream::workspace<Policy>::probabilities(index_t slot,
+                                                                               index_t count) {
+  fetch_lists();
+  return {host_.answers +
+              static_cast<std::size_t>(slot) * device::answers_per_slot<Policy>(capacity_),
           static_cast<std::size_t>(count)};
 }
 

@@ -7,8 +7,10 @@
 #include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
 #include <unmask/host/read_rows.hpp>
+#include <unmask/host/second_read.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
+#include <unmask/step/truncate.hpp>
 
 #include <memory>
 #include <new>
@@ -51,6 +53,11 @@ class on_host::workspace {
     std::get<pending<float16>>(pending_).reserve(rows);
     targets_.reserve(rows);
     records_.resize(rows);
+    if constexpr (Policy::truncates) {
+      held_.resize(rows);
+      held_scratch_.resize(scratch_.size());
+      again_.resize(rows);
+    }
     slots_.reserve(static_cast<std::size_t>(capacity.sequences));
     for (index_t slot = 0; slot < capacity.sequences; ++slot) {
       std::size_t bytes = 0;
@@ -185,6 +192,11 @@ class on_host::workspace {
     }
   }
 
+  [[nodiscard]] std::span<const token_probability> probabilities(index_t slot,
+                                                                 index_t count) const {
+    return {slots_[static_cast<std::size_t>(slot)].answers, static_cast<std::size_t>(count)};
+  }
+
   void cancel(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
     if (status.next.active()) {
@@ -249,12 +261,47 @@ class on_host::workspace {
     const auto edit_of = [this](index_t r) {
       return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])]);
     };
+    if constexpr (Policy::truncates) {
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        const Policy& policy = *slots_[slot_of(targets_[r])].policy;
+        const bool cuts = !step::truncation_of(policy).keeps_all(model_.vocab);
+        rows[r].held = cuts ? &held_[r] : nullptr;
+      }
+    }
     host::read_rows<Policy::required, T>(
-        rows, edit_of, records_.data(), where_.executor, where_.tier, scratch_);
+        rows, edit_of, records_.data(), where_.executor, where_.tier, scratch_, held_scratch_);
     for (std::size_t r = 0; r < rows.size(); ++r) {
       slots_[slot_of(targets_[r])].records[targets_[r].index] = records_[r];
     }
+    if constexpr (Policy::truncates) {
+      truncate(rows);
+    }
     rows.clear();
+  }
+
+  // Cuts off the rows just read, each from what is held of it or, where that is not enough, by a
+  // second read; the logits are still there.
+  template <element T>
+  void truncate(const pending<T>& rows) {
+    const auto cut_off = [&](index_t r) noexcept {
+      const target& to = targets_[static_cast<std::size_t>(r)];
+      const step::slot_memory<Policy>& m = slots_[slot_of(to)];
+      const index_t branch = to.index / m.window;
+      const index_t i = to.index % m.window;
+      const bool proved = step::keep_held(m, branch, i, held_[static_cast<std::size_t>(r)]);
+      again_[static_cast<std::size_t>(r)] = proved ? 0 : 1;
+      if (!proved) {
+        host::read_again(m.row(branch, i),
+                         rows[static_cast<std::size_t>(r)],
+                         step::edit_of(m),
+                         m.kept_apart(branch, i),
+                         step::truncation_of(*m.policy));
+      }
+    };
+    where_.executor.run(static_cast<index_t>(rows.size()), cut_off);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      statuses_[slot_of(targets_[r])].report.second_reads += again_[r];
+    }
   }
   [[nodiscard]] static std::size_t slot_of(const target& t) {
     return static_cast<std::size_t>(t.slot);
@@ -270,6 +317,11 @@ class on_host::workspace {
   std::vector<target> targets_;
   std::vector<record<Policy::required>> records_;
   std::vector<record<Policy::required>> scratch_;
+  // Of a truncating policy: what is held of each row and of each piece of work, and whether a row
+  // was read again.
+  std::vector<held_tokens> held_;
+  std::vector<held_tokens> held_scratch_;
+  std::vector<std::uint8_t> again_;
 };
 
 }  // namespace unmask

@@ -79,9 +79,9 @@ namespace UNMASK_NAMESPACE::host {
 ///
 /// The order of the options: z = u + (guidance_scale + 1) (c - u); `edit(z, token)`; tokens that
 /// are not allowed become -inf, and `edit` may not be called for them; blanked tokens are written
-/// to `blanked_logits` and become -inf. Only blanked tokens within the run are written. A NaN never
-/// becomes the best and poisons the sums (canonical::fold_chunk); a NaN of a token that is not
-/// allowed or is blanked does no harm.
+/// to `blanked_logits` and become -inf. With stat::kept the rest joins what `held` holds. Only
+/// blanked tokens within the run are written. A NaN never becomes the best and poisons the sums
+/// (canonical::fold_chunk); a NaN of a token that is not allowed or is blanked does no harm.
 ///
 /// `edit` must be copyable and pure, and should call math::fma where a product is added, or the
 /// tiers may differ in a bit. `level` must be available. O(columns), one pass over memory, 9 KB of
@@ -113,10 +113,14 @@ void clear_blanked_logits(const row_input<T>& row) {
   }
 }
 
-/// The record of one row, and the edited logits of its blanked tokens. See read_run.
+/// The record of one row, the edited logits of its blanked tokens, and what is held of it. See
+/// read_run.
 template <statistics S, element T, class Edit = no_edit>
 [[nodiscard]] record<S> read_row(const row_input<T>& row, const Edit& edit, tier level) {
   clear_blanked_logits(row);
+  if (provides_v<S, stat::kept> && row.held != nullptr) {
+    row.held->clear();
+  }
   return read_run<S>(row, {0, canonical::chunks_of(row.columns)}, edit, level);
 }
 

@@ -54,14 +54,16 @@ struct division {
 ///
 /// `edit_of(r)` gives the edit of row r; it is called from any thread, perhaps several times a row,
 /// and must not throw. `out` has as many records as there are rows; `scratch` has
-/// scratch_records(threads.concurrency()). Rows may differ in length. Does not allocate.
+/// scratch_records(threads.concurrency()), `held` as many where stat::kept is asked for. Rows may
+/// differ in length. Does not allocate.
 template <statistics S, element T, class EditOf = no_edits>
 void read_rows(std::span<const row_input<T>> rows,
                const EditOf& edit_of,
                record<S>* out,
                executor_ref threads,
                tier level,
-               std::span<record<S>> scratch) {
+               std::span<record<S>> scratch,
+               std::span<held_tokens> held = {}) {
   const auto count = static_cast<index_t>(rows.size());
   const auto read_whole = [&](index_t r) noexcept {
     out[r] = read_row<S>(rows[static_cast<std::size_t>(r)], edit_of(r), level);
@@ -83,15 +85,20 @@ void read_rows(std::span<const row_input<T>> rows,
     return;
   }
   UNMASK_EXPECTS(scratch.size() >= scratch_records(concurrency));
+  UNMASK_EXPECTS((!provides_v<S, stat::kept>) || held.size() >= scratch.size());
   for (const row_input<T>& row : rows) {
     clear_blanked_logits(row);
   }
   const auto read_piece = [&](index_t piece) noexcept {
     const index_t r = piece / cut.runs_per_row;
-    const row_input<T>& row = rows[static_cast<std::size_t>(r)];
+    row_input<T> row = rows[static_cast<std::size_t>(r)];
     const index_t first = piece % cut.runs_per_row * cut.run;
     const index_t last = math::min(first + cut.run, canonical::chunks_of(row.columns));
     if (first < last) {
+      if (provides_v<S, stat::kept> && row.held != nullptr) {
+        row.held = &held[static_cast<std::size_t>(piece)];
+        row.held->clear();
+      }
       scratch[static_cast<std::size_t>(piece)] = read_run<S>(row, {first, last}, edit_of(r), level);
     }
   };
@@ -99,8 +106,17 @@ void read_rows(std::span<const row_input<T>> rows,
   for (index_t r = 0; r < count; ++r) {
     canonical::chunk_tree<S> tree;
     const index_t row_chunks = canonical::chunks_of(rows[static_cast<std::size_t>(r)].columns);
+    held_tokens* const head = rows[static_cast<std::size_t>(r)].held;
+    const bool holds = provides_v<S, stat::kept> && head != nullptr;
+    if (holds) {
+      head->clear();
+    }
     for (index_t i = 0; i * cut.run < row_chunks; ++i) {
-      tree.push(scratch[static_cast<std::size_t>(r * cut.runs_per_row + i)]);
+      const auto piece = static_cast<std::size_t>(r * cut.runs_per_row + i);
+      tree.push(scratch[piece]);
+      if (holds) {
+        head->merge(held[piece]);
+      }
     }
     out[r] = tree.finish();
   }

@@ -18,6 +18,7 @@ struct row_kernel<UNMASK_SIMD> {
   using stages = stage_kernel<UNMASK_SIMD>;
   static constexpr index_t width = simd::width;
   static constexpr index_t lanes = canonical::lanes;
+  static constexpr std::uint32_t all_bits = ~std::uint32_t{0} >> (32U - unsigned{width});
 
   /// See host::read_run.
   template <statistics S, element T, class Edit>
@@ -49,6 +50,9 @@ struct row_kernel<UNMASK_SIMD> {
         push(tree, canonical::empty_chunk<S>(contains_nan(z, padded)));
         continue;
       }
+      if constexpr (provides_v<S, stat::kept>) {
+        hold(row, z, padded, best, first);
+      }
       token_id token = no_token;
       float second = -math::infinity();
       if (best > best_so_far || best == 0.0F) {  // which of -0 and +0 came first shows in the bits
@@ -66,8 +70,10 @@ struct row_kernel<UNMASK_SIMD> {
       const T* ahead = row.logits + first + canonical::chunk_columns;
       record<S> chunk_record = with_sums<S>(z, padded, best, token, second, ahead);
       if constexpr (provides_v<S, stat::sampled>) {
-        draw(chunk_record, row.draw, z, count, row.first_token + first, key_so_far);
-        key_so_far = math::max(key_so_far, chunk_record.key);
+        if (canonical::draws<S>(row)) {
+          draw(chunk_record, row.draw, z, count, row.first_token + first, key_so_far);
+          key_so_far = math::max(key_so_far, chunk_record.key);
+        }
       }
       if constexpr (canonical::compares<S>) {
         compare(chunk_record, z, row.previous + first, count, row.before);
@@ -97,6 +103,24 @@ struct row_kernel<UNMASK_SIMD> {
                                                           token_id first,
                                                           float to_beat) {
     canonical::draw_column(chunk, request, z, count, first, to_beat);
+  }
+
+  // Adds the largest columns of a chunk to what is held of the row.
+  template <element T>
+  UNMASK_TARGET static void
+  hold(const row_input<T>& row, const float* z, index_t padded, float best, index_t first) {
+    if (row.held == nullptr || !(best > row.held->threshold())) {
+      return;
+    }
+    for (index_t j = 0; j < padded; j += width) {
+      const floats x = simd::load(z + j);
+      const floats least = simd::splat(row.held->threshold());
+      std::uint32_t above = ~simd::equal(simd::max(x, least), least) & all_bits;
+      for (; above != 0; above &= above - 1) {
+        const index_t column = j + static_cast<index_t>(__builtin_ctz(above));
+        row.held->push(z[column], row.first_token + first + column);
+      }
+    }
   }
 
   template <statistics S>

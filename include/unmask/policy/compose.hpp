@@ -15,6 +15,11 @@ struct among<Part, type_list<Leaf...>> {
   // How many parts of this very type.
   static constexpr int count = (int{std::is_same_v<Part, Leaf>} + ... + 0);
 
+  // True when some part looks ahead, rewrites settled tokens, or settles none before the end.
+  static constexpr bool looks_ahead = (branching<Leaf> || ...);
+  static constexpr bool rewrites = ((revisiting<Leaf> || remasking<Leaf>) || ...);
+  static constexpr bool paints = (renoising<Leaf> || ...);
+
   // True when a part that remembers what led at a position revises rows before the last Part does.
   static constexpr bool after_memory = [] {
     bool memory = false;

@@ -14,7 +14,7 @@ struct skip_stage {
 };
 
 /// Most stages of an early_skip.
-inline constexpr index_t max_skip_stages = 4;
+inline constexpr index_t max_skip_stages = 8;
 
 /// Skips the positions of least importance in the deeper layers, where
 ///

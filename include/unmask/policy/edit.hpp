@@ -24,9 +24,10 @@ static_assert(logit_edit<temperature>);
 ///
 /// The draw is exact and made in the same read, from the request's seed, so it depends on neither
 /// batch nor slot. Range temperature > 0; for temperature 0 leave the part out. To draw from, and
-/// rank by, the sharpened row as Dream does, add temperature{} and keep this one at 1. Does not go
-/// with parts that watch tokens (credit, penalties). Source: S. Nie et al., Large language
-/// diffusion models (2025), its sampler (Gumbel noise on the logits, confidence without).
+/// rank by, the sharpened row as Dream does, add temperature{} and keep this one at 1. Tokens whose
+/// logits are edited after the read (credit, penalties, bias) are drawn with their edited logits.
+/// Source: S. Nie et al., Large language diffusion models (2025), its sampler (Gumbel noise on the
+/// logits, confidence without).
 struct sampling {
   float temperature = 1.0F;
   static constexpr statistics required = stat::sampled;

@@ -11,21 +11,23 @@
 /// What goes with these parts, and with those of repetition.hpp, end_of_text.hpp, stop.hpp and
 /// revisit.hpp ("yes": in any written order):
 ///
-/// | part                | rankings, admissions | credit       | lookahead | revisits     |
-/// sampling |
-/// |---------------------|----------------------|--------------|-----------|--------------|----------|
-/// | logit_bias          | yes                  | order counts | yes       | edits those  | no | |
-/// token_list          | yes                  | before it    | yes       | edits those  | no | |
-/// repetition_penalty, | yes                  | order counts | yes       | edits those  | no | |
-/// count_penalty,      |                      |              |           |              | | |
-/// neighbour_guard     |                      |              |           |              | | |
-/// end_penalty         | yes                  | order counts | yes       | edits those  | no | |
-/// no_end_before       | yes                  | before it    | yes       | edits those  | no | |
-/// no_equal_neighbours | yes                  | yes          | yes       | yes          | yes | |
-/// hold_end, end_last  | yes                  | yes          | yes       | yes          | yes | |
-/// stop_sequence       | yes                  | yes          | yes       | yes          | yes | |
-/// reopen_below        | yes                  | yes          | yes       | at most once | no | |
-/// edit_settled        | yes                  | yes          | yes       | yes          | yes |
+/// | part                          | credit       | lookahead | revisits     |
+/// |-------------------------------|--------------|-----------|--------------|
+/// | logit_bias                    | order counts | yes       | edits those  |
+/// | token_list                    | before it    | yes       | edits those  |
+/// | repetition_penalty            | order counts | yes       | edits those  |
+/// | count_penalty                 | order counts | yes       | edits those  |
+/// | neighbour_guard               | order counts | yes       | edits those  |
+/// | end_penalty                   | order counts | yes       | edits those  |
+/// | no_end_before                 | before it    | yes       | edits those  |
+/// | no_equal_neighbours           | yes          | yes       | yes          |
+/// | hold_end, end_last            | yes          | yes       | yes          |
+/// | stop_sequence                 | yes          | yes       | yes          |
+/// | reopen_below                  | yes          | yes       | at most once |
+/// | edit_settled                  | yes          | yes       | yes          |
+///
+/// All of them go with every ranking and admission, and with sampling{}: a token is drawn from the
+/// edited row, exactly.
 ///
 /// "order counts": credit is earned on the row as edited by the parts written before it, and is
 /// itself edited by those behind it. "edits those": rows of settled positions are edited, too, so

@@ -41,6 +41,62 @@ enum class draw_use : token_id { key, run, column };
   return first + static_cast<token_id>(use);
 }
 
+/// Walks along weights, in order, to the one that `target` falls on. The weights before it are
+/// added up and compared with the target; taking them off the target instead would be a product
+/// less a sum, which a compiler may join. A weight of zero is never picked.
+struct draw_walk {
+  float target;
+  float passed = 0.0F;
+  index_t index = 0;
+
+  [[nodiscard]] UNMASK_HD bool goes_on() const { return passed <= target; }
+  UNMASK_HD void pass(index_t i, float weight) {
+    if (goes_on()) {
+      index = weight > 0.0F ? i : index;
+      passed += weight;
+    }
+  }
+};
+
+/// The key of a contestant that weighs e^(x inverse) times `weight`, with the Gumbel number
+/// `noise`. One without a weight, or with a NaN for it, takes no part: -inf. Keys are thus totally
+/// ordered.
+[[nodiscard]] UNMASK_HD inline float draw_key(float x, float inverse, float weight, float noise) {
+  return weight > 0.0F ? math::fma(x, inverse, math::log(weight)) + noise : -math::infinity();
+}
+
+/// The key of one token that is drawn alone: a watched token, which belongs to no chunk any more,
+/// or a token that is kept by a truncation. Its random numbers are those of no chunk: bit 31 is
+/// set.
+[[nodiscard]] UNMASK_HD inline float
+draw_key_alone(float x, float weight, token_id token, const draw_request& draw) {
+  random_key key = draw.key;
+  key.token = static_cast<token_id>(static_cast<std::uint32_t>(token) | 0x80000000U);
+  return draw_key(x, math::divide(1.0F, draw.temperature), weight, random_gumbel_of_32_bits(key));
+}
+
+/// Adds one column that was kept apart to a row, and to its draw: the largest key still falls on
+/// each contestant with its share of the whole weight.
+template <statistics S>
+UNMASK_HD void
+push_alone(row_accumulator<S>& sum, float logit, token_id token, const draw_request& draw) {
+  record<S> one = row_accumulator<S>::column(logit, token);
+  if constexpr (provides_v<S, stat::sampled>) {
+    if (one.token != no_token) {
+      one.key = draw_key_alone(logit, 1.0F, token, draw);
+      one.drawn = token;
+      one.drawn_logit = logit;
+    }
+  }
+  sum.merge(row_accumulator<S>{one});
+}
+
+/// True when the chunks of a row take part in a draw: not where the row is cut off first.
+template <statistics S, element T>
+[[nodiscard]] UNMASK_HD bool draws(const row_input<T>& row) {
+  return provides_v<S, stat::sampled> && !(provides_v<S, stat::kept> && row.held != nullptr);
+}
+
 /// Gives a chunk's record its key and, if the key exceeds `to_beat`, the column drawn from the
 /// chunk; a chunk that does not lead the row's draw cannot win it and needs no column. `z` are its
 /// `count` edited logits, `first` the token of column 0. With temperature 1 the weight of the chunk
@@ -58,7 +114,7 @@ UNMASK_HD void draw_column(record<S>& r,
     const float inverse = math::divide(1.0F, draw.temperature);
     const bool plain = draw.temperature == 1.0F;
     const float weight = plain ? r.total() : weight_of_columns(z, count, r.best, inverse);
-    r.key = math::fma(r.best, inverse, math::log(weight)) + random_gumbel(key);
+    r.key = draw_key(r.best, inverse, weight, random_gumbel(key));
     if (!(r.key > to_beat)) {
       return;
     }
@@ -73,23 +129,18 @@ UNMASK_HD void draw_column(record<S>& r,
       total += run_weight[i];
     }
     key.token = draw_token(first, draw_use::run);
-    float target = random_uniform(key) * total;
-    index_t run = 0;
-    for (index_t i = 0; i < runs && target >= 0.0F; ++i) {
-      run = run_weight[i] > 0.0F ? i : run;
-      target -= run_weight[i];
+    draw_walk along{random_uniform(key) * total};
+    for (index_t i = 0; i < runs && along.goes_on(); ++i) {
+      along.pass(i, run_weight[i]);
     }
     key.token = draw_token(first, draw_use::column);
-    target = random_uniform(key) * run_weight[run];
-    index_t column = run * draw_run;
-    const index_t end = math::min(column + draw_run, count);
-    for (index_t j = column; j < end && target >= 0.0F; ++j) {
-      const float w = draw_weight(z[j], r.best, inverse);
-      column = w > 0.0F ? j : column;
-      target -= w;
+    const index_t begin = along.index * draw_run;
+    draw_walk within{random_uniform(key) * run_weight[along.index]};
+    for (index_t j = 0; j < math::min(draw_run, count - begin) && within.goes_on(); ++j) {
+      within.pass(j, draw_weight(z[begin + j], r.best, inverse));
     }
-    r.drawn = first + column;
-    r.drawn_logit = z[column];
+    r.drawn = first + begin + within.index;
+    r.drawn_logit = z[begin + within.index];
   }
 }
 

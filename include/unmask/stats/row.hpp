@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/watch_list.hpp>
-#include <unmask/stats/row_accumulator.hpp>
+#include <unmask/stats/draw.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -19,13 +19,20 @@ struct watched_logits {
 /// One row after its read, as a revising part sees it: the record of everything that was not
 /// watched, and the watched tokens with logits that may still be edited.
 ///
+/// Where a token is drawn, the watched tokens join the draw with their edited logits, and a best
+/// token that was raised joins it once more with the weight it gained: the draw is exact for the
+/// edited row.
+///
 /// `S` is what the part declared; other statistics are carried along unseen.
 template <statistics All>
 class revisable_row {
  public:
-  UNMASK_HD revisable_row(const record<All>& unwatched, const watched_logits& watched)
+  UNMASK_HD revisable_row(const record<All>& unwatched,
+                          const watched_logits& watched,
+                          const draw_request& draw = {})
       : unwatched_(unwatched)
-      , watched_(watched) {}
+      , watched_(watched)
+      , draw_(draw) {}
 
   /// The record of the whole row with the edits made so far. O(watched).
   [[nodiscard]] UNMASK_HD record<All> total() const {
@@ -33,14 +40,21 @@ class revisable_row {
     for (index_t i = 0; i < watched_.count; ++i) {
       const token_id token = watched_.tokens[i];
       if (find_token(watched_.suppressed, watched_.suppressed_count, token) < 0) {
-        sum.push(watched_.logits[i], token);
+        canonical::push_alone(sum, watched_.logits[i], token, draw_);
       }
     }
-    return sum.finish();
+    record<All> whole = sum.finish();
+    if constexpr (provides_v<All, stat::sampled>) {
+      join_draw_with_gain(whole);
+    }
+    return whole;
   }
 
-  /// The edited logit of a watched token; NaN for any other.
+  /// The edited logit of a watched token, -inf if it is suppressed; NaN for any other.
   [[nodiscard]] UNMASK_HD float logit(token_id token) const {
+    if (find_token(watched_.suppressed, watched_.suppressed_count, token) >= 0) {
+      return -math::infinity();
+    }
     const index_t i = find_token(watched_.tokens, watched_.count, token);
     return i < 0 ? math::from_bits(0x7fc00000U) : watched_.logits[i];
   }
@@ -52,6 +66,7 @@ class revisable_row {
   /// Takes every token out of the row but these, which must be watched. O(watched * count).
   UNMASK_HD void keep_only(const token_id* tokens, index_t count) {
     unwatched_ = record<All>::empty();
+    gained_ = 0.0F;
     for (index_t i = 0; i < watched_.count; ++i) {
       bool kept = false;
       for (index_t k = 0; k < count; ++k) {
@@ -77,8 +92,28 @@ class revisable_row {
   }
 
  private:
+  // Raised by x, the best token weighs e^(best / T) (1 - e^(-x / T)) more than it did in its chunk.
+  UNMASK_HD void join_draw_with_gain(record<All>& whole) const {
+    if (gained_ > 0.0F) {
+      const float inverse = math::divide(1.0F, draw_.temperature);
+      const float share = 1.0F - math::exp_nonpositive(-(gained_ * inverse));
+      const float key = canonical::draw_key_alone(unwatched_.best, share, unwatched_.token, draw_);
+      if (key > whole.key || (key == whole.key && unwatched_.token < whole.drawn)) {
+        whole.key = key;
+        whole.drawn = unwatched_.token;
+        whole.drawn_logit = unwatched_.best;
+      }
+    }
+  }
+
   UNMASK_HD void raise_best(float delta) {
     unwatched_.best += delta;
+    if constexpr (provides_v<All, stat::sampled>) {
+      gained_ += delta;
+      if (unwatched_.drawn == unwatched_.token) {
+        unwatched_.drawn_logit = unwatched_.best;
+      }
+    }
     if constexpr (provides_v<All, stat::confidence>) {
       const float scale = math::exp_nonpositive(-delta);
       if constexpr (provides_v<All, stat::entropy>) {
@@ -93,6 +128,8 @@ class revisable_row {
 
   record<All> unwatched_;
   watched_logits watched_;
+  draw_request draw_;
+  float gained_ = 0.0F;
 };
 
 /// A revisable row narrowed to the statistics that one part declared.

@@ -42,7 +42,7 @@ class row_accumulator {
       absorb(sum, low);
     }
     if constexpr (provides_v<S, stat::sampled>) {
-      const bool keeps = a_wins(state_, b);
+      const bool keeps = wins_draw(state_, b);
       sum.key = keeps ? state_.key : b.key;
       sum.drawn = keeps ? state_.drawn : b.drawn;
       sum.drawn_logit = keeps ? state_.drawn_logit : b.drawn_logit;
@@ -50,15 +50,7 @@ class row_accumulator {
     state_ = sum;
   }
 
-  /// The record of everything added so far.
-  [[nodiscard]] UNMASK_HD const record<S>& finish() const { return state_; }
-
- private:
-  // The larger key wins a draw, the lower token between equal keys.
-  [[nodiscard]] UNMASK_HD static bool a_wins(const record<S>& a, const record<S>& b) {
-    return a.key > b.key || (a.key == b.key && a.drawn < b.drawn);
-  }
-
+  /// The record of one column, which takes no part in a draw.
   [[nodiscard]] UNMASK_HD static record<S> column(float logit, token_id token) {
     record<S> r = record<S>::empty();
     if (math::is_nan(logit)) {
@@ -73,6 +65,21 @@ class row_accumulator {
       }
     }
     return r;
+  }
+
+  /// The record of everything added so far.
+  [[nodiscard]] UNMASK_HD const record<S>& finish() const { return state_; }
+
+ private:
+  // The larger key wins a draw, the lower token between equal keys. A NaN loses to every number, so
+  // that the order of the merges does not show.
+  [[nodiscard]] UNMASK_HD static bool wins_draw(const record<S>& a, const record<S>& b) {
+    const bool a_drew = !math::is_nan(a.key);
+    const bool b_drew = !math::is_nan(b.key);
+    if (a_drew != b_drew) {
+      return a_drew;
+    }
+    return a.key > b.key || (!(b.key > a.key) && a.drawn < b.drawn);
   }
 
   // Adds `low`, whose best does not exceed that of `sum`, rescaled to the best of `sum`.

@@ -246,20 +246,33 @@ watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_i
   }
 }
 
-/// Lets every revising part have its turn at one row, open or settled, in written order.
-template <mark What, std::size_t I = 0, class Policy>
+/// Lets every revising part have its turn at one row, open or settled, in written order, and every
+/// part that asks about an open one. The first `Asked` answers belong to the parts before part I.
+template <mark What, std::size_t I = 0, index_t Asked = 0, class Policy>
 UNMASK_HD void revise(const slot_memory<Policy>& m,
                       revisable_row<Policy::required>& row,
                       index_t cell,
                       const step_info& at) {
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (inquiring<leaf> && What == mark::open) {
+      auto own = scope_of<I>(m, cell, at);
+      narrowed_row<leaf::required, Policy::required> narrow{row};
+      const index_t i = at.position - m.status->next.score.first;
+      token_probability* const out = m.asked + i * Policy::inquiries + Asked;
+      const index_t count = m.policy->template part_at<I>().inquire(narrow, own, out);
+      for (index_t k = 0; k < count; ++k) {
+        out[k].slot = m.slot;
+        out[k].position = at.position;
+        out[k].step = at.step;
+      }
+    }
     if constexpr (revision<leaf> && (What == mark::open || revising_settled<leaf>)) {
       auto own = scope_of<I>(m, cell, at);
       narrowed_row<leaf::required, Policy::required> narrow{row};
       m.policy->template part_at<I>().revise(narrow, own);
     }
-    revise<What, I + 1>(m, row, cell, at);
+    revise<What, I + 1, Asked + detail::inquiries_of<leaf>>(m, row, cell, at);
   }
 }
 

@@ -31,7 +31,8 @@ template <class Policy>
 }
 
 /// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose
-/// rows are all invalid, its first open position. Returns how many that were.
+/// rows are all invalid, its first open position. A barred position only if no block has anything
+/// else. Returns how many that were.
 template <class Policy>
 UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::may_wait || !Policy::settles) {
@@ -55,6 +56,15 @@ UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
         served |= bit;
         m.roles[i] = role::admitted;
         forced += proposal(m, i) == m.state->model.mask_token ? 0 : 1;  // that one commits nothing
+      }
+    }
+    if constexpr (delays_any<Policy>) {
+      for (index_t i = 0; i < now.score.size() && served == 0; ++i) {
+        if (m.roles[i] == role::barred && (now.forced & bit_of(m, i)) != 0) {
+          served |= bit_of(m, i);
+          m.roles[i] = role::admitted;
+          ++forced;
+        }
       }
     }
     return forced;
@@ -148,6 +158,21 @@ UNMASK_HD void revisit(const slot_memory<Policy>& m, index_t i, index_t commits)
   at.commits = commits;
   at.current_probability = current_probability(m, m.row(i), i);
   rewrite(m, c, step::revisit(m, c, at));
+}
+
+/// Lane 0: notes the answers of the step.
+template <class Policy>
+UNMASK_HD void answer(const slot_memory<Policy>& m) {
+  if constexpr (Policy::inquiries > 0) {
+    index_t& count = m.status->report.last_probabilities;
+    for (index_t n = 0; n < m.status->next.score.size() * Policy::inquiries; ++n) {
+      if (m.asked[n].token != no_token) {
+        m.answers[count++] = m.asked[n];
+      }
+    }
+  } else {
+    static_cast<void>(m);
+  }
 }
 
 /// Lane 0: writes the admitted tokens and rewrites the revisited ones, in position order.

@@ -21,12 +21,14 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
     if (t.lane() == 0) {  // of this step, in which an ended sequence has none
       m.status->report.last_commits = 0;
       m.status->report.last_candidates = 0;
+      m.status->report.last_probabilities = 0;
     }
     return;
   }
   if (t.lane() == 0) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
+    m.status->report.last_probabilities = 0;
     m.state->view.changed = 0;
     m.state->view.rewritten = m.state->view.length;
     m.state->view.first_changed = m.state->view.length;
@@ -44,6 +46,7 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
     const index_t forced = phase::keep_promise(m, count);
     m.status->report.forced += forced;
     phase::settle_more_than_open(m, count);
+    phase::answer(m);
     if constexpr (Policy::settles) {
       phase::commit(m);
     } else {

@@ -117,7 +117,7 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
       const index_t b = k / size;
       const index_t i = k % size;
       if (m.decides(b, i)) {
-        revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i)};
+        revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i), draw_of(m, i)};
         m.worths[b * m.window + i] = branches::worth(m, row.total(), now.score.first + i);
       }
     }

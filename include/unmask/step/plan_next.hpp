@@ -111,6 +111,9 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
       return;
     }
     for (index_t i = t.lane(); i < next.score.size(); i += t.lanes()) {
+      for (index_t k = 0; k < Policy::inquiries; ++k) {
+        m.asked[i * Policy::inquiries + k].token = no_token;
+      }
       if (!m.reads(i)) {
         continue;
       }

@@ -75,6 +75,10 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
       const delay d = delay_at(m, i, at);
+      if (d == delay::barred) {
+        m.roles[i] = role::barred;
+        continue;
+      }
       const float s = d == delay::none ? score(m, candidate_at(m, i), at) : -math::infinity();
       m.keys[i] = order_key(s, i);
       m.roles[i] = d == delay::none   ? role::candidate

@@ -18,27 +18,33 @@ template <class Policy>
   }
 }
 
-/// Puts the watched tokens back into each row that was read, after the revising parts had their
-/// turn.
+/// Puts the watched tokens back into the row of scored position i, after the revising parts had
+/// their turn.
+template <class Policy>
+UNMASK_HD void revise_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
+  const index_t position = m.status->next.score.first + i;
+  revisable_row<Policy::required> row{m.row(branch, i), m.kept_apart(branch, i), draw_of(m, i)};
+  if (row.total().valid()) {
+    const step_info at = info_of(*m.state, m.status->next, position);
+    if (m.marks[position] == mark::open) {
+      step::revise<mark::open>(m, row, position % m.window, at);
+    } else {
+      step::revise<mark::settled>(m, row, position % m.window, at);
+    }
+  }
+  m.row(branch, i) = row.total();
+}
+
+/// Revises each row that was read. Not those of a policy that truncates and watches tokens: what
+/// they keep was decided, and they were revised for that, while they were read.
 template <class Policy>
 UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (slot_memory<Policy>::watches || stages<Policy>::revisions > 0) {
-    const range score_range = m.status->next.score;
-    for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
-      if (!m.reads(winner_of(m), i)) {
-        continue;
+  if constexpr ((slot_memory<Policy>::watches || stages<Policy>::revisions > 0) &&
+                !(slot_memory<Policy>::watches && Policy::truncates)) {
+    for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
+      if (m.reads(winner_of(m), i)) {
+        revise_row(m, winner_of(m), i);
       }
-      const index_t position = score_range.first + i;
-      revisable_row<Policy::required> row{m.row(i), m.kept_apart(winner_of(m), i)};
-      if (row.total().valid()) {
-        const step_info at = info_of(*m.state, m.status->next, position);
-        if (m.marks[position] == mark::open) {
-          step::revise<mark::open>(m, row, position % m.window, at);
-        } else {
-          step::revise<mark::settled>(m, row, position % m.window, at);
-        }
-      }
-      m.row(i) = row.total();
     }
     t.sync();
   }

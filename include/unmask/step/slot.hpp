@@ -47,6 +47,7 @@ enum class role : std::uint8_t {
   candidate,
   delayed,  ///< a candidate that counts as hopeless
   refused,  ///< a candidate that the admission is not asked about
+  barred,   ///< open, but not to be committed in this step
   invalid,  ///< open, but its row cannot be decided on
   admitted
 };
@@ -94,6 +95,10 @@ struct slot_memory {
   commit_entry* entries = nullptr;
   /// [window]: what the last step decided about; null without limits::trace.
   candidate_entry* traced = nullptr;
+  /// [window][Policy::inquiries]: answers of the step by position - score.first, no_token where
+  /// there is none; and those of the last step without gaps. Only if the policy asks.
+  token_probability* asked = nullptr;
+  token_probability* answers = nullptr;
   /// [max_suppressed]
   token_id* suppressed = nullptr;
   /// [length]
@@ -262,6 +267,10 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   }
   m.entries = at.take<commit_entry>(window + 1);
   m.traced = capacity.trace ? at.take<candidate_entry>(window) : nullptr;
+  if constexpr (Policy::inquiries > 0) {
+    m.asked = at.take<token_probability>(window * Policy::inquiries);
+    m.answers = at.take<token_probability>(window * Policy::inquiries);
+  }
   m.suppressed = at.take<token_id>(max_suppressed);
   m.marks = at.take<mark>(capacity.length);
   m.layers.template take<Policy>(at, capacity);

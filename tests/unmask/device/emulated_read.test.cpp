@@ -51,11 +51,9 @@ void expect_same_bits(const record<S>& actual, const record<S>& expected) {
     EXPECT_EQ(bits(actual.shared), bits(expected.shared));
   }
   if constexpr (provides_v<S, stat::sampled>) {
-    if (expected.valid()) {  // nothing is drawn from a row that is not
-      EXPECT_EQ(bits(actual.key), bits(expected.key));
-      EXPECT_EQ(actual.drawn, expected.drawn);
-      EXPECT_EQ(bits(actual.drawn_logit), bits(expected.drawn_logit));
-    }
+    EXPECT_EQ(bits(actual.key), bits(expected.key));
+    EXPECT_EQ(actual.drawn, expected.drawn);
+    EXPECT_EQ(bits(actual.drawn_logit), bits(expected.drawn_logit));
   }
 }
 
@@ -332,10 +330,15 @@ TYPED_TEST(EmulatedRead, ANaNOfATokenThatIsNotAllowedDoesNoHarm) {
 
 TYPED_TEST(EmulatedRead, DrawsTheTokenThatTheCanonicalOrderDraws) {
   dice d(8);
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < 16; ++round) {
     const double spread = d.one_of(std::vector<double>{0.0, 1.0, 20.0});
     const double absent = d.one_of(std::vector<double>{0.0, 0.5, 0.999});
+    const double invalid = d.one_of(std::vector<double>{0.0, 0.0, 0.0003, 0.5});
+    const double trouble = d.chance(0.5) ? not_a_number : infinity;
     test_row<TypeParam> row(d.within(1, 5000), d.within(0, 1), [&](index_t j) -> double {
+      if (d.chance(invalid)) {
+        return trouble;
+      }
       return j > 0 && d.chance(absent) ? -infinity : static_cast<double>(d.real(-spread, spread));
     });
     row.input.first_token = d.chance(0.5) ? 0 : 2048 * d.within(0, 9);

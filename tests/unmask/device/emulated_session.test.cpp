@@ -192,6 +192,19 @@ void expect_equal(std::span<const commit_entry> a, std::span<const commit_entry>
   }
 }
 
+void expect_equal(std::span<const token_probability> a, std::span<const token_probability> b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].slot, b[i].slot);
+    EXPECT_EQ(a[i].position, b[i].position);
+    EXPECT_EQ(a[i].token, b[i].token);
+    EXPECT_EQ(a[i].step, b[i].step);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].probability),
+              std::bit_cast<std::uint32_t>(b[i].probability));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].share), std::bit_cast<std::uint32_t>(b[i].share));
+  }
+}
+
 /// Some sequences in the slots of two sessions.
 struct batch {
   model_info model;
@@ -268,6 +281,7 @@ void decode_beside(const Policy& p, index_t vocab, dice& d) {
     for (index_t slot = 0; slot < x.capacity.sequences; ++slot) {
       expect_equal(device.report(slot), host.report(slot));
       expect_equal(device.committed(slot), host.committed(slot));
+      expect_equal(device.probabilities(slot), host.probabilities(slot));
     }
     ASSERT_EQ(wanted.has_value(), request.has_value());
     if (!wanted || ::testing::Test::HasFailure()) {

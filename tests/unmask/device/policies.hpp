@@ -13,10 +13,12 @@
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/probability.hpp>
 #include <unmask/policy/profile.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/repetition.hpp>
@@ -35,8 +37,8 @@ inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || top_k{1}, s
 inline constexpr policy by_chance{at_random{}, timesteps{7}, whole_sequence{}};
 inline constexpr policy in_order{left_to_right{}, factor{0.8F}};
 inline constexpr policy credited{by_confidence{}, confidence_at_least{0.3F}, trace_credit<8>{}};
-inline constexpr policy
-    adaptive{by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}};
+inline constexpr policy adaptive{
+    by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}};
 inline constexpr policy branching_out{by_confidence{},
                                       confidence_above{0.4F},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
@@ -44,9 +46,14 @@ inline constexpr policy branching_out{by_confidence{},
                                       stop_at_end{}};
 inline constexpr policy drawn{by_confidence{}, scheduled{4}, sampling{.temperature = 0.8F}};
 inline constexpr policy drawn_plainly{by_margin{}, top_k{2}, sampling{}, temperature{0.5F}};
+inline constexpr policy drawn_edited{by_confidence{},
+                                     top_k{2},
+                                     sampling{.temperature = 0.9F},
+                                     count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+                                     trace_credit<4>{}};
 inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
-inline constexpr policy
-    settled{by_confidence{}, stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
+inline constexpr policy settled{by_confidence{},
+                                stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
 inline constexpr policy rewriting{by_confidence{},
                                   confidence_above{0.3F},
                                   edit_settled{.threshold = 0.2F},
@@ -56,8 +63,8 @@ inline constexpr policy
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
 inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};
-inline constexpr policy
-    painted{by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
+inline constexpr policy painted{
+    by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 inline constexpr policy penalised{by_confidence{},
                                   confidence_above{0.4F},
                                   repetition_penalty<4>{.penalty = 1.5F, .window = 3},
@@ -73,13 +80,25 @@ inline constexpr policy late_end{by_margin{},
                                  logit_bias<2>{},
                                  stop_sequence<2>{{1, 2}}};
 
-/// Calls use(name, policy) for one policy of each kind of read. Whole sessions take long to compile.
+inline constexpr policy leftmost{by_confidence{},
+                                 confidence_above{0.3F} && at_frontier{.reach = 1, .first = 1}};
+
+inline constexpr policy asking{by_confidence{},
+                               top_k{2},
+                               probability_of<3>{.tokens = {1, 3, 6}, .first = 1},
+                               token_list<4>{.tokens = {1, 3, 4, 5}},
+                               sampling{}};
+
+/// Calls use(name, policy) for one policy of each kind of read. Whole sessions take long to
+/// compile.
 void for_some_policies(const auto& use) {
   use("sure_ones", sure_ones);
   use("in_steps", in_steps);
   use("credited", credited);
   use("branching_out", branching_out);
   use("drawn", drawn);
+  use("drawn_edited", drawn_edited);
+  use("asking", asking);
   use("patient", patient);
 }
 
@@ -102,6 +121,7 @@ void for_each_policy(const auto& use) {
   use("paced", paced);
   use("penalised", penalised);
   use("late_end", late_end);
+  use("leftmost", leftmost);
 }
 
 }  // namespace unmask::testing

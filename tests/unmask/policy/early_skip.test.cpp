@@ -195,7 +195,7 @@ TEST(EarlySkip, ChecksItsKnobs) {
   };
   refused([](early_skip& r) { r.weight = 1.5F; });
   refused([](early_skip& r) { r.weight = std::nanf(""); });
-  refused([](early_skip& r) { r.stage_count = 5; });
+  refused([](early_skip& r) { r.stage_count = 9; });
   refused([](early_skip& r) { r.stages[0].keep = -0.1; });
   refused([](early_skip& r) { r.stages[1].keep = 0.6; });  // more than the stage before
   refused([](early_skip& r) { r.stages[0].depth = 2.0; });

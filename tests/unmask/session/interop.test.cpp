@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <stdexcept>
 #include <vector>
 
 #include "support/fixed_rows.hpp"
@@ -43,18 +44,21 @@ class tensor {
 template <class T>
 class strided_span {
  public:
-  strided_span(T* data, std::array<std::size_t, 2> extents, std::size_t row_stride)
+  strided_span(T* data,
+               std::array<std::size_t, 2> extents,
+               std::size_t row_stride,
+               std::size_t column_stride = 1)
       : data_(data)
       , extents_(extents)
-      , row_stride_(row_stride) {}
+      , strides_{row_stride, column_stride} {}
   [[nodiscard]] T* data_handle() const { return data_; }
   [[nodiscard]] std::size_t extent(std::size_t r) const { return extents_[r]; }
-  [[nodiscard]] std::size_t stride(std::size_t r) const { return r == 0 ? row_stride_ : 1; }
+  [[nodiscard]] std::size_t stride(std::size_t r) const { return strides_[r]; }
 
  private:
   T* data_;
   std::array<std::size_t, 2> extents_;
-  std::size_t row_stride_;
+  std::array<std::size_t, 2> strides_;
 };
 
 }  // namespace some_engine
@@ -164,6 +168,16 @@ TEST(mdspan, of_rank_two_is_logits) {
   const some_engine::strided_span<const float> span(
       numbers.data(), {3, small_vocab}, small_vocab + 2);
   EXPECT_EQ(decoded_from(span), (tokens_of{1, 2, 3}));
+}
+
+TEST(mdspan, whose_columns_are_not_neighbours_is_refused) {
+  const std::vector<float> numbers(2 * 3 * small_vocab, 0.0F);
+  EXPECT_THROW(decoded_from(some_engine::strided_span<const float>(
+                   numbers.data(), {3, small_vocab}, 2 * small_vocab, 2)),
+               std::invalid_argument);
+  EXPECT_THROW(decoded_from(some_engine::strided_span<const float>(
+                   numbers.data(), {3, small_vocab}, 1, 3)),  // column-major
+               std::invalid_argument);
 }
 
 TEST(tensor, of_an_engine_is_logits_by_one_function) {

@@ -108,6 +108,46 @@ TEST(Choose, AgreesWithAStableSort) {
   }
 }
 
+TEST(Choose, MoreWantedAreASuperset) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    dice d(seed);
+    std::vector<float> x;
+    for (index_t i = 0; i < 60; ++i) {
+      x.push_back(std::round(d.real(-4.0, 4.0)));
+    }
+    std::vector<index_t> fewer;
+    for (index_t wanted = 0; wanted <= 60; ++wanted) {
+      const std::vector<index_t> more = chosen(x, wanted);
+      EXPECT_EQ(static_cast<index_t>(more.size()), wanted);
+      EXPECT_TRUE(std::includes(more.begin(), more.end(), fewer.begin(), fewer.end()));
+      fewer = more;
+    }
+  }
+}
+
+/// Where nothing ties, the order of the rows does not matter.
+TEST(Choose, PermutedRowsGiveThePermutedChoice) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    dice d(seed);
+    const index_t count = d.within(1, 80);
+    const std::vector<index_t> values = d.permutation(count);
+    const std::vector<index_t> moved_to = d.permutation(count);
+    std::vector<float> x(values.size());
+    std::vector<float> moved(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      x[i] = static_cast<float>(values[i]) * 0.25F - 3.0F;
+      moved[static_cast<std::size_t>(moved_to[i])] = x[i];
+    }
+    const index_t wanted = d.within(0, count);
+    std::vector<index_t> expected;
+    for (const index_t i : chosen(x, wanted)) {
+      expected.push_back(moved_to[static_cast<std::size_t>(i)]);
+    }
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(chosen(moved, wanted), expected);
+  }
+}
+
 TEST(Choose, ExtremeNumbersKeepTheirOrder) {
   const float top = std::numeric_limits<float>::max();
   const float tiny = std::numeric_limits<float>::denorm_min();

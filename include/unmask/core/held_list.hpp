@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/math.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// A column of a row: a token and its logit.
+struct ranked_token {
+  float logit = 0.0F;
+  token_id token = no_token;
+};
+
+/// The order in which a row is cut off: larger logit first, lower token between equal ones.
+[[nodiscard]] UNMASK_HD constexpr bool ranks_before(const ranked_token& a, const ranked_token& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+/// The first `Capacity` of the columns pushed, in that order: what is known of a row's head after
+/// one read. A set, so that neither the order of the pushes nor of the merges shows. -inf and NaN
+/// are no columns.
+template <index_t Capacity>
+class held_list {
+ public:
+  static_assert(Capacity >= 1, "a list that holds nothing proves nothing");
+
+  /// O(Capacity) for a column that is taken in, O(1) for any other.
+  UNMASK_HD void push(float logit, token_id token) {
+    const ranked_token column{logit, token};
+    if (!(logit > -math::infinity()) || (full() && !ranks_before(column, held_[size_ - 1]))) {
+      return;
+    }
+    index_t at = full() ? size_ - 1 : size_++;
+    for (; at > 0 && ranks_before(column, held_[at - 1]); --at) {
+      held_[at] = held_[at - 1];
+    }
+    held_[at] = column;
+  }
+
+  /// Adds what is held of other columns of the same row.
+  template <index_t Other>
+  UNMASK_HD void merge(const held_list<Other>& other) {
+    for (index_t i = 0; i < other.size(); ++i) {
+      push(other[i].logit, other[i].token);
+    }
+  }
+
+  UNMASK_HD void clear() { size_ = 0; }
+  [[nodiscard]] UNMASK_HD index_t size() const { return size_; }
+  /// True when there may be columns that are not held. None of them ranks before the last one.
+  [[nodiscard]] UNMASK_HD bool full() const { return size_ == Capacity; }
+  /// A column whose logit does not exceed this, and whose token is higher than those pushed, is not
+  /// taken in.
+  [[nodiscard]] UNMASK_HD float threshold() const {
+    return full() ? held_[size_ - 1].logit : -math::infinity();
+  }
+  [[nodiscard]] UNMASK_HD const ranked_token& operator[](index_t i) const { return held_[i]; }
+
+ private:
+  ranked_token held_[Capacity];
+  index_t size_ = 0;
+};
+
+/// Columns that are held of each row of a truncating policy. 520 bytes a row of side memory: the
+/// usual top_k is 20 to 50, and a nucleus of a language model mostly smaller.
+using held_tokens = held_list<64>;
+
+/// Which columns of a row are kept, all rules at once: the longest run from the front of the row's
+/// order that none of them ends.
+struct truncation {
+  /// At most so many tokens.
+  index_t tokens = no_token;
+  /// No token behind a probability mass larger than this.
+  float mass = 1.0F;
+  /// No token less probable than this times the most probable one.
+  float ratio = 0.0F;
+  /// The statistics are those of the kept tokens alone, renormalised.
+  bool renormalises = false;
+
+  /// Both rules at once.
+  [[nodiscard]] UNMASK_HD constexpr truncation tightened(const truncation& other) const {
+    return {math::min(tokens, other.tokens),
+            math::min(mass, other.mass),
+            math::max(ratio, other.ratio),
+            renormalises || other.renormalises};
+  }
+
+  /// True when every row of so many columns is kept whole.
+  [[nodiscard]] UNMASK_HD constexpr bool keeps_all(index_t columns) const {
+    return tokens >= columns && mass >= 1.0F && ratio <= 0.0F;
+  }
+};
+
+}  // namespace unmask

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/policy/compose.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Commits from the left, for text that a left-to-right grammar constrains: admits the first open
+/// position, the frontier, and those at most `reach` behind it; nothing commits farther right.
+///
+/// A grammar engine knows which tokens may follow a prefix, so it has a mask for the frontier only.
+/// Each step, give the frontier's row that mask in row_riders::allowed and every other row a mask
+/// of ones; report().settled says where the frontier is. What is committed then continues the
+/// prefix, and so does the whole answer, if the answer is long enough for the grammar to come to
+/// its end. With reach > 0 a mask must hold whatever is committed left of it in the same step:
+/// fields of fixed length, a lexer that looks `reach` tokens ahead.
+///
+/// An admission: join it with others by `&&`. Where the others admit nothing, the promise of
+/// progress commits the best candidate within reach; joined by `||` it still bars what is farther.
+/// It applies to the answer offsets [first, last), whose frontier it is then: positions elsewhere
+/// commit as the other admissions say, which is how free text stands beside a constrained field. A
+/// frontier whose row has no finite logit (a mask of zeros) commits the lowest token that may be
+/// proposed, and counts in sequence_report::invalid_rows.
+///
+/// Goes with every ranking, admission, schedule and edit. Not with lookahead, whose branches place
+/// tokens that were masked without what stands left of them; not with parts that rewrite settled
+/// tokens; not with a canvas, which settles nothing. Range reach >= 0, 0 <= first <= last. One
+/// token a step with reach 0. O(answer) a candidate at the worst. Keeps no state.
+struct at_frontier {
+  index_t reach = 0;
+  index_t first = 0;
+  index_t last = 0x7fffffff;
+
+  static constexpr statistics required = stat::none;
+
+  template <class Leaves>
+  static constexpr void composed_with() {
+    static_assert(
+        !detail::among<at_frontier, Leaves>::looks_ahead,
+        "at_frontier does not go with lookahead: a branch places a token that the grammar "
+        "masked without knowing what stands left of it");
+    static_assert(!detail::among<at_frontier, Leaves>::rewrites,
+                  "at_frontier does not go with parts that rewrite settled tokens: the grammar has "
+                  "read them already");
+    static_assert(!detail::among<at_frontier, Leaves>::paints,
+                  "at_frontier does not go with a canvas, which has no frontier: nothing on it is "
+                  "settled before its end");
+  }
+
+  void check(const layout&) const {
+    check_argument(reach >= 0, "at_frontier::reach", reach, "at least 0");
+    check_argument(first >= 0, "at_frontier::first", first, "at least 0");
+    check_argument(last >= first, "at_frontier::last", last, "at least at_frontier::first");
+  }
+
+  UNMASK_HD bool admits(const auto& c, const standing&, const auto& own) const {
+    return is_within(own.at, c.position);
+  }
+  UNMASK_HD delay delays(const auto& c, const auto& own) const {
+    return is_within(own.at, c.position) ? delay::none : delay::barred;
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD bool is_within(const step_info& at, index_t position) const {
+    const sequence_view& q = *at.view;
+    if (!range{first, last}.contains(position - q.prompt)) {
+      return true;
+    }
+    index_t frontier = math::max(q.settled, q.prompt + first);
+    while (frontier < position && !q.is_open(frontier)) {
+      ++frontier;
+    }
+    return position - frontier <= reach;
+  }
+};
+static_assert(admission<at_frontier> && delaying<at_frontier>);
+
+}  // namespace unmask

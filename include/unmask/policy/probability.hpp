@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Asks for the probabilities of some tokens, in the whole row and among themselves: "yes or no,
+/// and how sure?". Decides nothing; after each step session::probabilities() tells them for every
+/// open position that the step scored, which makes a classifier of a decode of one position.
+///
+///     policy{by_confidence{}, top_k{1}, probability_of<2>{{yes, no}}, token_list<2>{{yes, no}}}
+///
+/// The row is the one that statistics see (behind temperature{} and masks) with the edits of the
+/// parts written before this one: so written before token_list it tells how much the whole row
+/// gives to the list, written behind it both numbers are the same. What is cut off by keep_top_k
+/// and its like counts in the whole row. A token that is suppressed, not allowed or not in the
+/// vocabulary has probability 0. Positions whose row is invalid are left out.
+///
+/// Applies to the answer offsets [first, last). Of the `Count` tokens the first `count` are used,
+/// all different: range [1, Count]. Goes with every other part but adaptive_threshold and
+/// stable_and_confident, as all parts that watch tokens. Reads stat::confidence. O(count log
+/// watched) a row and 48 bytes a token and position; no state. Source: label probabilities as
+/// classifiers made of language models use them, T. Brown et al., Language models are few-shot
+/// learners (2020), section 2.4.
+template <int Count = 2>
+struct probability_of {
+  static_assert(Count >= 1, "a probability_of no tokens asks nothing: leave it out");
+
+  token_id tokens[Count] = {};
+  index_t count = Count;
+  index_t first = 0;
+  index_t last = 0x7fffffff;
+
+  static constexpr statistics required = stat::confidence;
+  static constexpr index_t watches = Count;
+  static constexpr index_t inquiries = Count;
+
+  void check(const layout&) const {
+    check_argument(count >= 1 && count <= Count, "probability_of::count", count, "in [1, Count]");
+    for (index_t k = 0; k < count && k < Count; ++k) {  // g++ 12 does not see that count <= Count
+      check_argument(
+          tokens[k] >= 0 && tokens[k] != no_token, "probability_of::tokens", tokens[k], "a token");
+      for (index_t j = 0; j < k; ++j) {
+        check_argument(tokens[j] != tokens[k],
+                       "probability_of::tokens",
+                       tokens[k],
+                       "different from the others: a repeat would count twice among them");
+      }
+    }
+    check_argument(first >= 0, "probability_of::first", first, "at least 0");
+    check_argument(last >= first, "probability_of::last", last, "at least probability_of::first");
+  }
+
+  UNMASK_HD void watch(auto& list, const auto& own) const {
+    for (index_t k = 0; k < (applies(own.at) ? count : 0); ++k) {
+      list.add(tokens[k]);
+    }
+  }
+
+  UNMASK_HD index_t inquire(const auto& row, const auto& own, token_probability* out) const {
+    if (!applies(own.at)) {
+      return 0;
+    }
+    const auto whole = row.total();
+    float best = -math::infinity();
+    for (index_t k = 0; k < count; ++k) {
+      best = math::max(best, row.logit(tokens[k]));
+    }
+    float sum = 0.0F;
+    for (index_t k = 0; k < count; ++k) {
+      const float z = row.logit(tokens[k]);
+      const bool possible = z > -math::infinity();
+      out[k].token = tokens[k];
+      out[k].share = possible ? math::exp_nonpositive(z - best) : 0.0F;
+      out[k].probability =
+          possible ? math::divide(math::exp_nonpositive(z - whole.best), whole.total()) : 0.0F;
+      sum += out[k].share;
+    }
+    for (index_t k = 0; k < count && sum > 0.0F; ++k) {
+      out[k].share = math::divide(out[k].share, sum);
+    }
+    return count;
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD bool applies(const step_info& at) const {
+    return range{first, last}.contains(at.position - at.view->prompt);
+  }
+};
+static_assert(watching<probability_of<>> && inquiring<probability_of<>>);
+
+}  // namespace unmask

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: at_frontier does not go with lookahead
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/frontier.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/ranking.hpp>
+
+int main() {
+  using namespace unmask;
+  const policy p{by_confidence{}, at_frontier{}, lookahead{}};
+  static_cast<void>(p);
+}

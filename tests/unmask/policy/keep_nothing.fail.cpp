@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: confidence_of_kept{} needs a part that keeps less than all
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/keep.hpp>
+#include <unmask/policy/ranking.hpp>
+
+int main() {
+  using namespace unmask;
+  const policy p{by_confidence{}, top_k{1}, confidence_of_kept{}};
+  static_cast<void>(p);
+}

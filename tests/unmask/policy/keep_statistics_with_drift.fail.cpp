@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: cannot compare rows with the step before
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/adaptive.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/keep.hpp>
+#include <unmask/policy/ranking.hpp>
+
+int main() {
+  using namespace unmask;
+  const policy p{
+      by_confidence{}, adaptive_threshold{}, sampling{}, keep_top_p{}, confidence_of_kept{}};
+  static_cast<void>(p);
+}

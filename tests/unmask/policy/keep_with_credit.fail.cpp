@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: cannot have a part with a memory that edits logits
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/credit.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/keep.hpp>
+#include <unmask/policy/ranking.hpp>
+
+int main() {
+  using namespace unmask;
+  const policy p{by_confidence{}, top_k{1}, sampling{}, keep_top_p{}, trace_credit<>{}};
+  static_cast<void>(p);
+}

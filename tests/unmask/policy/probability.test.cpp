@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the session tells about tokens that were asked for, against softmax in double precision.
+#include <unmask/any_session.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/keep.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/probability.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/revise.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "support/dense_oracle.hpp"
+#include "support/draws.hpp"
+
+namespace unmask::testing {
+namespace {
+
+const std::vector<float> answers_row = {9.0F, 1.0F, 8.0F, 3.0F, 2.0F, 20.0F};
+constexpr model_info small = {.vocab = 6, .mask_token = 5};
+
+template <class Policy>
+std::vector<token_probability> ask(const Policy& p, const std::vector<float>& row = answers_row) {
+  std::vector<token_id> text = {0};
+  session s{p, small, tokens_view<memory::host>(text), layout{.length = 1}};
+  static_cast<void>(s.next());
+  s.supply(host_logits<float>(row.data(), 1, 6));
+  const auto told = s.probabilities();
+  return {told.begin(), told.end()};
+}
+
+std::vector<double> row_softmax(double temperature = 1.0) {
+  std::vector<double> z(answers_row.begin(), answers_row.end());
+  z[5] = -infinity;
+  return softmax(z, temperature);
+}
+
+TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
+  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}});
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0].token, 1);
+  EXPECT_EQ(told[1].token, 3);
+  EXPECT_EQ(told[1].position, 0);
+  EXPECT_EQ(told[1].step, 0);
+  const auto p = row_softmax();
+  EXPECT_NEAR(told[0].probability, p[1], 1e-7);
+  EXPECT_NEAR(told[1].probability, p[3], 1e-7);
+  EXPECT_NEAR(told[0].share, 1.0 / (1.0 + std::exp(2.0)), 1e-6);
+  EXPECT_NEAR(told[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
+}
+
+// "Yes or no?": the decision is the list's, and one knows how much of the row it stands for.
+TEST(probability_of, beside_a_token_list_makes_a_classifier) {
+  std::vector<token_id> text = {0};
+  session s{policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}, token_list<2>{{1, 3}}},
+            small,
+            tokens_view<memory::host>(text),
+            layout{.length = 1}};
+  static_cast<void>(s.next());
+  s.supply(host_logits<float>(answers_row.data(), 1, 6));
+  EXPECT_EQ(text[0], 3);
+  EXPECT_NEAR(s.probabilities()[1].probability, row_softmax()[3], 1e-7);
+  EXPECT_NEAR(s.probabilities()[1].share, std::exp(s.committed()[0].log_probability), 1e-6);
+  // Asked behind the list, the row is the list.
+  const auto behind =
+      ask(policy{by_confidence{}, top_k{1}, token_list<2>{{1, 3}}, probability_of<2>{{1, 3}}});
+  EXPECT_NEAR(behind[1].probability, behind[1].share, 1e-6);
+}
+
+TEST(probability_of, sees_the_edits_written_before_it) {
+  const logit_bias<1> bias{{{3, 1.0F}}};
+  const auto before = ask(policy{by_confidence{}, top_k{1}, bias, probability_of<2>{{1, 3}}});
+  const auto behind = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}, bias});
+  EXPECT_NEAR(before[1].share, 1.0 / (1.0 + std::exp(-3.0)), 1e-6);
+  EXPECT_NEAR(behind[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
+  const auto sharp =
+      ask(policy{by_confidence{}, top_k{1}, temperature{0.5F}, probability_of<2>{{0, 3}}});
+  EXPECT_NEAR(sharp[0].probability, row_softmax(0.5)[0], 1e-6);
+}
+
+TEST(probability_of, counts_what_is_cut_off_in_the_whole_row) {
+  const auto told = ask(policy{by_confidence{},
+                               top_k{1},
+                               sampling{},
+                               keep_top_k{1},
+                               confidence_of_kept{},
+                               probability_of<2>{{0, 3}}});
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_NEAR(told[0].probability, row_softmax()[0], 1e-6);
+  EXPECT_NEAR(told[1].probability, row_softmax()[3], 1e-6);
+}
+
+TEST(probability_of, is_zero_for_what_cannot_be_proposed) {
+  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<3>{{5, 77, 4}}});
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_EQ(told[0].probability, 0.0F) << "the mask token";
+  EXPECT_EQ(told[1].probability, 0.0F) << "not in the vocabulary";
+  EXPECT_GT(told[2].probability, 0.0F);
+  EXPECT_EQ(told[2].share, 1.0F);
+  const auto none = ask(policy{by_confidence{}, top_k{1}, probability_of<1>{{5}}});
+  EXPECT_EQ(none[0].share, 0.0F);
+}
+
+TEST(probability_of, of_an_invalid_row_is_not_told) {
+  std::vector<float> broken = answers_row;
+  broken[2] = math::from_bits(0x7fc00000U);
+  EXPECT_TRUE(ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}}, broken).empty());
+}
+
+// A far-away list still has shares, where its probabilities are nothing.
+TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
+  const std::vector<float> row = {500.0F, 1.0F, 0.0F, 3.0F, 2.0F, 0.0F};
+  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}}, row);
+  EXPECT_NEAR(told[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
+  EXPECT_LT(told[1].probability, 1e-30F);
+}
+
+// Several questions, several blocks, settled positions in between, a batch: every open position
+// whose turn it is, in order, and nothing else.
+TEST(probability_of, is_told_for_every_open_position_of_the_step) {
+  int answers = 0;
+  for (std::uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    chances c(seed);
+    dense_request q = random_dense_request(c, 40);
+    q.branches = c.chance(0.5) ? 2 : 0;
+    const index_t first = c.within(0, 4);
+    const policy p{by_confidence{},
+                   top_k{2},
+                   probability_of<3>{.tokens = {3, 9, 30}, .count = 2},
+                   probability_of<1>{.tokens = {7}, .first = first},
+                   lookahead{.branches = q.branches}};
+    std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 1);
+    session<std::remove_const_t<decltype(p)>> s(
+        q.model, {.sequences = 1, .length = 64, .window = 64, .branches = 2});
+    s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+    while (const auto request = s.next()) {
+      const std::vector<token_id> before = text;
+      const range score = s.planned().score;
+      std::vector<float> logits;
+      std::vector<placement> placed = {{}};
+      for (const segment& part : request->segments) {
+        std::vector<token_id> x = text;
+        if (part.branch > 0) {
+          x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+          placed.push_back(part.placed);
+        }
+        for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+          const auto z = q.logits.row(x, r);
+          logits.insert(logits.end(), z.begin(), z.end());
+        }
+      }
+      s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
+      std::vector<token_id> x = before;
+      const index_t winner = s.planned().winner;
+      if (winner > 0) {
+        const placement& w = placed[static_cast<std::size_t>(winner)];
+        x[static_cast<std::size_t>(w.position)] = w.token;
+      }
+      std::size_t n = 0;
+      const auto told = s.probabilities();
+      for (index_t i = score.first; i < score.last; ++i) {
+        if (x[static_cast<std::size_t>(i)] != q.model.mask_token) {
+          continue;
+        }
+        std::vector<double> z;
+        for (const float value : q.logits.row(x, i)) {
+          z.push_back(value);
+        }
+        z[static_cast<std::size_t>(q.model.mask_token)] = -infinity;
+        const auto expected = softmax(z, 1.0);
+        std::vector<token_id> tokens = {3, 9};
+        if (i - q.geometry.prompt >= first) {
+          tokens.push_back(7);
+        }
+        for (const token_id v : tokens) {
+          ASSERT_LT(n, told.size());
+          EXPECT_EQ(told[n].position, i);
+          EXPECT_EQ(told[n].token, v);
+          EXPECT_NEAR(told[n].probability, expected[static_cast<std::size_t>(v)], 1e-6);
+          ++n;
+          ++answers;
+        }
+      }
+      ASSERT_EQ(n, told.size());
+    }
+  }
+  EXPECT_GT(answers, 2000);
+}
+
+TEST(probability_of, is_told_by_any_session) {
+  const auto s = make_any_session(
+      policy{by_confidence{}, top_k{1}, probability_of<1>{{3}}}, small, {.length = 1, .window = 1});
+  token_id token = 0;
+  s->start(0, &token, 1, {.length = 1});
+  static_cast<void>(s->next());
+  s->supply(host_logits<float>(answers_row.data(), 1, 6));
+  ASSERT_EQ(s->probabilities(0).size(), 1U);
+  EXPECT_NEAR(s->probabilities(0)[0].probability, row_softmax()[3], 1e-7);
+}
+
+TEST(probability_of, refuses_knobs_outside_their_range) {
+  const layout g{.length = 4};
+  EXPECT_NO_THROW((probability_of<3>{.tokens = {1, 2}, .count = 2}.check(g)));
+  EXPECT_THROW((probability_of<2>{{1, 1}}.check(g)), std::invalid_argument);
+  EXPECT_THROW((probability_of<2>{{1, -1}}.check(g)), std::invalid_argument);
+  EXPECT_THROW((probability_of<2>{.tokens = {1, 2}, .count = 3}.check(g)), std::invalid_argument);
+  EXPECT_THROW((probability_of<1>{.tokens = {1}, .first = -1}.check(g)), std::invalid_argument);
+  EXPECT_THROW((probability_of<1>{.tokens = {1}, .first = 3, .last = 2}.check(g)),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace unmask::testing
