@@ -11,7 +11,7 @@ namespace {
 
 constexpr double width = 980.0;
 constexpr std::string_view baseline = "threshold";
-constexpr double floor_of_axis = 0.6;  // a policy that fails should not flatten all others
+constexpr double floor_of_axis = 0.8;  // a policy that fails should not flatten all others
 constexpr const char* colour = "#0b6bcb";
 constexpr const char* grey = "#b4b9c0";
 
@@ -66,10 +66,13 @@ class panel {
       svg += line(left_, y(exact), left_ + wide_, y(exact));
       svg += text_at(left_ - 4, y(exact) + 3, fixed(100 * exact, 0), "text-anchor='end'");
     }
-    for (const double forwards : {1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0}) {
+    for (const double forwards : {1.0, 1.5, 2.0, 2.5, 3.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0}) {
       if (forwards >= axes_.least_forwards && forwards <= axes_.most_forwards) {
         svg += line(x(forwards), top_, x(forwards), top_ + high_);
-        svg += text_at(x(forwards), top_ + high_ + 12, fixed(forwards, 0), "text-anchor='middle'");
+        svg += text_at(x(forwards),
+                       top_ + high_ + 12,
+                       fixed(forwards, forwards == std::floor(forwards) ? 0 : 1),
+                       "text-anchor='middle'");
       }
     }
     if (labels) {
@@ -162,7 +165,7 @@ std::string overview(std::span<const frontier_point> points, const span_of_axes&
   for (const frontier_point& p : best) {
     svg += text_at(700, y, fixed(p.forwards, 2), "text-anchor='end'");
     svg += text_at(746, y, fixed(100 * p.exact) + "%", "text-anchor='end'");
-    svg += text_at(756, y, p.label, "font-size='9'");
+    svg += text_at(756, y, p.label, "font-size='8'");
     y += 15;
   }
   return svg;
@@ -192,7 +195,13 @@ std::string frontier_svg(std::span<const frontier_point> points, const std::stri
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const double left = 40 + cell_wide * static_cast<double>(i % columns);
     const double top = grid_top + cell_high * static_cast<double>(i / columns);
-    const panel one(axes, left, top + 8, cell_wide - 36, cell_high - 54);
+    // Its own forwards and the threshold's, so that near points stay apart.
+    span_of_axes own = axes;
+    const span_of_axes mine = axes_of(groups[i]);
+    const span_of_axes beside = plain != groups.end() ? axes_of(*plain) : mine;
+    own.least_forwards = std::min(mine.least_forwards, beside.least_forwards);
+    own.most_forwards = std::max(mine.most_forwards, beside.most_forwards);
+    const panel one(own, left, top + 8, cell_wide - 36, cell_high - 54);
     const frontier_point& first = groups[i].front();
     const std::string over = first.knob.empty() ? "" : " over " + first.knob;
     const std::size_t name = std::min(first.series.find('('), first.series.size());

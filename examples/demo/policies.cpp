@@ -200,6 +200,28 @@ const std::array table{
         },
     },
     known_policy{
+        "nucleus",
+        "the same, drawn among the most probable tokens only, by their confidence (Dream)",
+        {{"threshold", 0.9},
+         {"temperature", 1.0},
+         {"top_p", 0.9},
+         {"top_k", 50, true},
+         {"min_p", 0.0}},
+        {},
+        thresholds,
+        [](values v, setup s) {
+          return session_of(s,
+                            by_confidence{},
+                            confidence_above{v.real(0)},
+                            temperature{v.real(1)},
+                            sampling{},
+                            keep_top_p{v.real(2)},
+                            keep_top_k{v.whole(3)},
+                            keep_min_p{v.real(4)},
+                            confidence_of_kept{});
+        },
+    },
+    known_policy{
         "hierarchical",
         "threshold, and the best of each run of open positions at a lower one (dInfer)",
         {{"low", 0.4}, {"threshold", 0.9}},

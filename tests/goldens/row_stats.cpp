@@ -40,7 +40,8 @@ std::string kernel_difference(const std::vector<T>& x,
                               const Edit& edit,
                               const row_record& expected,
                               const char* type) {
-  for (const host::tier level : {host::tier::portable, host::tier::avx2, host::tier::avx512}) {
+  for (const host::tier level :
+       {host::tier::portable, host::tier::avx2, host::tier::avx512, host::tier::neon}) {
     if (!host::available(level)) {
       continue;
     }

@@ -158,7 +158,9 @@ struct exact_row {
 }
 
 /// Checks a record against the exact row. z - best is rounded, too, to 2^-24 |d| per level at most;
-/// an error in d moves e^d by as much times e^d, e^d d by (1 + |d|) e^d.
+/// an error in d moves e^d by as much times e^d, e^d d by (1 + |d|) e^d. The weighted sum of a
+/// chunk is taken relative to its scale, at most `reach` bits below its best: what is rounded is
+/// e^d (d + that distance).
 template <statistics S>
 void expect_close(const record<S>& r, const std::vector<float>& z) {
   const exact_row x(z);
@@ -169,6 +171,7 @@ void expect_close(const record<S>& r, const std::vector<float>& z) {
   }
   // Absent columns and those far below weigh e^-86 instead of nothing: less than 2^-100 in all.
   const long double tolerance = sum_tolerance(z.size());
+  const long double distance = canonical::reach * std::log(2.0L);
   if constexpr (provides_v<S, stat::confidence>) {
     const long double rest = x.sum - 1;
     EXPECT_NEAR(r.rest, static_cast<double>(rest), double(tolerance * (x.sum + x.first)));
@@ -176,7 +179,7 @@ void expect_close(const record<S>& r, const std::vector<float>& z) {
   if constexpr (provides_v<S, stat::entropy>) {
     EXPECT_NEAR(r.weighted,
                 static_cast<double>(x.weighted),
-                double(tolerance * (2 * x.first + x.other)) + 0x1p-100);
+                double(tolerance * (2 * x.first + x.other + distance * x.sum)) + 0x1p-100);
   }
   if constexpr (provides_v<S, stat::second_moment>) {
     EXPECT_NEAR(r.square, static_cast<double>(x.square), double(2 * tolerance * (x.sum + x.first)));
@@ -190,6 +193,9 @@ enum class scene {
   negative,      ///< the same, 300 lower
   sparse,        ///< three peaks, everything else -inf
   steep,         ///< differences of hundreds
+  late,          ///< the first 64 columns of each chunk 20 lower
+  blocked,       ///< the first 64 columns of each chunk -inf
+  huge,          ///< as large as the element type allows
   ties,          ///< four values only
   zeros,         ///< +0 and -0 only, and a few numbers below
   absent,        ///< all -inf
@@ -206,6 +212,9 @@ inline constexpr scene every_scene[] = {scene::ordinary,
                                         scene::negative,
                                         scene::sparse,
                                         scene::steep,
+                                        scene::late,
+                                        scene::blocked,
+                                        scene::huge,
                                         scene::ties,
                                         scene::zeros,
                                         scene::absent,
@@ -220,6 +229,9 @@ inline constexpr scene finite_scenes[] = {scene::ordinary,
                                           scene::negative,
                                           scene::sparse,
                                           scene::steep,
+                                          scene::late,
+                                          scene::blocked,
+                                          scene::huge,
                                           scene::ties,
                                           scene::zeros};
 
@@ -250,6 +262,15 @@ template <element T>
     case scene::steep:
       z *= 60.0;
       break;
+    case scene::late:
+      z -= j % canonical::chunk_columns < canonical::lanes ? 20.0 : 0.0;
+      break;
+    case scene::blocked:
+      z = j % canonical::chunk_columns < canonical::lanes ? -infinity : z;
+      break;
+    case scene::huge:
+      z *= std::is_same_v<T, float16> ? 8e3 : 1e30;
+      break;
     case scene::ties:
       z = 2.0 * d.within(-2, 1);
       break;
@@ -268,6 +289,8 @@ template <element T>
   case scene::ordinary:
   case scene::offset:
   case scene::negative:
+  case scene::late:
+  case scene::blocked:
     anywhere() = encoded<T>(centre + 18.0);
     break;
   case scene::sparse:

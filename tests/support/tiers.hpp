@@ -12,7 +12,8 @@ namespace unmask::testing {
 
 [[nodiscard]] inline std::vector<host::tier> tiers() {
   std::vector<host::tier> present;
-  for (const host::tier level : {host::tier::portable, host::tier::avx2, host::tier::avx512}) {
+  for (const host::tier level :
+       {host::tier::portable, host::tier::avx2, host::tier::avx512, host::tier::neon}) {
     if (host::available(level)) {
       present.push_back(level);
     }

@@ -18,7 +18,7 @@ struct ranked_token {
 
 /// The first `Capacity` of the columns pushed, in that order: what is known of a row's head after
 /// one read. A set, so that neither the order of the pushes nor of the merges shows. -inf and NaN
-/// are no columns.
+/// are no columns; -0 is +0.
 template <index_t Capacity>
 class held_list {
  public:
@@ -26,15 +26,17 @@ class held_list {
 
   /// O(Capacity) for a column that is taken in, O(1) for any other.
   UNMASK_HD void push(float logit, token_id token) {
-    const ranked_token column{logit, token};
-    if (!(logit > -math::infinity()) || (full() && !ranks_before(column, held_[size_ - 1]))) {
+    const std::uint64_t key = key_of(logit, token);
+    if (!(logit > -math::infinity()) || key <= keys_[Capacity - 1]) {
       return;
     }
-    index_t at = full() ? size_ - 1 : size_++;
-    for (; at > 0 && ranks_before(column, held_[at - 1]); --at) {
-      held_[at] = held_[at - 1];
+    index_t at = Capacity - 1;
+    for (; at > 0 && keys_[at - 1] < key; --at) {
+      keys_[at] = keys_[at - 1];
     }
-    held_[at] = column;
+    keys_[at] = key;
+    size_ += size_ < Capacity ? 1 : 0;
+    threshold_ = full() ? (*this)[Capacity - 1].logit : -math::infinity();
   }
 
   /// Adds what is held of other columns of the same row.
@@ -45,20 +47,31 @@ class held_list {
     }
   }
 
-  UNMASK_HD void clear() { size_ = 0; }
+  UNMASK_HD void clear() { *this = held_list{}; }
   [[nodiscard]] UNMASK_HD index_t size() const { return size_; }
   /// True when there may be columns that are not held. None of them ranks before the last one.
   [[nodiscard]] UNMASK_HD bool full() const { return size_ == Capacity; }
   /// A column whose logit does not exceed this, and whose token is higher than those pushed, is not
   /// taken in.
-  [[nodiscard]] UNMASK_HD float threshold() const {
-    return full() ? held_[size_ - 1].logit : -math::infinity();
+  [[nodiscard]] UNMASK_HD float threshold() const { return threshold_; }
+  [[nodiscard]] UNMASK_HD ranked_token operator[](index_t i) const {
+    const auto high = static_cast<std::uint32_t>(keys_[i] >> 32U);
+    const auto low = static_cast<std::uint32_t>(keys_[i]);
+    return {math::from_bits((high & 0x80000000U) != 0 ? high & 0x7fffffffU : ~high),
+            static_cast<token_id>(~low)};
   }
-  [[nodiscard]] UNMASK_HD const ranked_token& operator[](index_t i) const { return held_[i]; }
 
  private:
-  ranked_token held_[Capacity];
+  // Larger keys rank before; 0 is no column's.
+  [[nodiscard]] UNMASK_HD static std::uint64_t key_of(float logit, token_id token) {
+    const std::uint32_t bits = math::bits_of(logit + 0.0F);
+    const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+    return (std::uint64_t{ascending} << 32U) | ~static_cast<std::uint32_t>(token);
+  }
+
+  std::uint64_t keys_[Capacity] = {};
   index_t size_ = 0;
+  float threshold_ = -math::infinity();
 };
 
 /// Columns that are held of each row of a truncating policy. 520 bytes a row of side memory: the

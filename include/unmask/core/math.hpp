@@ -20,6 +20,9 @@ inline constexpr float round_magic = 12582912.0F;
 /// result stays a normal number, and nothing that small survives an addition to a sum >= 1.
 inline constexpr float exp_floor = -86.0F;
 
+/// The same for powers of two.
+inline constexpr float exp2_floor = -124.0F;
+
 /// 2^f = 1 + f (c1 + f (c2 + ...)) for |f| <= 1/2, minimax in relative error (9.2e-8). The constant
 /// term is exactly 1, so that exp(0) == 1 and the best token weighs exactly one.
 inline constexpr float exp2_c1 = 0x1.62e42ap-1F;
@@ -53,6 +56,11 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #else
   return __builtin_fmaf(a, b, c);
 #endif
+}
+
+/// a b, never joined with a sum that follows.
+[[nodiscard]] UNMASK_HD inline float product(float a, float b) {
+  return fma(a, b, 0.0F);
 }
 
 [[nodiscard]] UNMASK_HD inline float divide(float a, float b) {
@@ -98,6 +106,24 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
   p = fma(p, f, exp2_c1);
   p = fma(p, f, 1.0F);
   return is_nan(d) ? d : from_bits(bits_of(p) + (bits_of(magic) << 23U));
+}
+
+/// 2^t for exp2_floor <= t < 127, relative error below 1.7e-7. NaN stays NaN. 2^0 is exactly 1.
+[[nodiscard]] UNMASK_HD inline float exp2(float t) {
+#if defined(__FAST_MATH__)  // which takes (t + c) - c for t
+  const float n = __builtin_rintf(t);
+  const float magic = n + round_magic;
+#else
+  const float magic = t + round_magic;
+  const float n = magic - round_magic;
+#endif
+  const float f = t - n;
+  float p = fma(f, exp2_c5, exp2_c4);
+  p = fma(p, f, exp2_c3);
+  p = fma(p, f, exp2_c2);
+  p = fma(p, f, exp2_c1);
+  p = fma(p, f, 1.0F);
+  return is_nan(t) ? t : from_bits(bits_of(p) + (bits_of(magic) << 23U));
 }
 
 /// ln x for normal x > 0, error below 2 ulp.

@@ -143,7 +143,7 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
 
   /// Shannon entropy of the row's distribution in nats, >= 0.
   [[nodiscard]] UNMASK_HD float entropy() const requires provides<S, stat::entropy> {
-    // Columns at -inf weigh e^exp_floor each: 150,000 of them make 6e-31 where nothing is
+    // Columns at -inf weigh up to 2^exp2_floor each: 150,000 of them make 6e-31 where nothing is
     // uncertain.
     const float h = math::log1p(this->rest) - math::divide(this->weighted, total());
     return h < 1e-30F ? 0.0F : h;

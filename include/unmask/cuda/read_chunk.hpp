@@ -60,16 +60,19 @@ struct lane_sums {
 };
 
 // The sums of a thread's two lanes over the first `groups` of their columns. No logit is NaN.
-template <statistics S, bool Whole, class Exponential>
-[[nodiscard]] UNMASK_HD lane_sums sums_of(const chunk_logits& z, float best, index_t groups) {
+template <statistics S, bool Usual, class Exponential>
+[[nodiscard]] UNMASK_HD lane_sums sums_of(const chunk_logits& z,
+                                          const canonical::scale& reference,
+                                          index_t groups) {
   lane_sums s;
   unrolled<2 * lane_columns>([&](index_t i) {
-    if (Whole || i / 2 < groups) {
-      const float d = larger(difference(z[i], best), math::exp_floor);
-      const float e = Exponential{}(d);
+    if (Usual || i / 2 < groups) {
+      const float x = Usual ? z[i] : difference(z[i], reference.shift);
+      const float t = larger(math::fma(x, math::log2_e, -reference.exponent), math::exp2_floor);
+      const float e = Exponential{}(t);
       s.sum[i % 2] += e;
       if constexpr (provides_v<S, stat::entropy>) {
-        s.weighted[i % 2] = math::fma(e, d, s.weighted[i % 2]);
+        s.weighted[i % 2] = math::fma(e, t, s.weighted[i % 2]);
       }
       if constexpr (provides_v<S, stat::second_moment>) {
         s.square[i % 2] = math::fma(e, e, s.square[i % 2]);
@@ -79,26 +82,39 @@ template <statistics S, bool Whole, class Exponential>
   return s;
 }
 
+// The scale that the chunk's sums are relative to. No logit is NaN, and `best` is finite.
+[[nodiscard]] UNMASK_HD inline canonical::scale
+scale_of(const auto& b, const chunk_logits& z, float best) {
+  float first_best = larger(z[0], z[1]);
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    first_best = larger(first_best, b.shuffle_xor(first_best, distance));
+  }
+  const canonical::scale opening = canonical::opening_scale(first_best);
+  return canonical::opens_scale(first_best) && canonical::reaches(opening, best)
+             ? opening
+             : canonical::closing_scale(best);
+}
+
 template <statistics S, class Exponential>
 [[nodiscard]] UNMASK_HD record<S> with_sums(
     const auto& b, const chunk_logits& z, index_t count, float best, token_id token, float second) {
+  const canonical::scale reference = scale_of(b, z, best);
   lane_sums s;
-  if (count == canonical::chunk_columns) {
-    s = sums_of<S, true, Exponential>(z, best, lane_columns);
+  if (count == canonical::chunk_columns && reference.shift == 0.0F) {
+    s = sums_of<S, true, Exponential>(z, reference, lane_columns);
   } else {
     const index_t groups = (count + canonical::lanes - 1) / canonical::lanes;
-    s = sums_of<S, false, Exponential>(z, best, groups);
+    s = sums_of<S, false, Exponential>(z, reference, groups);
   }
-  const float sum = sum_of_lanes(b, s.sum[0], s.sum[1]);
-  float weighted = 0.0F;
-  float square = 0.0F;
+  canonical::chunk_sums all;
+  all.sum = sum_of_lanes(b, s.sum[0], s.sum[1]);
   if constexpr (provides_v<S, stat::entropy>) {
-    weighted = sum_of_lanes(b, s.weighted[0], s.weighted[1]);
+    all.weighted = sum_of_lanes(b, s.weighted[0], s.weighted[1]);
   }
   if constexpr (provides_v<S, stat::second_moment>) {
-    square = sum_of_lanes(b, s.square[0], s.square[1]);
+    all.square = sum_of_lanes(b, s.square[0], s.square[1]);
   }
-  return canonical::chunk_record<S>(best, token, second, sum, weighted, square);
+  return canonical::chunk_record<S>(best, token, second, reference, all);
 }
 
 }  // namespace detail
@@ -156,10 +172,10 @@ template <statistics S, class Exponential, element T, class Edit>
   const bool valid = !poisoned && math::is_finite(best.logit);
   record<S> r;
   if constexpr (!provides_v<S, stat::confidence>) {
-    r = canonical::chunk_record<S>(best.logit, token, second, 0.0F, 0.0F, 0.0F);
+    r = canonical::chunk_record<S>(best.logit, token, second, {}, {});
   } else if (!valid) {
     const float nan = math::from_bits(0x7fc00000U);
-    r = canonical::chunk_record<S>(best.logit, token, second, nan, nan, nan);
+    r = canonical::chunk_record<S>(best.logit, token, second, {}, {nan, nan, nan});
   } else {
     r = detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
   }

@@ -6,6 +6,7 @@
 #include <unmask/core/validate.hpp>
 #include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
+#include <unmask/host/on_tier.hpp>
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
 #include <unmask/step/decide.hpp>
@@ -94,6 +95,7 @@ class on_host::workspace {
   read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
     const range score = m.status->next.score;
+    pending<T>& rows = std::get<pending<T>>(pending_);
     for (index_t i = 0; i < score.size(); ++i) {
       const index_t position = score.first + i;
       if (!m.reads(s.branch, i)) {
@@ -101,7 +103,7 @@ class on_host::workspace {
       }
       const index_t r = row_of(m, s, position, i);
       const row_riders<T> rider = riders.from_row(r);
-      row_input<T> in;
+      row_input<T>& in = rows.emplace_back();
       in.logits = logits.row(r);
       in.columns = model_.vocab;
       in.allowed = rider.allowed;
@@ -110,7 +112,6 @@ class on_host::workspace {
       m.blank(in, s.branch, i);
       in.draw = step::draw_of(m, i);
       m.recall(in, i);
-      std::get<pending<T>>(pending_).push_back(in);
       targets_.push_back({s.slot, s.branch * m.window + i});
     }
   }
@@ -288,15 +289,17 @@ class on_host::workspace {
       const step::slot_memory<Policy>& m = slots_[slot_of(to)];
       const index_t branch = to.index / m.window;
       const index_t i = to.index % m.window;
-      const bool proved = step::keep_held(m, branch, i, held_[static_cast<std::size_t>(r)]);
-      again_[static_cast<std::size_t>(r)] = proved ? 0 : 1;
-      if (!proved) {
-        host::read_again(m.row(branch, i),
-                         rows[static_cast<std::size_t>(r)],
-                         step::edit_of(m),
-                         m.kept_apart(branch, i),
-                         step::truncation_of(*m.policy));
-      }
+      host::call_on_tier(where_.tier, [&] {
+        const bool proved = step::keep_held(m, branch, i, held_[static_cast<std::size_t>(r)]);
+        again_[static_cast<std::size_t>(r)] = proved ? 0 : 1;
+        if (!proved) {
+          host::read_again(m.row(branch, i),
+                           rows[static_cast<std::size_t>(r)],
+                           step::edit_of(m),
+                           m.kept_apart(branch, i),
+                           step::truncation_of(*m.policy));
+        }
+      });
     };
     where_.executor.run(static_cast<index_t>(rows.size()), cut_off);
     for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -50,6 +50,14 @@ struct row_kernel;
 #undef UNMASK_TARGET
 #undef UNMASK_SIMD
 
+#if defined(__aarch64__)
+#  define UNMASK_SIMD neon_vectors
+#  define UNMASK_TARGET
+#  include <unmask/host/row_kernel.hpp>
+#  undef UNMASK_TARGET
+#  undef UNMASK_SIMD
+#endif
+
 #if defined(__x86_64__)
 
 #  define UNMASK_SIMD avx2_vectors
@@ -96,6 +104,10 @@ read_run(const row_input<T>& row, range chunks, const Edit& edit, tier level) {
   }
   if (level == tier::avx2) {
     return detail::row_kernel<detail::avx2_vectors>::template read_run<S>(row, chunks, edit);
+  }
+#elif defined(__aarch64__)
+  if (level == tier::neon) {
+    return detail::row_kernel<detail::neon_vectors>::template read_run<S>(row, chunks, edit);
   }
 #else
   static_cast<void>(level);

@@ -33,52 +33,20 @@ struct row_kernel<UNMASK_SIMD> {
     // of w's second and the best of each node that w met, all of which are exact.
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
-    float best_so_far = -math::infinity();
-    float key_so_far = -math::infinity();
+    leader so_far;
     index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
-      const index_t padded = (count + lanes - 1) / lanes * lanes;
-      const auto chunk_logits = stages::stage(row, edit, first, count, blank, buffer);
-      const float* z = chunk_logits.z;
-      float best = chunk_logits.best;
-      if (!(best > -math::infinity())) {
-        if constexpr (canonical::compares<S>) {
-          std::copy(z, z + count, row.previous + first);
-        }
-        push(tree, canonical::empty_chunk<S>(contains_nan(z, padded)));
-        continue;
-      }
-      if constexpr (provides_v<S, stat::kept>) {
-        hold(row, z, padded, best, first);
-      }
-      token_id token = no_token;
-      float second = -math::infinity();
-      if (best > best_so_far || best == 0.0F) {  // which of -0 and +0 came first shows in the bits
-        const index_t column = first_equal(z, padded, best, -1);
-        best = z[column];
-        if (best > best_so_far) {
-          best_so_far = best;
-          token = row.first_token + first + column;
-          if constexpr (provides_v<S, stat::margin>) {
-            second = runner_up(z, padded, best, column);
-          }
+      if constexpr (reads_memory<S, T>) {
+        if (stages::plain(row, edit, first, count, blank)) {
+          push(tree, read_chunk<S>(row, row.logits + first, first, count, so_far));
+          continue;
         }
       }
-      // The sums do not wait for memory: they fetch what the next chunk will read.
-      const T* ahead = row.logits + first + canonical::chunk_columns;
-      record<S> chunk_record = with_sums<S>(z, padded, best, token, second, ahead);
-      if constexpr (provides_v<S, stat::sampled>) {
-        if (canonical::draws<S>(row)) {
-          draw(chunk_record, row.draw, z, count, row.first_token + first, key_so_far);
-          key_so_far = math::max(key_so_far, chunk_record.key);
-        }
-      }
-      if constexpr (canonical::compares<S>) {
-        compare(chunk_record, z, row.previous + first, count, row.before);
-      }
-      push(tree, chunk_record);
+      stages::stage(row, edit, first, count, blank, buffer);
+      const float* const staged = buffer;
+      push(tree, read_chunk<S>(row, staged, first, count, so_far));
     }
     record<S> result = tree.finish();
     if constexpr (provides_v<S, stat::drift>) {
@@ -88,6 +56,65 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
  private:
+  // True if plain logits are used where they are. Draws and comparisons want floats.
+  template <statistics S, element T>
+  static constexpr bool reads_memory =
+      std::is_same_v<T, float> || !(provides_v<S, stat::sampled> || canonical::compares<S>);
+
+  // The best logit and the best key of the chunks of a run so far.
+  struct leader {
+    float best = -math::infinity();
+    float key = -math::infinity();
+  };
+
+  // The record of the chunk at column `first`, whose logits, padded to whole groups, are `z`.
+  template <statistics S, element T, element Z>
+  UNMASK_TARGET static record<S>
+  read_chunk(const row_input<T>& row, const Z* z, index_t first, index_t count, leader& so_far) {
+    const index_t padded = (count + lanes - 1) / lanes * lanes;
+    canonical::scale reference;
+    canonical::chunk_sums sums;
+    float best = -math::infinity();
+    if constexpr (provides_v<S, stat::confidence>) {
+      best = with_sums<S>(z, padded, reference, sums);
+    } else {
+      best = largest_of(z, padded);
+    }
+    if (!(best > -math::infinity())) {
+      if constexpr (canonical::compares<S>) {
+        std::copy(z, z + count, row.previous + first);
+      }
+      return canonical::empty_chunk<S>(contains_nan(z, padded));
+    }
+    if constexpr (provides_v<S, stat::kept>) {
+      hold(row, z, padded, best, first);
+    }
+    token_id token = no_token;
+    float second = -math::infinity();
+    if (best > so_far.best || best == 0.0F) {  // which of -0 and +0 came first shows in the bits
+      const index_t column = first_equal(z, best, -1);
+      best = math::to_float(z[column]);
+      if (best > so_far.best) {
+        so_far.best = best;
+        token = row.first_token + first + column;
+        if constexpr (provides_v<S, stat::margin>) {
+          second = runner_up(z, padded, column);
+        }
+      }
+    }
+    record<S> chunk = finished<S>(best, token, second, reference, sums);
+    if constexpr (provides_v<S, stat::sampled>) {
+      if (canonical::draws<S>(row)) {
+        draw(chunk, row.draw, z, count, row.first_token + first, so_far.key);
+        so_far.key = math::max(so_far.key, chunk.key);
+      }
+    }
+    if constexpr (canonical::compares<S>) {
+      compare(chunk, z, row.previous + first, count, row.before);
+    }
+    return chunk;
+  }
+
   // flatten: the merge is full of fused multiply-adds, calls of the C library without the target.
   template <statistics S>
   UNMASK_TARGET __attribute__((flatten)) static void push(canonical::chunk_tree<S>& tree,
@@ -106,9 +133,9 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // Adds the largest columns of a chunk to what is held of the row.
-  template <element T>
-  UNMASK_TARGET static void
-  hold(const row_input<T>& row, const float* z, index_t padded, float best, index_t first) {
+  template <element T, element Z>
+  UNMASK_TARGET __attribute__((flatten)) static void
+  hold(const row_input<T>& row, const Z* z, index_t padded, float best, index_t first) {
     if (row.held == nullptr || !(best > row.held->threshold())) {
       return;
     }
@@ -118,7 +145,7 @@ struct row_kernel<UNMASK_SIMD> {
       std::uint32_t above = ~simd::equal(simd::max(x, least), least) & all_bits;
       for (; above != 0; above &= above - 1) {
         const index_t column = j + static_cast<index_t>(__builtin_ctz(above));
-        row.held->push(z[column], row.first_token + first + column);
+        row.held->push(math::to_float(z[column]), row.first_token + first + column);
       }
     }
   }
@@ -132,7 +159,18 @@ struct row_kernel<UNMASK_SIMD> {
     canonical::compare_chunk(chunk, z, previous, count, before);
   }
 
-  UNMASK_TARGET static bool contains_nan(const float* z, index_t padded) {
+  template <statistics S>
+  UNMASK_TARGET __attribute__((flatten)) static record<S>
+  finished(float best,
+           token_id token,
+           float second,
+           const canonical::scale& reference,
+           const canonical::chunk_sums& sums) {
+    return canonical::chunk_record<S>(best, token, second, reference, sums);
+  }
+
+  template <element Z>
+  UNMASK_TARGET static bool contains_nan(const Z* z, index_t padded) {
     std::uint32_t found = 0;
     for (index_t j = 0; j < padded; j += width) {
       found |= simd::unordered(simd::load(z + j));
@@ -140,11 +178,11 @@ struct row_kernel<UNMASK_SIMD> {
     return found != 0;
   }
 
-  // The first column but `skipped` that holds x, or -1.
-  UNMASK_TARGET static index_t
-  first_equal(const float* z, index_t padded, float x, index_t skipped) {
+  // The first column but `skipped` that holds x, which must be there.
+  template <element Z>
+  UNMASK_TARGET static index_t first_equal(const Z* z, float x, index_t skipped) {
     const floats wanted = simd::splat(x);
-    for (index_t j = 0; j < padded; j += width) {
+    for (index_t j = 0;; j += width) {
       std::uint32_t found = simd::equal(simd::load(z + j), wanted);
       if (skipped >= j && skipped < j + width) {
         found &= ~(1U << static_cast<unsigned>(skipped - j));
@@ -153,67 +191,133 @@ struct row_kernel<UNMASK_SIMD> {
         return j + static_cast<index_t>(__builtin_ctz(found));
       }
     }
-    return -1;
   }
 
-  // The largest number of all columns but `column`, which holds `best`, the maximum of all.
-  UNMASK_TARGET static float runner_up(const float* z, index_t padded, float best, index_t column) {
-    index_t at = first_equal(z, padded, best, column);
-    if (at < 0) {
-      const floats top = simd::splat(best);
-      floats second = simd::splat(-math::infinity());
-      for (index_t j = 0; j < padded; j += width) {
-        second = simd::max(simd::below(simd::load(z + j), top), second);
-      }
-      const float value = simd::largest(second);
-      if (value != 0.0F) {
-        return value;
-      }
-      at = first_equal(z, padded, value, column);
+  // The largest number of all columns but `column`; -inf if there is none.
+  template <element Z>
+  UNMASK_TARGET static float runner_up(const Z* z, index_t padded, index_t column) {
+    const index_t home = column / width * width;
+    const std::uint32_t others = ~(1U << static_cast<unsigned>(column - home));
+    const floats none = simd::splat(-math::infinity());
+    const floats near = simd::max(simd::kept(simd::load(z + home), others), none);
+    const index_t behind = home + width;
+    const float value =
+        math::max(simd::largest(near),
+                  math::max(largest_of(z, home), largest_of(z + behind, padded - behind)));
+    // The first of equals decides between -0 and +0.
+    return value == 0.0F ? math::to_float(z[first_equal(z, value, column)]) : value;
+  }
+
+  // The largest of some columns, a multiple of `width`; NaN never is.
+  template <element Z>
+  UNMASK_TARGET static float largest_of(const Z* z, index_t count) {
+    floats even = simd::splat(-math::infinity());
+    floats odd = even;
+    index_t j = 0;
+    for (; j + 2 * width <= count; j += 2 * width) {
+      floats a;
+      floats b;
+      simd::load_pair(z + j, a, b);
+      even = simd::max(a, even);  // the order of the operands drops NaN
+      odd = simd::max(b, odd);
     }
-    return z[at];  // the first of equals: it decides between -0 and +0
+    if (j < count) {
+      even = simd::max(simd::load(z + j), even);
+    }
+    return simd::largest(simd::max(even, odd));
   }
 
-  struct sums {
+  // canonical::chunk_sums and the maximum of a few lanes.
+  struct lane_sums {
     floats sum;
     floats weighted;
     floats square;
+    floats best;
   };
 
-  // One vector on its way through canonical::fold_chunk: e^d is 2^n 2^f.
-  struct exponent {
-    floats d;
-    floats magic;
-    floats f;
-  };
-
-  UNMASK_TARGET __attribute__((always_inline)) static inline exponent reduced(const float* z,
-                                                                              floats best) {
-    const floats log2_e = simd::splat(math::log2_e);
-    const floats round = simd::splat(math::round_magic);
-    const floats d = simd::max(simd::splat(math::exp_floor), simd::sub(simd::load(z), best));
-    const floats magic = simd::fma(d, log2_e, round);
-    return {d, magic, simd::fms(d, log2_e, simd::sub(magic, round))};
-  }
-
-  // `seen` collects NaN: the integer addition to the exponent may make a number of a NaN.
-  template <statistics S>
+  // One vector of columns on its way through canonical::sums_of.
+  template <statistics S, bool Shifted>
   UNMASK_TARGET __attribute__((always_inline)) static inline void
-  add(const exponent& x, sums& s, simd::words& seen) {
-    floats p = simd::fma(x.f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
-    p = simd::fma(p, x.f, simd::splat(math::exp2_c3));
-    p = simd::fma(p, x.f, simd::splat(math::exp2_c2));
-    p = simd::fma(p, x.f, simd::splat(math::exp2_c1));
-    p = simd::fma(p, x.f, simd::splat(1.0F));
-    const floats e = simd::scaled(p, x.magic);
-    seen = simd::joined(seen, x.magic);
+  add(floats x, floats shift, floats exponent, lane_sums& s) {
+    s.best = simd::max(x, s.best);
+    if constexpr (Shifted) {
+      x = simd::sub(x, shift);
+    }
+    const floats scaled = simd::fma(x, simd::splat(math::log2_e), exponent);
+    const floats t = simd::max(simd::splat(math::exp2_floor), scaled);
+    const floats n = simd::rounded(t);
+    const floats f = simd::sub(t, n);
+    floats p = simd::fma(f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
+    p = simd::fma(p, f, simd::splat(math::exp2_c3));
+    p = simd::fma(p, f, simd::splat(math::exp2_c2));
+    p = simd::fma(p, f, simd::splat(math::exp2_c1));
+    p = simd::fma(p, f, simd::splat(1.0F));
+    const floats e = simd::scaled(p, n);
     s.sum = simd::add(s.sum, e);
     if constexpr (provides_v<S, stat::entropy>) {
-      s.weighted = simd::fma(e, x.d, s.weighted);
+      s.weighted = simd::fma(e, t, s.weighted);
     }
     if constexpr (provides_v<S, stat::second_moment>) {
       s.square = simd::fma(e, e, s.square);
     }
+  }
+
+  // canonical::sums_of and the maximum of the chunk, in sweeps over four vectors of lanes.
+  template <statistics S, bool Shifted, element Z, class Simd = simd>
+  UNMASK_TARGET static float sums_of(const Z* z,
+                                     index_t padded,
+                                     const canonical::scale& reference,
+                                     canonical::chunk_sums& out) {
+    alignas(64) float sum[lanes];
+    alignas(64) float weighted[lanes];
+    alignas(64) float square[lanes];
+    const floats shift = simd::splat(reference.shift);
+    const floats exponent = simd::splat(-reference.exponent);
+    const floats zero = simd::splat(0.0F);
+    const floats none = simd::splat(-math::infinity());
+    floats best = none;
+    for (index_t lane = 0; lane < lanes; lane += 4 * width) {
+      lane_sums a{zero, zero, zero, none};
+      lane_sums b = a;
+      lane_sums c = a;
+      lane_sums d = a;
+      for (index_t j = lane; j < padded; j += lanes) {
+        floats x0;
+        floats x1;
+        floats x2;
+        floats x3;
+        simd::load_pair(z + j, x0, x1);
+        simd::load_pair(z + j + 2 * width, x2, x3);
+        add<S, Shifted>(x0, shift, exponent, a);
+        add<S, Shifted>(x1, shift, exponent, b);
+        add<S, Shifted>(x2, shift, exponent, c);
+        add<S, Shifted>(x3, shift, exponent, d);
+      }
+      best = simd::max(best, simd::max(simd::max(a.best, b.best), simd::max(c.best, d.best)));
+      if constexpr (4 * width == lanes) {  // they never leave the registers
+        out.sum = Simd::template total_of_lanes<Z>(a.sum, b.sum, c.sum, d.sum);
+        if constexpr (provides_v<S, stat::entropy>) {
+          out.weighted =
+              Simd::template total_of_lanes<Z>(a.weighted, b.weighted, c.weighted, d.weighted);
+        }
+        if constexpr (provides_v<S, stat::second_moment>) {
+          out.square = Simd::template total_of_lanes<Z>(a.square, b.square, c.square, d.square);
+        }
+      } else {
+        Simd::template store_pair<Z>(sum + lane, a.sum, b.sum);
+        Simd::template store_pair<Z>(sum + lane + 2 * width, c.sum, d.sum);
+        Simd::template store_pair<Z>(weighted + lane, a.weighted, b.weighted);
+        Simd::template store_pair<Z>(weighted + lane + 2 * width, c.weighted, d.weighted);
+        Simd::template store_pair<Z>(square + lane, a.square, b.square);
+        Simd::template store_pair<Z>(square + lane + 2 * width, c.square, d.square);
+      }
+    }
+    if constexpr (4 * width != lanes) {
+      out.sum = total(sum);
+      out.weighted = provides_v<S, stat::entropy> ? total(weighted) : 0.0F;
+      out.square = provides_v<S, stat::second_moment> ? total(square) : 0.0F;
+    }
+    return simd::largest(best);
   }
 
   // Adds 64 lanes in the order of canonical::sum_of_lanes.
@@ -226,50 +330,27 @@ struct row_kernel<UNMASK_SIMD> {
     return simd::total(simd::load(lane));
   }
 
-  // The record of a chunk whose maximum is known. Sweeps over it, one vector of lanes at a time,
-  // and asks meanwhile for the memory from `ahead` on.
-  template <statistics S, element T>
-  UNMASK_TARGET static record<S> with_sums(
-      const float* z, index_t padded, float best, token_id token, float second, const T* ahead) {
-    if constexpr (!provides_v<S, stat::confidence>) {
-      return canonical::chunk_record<S>(best, token, second, 0.0F, 0.0F, 0.0F);
+  // The sums of a chunk, the scale they are relative to, and the maximum; -inf if there is none.
+  // flatten: the scale needs fused multiply-adds.
+  template <statistics S, element Z>
+  UNMASK_TARGET __attribute__((flatten)) static float
+  with_sums(const Z* z, index_t padded, canonical::scale& reference, canonical::chunk_sums& sums) {
+    const float first_best = largest_of(z, lanes);
+    float best = -math::infinity();
+    if (canonical::opens_scale(first_best)) {
+      reference = canonical::opening_scale(first_best);
+      best = sums_of<S, false>(z, padded, reference, sums);
+      if (canonical::reaches(reference, best)) {
+        return best;
+      }
     } else {
-      alignas(64) float sum[lanes];
-      alignas(64) float weighted[lanes];
-      alignas(64) float square[lanes];
-      const floats top = simd::splat(best);
-      const floats zero = simd::splat(0.0F);
-      simd::words seen = simd::no_words();
-      for (index_t lane = 0; lane < lanes; lane += width) {
-        sums s{zero, zero, zero};
-        // One vector ahead of the polynomial: the processor looks a limited number of instructions
-        // forward, and the chain of one vector is long.
-        exponent now = reduced(z + lane, top);
-        for (index_t j = lane + lanes; j < padded; j += lanes) {
-          __builtin_prefetch(ahead);
-          ahead += width;
-          const exponent next = reduced(z + j, top);
-          add<S>(now, s, seen);
-          now = next;
-        }
-        __builtin_prefetch(ahead);
-        ahead += width;
-        add<S>(now, s, seen);
-        simd::store(sum + lane, s.sum);
-        simd::store(weighted + lane, s.weighted);
-        simd::store(square + lane, s.square);
-      }
-      if (simd::any_nan(seen)) {
-        const float nan = math::from_bits(0x7fc00000U);
-        return canonical::chunk_record<S>(best, token, second, nan, nan, nan);
-      }
-      return canonical::chunk_record<S>(best,
-                                        token,
-                                        second,
-                                        total(sum),
-                                        provides_v<S, stat::entropy> ? total(weighted) : 0.0F,
-                                        provides_v<S, stat::second_moment> ? total(square) : 0.0F);
+      best = largest_of(z, padded);
     }
+    if (best > -math::infinity()) {
+      reference = canonical::closing_scale(best);
+      sums_of<S, true>(z, padded, reference, sums);
+    }
+    return best;
   }
 };
 

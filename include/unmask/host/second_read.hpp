@@ -123,7 +123,7 @@ void read_again(record<S>& whole,
                 const Edit& edit,
                 const watched_logits& watched,
                 const truncation& rules) {
-  constexpr statistics sums = canonical::sums_of<S>;
+  constexpr statistics sums = canonical::row_sums<S>;
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
   const ranked_token last = detail::last_kept(row, edit, watched, limits);
   canonical::kept_race race{.best = whole.best, .draw = row.draw};

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
+#include <unmask/host/neon.hpp>
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #  include <cpuid.h>
@@ -20,14 +23,15 @@ namespace UNMASK_NAMESPACE::host {
 enum class tier : unsigned char {
   portable,  ///< plain C++, any machine
   avx2,      ///< AVX2, FMA and F16C
-  avx512     ///< AVX-512 F, BW, DQ and VL
+  avx512,    ///< AVX-512 F, BW, DQ and VL
+  neon       ///< AArch64
 };
 
 /// True if this processor and its operating system can run `level`.
 [[nodiscard]] inline bool available([[maybe_unused]] tier level) {
 #if defined(__x86_64__)
-  if (level == tier::portable) {
-    return true;
+  if (level == tier::portable || level == tier::neon) {
+    return level == tier::portable;
   }
   // Not every compiler's __builtin_cpu_supports knows F16C: CPUID leaf 1, bit 29 of ECX.
   unsigned a = 0;
@@ -41,6 +45,8 @@ enum class tier : unsigned char {
   }
   return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__aarch64__)
+  return level == tier::portable || level == tier::neon;
 #else
   return level == tier::portable;
 #endif
@@ -48,8 +54,12 @@ enum class tier : unsigned char {
 
 /// The fastest tier of this machine. Executes CPUID, which a virtual machine intercepts: ask once.
 [[nodiscard]] inline tier best_tier() {
-  return available(tier::avx512) ? tier::avx512
-                                 : (available(tier::avx2) ? tier::avx2 : tier::portable);
+  for (const tier level : {tier::avx512, tier::avx2, tier::neon}) {
+    if (available(level)) {
+      return level;
+    }
+  }
+  return tier::portable;
 }
 
 }  // namespace unmask::host
@@ -58,13 +68,14 @@ enum class tier : unsigned char {
 ///
 ///   floats, width       `width` numbers in a register
 ///   splat, load, store  load also converts from bfloat16 and float16, in the order of memory
-///   add, sub, fma       fma(a, b, c) = a b + c and fms(a, b, c) = a b - c, rounded once
+///   load_pair           2 width columns in two registers, in the order that costs least;
+///   store_pair          the inverse of its order, for two registers of lanes; where four registers
+///   total_of_lanes      hold all lanes, their sum instead
+///   add, sub, fma       fma(a, b, c) = a b + c, rounded once
 ///   max                 a > b ? a : b, hence b if either is NaN
-///   scaled              p 2^n, n = the integer in the low bits of `magic` (see math.hpp)
-///   words, no_words, joined, any_nan   an OR over the bits of numbers of moderate size, which
-///                       tells afterwards whether one of them was NaN or infinite
+///   rounded             to the nearest integer, the even one between two
+///   scaled              p 2^n, n an integer, the result a normal number; NaN stays NaN
 ///   equal, unordered    one bit per number
-///   below               a where a < b, -inf elsewhere
 ///   kept                a where the bit is set, -inf elsewhere
 ///   largest, total      over one register; `total` adds i and i + width / 2, and so on down to 1
 ///
@@ -72,13 +83,11 @@ enum class tier : unsigned char {
 /// only into a caller that has at least its instruction set.
 namespace UNMASK_NAMESPACE::host::detail {
 
-// A NaN has these bits set in its exponent; round_magic + n, |n| < 2^22, has not.
-inline constexpr std::uint32_t nan_marker = 0x30000000U;
-
 struct portable_vectors {
   // Four lanes: what SSE2 and NEON hold. Both compilers accept the type on any machine.
   using floats = float __attribute__((vector_size(16)));
   using words = std::uint32_t __attribute__((vector_size(16)));
+  using integers = std::int32_t __attribute__((vector_size(16)));
   static constexpr index_t width = 4;
 
   static floats splat(float x) { return floats{x, x, x, x}; }
@@ -90,6 +99,16 @@ struct portable_vectors {
   static floats load(const bfloat16* p) { return converted(p); }
   static floats load(const float16* p) { return converted(p); }
   static void store(float* p, floats x) { std::memcpy(p, &x, sizeof x); }
+  template <class T>
+  static void load_pair(const T* p, floats& a, floats& b) {
+    a = load(p);
+    b = load(p + width);
+  }
+  template <class T>
+  static void store_pair(float* p, floats a, floats b) {
+    store(p, a);
+    store(p + width, b);
+  }
   static floats add(floats a, floats b) { return a + b; }
   static floats sub(floats a, floats b) { return a - b; }
   static floats fma(floats a, floats b, floats c) {
@@ -98,19 +117,26 @@ struct portable_vectors {
                   math::fma(a[2], b[2], c[2]),
                   math::fma(a[3], b[3], c[3])};
   }
-  static floats fms(floats a, floats b, floats c) { return fma(a, b, -c); }
   static floats max(floats a, floats b) {
     return floats{a[0] > b[0] ? a[0] : b[0],
                   a[1] > b[1] ? a[1] : b[1],
                   a[2] > b[2] ? a[2] : b[2],
                   a[3] > b[3] ? a[3] : b[3]};
   }
-  static floats scaled(floats p, floats magic) {
-    return (floats)((words)p + ((words)magic << 23U));
+  static floats rounded(floats a) {
+#if defined(__FAST_MATH__)  // which takes (a + c) - c for a
+    return floats{
+        __builtin_rintf(a[0]), __builtin_rintf(a[1]), __builtin_rintf(a[2]), __builtin_rintf(a[3])};
+#else
+    return (a + splat(math::round_magic)) - splat(math::round_magic);
+#endif
   }
-  static words no_words() { return words{0, 0, 0, 0}; }
-  static words joined(words w, floats x) { return w | (words)x; }
-  static bool any_nan(words w) { return ((w[0] | w[1] | w[2] | w[3]) & nan_marker) != 0; }
+  static floats scaled(floats p, floats n) {
+    const words exponent = (words)(n + splat(math::round_magic)) << 23U;
+    // Bits, not numbers: -ffast-math must not take NaN for impossible.
+    const auto is_number = ((integers)n & 0x7fffffff) <= 0x7f800000;
+    return (floats)((words)p + (exponent & (words)is_number));
+  }
   static std::uint32_t equal(floats a, floats b) {
     return bit(a[0] == b[0], 0) | bit(a[1] == b[1], 1) | bit(a[2] == b[2], 2) |
            bit(a[3] == b[3], 3);
@@ -119,11 +145,6 @@ struct portable_vectors {
     return bit(math::is_nan(a[0]), 0) | bit(math::is_nan(a[1]), 1) | bit(math::is_nan(a[2]), 2) |
            bit(math::is_nan(a[3]), 3);
   }
-  static floats below(floats a, floats b) {
-    const std::uint32_t bits =
-        bit(a[0] < b[0], 0) | bit(a[1] < b[1], 1) | bit(a[2] < b[2], 2) | bit(a[3] < b[3], 3);
-    return kept(a, bits);
-  }
   static floats kept(floats a, std::uint32_t bits) {
     const float none = -math::infinity();
     return floats{(bits & 1U) != 0 ? a[0] : none,
@@ -131,8 +152,12 @@ struct portable_vectors {
                   (bits & 4U) != 0 ? a[2] : none,
                   (bits & 8U) != 0 ? a[3] : none};
   }
-  static float largest(floats a) { return math::max(math::max(a[0], a[1]), math::max(a[2], a[3])); }
-  static float total(floats a) { return (a[0] + a[2]) + (a[1] + a[3]); }
+  static float largest(floats a) {
+    return math::max(math::max(a[0], a[1]), math::max(a[2], a[3]));
+  }
+  static float total(floats a) {
+    return (a[0] + a[2]) + (a[1] + a[3]);
+  }
 
  private:
   template <class Half>
@@ -140,7 +165,9 @@ struct portable_vectors {
     return floats{
         math::to_float(p[0]), math::to_float(p[1]), math::to_float(p[2]), math::to_float(p[3])};
   }
-  static std::uint32_t bit(bool set, unsigned i) { return static_cast<std::uint32_t>(set) << i; }
+  static std::uint32_t bit(bool set, unsigned i) {
+    return static_cast<std::uint32_t>(set) << i;
+  }
 };
 
 #if defined(__x86_64__)
@@ -162,30 +189,44 @@ struct avx2_vectors {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
   UNMASK_INLINE void store(float* p, floats x) { _mm256_storeu_ps(p, x); }
+  template <class T>
+  UNMASK_INLINE void load_pair(const T* p, floats& a, floats& b) {
+    if constexpr (std::is_same_v<T, bfloat16>) {  // even columns, odd columns
+      const words both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+      a = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+      b = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(-65536)));
+    } else {
+      a = load(p);
+      b = load(p + width);
+    }
+  }
+  template <class T>
+  UNMASK_INLINE void store_pair(float* p, floats a, floats b) {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      const floats low = _mm256_unpacklo_ps(a, b);  // columns 0 to 3, 8 to 11
+      const floats high = _mm256_unpackhi_ps(a, b);
+      a = _mm256_permute2f128_ps(low, high, 0x20);
+      b = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+    store(p, a);
+    store(p + width, b);
+  }
   UNMASK_INLINE floats add(floats a, floats b) { return _mm256_add_ps(a, b); }
   UNMASK_INLINE floats sub(floats a, floats b) { return _mm256_sub_ps(a, b); }
   UNMASK_INLINE floats fma(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
-  UNMASK_INLINE floats fms(floats a, floats b, floats c) { return _mm256_fmsub_ps(a, b, c); }
   UNMASK_INLINE floats max(floats a, floats b) { return _mm256_max_ps(a, b); }
-  UNMASK_INLINE floats scaled(floats p, floats magic) {
-    const words exponent = _mm256_slli_epi32(_mm256_castps_si256(magic), 23);
+  UNMASK_INLINE floats rounded(floats a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  UNMASK_INLINE floats scaled(floats p, floats n) {  // NaN becomes 2^31, and that << 23 nothing
+    const words exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
-  }
-  UNMASK_INLINE words no_words() { return _mm256_setzero_si256(); }
-  UNMASK_INLINE words joined(words w, floats x) {
-    return _mm256_or_si256(w, _mm256_castps_si256(x));
-  }
-  UNMASK_INLINE bool any_nan(words w) {
-    return _mm256_testz_si256(w, _mm256_set1_epi32(static_cast<int>(nan_marker))) == 0;
   }
   UNMASK_INLINE std::uint32_t equal(floats a, floats b) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)));
   }
   UNMASK_INLINE std::uint32_t unordered(floats a) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)));
-  }
-  UNMASK_INLINE floats below(floats a, floats b) {
-    return _mm256_blendv_ps(splat(-math::infinity()), a, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
   }
   UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
     const words lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -226,29 +267,41 @@ struct avx512_vectors {
     return _mm512_maskz_cvtph_ps(every, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
   UNMASK_INLINE void store(float* p, floats x) { _mm512_storeu_ps(p, x); }
+  template <class T>
+  UNMASK_INLINE void load_pair(const T* p, floats& a, floats& b) {
+    if constexpr (std::is_same_v<T, bfloat16>) {  // even columns, odd columns
+      const words both = _mm512_loadu_si512(p);
+      a = _mm512_castsi512_ps(_mm512_maskz_slli_epi32(every, both, 16));
+      b = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-65536)));
+    } else {
+      a = load(p);
+      b = load(p + width);
+    }
+  }
+  // Adds the 64 lanes of two pairs by halving. Of even and odd lanes, one register each is left
+  // over for the last addition.
+  template <class T>
+  UNMASK_INLINE float total_of_lanes(floats a, floats b, floats c, floats d) {
+    const floats first = add(a, c);
+    const floats last = add(b, d);
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      return total(first) + total(last);
+    } else {
+      return total(add(first, last));
+    }
+  }
   UNMASK_INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
   UNMASK_INLINE floats sub(floats a, floats b) { return _mm512_sub_ps(a, b); }
   UNMASK_INLINE floats fma(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
-  UNMASK_INLINE floats fms(floats a, floats b, floats c) { return _mm512_fmsub_ps(a, b, c); }
   UNMASK_INLINE floats max(floats a, floats b) { return _mm512_maskz_max_ps(every, a, b); }
-  UNMASK_INLINE floats scaled(floats p, floats magic) {
-    const words exponent = _mm512_maskz_slli_epi32(every, _mm512_castps_si512(magic), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
+  UNMASK_INLINE floats rounded(floats a) {
+    return _mm512_maskz_roundscale_ps(every, a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
-  UNMASK_INLINE words no_words() { return _mm512_setzero_si512(); }
-  UNMASK_INLINE words joined(words w, floats x) {
-    return _mm512_or_si512(w, _mm512_castps_si512(x));
-  }
-  UNMASK_INLINE bool any_nan(words w) {
-    return _mm512_test_epi32_mask(w, _mm512_set1_epi32(static_cast<int>(nan_marker))) != 0;
-  }
+  UNMASK_INLINE floats scaled(floats p, floats n) { return _mm512_maskz_scalef_ps(every, p, n); }
   UNMASK_INLINE std::uint32_t equal(floats a, floats b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
   }
   UNMASK_INLINE std::uint32_t unordered(floats a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
-  UNMASK_INLINE floats below(floats a, floats b) {
-    return _mm512_mask_mov_ps(splat(-math::infinity()), _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), a);
-  }
   UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
     return _mm512_mask_mov_ps(splat(-math::infinity()), static_cast<__mmask16>(bits), a);
   }

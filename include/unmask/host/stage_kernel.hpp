@@ -11,29 +11,31 @@ struct stage_kernel<UNMASK_SIMD> {
   static constexpr index_t width = simd::width;
   static constexpr index_t lanes = canonical::lanes;
 
-  struct staged {
-    const float* z;  // the edited logits, padded with -inf to a multiple of `lanes`
-    float best;      // their maximum; NaN never is
-  };
-
-  // Edits, masks and blanks the columns [first, first + count) of `row`; `blank` is the first
-  // blanked token that has not been met, and moves on.
+  // True if the columns [first, first + count) of `row` are whole groups of lanes without any
+  // option: what the statistics see is what the engine wrote. `blank` is the first blanked token
+  // that has not been met.
   template <element T, class Edit>
-  UNMASK_TARGET static staged stage(const row_input<T>& row,
-                                    const Edit& edit,
-                                    index_t first,
-                                    index_t count,
-                                    index_t& blank,
-                                    float* buffer) {
+  UNMASK_TARGET static bool plain(
+      const row_input<T>& row, const Edit& /*edit*/, index_t first, index_t count, index_t blank) {
     const token_id end = row.first_token + first + count;
     const bool blanks = blank < row.blanked_count && row.blanked[blank] < end;
-    if (std::is_same_v<Edit, no_edit> && row.allowed == nullptr && row.unconditional == nullptr &&
-        !blanks && count % lanes == 0) {
-      return stage_plain(row.logits + first, count, buffer);
-    }
+    return std::is_same_v<Edit, no_edit> && row.allowed == nullptr &&
+           row.unconditional == nullptr && !blanks && count % lanes == 0;
+  }
+
+  // Edits, masks and blanks the columns [first, first + count) of `row` into `buffer`, padded with
+  // -inf to whole groups of lanes; `blank` moves on.
+  template <element T, class Edit>
+  UNMASK_TARGET static void stage(const row_input<T>& row,
+                                  const Edit& edit,
+                                  index_t first,
+                                  index_t count,
+                                  index_t& blank,
+                                  float* buffer) {
     for (index_t done = 0; done < count; done += lanes) {
       stage_group(row, edit, first + done, math::min(lanes, count - done), buffer + done);
     }
+    const token_id end = row.first_token + first + count;
     for (; blank < row.blanked_count && row.blanked[blank] < end; ++blank) {
       float& z = buffer[row.blanked[blank] - row.first_token - first];
       if (row.blanked_logits != nullptr) {
@@ -41,35 +43,9 @@ struct stage_kernel<UNMASK_SIMD> {
       }
       z = -math::infinity();
     }
-    return stage_plain(
-        static_cast<const float*>(buffer), (count + lanes - 1) / lanes * lanes, buffer);
   }
 
  private:
-  // Whole groups without any option. Floats are used where they are.
-  template <element T>
-  UNMASK_TARGET static staged stage_plain(const T* logits, index_t count, float* buffer) {
-    // Two maxima, because each waits for its predecessor. The order of the operands drops NaN.
-    floats even = simd::splat(-math::infinity());
-    floats odd = even;
-    for (index_t j = 0; j < count; j += 2 * width) {
-      const floats a = simd::load(logits + j);
-      const floats b = simd::load(logits + j + width);
-      even = simd::max(a, even);
-      odd = simd::max(b, odd);
-      if constexpr (!std::is_same_v<T, float>) {
-        simd::store(buffer + j, a);
-        simd::store(buffer + j + width, b);
-      }
-    }
-    const float best = simd::largest(simd::max(even, odd));
-    if constexpr (std::is_same_v<T, float>) {
-      return {logits, best};
-    } else {
-      return {buffer, best};
-    }
-  }
-
   // `count` <= 64 columns with every option, continued with -inf to 64.
   template <element T, class Edit>
   UNMASK_TARGET static void
@@ -84,6 +60,14 @@ struct stage_kernel<UNMASK_SIMD> {
     }
     const T* c = row.logits + first;
     const T* u = row.unconditional == nullptr ? nullptr : row.unconditional + first;
+    if (std::is_same_v<Edit, no_edit> && u == nullptr && count == lanes) {
+      for (index_t j = 0; j < lanes; j += width) {
+        const auto bits = static_cast<std::uint32_t>(kept >> static_cast<unsigned>(j));
+        const floats x = simd::load(c + j);
+        simd::store(z + j, ~kept == 0 ? x : simd::kept(x, bits));
+      }
+      return;
+    }
     if (count == lanes) {
       load_group(c, u, row.guidance_scale, z);
     } else {

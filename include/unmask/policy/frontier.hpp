@@ -11,10 +11,10 @@ namespace UNMASK_NAMESPACE {
 ///
 /// A grammar engine knows which tokens may follow a prefix, so it has a mask for the frontier only.
 /// Each step, give the frontier's row that mask in row_riders::allowed and every other row a mask
-/// of ones; report().settled says where the frontier is. What is committed then continues the
-/// prefix, and so does the whole answer, if the answer is long enough for the grammar to come to
-/// its end. With reach > 0 a mask must hold whatever is committed left of it in the same step:
-/// fields of fixed length, a lexer that looks `reach` tokens ahead.
+/// of ones; report().settled is where the frontier is, if the whole answer is constrained. What is
+/// committed then continues the prefix, and so does the whole answer, if the answer is long enough
+/// for the grammar to come to its end. With reach > 0 a mask must hold whatever is committed left
+/// of it in the same step: fields of fixed length, a lexer that looks `reach` tokens ahead.
 ///
 /// An admission: join it with others by `&&`. Where the others admit nothing, the promise of
 /// progress commits the best candidate within reach; joined by `||` it still bars what is farther.

@@ -11,7 +11,8 @@
 /// first is always kept. Each rule looks at the probabilities of the whole row as the statistics
 /// see it, behind temperature{}, masks, penalties and bias; sampling::temperature then flattens or
 /// sharpens the draw among the kept tokens only. So temperature{T} with sampling{} is Dream's order
-/// (first the temperature, then the cut) and sampling{T} is llama.cpp's.
+/// (first the temperature, then the cut), and sampling{T} draws as llama.cpp does (first the cut,
+/// whose top-p there counts the mass of what top-k left, then the temperature).
 ///
 /// The drawn token is distributed exactly as the softmax over the kept tokens, and is the same for
 /// any batch, tier and thread count. A row is read once: the read holds its 64 largest logits,

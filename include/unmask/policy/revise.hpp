@@ -27,7 +27,8 @@
 /// | edit_settled                  | yes          | yes       | yes          |
 ///
 /// All of them go with every ranking and admission, and with sampling{}: a token is drawn from the
-/// edited row, exactly.
+/// edited row, exactly. keep.hpp says what goes with keep_top_k and its like, probability.hpp asks
+/// what a token_list is worth.
 ///
 /// "order counts": credit is earned on the row as edited by the parts written before it, and is
 /// itself edited by those behind it. "edits those": rows of settled positions are edited, too, so

@@ -63,6 +63,9 @@ class revisable_row {
     return find_token(watched_.tokens, watched_.count, token) >= 0;
   }
 
+  /// True while the row has columns that are not watched.
+  [[nodiscard]] UNMASK_HD bool has_unwatched() const { return unwatched_.token != no_token; }
+
   /// Takes every token out of the row but these, which must be watched. O(watched * count).
   UNMASK_HD void keep_only(const token_id* tokens, index_t count) {
     unwatched_ = record<All>::empty();

@@ -85,7 +85,10 @@ class row_accumulator {
   // Adds `low`, whose best does not exceed that of `sum`, rescaled to the best of `sum`.
   UNMASK_HD static void absorb(record<S>& sum, const record<S>& low) {
     if constexpr (provides_v<S, stat::confidence>) {
-      const float shift = low.best - sum.best;
+      // Clamped as the exponential is: logits of -3e38 instead of -inf are common, and so great a
+      // shift would make something of the little that they weigh.
+      const float apart = low.best - sum.best;
+      const float shift = apart < math::exp_floor ? math::exp_floor : apart;
       const float scale = math::exp_nonpositive(shift);
       const float weight = low.rest + 1.0F;
       sum.rest = math::fma(scale, weight, sum.rest);

@@ -50,19 +50,18 @@ struct row_limits {
   }
 };
 
-/// How many of the first columns of a row are kept, -1 if `head` does not prove it. `last_held` is
-/// the last column that the read held if it may have dropped some, else null; `head` is what it
-/// held and other columns of the row. O(size of head).
-template <index_t Capacity>
+/// How many of the first columns of a row are kept, -1 if that is not proved. `held` is what the
+/// read holds, `head` the same and the columns that were kept apart. O(size of head).
+template <index_t Capacity, index_t Held>
 [[nodiscard]] UNMASK_HD index_t kept_of(const held_list<Capacity>& head,
-                                        const ranked_token* last_held,
+                                        const held_list<Held>& held,
                                         const row_limits& limits) {
   mass_units mass = 0;
   for (index_t i = 0; i < head.size(); ++i) {
     if (i > 0 && limits.end_after(i, mass)) {
       return i;
     }
-    if (last_held != nullptr && ranks_before(*last_held, head[i])) {
+    if (held.full() && ranks_before(held[Held - 1], head[i])) {
       return -1;  // one that was dropped may come first
     }
     if (i > 0 && !limits.reaches(head[i].logit)) {
@@ -70,7 +69,7 @@ template <index_t Capacity>
     }
     mass += limits.mass_of(head[i].logit);
   }
-  return last_held == nullptr || limits.end_after(head.size(), mass) ? head.size() : -1;
+  return !held.full() || limits.end_after(head.size(), mass) ? head.size() : -1;
 }
 
 /// The race of the kept tokens: the largest (z - best) / T + Gumbel number of the token wins, the
@@ -85,19 +84,19 @@ struct kept_race {
     const float own = draw_key_alone(logit - best, 1.0F, token, draw);
     if (own > key || (own == key && token < winner.token)) {
       key = own;
-      winner = {logit, token};
+      winner = {logit + 0.0F, token};  // as a list holds it
     }
   }
 };
 
 /// The statistics of S that are sums over a row.
 template <statistics S>
-inline constexpr statistics sums_of{S.bits &
-                                    (stat::margin | stat::entropy | stat::second_moment).bits};
+inline constexpr statistics row_sums{S.bits &
+                                     (stat::margin | stat::entropy | stat::second_moment).bits};
 
 /// Writes the statistics of the kept columns over those of the row.
 template <statistics S>
-UNMASK_HD void renormalise(record<S>& row, const record<sums_of<S>>& kept) {
+UNMASK_HD void renormalise(record<S>& row, const record<row_sums<S>>& kept) {
   row.best = kept.best;
   row.token = kept.token;
   row.rest = kept.rest;
@@ -120,7 +119,7 @@ UNMASK_HD void keep_first(record<S>& row,
                           const draw_request& draw,
                           bool renormalises) {
   kept_race race{.best = row.best, .draw = draw};
-  row_accumulator<sums_of<S>> kept;
+  row_accumulator<row_sums<S>> kept;
   for (index_t i = 0; i < count; ++i) {
     if constexpr (provides_v<S, stat::sampled>) {
       race.join(head[i].logit, head[i].token);

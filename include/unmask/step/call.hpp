@@ -47,7 +47,7 @@ template <std::size_t I = 0, class Policy>
 score(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
   using leaf = typename Policy::template leaf_type<I>;
   if constexpr (ranking<leaf>) {
-    auto own = scope_of<I>(m, c.position % m.window, at);
+    auto own = scope_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<leaf::required>();
     return call::score(m.policy->template part_at<I>(), narrow, own);
   } else {
@@ -65,7 +65,7 @@ struct expression {
                                              const candidate<Policy::required>& c,
                                              const standing& s,
                                              const step_info& at) {
-    auto own = scope_of<I>(m, c.position % m.window, at);
+    auto own = scope_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<E::required>();
     return call::admits(m.policy->template part_at<I>(), narrow, s, own);
   }
@@ -283,7 +283,7 @@ survey(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const
   if constexpr (I < Policy::leaf_total) {
     using leaf = typename Policy::template leaf_type<I>;
     if constexpr (surveying<leaf>) {
-      auto own = scope_of<I>(m, c.position % m.window, at);
+      auto own = scope_of<I>(m, m.cell_of(c.position), at);
       const auto narrow = c.template as<leaf::required>();
       detail::get_indexed<I, tally_of<leaf>>(*m.tallies)
           .merge(m.policy->template part_at<I>().survey(narrow, own));
@@ -310,7 +310,7 @@ template <std::size_t I = 0, class Policy>
     if constexpr (delaying<leaf>) {
       constexpr statistics seen = leaf::required;
       const leaf& p = m.policy->template part_at<I>();
-      auto own = scope_of<I>(m, c.position % m.window, at);
+      auto own = scope_of<I>(m, m.cell_of(c.position), at);
       const auto narrow = c.template as<seen>();
       delay wanted = delay::none;
       if constexpr (detail::delaying_alone<leaf>) {
@@ -361,7 +361,7 @@ template <std::size_t I = 0, class Policy>
   } else {
     using leaf = typename Policy::template leaf_type<I>;
     if constexpr (revisiting<leaf>) {
-      auto own = scope_of<I>(m, c.position % m.window, at);
+      auto own = scope_of<I>(m, m.cell_of(c.position), at);
       const auto narrow = c.template as<leaf::required>();
       const verdict v = m.policy->template part_at<I>().revisit(narrow, own);
       if (v != verdict::keep) {
@@ -379,7 +379,7 @@ template <std::size_t I = 0, class Policy>
 renoise(const slot_memory<Policy>& m, index_t position, const step_info& at, bool last) {
   using leaf = typename Policy::template leaf_type<I>;
   if constexpr (renoising<leaf>) {
-    auto own = scope_of<I>(m, position % m.window, at);
+    auto own = scope_of<I>(m, m.cell_of(position), at);
     const leaf& part = m.policy->template part_at<I>();
     return last ? part.conclude(own) : part.refill(position, own);
   } else {

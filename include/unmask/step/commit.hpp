@@ -140,7 +140,7 @@ rewrite(const slot_memory<Policy>& m, const candidate<Policy::required>& c, verd
   s.tokens[c.position] = token;
   if (what == verdict::reopen) {
     m.marks[c.position] = mark::open;
-    m.reset(c.position % m.window);
+    m.reset(m.cell_of(c.position));
     ++s.view.open_count;
     s.view.settled = math::min(s.view.settled, c.position);
   }

@@ -124,9 +124,9 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
       }
       const step_info at = info_of(*m.state, next, position);
       if (m.marks[position] == mark::open) {
-        watch<mark::open>(m, list, position % m.window, at);
+        watch<mark::open>(m, list, m.cell_of(position), at);
       } else {
-        watch<mark::settled>(m, list, position % m.window, at);
+        watch<mark::settled>(m, list, m.cell_of(position), at);
         if constexpr (Policy::watches_current) {
           list.add(m.state->tokens[position]);
         }

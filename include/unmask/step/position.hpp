@@ -10,7 +10,9 @@ namespace UNMASK_NAMESPACE::step {
 /// position that an earlier block left open.
 [[nodiscard]] UNMASK_HD inline index_t
 block_of(const sequence_view& q, const plan& now, index_t position) {
-  return math::max(q.block_of(position), now.first_block);
+  // Nearly always there is but one, and a division is the dearest part of the answer.
+  return now.last_block - now.first_block == 1 ? now.first_block
+                                               : math::max(q.block_of(position), now.first_block);
 }
 
 /// The step as the parts see it outside any block.
@@ -29,7 +31,7 @@ info_of(const slot_state& s, const plan& now, index_t position) {
   step_info at = info_of(s);
   at.position = position;
   at.block_index = block_of(s.view, now, position);
-  const index_t cell = at.block_index % max_active_blocks;
+  const index_t cell = at.block_index & (max_active_blocks - 1);
   at.block_step = s.view.step - s.block_step[cell];
   at.block_opened = s.block_opened[cell];
   at.block_open = s.block_open[cell];
@@ -209,7 +211,7 @@ UNMASK_HD void
 settle(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
   m.state->tokens[position] = token;
   m.marks[position] = mark::settled;
-  m.reset(position % m.window);
+  m.reset(m.cell_of(position));
   --m.state->view.open_count;
   ++m.state->view.changed;
   m.state->view.first_changed = math::min(m.state->view.first_changed, position);

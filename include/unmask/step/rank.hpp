@@ -33,7 +33,7 @@ remasks(const slot_memory<Policy>& m, const candidate<Policy::required>& c, cons
   } else {
     using leaf = typename Policy::template leaf_type<I>;
     if constexpr (remasking<leaf>) {
-      auto own = scope_of<I>(m, c.position % m.window, at);
+      auto own = scope_of<I>(m, m.cell_of(c.position), at);
       if (m.policy->template part_at<I>().remasks(c.template as<leaf::required>(), own)) {
         return true;
       }

@@ -19,20 +19,21 @@ template <class Policy>
 }
 
 /// Puts the watched tokens back into the row of scored position i, after the revising parts had
-/// their turn.
+/// their turn. False if those have left the watched tokens only.
 template <class Policy>
-UNMASK_HD void revise_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
+UNMASK_HD bool revise_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
   const index_t position = m.status->next.score.first + i;
   revisable_row<Policy::required> row{m.row(branch, i), m.kept_apart(branch, i), draw_of(m, i)};
   if (row.total().valid()) {
     const step_info at = info_of(*m.state, m.status->next, position);
     if (m.marks[position] == mark::open) {
-      step::revise<mark::open>(m, row, position % m.window, at);
+      step::revise<mark::open>(m, row, m.cell_of(position), at);
     } else {
-      step::revise<mark::settled>(m, row, position % m.window, at);
+      step::revise<mark::settled>(m, row, m.cell_of(position), at);
     }
   }
   m.row(branch, i) = row.total();
+  return row.has_unwatched();
 }
 
 /// Revises each row that was read. Not those of a policy that truncates and watches tokens: what
@@ -43,7 +44,7 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
                 !(slot_memory<Policy>::watches && Policy::truncates)) {
     for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
       if (m.reads(winner_of(m), i)) {
-        revise_row(m, winner_of(m), i);
+        static_cast<void>(revise_row(m, winner_of(m), i));
       }
     }
     t.sync();
@@ -58,7 +59,7 @@ UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
     for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
       const record<Policy::required>& row = m.row(i);
       if (m.decides(0, i)) {  // the cell of a settled position belongs to the next block
-        previous_row& before = m.previous_rows[(score_range.first + i) % m.window];
+        previous_row& before = m.previous_rows[m.cell_of(score_range.first + i)];
         before.seen = row.valid();
         before.best = row.best;
         before.log_total = row.valid() ? math::log1p(row.rest) : 0.0F;

@@ -7,6 +7,8 @@
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
 
+#include <type_traits>
+
 namespace UNMASK_NAMESPACE::step {
 
 /// What the host reads of a slot after a step: copied as one piece.
@@ -108,6 +110,15 @@ struct slot_memory {
   index_t slot = 0;
   index_t vocab = 0;
 
+  /// The cell of a position. Without anything kept by cell, it is not worth a division.
+  [[nodiscard]] UNMASK_HD index_t cell_of(index_t position) const {
+    if constexpr (std::is_empty_v<position_states<Policy>> && !Policy::compares) {
+      return 0;
+    } else {
+      return position < window ? position : position % window;
+    }
+  }
+
   /// True when the row of scored position i has to be read: it is open, or settled and revisited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
     if constexpr (Policy::layered) {
@@ -170,7 +181,7 @@ struct slot_memory {
   template <element T>
   UNMASK_HD void recall(row_input<T>& in, index_t i) const {
     if constexpr (Policy::compares) {
-      const index_t cell = (status->next.score.first + i) % window;
+      const index_t cell = cell_of(status->next.score.first + i);
       in.previous = previous + static_cast<std::ptrdiff_t>(cell) * vocab;
       in.before = previous_rows[cell];
     } else {

@@ -38,26 +38,102 @@ inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
   return math::from_bits((ascending & 0x80000000U) != 0 ? ascending & 0x7fffffffU : ~ascending);
 }
 
-/// Sorts `size` distinct keys (a power of two) ascending with the whole team: a bitonic network, so
-/// that every team size does the same exchanges. O(size log^2 size) exchanges.
-UNMASK_HD void sort(const auto& t, std::uint64_t* keys, index_t size) {
-  for (index_t run = 2; run <= size; run *= 2) {
+namespace sorting {
+
+// Orders keys[low] and keys[high] without a branch.
+UNMASK_HD inline void exchange(std::uint64_t* keys, index_t low, index_t high) {
+  const std::uint64_t a = keys[low];
+  const std::uint64_t b = keys[high];
+  keys[low] = b < a ? b : a;
+  keys[high] = b < a ? a : b;
+}
+
+// Merges two ascending runs of `run` keys at `from` into `to`: the lower half from the front, the
+// upper half from the back, so that neither run can be exhausted and nothing has to be asked but
+// which key is smaller.
+UNMASK_HD inline void merge(const std::uint64_t* from, index_t run, std::uint64_t* to) {
+  const std::uint64_t* a = from;
+  const std::uint64_t* b = from + run;
+  const std::uint64_t* a_back = b - 1;
+  const std::uint64_t* b_back = b + run - 1;
+  for (index_t k = 0; k < run; ++k) {
+    const bool takes_b = *b < *a;
+    to[k] = takes_b ? *b : *a;
+    a += takes_b ? 0 : 1;
+    b += takes_b ? 1 : 0;
+    const bool takes_a = *b_back < *a_back;
+    to[2 * run - 1 - k] = takes_a ? *a_back : *b_back;
+    a_back -= takes_a ? 1 : 0;
+    b_back -= takes_a ? 0 : 1;
+  }
+}
+
+// sort() by one lane, whose branches cannot be foreseen: a merge sort of pieces that fit on the
+// stack, and a network over those. 2 us for 256 keys.
+UNMASK_HD inline void sort_alone(std::uint64_t* keys, index_t size) {
+  constexpr index_t piece = 256;
+  std::uint64_t other[piece];
+  for (index_t first = 0; first < size; first += piece) {
+    std::uint64_t* from = keys + first;
+    std::uint64_t* to = other;
+    const index_t end = size < piece ? size : piece;
+    for (index_t run = 1; run < end; run *= 2) {
+      for (index_t i = 0; i < end; i += 2 * run) {
+        merge(from + i, run, to + i);
+      }
+      std::uint64_t* const last = from;
+      from = to;
+      to = last;
+    }
+    for (index_t i = 0; from == other && i < end; ++i) {
+      to[i] = from[i];
+    }
+  }
+  for (index_t run = piece; run < size; run *= 2) {
+    for (index_t first = 0; first < size; first += 2 * run) {
+      for (index_t i = 0; i < run; ++i) {
+        exchange(keys, first + i, first + 2 * run - 1 - i);
+      }
+    }
     for (index_t stride = run / 2; stride > 0; stride /= 2) {
-      t.sync();
-      for (index_t pair = t.lane(); pair < size / 2; pair += t.lanes()) {
-        const index_t low = pair / stride * 2 * stride + pair % stride;
-        const index_t high = low + stride;
-        const bool ascending = (low & run) == 0;
-        const std::uint64_t a = keys[low];
-        const std::uint64_t b = keys[high];
-        if ((b < a) == ascending) {
-          keys[low] = b;
-          keys[high] = a;
+      for (index_t first = 0; first < size; first += 2 * stride) {
+        for (index_t i = 0; i < stride; ++i) {
+          exchange(keys, first + i, first + i + stride);
         }
       }
     }
   }
-  t.sync();
+}
+
+}  // namespace sorting
+
+/// Sorts `size` distinct keys (a power of two) ascending with the whole team: a bitonic network, so
+/// that every team size does the same exchanges; a team of one merges. O(size log^2 size)
+/// exchanges.
+template <team T>
+UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
+  if constexpr (std::same_as<T, solo>) {
+    sorting::sort_alone(keys, size);
+  } else {
+    for (index_t run = 2; run <= size; run *= 2) {
+      for (index_t stride = run / 2; stride > 0; stride /= 2) {
+        t.sync();
+        for (index_t pair = t.lane(); pair < size / 2; pair += t.lanes()) {
+          const index_t within = pair & (stride - 1);
+          const index_t low = 2 * (pair - within) + within;
+          const index_t high = low + stride;
+          const bool ascending = (low & run) == 0;
+          const std::uint64_t a = keys[low];
+          const std::uint64_t b = keys[high];
+          if ((b < a) == ascending) {
+            keys[low] = b;
+            keys[high] = a;
+          }
+        }
+      }
+    }
+    t.sync();
+  }
 }
 
 }  // namespace unmask::step

@@ -31,15 +31,18 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 keep_held(const slot_memory<Policy>& m, index_t branch, index_t i, const held_tokens& held) {
   record<Policy::required>& row = m.row(branch, i);
+  bool unwatched = true;
   if constexpr (Policy::watches > 0) {
-    phase::revise_row(m, branch, i);
+    unwatched = phase::revise_row(m, branch, i);
   }
   const truncation rules = truncation_of(*m.policy);
   if (!row.valid() || rules.keeps_all(m.vocab)) {
     return true;
   }
   row_head<Policy> head;
-  head.merge(held);
+  const held_tokens nothing;
+  const held_tokens& left = unwatched ? held : nothing;  // a token_list takes the others out
+  head.merge(left);
   if constexpr (Policy::watches > 0) {
     const watched_logits w = m.kept_apart(branch, i);
     for (index_t k = 0; k < w.count; ++k) {
@@ -49,8 +52,7 @@ keep_held(const slot_memory<Policy>& m, index_t branch, index_t i, const held_to
     }
   }
   const auto limits = canonical::row_limits::of(rules, row.best, row.total());
-  const ranked_token* const last = held.full() ? &held[held.size() - 1] : nullptr;
-  const index_t count = canonical::kept_of(head, last, limits);
+  const index_t count = canonical::kept_of(head, left, limits);
   if (count >= 0) {
     canonical::keep_first(row, head, count, draw_of(m, i), rules.renormalises);
   }

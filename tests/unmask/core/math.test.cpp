@@ -55,6 +55,25 @@ TEST(exp_nonpositive, keeps_nan) {
   EXPECT_TRUE(std::isnan(math::exp_nonpositive(-nan)));
 }
 
+TEST(exp2, of_an_integer_is_exact) {
+  for (int n = -124; n <= 120; ++n) {
+    EXPECT_EQ(math::exp2(static_cast<float>(n)), std::ldexp(1.0F, n));
+  }
+  EXPECT_EQ(math::exp2(-0.0F), 1.0F);
+}
+
+TEST(exp2, is_as_good_as_it_says) {
+  for (int i = 0; i <= 2'480'000; ++i) {
+    const float t = math::exp2_floor + static_cast<float>(i) * 1e-4F;
+    ASSERT_LT(relative_error(math::exp2(t), std::exp2(double{t})), 1.7e-7) << t;
+  }
+}
+
+TEST(exp2, keeps_nan) {
+  EXPECT_TRUE(std::isnan(math::exp2(nan)));
+  EXPECT_TRUE(std::isnan(math::exp2(-nan)));
+}
+
 TEST(log, is_good_to_two_ulp) {
   dice d(1);
   double worst = 0.0;

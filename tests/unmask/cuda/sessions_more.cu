@@ -10,6 +10,8 @@
 namespace policies = unmask::testing;
 
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::drawn)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::drawn_edited)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::asking)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::patient)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::second_thoughts)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;

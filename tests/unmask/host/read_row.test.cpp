@@ -219,14 +219,16 @@ TYPED_TEST(read_row, agrees_with_extended_precision) {
 }
 
 TYPED_TEST(read_row, does_not_feel_a_shift_that_is_exact) {
-  // Multiples of 1/8 below 16 have 7 bits: exact in every element type, and so are all differences
-  // from the maximum.
-  for (const index_t columns : {64, 1000, 5000}) {
+  // Multiples of 1/8 below 24 have 8 bits: exact in every element type, and so are all differences
+  // from the maximum. The first columns of each chunk are too low to choose a scale; an integer
+  // exponent of two would not move with the shift.
+  for (const index_t columns : {1000, 5000}) {
     dice d(12);
     std::vector<TypeParam> low;
     std::vector<TypeParam> high;
     for (index_t j = 0; j < columns; ++j) {
-      const double z = 0.125 * d.within(0, 63);
+      const bool first = j % canonical::chunk_columns < canonical::lanes;
+      const double z = first ? 0.0 : 8.0 + 0.125 * d.within(0, 63);
       low.push_back(encoded<TypeParam>(z));
       high.push_back(encoded<TypeParam>(z + 8.0));
     }
@@ -238,6 +240,22 @@ TYPED_TEST(read_row, does_not_feel_a_shift_that_is_exact) {
       a.second += 8.0F;
       EXPECT_TRUE(same_bits(a, b));
     }
+  }
+}
+
+TYPED_TEST(read_row, has_the_bits_of_the_definition_on_both_sides_of_the_reach) {
+  // 8.25 is within 12 bits of 0, 8.375 is not; the best column comes last.
+  for (const double best : {8.25, 8.375, 40.0}) {
+    dice d(15);
+    std::vector<TypeParam> row;
+    for (index_t j = 0; j < 4096; ++j) {
+      row.push_back(encoded<TypeParam>(j == 0 ? 0.0 : -0.125 * d.within(0, 63)));
+    }
+    row[2047] = row[4000] = encoded<TypeParam>(best);
+    const placed_row<TypeParam> placed(row, 0);
+    expect_canonical<every_sum>(placed.input());
+    expect_close(host::read_row<every_sum>(placed.input(), no_edit{}, host::best_tier()),
+                 edited_row(placed.input()));
   }
 }
 

@@ -3,6 +3,7 @@
 // was enough or not, and a read that was not is counted.
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/canvas.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/keep.hpp>
 #include <unmask/policy/lookahead.hpp>
@@ -239,8 +240,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
     head.push(z[v], static_cast<token_id>(v));
   }
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
-  const index_t count =
-      canonical::kept_of(head, head.full() ? &head[head.size() - 1] : nullptr, limits);
+  const index_t count = canonical::kept_of(head, head, limits);
   if (count < 0) {
     ++open;
     return;
@@ -432,6 +432,43 @@ TEST(keep, cuts_off_the_row_as_penalties_have_edited_it) {
   EXPECT_GT(again, 20);
 }
 
+// What a list takes out of the row is not kept either, however large its logits.
+TEST(keep, cuts_off_what_a_token_list_leaves) {
+  int compared = 0;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    dice d(round + 900);
+    const index_t vocab = d.one_of(std::vector<index_t>{9, 70, 300, 2100});
+    const std::vector<float> row = random_row(d, vocab);
+    const truncation rules = random_rules(d, 5);
+    token_list<6> list;
+    std::vector<double> z(row.size(), -infinity);
+    for (token_id& v : list.tokens) {
+      v = d.within(0, vocab - 2);
+      z[static_cast<std::size_t>(v)] = static_cast<double>(row[static_cast<std::size_t>(v)]);
+    }
+    const policy p{onlooker{},
+                   top_k{1},
+                   keep_top_k{rules.tokens},
+                   keep_top_p{rules.mass},
+                   keep_min_p{rules.ratio},
+                   confidence_of_kept{},
+                   sampling{0.7F},
+                   list};
+    const one_step got = decode_once(p, {row}, round);
+    EXPECT_EQ(got.report.second_reads, 0);
+    const naive_truncation expected =
+        naive_truncate(z, rules, static_cast<double>(0.7F), {.seed = round});
+    if (rules.keeps_all(vocab) || expected.gap < rounding || expected.kept.empty()) {
+      continue;
+    }
+    ++compared;
+    ASSERT_EQ(got.tokens[0], expected.drawn);
+    EXPECT_NEAR(got.seen[0].confidence, expected.confidence(expected.drawn), rounding);
+  }
+  EXPECT_GT(compared, 80);
+}
+
 TEST(keep, is_the_same_for_any_batch) {
   for (std::uint64_t round = 0; round < 30 && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
@@ -475,6 +512,32 @@ TEST(keep, without_a_draw_changes_the_confidence_only) {
   EXPECT_EQ(r.tokens[0], 1);
   EXPECT_NEAR(r.seen[0].confidence, 1.0 / (1.0 + std::exp(-1.0)), 1e-6);
   EXPECT_NEAR(r.seen[0].margin, 2.0 / (1.0 + std::exp(-1.0)) - 1.0, 1e-6);
+}
+
+// A canvas draws, too; its rows are sharpened before the cut.
+TEST(keep, goes_with_a_canvas) {
+  const std::vector<float> row = {1.0F, 0.5F, 0.0F, -3.0F, -4.0F};
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    std::vector<token_id> text(3, 0);
+    session s{policy{by_entropy{},
+                     entropy_bound{9.0F},
+                     canvas{.vocab = 5, .steps = 4, .certain = 0.0F},
+                     keep_top_k{2}},
+              model_info{.vocab = 5, .mask_token = 0, .suppress_mask = false},
+              tokens_view<memory::host>(text),
+              layout{.length = 3, .seed = seed}};
+    for (int step = 0; step < 3; ++step) {
+      ASSERT_TRUE(s.next());
+      std::vector<float> logits;
+      for (int i = 0; i < 3; ++i) {
+        logits.insert(logits.end(), row.begin(), row.end());
+      }
+      s.supply(host_logits<float>(logits.data(), 3, 5));
+      for (const token_id v : text) {  // every position is admitted and holds what was drawn
+        EXPECT_LE(v, 1);
+      }
+    }
+  }
 }
 
 TEST(keep, refuses_knobs_outside_their_range) {

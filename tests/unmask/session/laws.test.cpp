@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -65,7 +66,9 @@ trace decode_trace(const Policy& p,
 
 TEST(logits, may_be_shifted_by_a_constant) {
   // Multiples of 2^-10 below 2^5 in magnitude: adding a small integer is exact, so is every
-  // difference, and not a bit may change.
+  // difference. The sums are relative to an integer power of two, which does not move along, so
+  // log-probabilities may change by their rounding: a row has one chunk, so its sum is good to
+  // 41 units of 2^-24 times 1 + the mean distance from the best, at most ln(vocab) + 1 < 7.
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     dice d(seed);
@@ -87,7 +90,18 @@ TEST(logits, may_be_shifted_by_a_constant) {
       SCOPED_TRACE(shift);
       const trace moved = shifted_by(shift);
       ASSERT_EQ(moved.tokens, plain.tokens);
-      ASSERT_TRUE(same_bits(moved, plain));
+      ASSERT_EQ(moved.steps.size(), plain.steps.size());
+      for (std::size_t i = 0; i < plain.steps.size(); ++i) {
+        ASSERT_EQ(moved.steps[i].size(), plain.steps[i].size());
+        for (std::size_t k = 0; k < plain.steps[i].size(); ++k) {
+          ASSERT_EQ(moved.steps[i][k].position, plain.steps[i][k].position);
+          ASSERT_EQ(moved.steps[i][k].token, plain.steps[i][k].token);
+          const float after = moved.steps[i][k].log_probability;
+          const float before = plain.steps[i][k].log_probability;
+          ASSERT_TRUE(after == before || std::fabs(after - before) < 2 * 41 * 0x1p-24 * 8)
+              << after << " instead of " << before;
+        }
+      }
     }
   }
 }
@@ -278,7 +292,8 @@ TEST(threads, change_no_bit_of_a_decode) {
 
 TEST(instruction_sets, change_no_bit_of_a_decode) {
   const trace best = decode_large({});
-  for (const host::tier tier : {host::tier::portable, host::tier::avx2, host::tier::avx512}) {
+  for (const host::tier tier :
+       {host::tier::portable, host::tier::avx2, host::tier::avx512, host::tier::neon}) {
     if (!host::available(tier)) {
       continue;
     }

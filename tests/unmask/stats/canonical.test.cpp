@@ -92,14 +92,35 @@ TEST(fold_chunk, is_accurate) {
   }
 }
 
+TEST(scale, of_the_first_columns_holds_up_to_its_reach) {
+  const canonical::scale s = canonical::opening_scale(3.0F);
+  EXPECT_EQ(s.exponent, 4.0F);  // 3 log2(e) = 4.33
+  EXPECT_EQ(s.shift, 0.0F);
+  EXPECT_TRUE(canonical::reaches(s, 3.0F));
+  EXPECT_TRUE(canonical::reaches(s, 16.0F * math::ln_2));
+  EXPECT_FALSE(canonical::reaches(s, 16.001F * math::ln_2));
+  EXPECT_FALSE(canonical::reaches(s, math::infinity()));
+}
+
+TEST(scale, is_not_chosen_by_what_is_not_a_moderate_number) {
+  for (const float x : {math::infinity(), -math::infinity(), 1e6F * 1.1F, -1e30F, 3e38F}) {
+    EXPECT_FALSE(canonical::opens_scale(x)) << x;
+  }
+  EXPECT_FALSE(canonical::opens_scale(math::from_bits(0x7fc00000U)));
+  EXPECT_TRUE(canonical::opens_scale(-300.0F));
+}
+
 TEST(fold_chunk, weighs_an_only_column_exactly) {
-  const float z[] = {3.5F};
-  const auto r = canonical::fold_chunk<every_sum>(z, 1, 17);
-  EXPECT_EQ(r.token, 17);
-  EXPECT_EQ(r.confidence(), 1.0F);
-  EXPECT_EQ(r.square, 1.0F);
-  EXPECT_EQ(r.entropy(), 0.0F);
-  EXPECT_EQ(r.margin(), 1.0F);
+  for (const float only : {3.5F, -0.0F, 0.3F, -77.7F, 1e-30F, 2e6F, -3e38F}) {
+    const auto r = canonical::fold_chunk<every_sum>(&only, 1, 17);
+    EXPECT_EQ(r.token, 17);
+    EXPECT_EQ(r.rest, 0.0F) << only;
+    EXPECT_EQ(r.confidence(), 1.0F);
+    EXPECT_EQ(r.square, 1.0F) << only;
+    EXPECT_NEAR(r.weighted, 0.0F, 1e-30F) << only;  // 63 absent columns weigh 2^-124 each
+    EXPECT_EQ(r.entropy(), 0.0F);
+    EXPECT_EQ(r.margin(), 1.0F);
+  }
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ TEST(row_accumulator, associates_within_rounding) {
     expect_same_choice(left, right);
     if (left.finish().valid()) {
       // Each side makes two merges: an exponential (2e-7 = 4 units of 2^-24) and four roundings
-      // each, and a shift of d rounded at most four times, which moves e^d by |d| as much.
+      // each, and a shift of d rounded at most four times, which moves e^d by |d| as much. Columns
+      // far below weigh e^-86 instead of nothing: less than 2^-100 in all.
       const double unit = 2 * 2 * 8 * 0x1p-24;
       const exact_row x(z);
       const auto size = static_cast<double>(x.sum + x.first);
@@ -77,9 +78,19 @@ TEST(row_accumulator, associates_within_rounding) {
       EXPECT_NEAR(left.finish().square, right.finish().square, unit * size);
       EXPECT_NEAR(left.finish().weighted,
                   right.finish().weighted,
-                  unit * static_cast<double>(2 * x.first + x.other));
+                  unit * static_cast<double>(2 * x.first + x.other) + 0x1p-100);
     }
   }
+}
+
+TEST(row_accumulator, gives_no_weight_to_logits_far_below) {
+  accumulator sum;
+  sum.push(2.0F, 5);
+  for (token_id v = 10; v < 2000; ++v) {
+    sum.push(-3e38F, v);
+  }
+  EXPECT_LT(sum.finish().rest, 1e-30F);
+  EXPECT_EQ(sum.finish().entropy(), 0.0F);
 }
 
 TEST(row_accumulator, finds_best_token_and_second_in_any_grouping) {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/unmask.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/dense_oracle.hpp"
+
+namespace unmask::testing {
+
+/// Decodes random requests with a policy: each comes to its end with nothing left masked that the
+/// end does not allow, and its batch changes nothing.
+inline constexpr auto decode_composed = [](const auto& p) {
+  using product = std::remove_cvref_t<decltype(p)>;
+  chances c(product::leaf_total);
+  std::vector<dense_request> requests;
+  for (int k = 0; k < 5; ++k) {
+    requests.push_back(random_dense_request(c, 12));
+    requests.back().model = {.vocab = 12, .mask_token = 11, .end_token = 10};
+    requests.back().suppressed.clear();
+    requests.back().branches = product::branches ? 2 : 0;
+  }
+  for (const dense_request& q : requests) {
+    session<product> s(q.model,
+                       {.sequences = 1,
+                        .length = q.geometry.length,
+                        .window = q.geometry.length,
+                        .branches = q.branches});
+    std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 1);
+    s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+    int forwards = 0;
+    while (const auto request = s.next()) {
+      std::vector<float> logits;
+      for (const segment& part : request->segments) {
+        std::vector<token_id> x = text;
+        if (part.branch > 0) {
+          x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+        }
+        for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+          const std::vector<float> z = q.logits.row(x, r);
+          logits.insert(logits.end(), z.begin(), z.end());
+        }
+      }
+      s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
+      ASSERT_LT(++forwards, 1000) << "does not come to an end";
+    }
+    const sequence_report& r = s.report();
+    EXPECT_NE(r.end, ending::running);
+    EXPECT_EQ(r.forwards, forwards);
+    EXPECT_EQ(r.invalid_rows, 0);
+    index_t masks = 0;
+    for (std::size_t i = static_cast<std::size_t>(q.geometry.prompt); i < text.size(); ++i) {
+      EXPECT_TRUE(text[i] >= 0 && text[i] < q.model.vocab);
+      masks += text[i] == q.model.mask_token ? 1 : 0;
+    }
+    if (r.end == ending::complete && product::settles) {
+      EXPECT_EQ(masks, 0);
+    }
+  }
+  expect_batch_changes_nothing(std::vector<product>(requests.size(), p), requests);
+};
+
+}  // namespace unmask::testing

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "support/composed_policies.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using detail::type_list;
+
+// Every part of the README's table, with the sizes that composed_policies.hpp gives them.
+using parts = type_list<by_confidence,
+                        by_margin,
+                        by_entropy,
+                        left_to_right,
+                        at_random,
+                        loosely<by_margin>,
+                        confidence_above,
+                        confidence_at_least,
+                        top_k,
+                        scheduled,
+                        timesteps,
+                        independent_timesteps,
+                        factor,
+                        entropy_bound,
+                        hierarchical,
+                        adaptive_threshold,
+                        stable_and_confident,
+                        profile_threshold<8>,
+                        at_frontier,
+                        trace_credit<6>,
+                        adaptive_credit<6>,
+                        logit_bias<1>,
+                        repetition_penalty<4>,
+                        count_penalty<4>,
+                        neighbour_guard,
+                        token_list<5>,
+                        probability_of<2>,
+                        end_penalty,
+                        no_end_before,
+                        hold_end,
+                        end_last,
+                        edit_settled,
+                        reopen_below,
+                        remask_below,
+                        lookahead,
+                        temperature,
+                        sampling,
+                        keep_top_k,
+                        keep_top_p,
+                        keep_min_p,
+                        confidence_of_kept,
+                        stop_at_end,
+                        stop_sequence<2>,
+                        step_budget,
+                        sequential_blocks,
+                        whole_sequence,
+                        block_pipeline,
+                        slow_fast,
+                        edited_blocks,
+                        canvas>;
+
+// What decides whether two parts go together.
+struct traits {
+  std::string name;
+  bool ranks, admits, schedules, draws, renoises, rewrites, remasks, branches, truncates;
+  bool compares, watches, remembers;
+  bool frontier, of_kept, reopens;
+};
+
+template <class P>
+traits traits_of() {
+  return {.name = typeid(P).name(),
+          .ranks = ranking<P>,
+          .admits = admission<P>,
+          .schedules = scheduling<P>,
+          .draws = drawing<P>,
+          .renoises = renoising<P>,
+          .rewrites = revisiting<P> || remasking<P>,
+          .remasks = remasking<P>,
+          .branches = branching<P>,
+          .truncates = truncating<P>,
+          .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
+          .watches = watching<P> || current_watching<P>,
+          .remembers =
+              revision<P> && watching<P> && !std::is_same_v<position_state_of<P>, no_state>,
+          .frontier = std::is_same_v<P, at_frontier>,
+          .of_kept = std::is_same_v<P, confidence_of_kept>,
+          .reopens = std::is_same_v<P, reopen_below>};
+}
+
+template <class... P>
+std::vector<traits> traits_of_all(type_list<P...>) {
+  return {traits_of<P>()...};
+}
+
+// What the README says does not go together; b with a is asked, too.
+bool is_refused(const traits& a, const traits& b) {
+  return (a.compares && (b.watches || b.branches || b.of_kept)) ||
+         (a.branches && (b.remasks || b.frontier || b.renoises)) ||
+         (a.renoises && (b.rewrites || b.frontier || b.draws || b.schedules)) ||
+         (a.truncates && b.remembers) || (a.frontier && b.rewrites) || (a.reopens && b.remasks);
+}
+
+// Pairs that only stand side by side.
+bool are_apart(const traits& a, const traits& b) {
+  return (a.admits && (b.admits || b.ranks)) || (a.ranks && b.ranks) ||
+         (a.schedules && (b.schedules || b.ranks));
+}
+
+template <class... Leaf>
+std::vector<std::string> names_of(type_list<Leaf...>) {
+  return {typeid(Leaf).name()...};
+}
+
+TEST(composition, has_every_pair_of_parts_that_goes_together) {
+  std::set<std::pair<std::string, std::string>> covered;
+  const auto note = [&](const auto& p) {
+    const auto names = names_of(typename std::remove_cvref_t<decltype(p)>::leaf_list{});
+    for (const std::string& one : names) {
+      for (const std::string& other : names) {
+        covered.emplace(one, other);
+      }
+    }
+  };
+  for_some_compositions(note);
+  for_other_compositions(note);
+  const std::vector<traits> all = traits_of_all(parts{});
+  int pairs = 0;
+  for (const traits& a : all) {
+    for (const traits& b : all) {
+      const bool is_covered = covered.count({a.name, b.name}) > 0;
+      if (a.name != b.name && (is_refused(a, b) || is_refused(b, a))) {
+        EXPECT_FALSE(is_covered) << a.name << " and " << b.name << " are said not to go together";
+      } else if (a.name != b.name && !are_apart(a, b) && !are_apart(b, a)) {
+        EXPECT_TRUE(is_covered) << a.name << " and " << b.name << " are in no policy together";
+        ++pairs;
+      }
+    }
+  }
+  EXPECT_GT(pairs, 1500);  // each from both ends
+}
+
+}  // namespace
+}  // namespace unmask::testing
