@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/composition.hpp>
+#include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/sequential_blocks.hpp>
 
@@ -121,7 +122,7 @@ template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
     surveying<P> || revisiting<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
-    delaying<P> || truncating<P> || inquiring<P>;
+    delaying<P> || truncating<P> || inquiring<P> || caching<P> || layer_rule<P> || evicting<P>;
 
 template <class P, class Leaves>
 constexpr void check_composition() {
@@ -213,6 +214,21 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
+  /// True when a part narrows what a forward pass runs, so that the engine has to keep K/V.
+  static constexpr bool caches = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (caching<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
+  /// True when a part decides which positions a layer computes, or leaves single positions out of a
+  /// pass: the engine then runs its layers through a layer_session.
+  static constexpr bool layered = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return ((layer_rule<Leaf> || picking<Leaf>) || ...);
+    }(leaf_list{});
+  }();
+
   /// Most tokens that are watched at one position: those of its parts, the settled token and the
   /// placements of lookahead.
   static constexpr index_t watches = [] {
@@ -260,6 +276,19 @@ class policy : public detail::pack<Parts...> {
                   "a policy looks ahead with one part, such as lookahead{}");
     static_assert(sizeof...(Parts) == 0 || ((drawing<Parts> ? 1 : 0) + ...) <= 1,
                   "a policy draws tokens with one part, such as sampling{}; a canvas draws itself");
+    static_assert(sizeof...(Parts) == 0 || ((caching<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy has at most one cache, such as block_cache{}");
+    static_assert(sizeof...(Parts) == 0 || ((evicting<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy evicts keys with one part, such as key_eviction{}");
+    static_assert(sizeof...(Parts) == 0 || ((layer_rule<Parts> ? 1 : 0) + ...) <= 1,
+                  "a policy skips positions with one part, such as early_skip{}");
+    static_assert(
+        !(layered && branches),
+        "a policy that looks ahead cannot skip positions at its layers: each branch would "
+        "need its own stored hidden states");
+    static_assert(
+        !layered || settles,
+        "a canvas decides about every position in each pass: none of them can be skipped");
     static_assert(
         !(compares && (watches > 0 || branches)),
         "a policy that compares rows with the step before can neither watch tokens nor look "
