@@ -20,7 +20,7 @@ constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3}
 /// The pass as the toy engine wants it: what is read is a constant of its type.
 struct erased_pass {
   static constexpr feature reads = feature::hidden;
-  static constexpr skipping skipped = skipping::leaves;
+  [[maybe_unused]] static constexpr skipping skipped = skipping::leaves;
   any_layer_session::layer_pass pass;
 
   [[nodiscard]] std::span<const index_t> positions() const { return pass.positions(); }
