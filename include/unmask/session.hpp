@@ -230,6 +230,26 @@ class session {
     finish();
   }
 
+  /// True when no sequence runs, as far as the steps are through: never waits. A host that replays
+  /// captured steps asks this between launches and need not call next() before it is true. Counts
+  /// only sequences that next() or report() has seen start.
+  [[nodiscard]] bool finished() const {
+    if constexpr (space == memory::device) {
+      return std::ranges::all_of(running(), [](const std::uint32_t& word) {
+        return __atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0;  // the device may be writing it
+      });
+    } else {
+      return std::ranges::none_of(workspace_.statuses(),
+                                  [](const step::slot_status& s) { return s.next.active(); });
+    }
+  }
+
+  /// What finished() looks at, for kernels and for conditions of a graph: a word for each slot, 1
+  /// while its sequence runs, in memory that both sides of a stream read.
+  [[nodiscard]] std::span<const std::uint32_t> running() const requires(space == memory::device) {
+    return workspace_.running();
+  }
+
   /// What became of the sequence in `slot`. Waits as next() does.
   [[nodiscard]] const sequence_report& report(index_t slot = 0) { return status(slot).report; }
 

@@ -7,8 +7,6 @@
 /// Fibers change places only at barriers, in an order drawn from a seed, so a run can be repeated,
 /// and a body that forgets a barrier meets, under some seed, the value that was not there yet.
 
-#include "support/dice.hpp"
-
 #include <unmask/cuda/thread_block.hpp>
 
 #include <array>
@@ -18,11 +16,12 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <setjmp.h>
 #include <stdexcept>
+#include <ucontext.h>
 #include <vector>
 
-#include <setjmp.h>
-#include <ucontext.h>
+#include "support/dice.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #  define UNMASK_TESTING_ASAN 1
@@ -58,7 +57,8 @@ namespace fibers {
 /// A stack of its own and the place where it stopped. The sanitizers are told of every switch.
 class fiber {
  public:
-  fiber() : stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)) {}
+  fiber()
+      : stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)) {}
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
   ~fiber() {
@@ -79,8 +79,11 @@ class fiber {
     here_.uc_stack.ss_size = stack_bytes;
     here_.uc_link = nullptr;
     const auto self = reinterpret_cast<std::uintptr_t>(this);
-    makecontext(&here_, reinterpret_cast<void (*)()>(&fiber::enter), 2,
-                static_cast<unsigned>(self), static_cast<unsigned>(self >> 32U));
+    makecontext(&here_,
+                reinterpret_cast<void (*)()>(&fiber::enter),
+                2,
+                static_cast<unsigned>(self),
+                static_cast<unsigned>(self >> 32U));
 #if defined(UNMASK_TESTING_TSAN)
     if (tsan_ == nullptr) {
       tsan_ = __tsan_create_fiber(0);
@@ -112,15 +115,19 @@ class fiber {
   }
 
   /// Back to who resumed this fiber, which calls it.
-  void pause() { leave(false); }
+  void pause() {
+    leave(false);
+  }
 
-  [[nodiscard]] bool done() const { return done_; }
+  [[nodiscard]] bool done() const {
+    return done_;
+  }
 
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
 
-  // swapcontext() asks the kernel for the signal mask twice; a jump does not, which makes the tests ten
-  // times as fast. The sanitizers have ideas of their own about jumps.
+  // swapcontext() asks the kernel for the signal mask twice; a jump does not, which makes the tests
+  // ten times as fast. The sanitizers have ideas of their own about jumps.
 #if defined(UNMASK_TESTING_ASAN) || defined(UNMASK_TESTING_TSAN)
   static constexpr bool swaps_contexts = true;
 #else
@@ -185,7 +192,8 @@ class block_emulator {
   explicit block_emulator(index_t threads, std::uint64_t seed = 0)
       : seed_(seed)
       , threads_(static_cast<std::size_t>(threads))
-      , warps_(static_cast<std::size_t>((threads + device::warp_threads - 1) / device::warp_threads)) {
+      , warps_(
+            static_cast<std::size_t>((threads + device::warp_threads - 1) / device::warp_threads)) {
     for (auto& t : threads_) {
       t = std::make_unique<thread>();
     }
@@ -265,7 +273,9 @@ class block_emulator {
 /// One emulated thread's view of its block.
 class emulated_block {
  public:
-  emulated_block(block_emulator& all, index_t thread) : all_(&all), thread_(thread) {}
+  emulated_block(block_emulator& all, index_t thread)
+      : all_(&all)
+      , thread_(thread) {}
 
   [[nodiscard]] index_t lane() const { return thread_; }
   [[nodiscard]] index_t lanes() const { return all_->threads(); }
@@ -295,6 +305,9 @@ class emulated_block {
   }
   void fence() const {}  // blocks are emulated one after the other
   [[nodiscard]] std::uint32_t take_ticket(std::uint32_t* counter) const { return (*counter)++; }
+  void publish(std::uint32_t* where, std::uint32_t x) const {
+    __atomic_store_n(where, x, __ATOMIC_RELEASE);
+  }
 
  private:
   block_emulator* all_;

@@ -60,6 +60,7 @@ struct device_arrays {
   record<Policy::required>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
   std::uint32_t* supplied = nullptr;
+  std::uint32_t* through = nullptr;
   std::size_t bytes = 0;
 
   [[nodiscard]] static device_arrays at(std::byte* base, const limits& capacity, row_shape shape) {
@@ -78,6 +79,7 @@ struct device_arrays {
     a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
     a.arrived = next.take<std::uint32_t>(rows);
     a.supplied = next.take<std::uint32_t>(lines);
+    a.through = next.take<std::uint32_t>(slots);
     a.bytes = next.used();
     return a;
   }
@@ -101,6 +103,7 @@ struct device_arrays {
 /// Host memory of a session: the mirror of what the host looks at, and the way to the device.
 struct host_arrays {
   step::slot_status* statuses = nullptr;
+  std::uint32_t* running = nullptr;
   commit_entry* entries = nullptr;
   candidate_entry* traced = nullptr;
   token_probability* answers = nullptr;
@@ -114,6 +117,7 @@ struct host_arrays {
     arena next{base};
     host_arrays a;
     a.statuses = next.take<step::slot_status>(slots);
+    a.running = next.take<std::uint32_t>(slots);
     a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
     a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
     a.answers = next.take<token_probability>(slots * answers);

@@ -13,36 +13,37 @@
 namespace UNMASK_NAMESPACE::device {
 
 template <class T, class Policy>
-void launch_reads(const session_site<Policy>& site,
-                  const row_batch& batch,
-                  index_t window,
-                  cudaStream_t stream) {
+cudaError_t launch_reads(const session_site<Policy>& site,
+                         const row_batch& batch,
+                         index_t window,
+                         std::size_t scratch,
+                         cudaStream_t stream) noexcept {
   const dim3 grid(static_cast<unsigned>(window),
                   static_cast<unsigned>(site.shape.runs),
                   static_cast<unsigned>(batch.count));
   read_rows<T, exact_exponential>
-      <<<grid, static_cast<unsigned>(read_threads), 0, stream>>>(site, batch);
-  check(cudaGetLastError(), "launch of read_rows");
+      <<<grid, static_cast<unsigned>(read_threads), scratch, stream>>>(site, batch);
+  return cudaGetLastError();
 }
 
 template <class Policy>
-void launch_decisions(const session_site<Policy>& site,
-                      index_t count,
-                      unsigned threads,
-                      std::size_t scratch,
-                      cudaStream_t stream) {
+cudaError_t launch_decisions(const session_site<Policy>& site,
+                             index_t count,
+                             unsigned threads,
+                             std::size_t scratch,
+                             cudaStream_t stream) noexcept {
   decide_slots<<<static_cast<unsigned>(count), threads, scratch, stream>>>(site, scratch > 0);
-  check(cudaGetLastError(), "launch of decide_slots");
+  return cudaGetLastError();
 }
 
 template <class Policy>
-void launch_start(const step::slot_memory<Policy>* slots,
-                  index_t slot,
-                  const start_arguments<Policy>& arguments,
-                  unsigned threads,
-                  cudaStream_t stream) {
-  start_one<<<1, threads, 0, stream>>>(slots, slot, arguments);
-  check(cudaGetLastError(), "launch of start_one");
+cudaError_t launch_start(const session_site<Policy>& site,
+                         index_t slot,
+                         const start_arguments<Policy>& arguments,
+                         unsigned threads,
+                         cudaStream_t stream) noexcept {
+  start_one<<<1, threads, 0, stream>>>(site, slot, arguments);
+  return cudaGetLastError();
 }
 
 }  // namespace unmask::device

@@ -24,7 +24,8 @@ namespace UNMASK_NAMESPACE {
 /// arrays of row_riders are device memory; start_options is host memory and is copied at once.
 ///
 /// supply() may be captured into a CUDA graph, the engine's forward pass with it: it allocates
-/// nothing, copies nothing from the host and waits for nothing. A captured step reads its plan on
+/// nothing, copies nothing and waits for nothing; it is one kernel, which reads and decides (see
+/// workspace::decide() for when it is two). A captured step reads its plan on
 /// the device, so the graph may be replayed while the sequences move on, as long as it computes the
 /// same rows: the logits of a position are read from where they were at the capture. For a sequence
 /// that has ended, or that wants other rows by now, a replay does nothing, so it is never too late
@@ -81,12 +82,17 @@ class on_stream::workspace {
   /// Enqueues the read of the rows noted so far.
   void flush();
 
-  /// Enqueues what is left to read, the decision of every running slot and the copy of the statuses
-  /// to the host.
+  /// Enqueues what is left to read and the decision of every running slot: one launch if flush()
+  /// had nothing to do in this step, the segments fit one row_batch and the window is no larger
+  /// than device::joint_window, else two. The kernels write the statuses to the host themselves.
   void decide();
 
   /// Waits for the stream.
   [[nodiscard]] std::span<const step::slot_status> statuses();
+
+  /// A word for each slot, 1 while its sequence runs, which each step writes when it is through.
+  /// Host memory that the device reads, too.
+  [[nodiscard]] std::span<const std::uint32_t> running() const;
 
   /// What the last step committed, what it decided about and what it was asked. The first call
   /// after a step copies the lists of all slots and waits. Call statuses() first.
@@ -101,6 +107,7 @@ class on_stream::workspace {
   enum class kind : unsigned char { f32, bf16, f16 };
 
   [[nodiscard]] unsigned decide_block() const;
+  void launch(bool decides);
   [[nodiscard]] std::int64_t forwards() const;
   void fetch_lists();
   template <class Entry>
@@ -121,6 +128,8 @@ class on_stream::workspace {
   // Segments noted since the last launch.
   device::row_batch batch_;
   kind kind_ = kind::f32;
+  // Whether a part of this step was launched already.
+  bool split_ = false;
   // Slots whose `editable` bytes may still be on their way.
   std::vector<std::uint8_t> staged_;
   // forwards() when the lists were copied; -1 if never.

@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE::device {
 
 /// Decides one step of every slot: grid (slots). Dynamic shared memory: scratch_bytes().
 template <class Policy>
-__global__ void __launch_bounds__(decide_threads)
+__global__ void __launch_bounds__(decide_threads, 1)
     decide_slots(const session_site<Policy> site, bool has_scratch) {
   extern __shared__ __align__(64) unsigned char scratch[];
   decide_slot(device_block{},
@@ -19,13 +19,13 @@ __global__ void __launch_bounds__(decide_threads)
 
 /// Starts one sequence, with one block.
 template <class Policy>
-__global__ void __launch_bounds__(decide_threads)
-    start_one(const step::slot_memory<Policy>* slots,
+__global__ void __launch_bounds__(decide_threads, 1)
+    start_one(const session_site<Policy> site,
               index_t slot,
               const __grid_constant__ start_arguments<Policy> arguments) {
-  static_assert(sizeof(arguments) <= 4000,
+  static_assert(sizeof(arguments) + sizeof(site) <= 4000,
                 "the knobs of this policy do not fit the arguments of a kernel (4 KB)");
-  start_slot(device_block{}, arguments, slots[slot]);
+  start_slot(device_block{}, arguments, site, slot);
 }
 
 }  // namespace unmask::device

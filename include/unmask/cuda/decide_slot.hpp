@@ -24,8 +24,11 @@ struct start_arguments {
 
 /// Writes a slot's state and plans its first step: the twin of on_host::workspace::start().
 template <class Policy>
-UNMASK_HD void
-start_slot(const auto& t, const start_arguments<Policy>& a, const step::slot_memory<Policy>& m) {
+UNMASK_HD void start_slot(const auto& t,
+                          const start_arguments<Policy>& a,
+                          const session_site<Policy>& site,
+                          index_t slot) {
+  const step::slot_memory<Policy> m = site.slots[slot];
   if (t.lane() == 0) {
     ::new (static_cast<void*>(m.policy)) Policy(a.policy);
     ::new (static_cast<void*>(m.sequence)) sequence_states<Policy>();
@@ -42,6 +45,7 @@ start_slot(const auto& t, const start_arguments<Policy>& a, const step::slot_mem
   }
   t.sync();
   step::begin(t, m, a.editable);
+  show(t, site, slot);
 }
 
 /// Moves what only one step uses to `base`, which is faster memory; returns the bytes that takes.
@@ -91,6 +95,7 @@ decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::
     m.status->report.last_candidates = 0;
     m.status->report.last_probabilities = 0;
   }
+  show(t, site, slot);
 }
 
 }  // namespace unmask::device

@@ -31,6 +31,10 @@ struct device_block {
   [[nodiscard]] __device__ std::uint32_t take_ticket(std::uint32_t* counter) const {
     return atomicAdd(counter, 1U);
   }
+  __device__ void publish(std::uint32_t* where, std::uint32_t x) const {
+    __threadfence_system();
+    *static_cast<volatile std::uint32_t*>(where) = x;
+  }
 };
 static_assert(thread_block<device_block>);
 

@@ -14,6 +14,19 @@ struct row_meeting {
   std::uint32_t* arrived = nullptr;
 };
 
+/// Words from one thread's chunk to the next one's where a warp keeps a chunk in shared memory.
+inline constexpr index_t apart_words = 2 * lane_columns + 1;
+
+/// Records of shared memory that read_row() wants: one for each chunk of a run and for each run of
+/// a row, and room for a chunk where a token is drawn.
+template <statistics S>
+inline constexpr index_t node_count = [] {
+  constexpr auto size = static_cast<index_t>(sizeof(record<S>));
+  constexpr auto chunk = static_cast<index_t>(sizeof(float)) * warp_threads * apart_words;
+  return provides_v<S, stat::sampled> ? math::max(max_run_chunks, (chunk + size - 1) / size)
+                                      : max_run_chunks;
+}();
+
 namespace detail {
 
 // nodes[0] = the canonical tree over nodes[0] ... nodes[count - 1], by one warp.
@@ -57,16 +70,38 @@ meet(const auto& b, const row_meeting<S>& at, index_t run, index_t runs, record<
   return true;
 }
 
+// Draws a token from the chunk that won, as finish_row() does, with the chunk in shared memory: its
+// registers are all taken by the chunks that are read, and a row draws once. Threads are an odd
+// number of words apart, in different banks.
+template <statistics S, element T, class Edit>
+UNMASK_HD void
+draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apart, record<S>& r) {
+  if (r.drawn == no_token) {
+    return;
+  }
+  const index_t first = r.drawn - row.first_token;
+  const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+  auto& z = *reinterpret_cast<chunk_logits*>(apart + b.warp_lane() * apart_words);
+  stage(b, row, edit, first, count, z);
+  const float best = largest(b, z, [](float) { return true; });
+  const place drawn = pick_column(b, row.draw, z, count, r.drawn, best);
+  r.drawn += drawn.column;
+  r.drawn_logit = drawn.logit;
+}
+
 }  // namespace detail
 
 /// One thread block's share of a row: run `run` of the row's chunks, `run_chunks` (a power of two)
 /// to a run. The block that finishes a row writes its record to `out`, with the bits of
 /// canonical::fold_chunk and canonical::chunk_tree whatever the cut.
 ///
-/// `nodes` is shared memory for max_run_chunks records. A row of one run needs no meeting. At most
+/// True in the first warp of that block: everything that the read of the row writes is written, and
+/// this warp sees it.
+///
+/// `nodes` is shared memory for node_count<S> records. A row of one run needs no meeting. At most
 /// max_run_chunks runs; no run is empty.
 template <statistics S, class Exponential, element T, class Edit>
-UNMASK_HD void read_row(const auto& b,
+UNMASK_HD bool read_row(const auto& b,
                         const row_input<T>& row,
                         const Edit& edit,
                         index_t run,
@@ -95,17 +130,26 @@ UNMASK_HD void read_row(const auto& b,
   }
   b.sync();
   if (b.warp() != 0) {
-    return;
+    return false;
   }
   detail::merge_tree(b, nodes, count);
   if (runs > 1 && !detail::meet(b, at, run, runs, nodes)) {
-    return;
+    return false;
   }
   record<S> whole = nodes[0];
-  finish_row(b, row, edit, whole);
+  if constexpr (provides_v<S, stat::sampled>) {
+    b.sync_warp();  // before the nodes go
+    detail::draw_apart(b, row, edit, reinterpret_cast<float*>(nodes), whole);
+    if constexpr (provides_v<S, stat::drift>) {
+      whole.previous_square = row.before.seen ? row.before.square : 0.0F;
+    }
+  } else {
+    finish_row(b, row, edit, whole);
+  }
   if (b.warp_lane() == 0) {
     out = whole;
   }
+  return true;
 }
 
 }  // namespace unmask::device

@@ -6,23 +6,28 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Reads the rows of a batch: grid (window, runs, segments), read_threads to a block.
+/// Reads the rows of a batch, and decides its slots if the batch says so: grid (window, runs,
+/// segments), read_threads to a block. Dynamic shared memory: scratch_bytes() if it decides.
 ///
+/// Reads that compare rows hold a chunk of each step, so they get the registers of two blocks.
 /// Blocks without a row to read end at once: the grid follows from capacities alone and the plans
 /// are read here, so a captured launch stays right while the sequences move on.
 template <class T, class Exponential, class Policy>
-__global__ void __launch_bounds__(read_threads, read_blocks_per_multiprocessor)
+__global__ void __launch_bounds__(read_threads,
+                                  Policy::compares ? 2 : read_blocks_per_multiprocessor)
     read_rows(const session_site<Policy> site, const __grid_constant__ row_batch batch) {
-  using node = record<Policy::required>;
+  using space = read_space<T, Policy::required>;
+  extern __shared__ __align__(64) unsigned char scratch[];
   // Bytes, because a shared variable may not have constructors.
-  __shared__ alignas(alignof(node)) unsigned char nodes[sizeof(node) * max_run_chunks];
-  read_position<T, Exponential>(device_block{},
+  __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
+  step_position<T, Exponential>(device_block{},
                                 site,
                                 batch,
                                 static_cast<index_t>(blockIdx.z),
                                 static_cast<index_t>(blockIdx.x),
                                 static_cast<index_t>(blockIdx.y),
-                                reinterpret_cast<node*>(nodes));
+                                *reinterpret_cast<space*>(shared),
+                                reinterpret_cast<std::byte*>(scratch));
 }
 
 }  // namespace unmask::device

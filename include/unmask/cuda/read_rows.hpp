@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/cuda/decide_slot.hpp>
 #include <unmask/cuda/read_row.hpp>
 #include <unmask/cuda/site.hpp>
 #include <unmask/step/position.hpp>
@@ -15,6 +16,8 @@ struct segment_rows {
   range rows;
   index_t slot = 0;
   index_t branch = 0;
+  /// Segments of this slot in the batch.
+  index_t of_slot = 1;
 };
 
 /// The logits of several segments that share strides and guidance. It travels as a kernel's
@@ -23,11 +26,32 @@ struct row_batch {
   static constexpr index_t capacity = 64;
 
   index_t count = 0;
+  /// Whether each slot is decided by the thread block that comes last in it. Then all segments of
+  /// its step are in this batch.
+  bool decides = false;
   float guidance_scale = 0.0F;
   std::ptrdiff_t stride = 0;
   std::ptrdiff_t unconditional_stride = 0;
   std::ptrdiff_t allowed_stride = 0;
   segment_rows segments[capacity];
+
+  /// Writes segment_rows::of_slot. O(count^2), 64 segments at the most.
+  void count_by_slot() {
+    for (index_t n = 0; n < count; ++n) {
+      segments[n].of_slot = 0;
+      for (index_t k = 0; k < count; ++k) {
+        segments[n].of_slot += segments[k].slot == segments[n].slot ? 1 : 0;
+      }
+    }
+  }
+  /// True when a segment of that slot is in the batch.
+  [[nodiscard]] bool reads(index_t slot) const {
+    bool found = false;
+    for (index_t n = 0; n < count; ++n) {
+      found = found || segments[n].slot == slot;
+    }
+    return found;
+  }
 
   /// True when a segment of a tensor like `other`'s can be added.
   [[nodiscard]] bool takes_more_like(const row_batch& other) const {
@@ -35,6 +59,15 @@ struct row_batch {
            unconditional_stride == other.unconditional_stride &&
            guidance_scale == other.guidance_scale;
   }
+};
+
+/// Shared memory of a block that reads: more than registers, of which the chunks take all.
+template <element T, statistics S>
+struct read_space {
+  record<S> nodes[node_count<S>];
+  row_input<T> row;
+  /// Of lane 0, for all.
+  bool verdict;
 };
 
 namespace detail {
@@ -72,35 +105,95 @@ template <element T, class Policy>
 
 /// The work of one thread block: run `run` of the row of position score.first + i for segment `n`
 /// of the batch. Nothing if no decision is due there, or if the step wants rows that the segment
-/// has not. `nodes` is shared memory, see read_row().
+/// has not.
+///
+/// True in the first warp of one block for each position, after all that was to be read there.
 template <element T, class Exponential, class Policy>
-UNMASK_HD void read_position(const auto& b,
+UNMASK_HD bool read_position(const auto& b,
                              const session_site<Policy>& site,
                              const row_batch& batch,
                              index_t n,
                              index_t i,
                              index_t run,
-                             record<Policy::required>* nodes) {
+                             read_space<T, Policy::required>& space) {
   const segment_rows from = batch.segments[n];
   const step::slot_memory<Policy> m = site.slots[from.slot];
   const plan& now = m.status->next;
   const range wanted = m.status->rows;
   if (!now.active() || from.branch > now.branches ||
       (!wanted.empty() && (wanted.first < from.rows.first || wanted.last > from.rows.last))) {
-    return;
+    return run == 0;
   }
   const std::ptrdiff_t line = site.line(from.slot, from.branch);
   if (i == 0 && run == 0 && b.lane() == 0) {
     site.supplied[line] = 1;
   }
-  row_input<T> row;
-  if (detail::row_of(m, batch, from, i, row)) {
-    const std::ptrdiff_t cell = line * m.window + i;
-    const row_meeting<Policy::required> at{site.parts + cell * site.shape.runs,
-                                           site.arrived + cell};
-    record<Policy::required>& out = m.row(from.branch, i);
-    read_row<Policy::required, Exponential>(
-        b, row, step::edit_of(m), run, site.shape.run_chunks, at, nodes, out);
+  if (b.lane() == 0) {
+    row_input<T> row;
+    space.verdict = detail::row_of(m, batch, from, i, row);
+    space.row = row;
+  }
+  b.sync();
+  if (!space.verdict) {
+    return run == 0;
+  }
+  const std::ptrdiff_t cell = line * m.window + i;
+  const row_meeting<Policy::required> at{site.parts + cell * site.shape.runs, site.arrived + cell};
+  record<Policy::required>& out = m.row(from.branch, i);
+  return read_row<Policy::required, Exponential>(
+      b, space.row, step::edit_of(m), run, site.shape.run_chunks, at, space.nodes, out);
+}
+
+/// Counts the positions of a slot that are through, of `positions` in a launch that also decides.
+/// `through` is what read_position() gave this thread; true in all threads of the block that comes
+/// last, which then sees all that the others wrote, and the counter is zero again. `verdict` is
+/// shared memory that no thread reads any more.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool comes_last(const auto& b,
+                                        const session_site<Policy>& site,
+                                        index_t slot,
+                                        index_t positions,
+                                        bool through,
+                                        bool& verdict) {
+  if (b.warp() == 0) {
+    b.sync_warp();
+    if (b.warp_lane() == 0) {
+      bool last = false;
+      if (through) {
+        b.fence();
+        last = b.take_ticket(site.through + slot) + 1 == static_cast<std::uint32_t>(positions);
+      }
+      if (last) {
+        b.fence();
+        site.through[slot] = 0;
+      }
+      verdict = last;
+    }
+  }
+  b.sync();
+  return verdict;
+}
+
+/// read_position(), and the decision of the slot by the block that comes last in it: the whole step
+/// in one launch. `scratch` as for decide_slot().
+template <element T, class Exponential, class Policy>
+UNMASK_HD void step_position(const auto& b,
+                             const session_site<Policy>& site,
+                             const row_batch& batch,
+                             index_t n,
+                             index_t i,
+                             index_t run,
+                             read_space<T, Policy::required>& space,
+                             std::byte* scratch) {
+  const bool through = read_position<T, Exponential>(b, site, batch, n, i, run, space);
+  if (!batch.decides) {
+    return;
+  }
+  b.sync();  // everybody has read the verdict
+  const segment_rows& from = batch.segments[n];
+  const index_t positions = from.of_slot * site.slots[from.slot].window;
+  if (comes_last(b, site, from.slot, positions, through, space.verdict)) {
+    decide_slot(b, site, from.slot, scratch);
   }
 }
 

@@ -19,7 +19,8 @@ inline constexpr index_t warp_threads = 32;
 /// shuffle_xor(x, m) is the x of the lane whose number differs by the bits m, shuffle(x, l) that of
 /// lane l; a whole warp calls them at once. sync_warp() is a barrier of one warp. take_ticket(n)
 /// adds one to a counter that all blocks share and gives its former value; fence() orders this
-/// thread's memory accesses before it and after it for the other blocks.
+/// thread's memory accesses before it and after it for the other blocks. publish(p, x) writes x
+/// where the host may be looking, who then sees all that was written before, too.
 template <class B>
 concept thread_block = team<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
   { b.warp() } -> std::same_as<index_t>;
@@ -32,6 +33,7 @@ concept thread_block = team<B> && requires(const B& b, float x, std::uint32_t bi
   { b.sync_warp() } -> std::same_as<void>;
   { b.fence() } -> std::same_as<void>;
   { b.take_ticket(static_cast<std::uint32_t*>(nullptr)) } -> std::same_as<std::uint32_t>;
+  { b.publish(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
 };
 
 /// Calls body(0) ... body(Count - 1); unrolled on a device, so that arrays indexed by the argument

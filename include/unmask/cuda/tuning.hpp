@@ -9,10 +9,11 @@
 /// on the data sheets of sm_80 to sm_100, not from measurements yet.
 namespace UNMASK_NAMESPACE::device {
 
-/// Threads of a block that reads rows: eight warps, each with a chunk of 2,048 logits on the way.
-/// Two such blocks fit a multiprocessor and keep 64 KB (of 16-bit logits) in flight.
-inline constexpr index_t read_threads = 256;
-inline constexpr index_t read_blocks_per_multiprocessor = 2;
+/// Threads of a block that reads rows: four warps, each with a chunk of 2,048 logits on the way.
+/// Three such blocks fit a multiprocessor and keep 48 KB (of 16-bit logits) in flight, twice what
+/// hides the latency of the memory; with more warps a chunk does not fit the registers of one.
+inline constexpr index_t read_threads = 128;
+inline constexpr index_t read_blocks_per_multiprocessor = 3;
 
 /// Most chunks that one block reads of one row, and most blocks that share a row. A row has at most
 /// max_run_chunks^2 chunks, 33 million columns.
@@ -21,6 +22,10 @@ inline constexpr index_t max_run_chunks = 128;
 /// Most threads of a block that decides one slot. It has as many as positions can be scored, in
 /// whole warps: more would only wait for each other.
 inline constexpr index_t decide_threads = 256;
+
+/// Largest window whose steps are one launch: the block that comes last in a sequence decides it.
+/// Beyond it that block would have too much to do, and too much shared memory, for a reading block.
+inline constexpr index_t joint_window = 1024;
 
 /// Shared memory that a block gets without asking, on every device.
 inline constexpr std::size_t shared_bytes = 48 * 1024;

@@ -15,29 +15,31 @@ namespace UNMASK_NAMESPACE {
 
 namespace device {
 
-/// Enqueues read_position() for every segment of the batch, run and position of the window.
+/// Enqueues step_position() for every segment of the batch, run and position of the window, with
+/// `scratch` bytes of shared memory.
 template <class T, class Policy>
-void launch_reads(const session_site<Policy>& site,
-                  const row_batch& batch,
-                  index_t window,
-                  cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_reads(const session_site<Policy>& site,
+                                       const row_batch& batch,
+                                       index_t window,
+                                       std::size_t scratch,
+                                       cudaStream_t stream) noexcept;
 
 /// Enqueues decide_slot() for slots [0, count), each with `threads` threads and `scratch` bytes of
 /// shared memory.
 template <class Policy>
-void launch_decisions(const session_site<Policy>& site,
-                      index_t count,
-                      unsigned threads,
-                      std::size_t scratch,
-                      cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_decisions(const session_site<Policy>& site,
+                                           index_t count,
+                                           unsigned threads,
+                                           std::size_t scratch,
+                                           cudaStream_t stream) noexcept;
 
 /// Enqueues start_slot() for one slot.
 template <class Policy>
-void launch_start(const step::slot_memory<Policy>* slots,
-                  index_t slot,
-                  const start_arguments<Policy>& arguments,
-                  unsigned threads,
-                  cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_start(const session_site<Policy>& site,
+                                       index_t slot,
+                                       const start_arguments<Policy>& arguments,
+                                       unsigned threads,
+                                       cudaStream_t stream) noexcept;
 
 }  // namespace device
 
@@ -76,12 +78,16 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   site_.parts = device_.parts;
   site_.arrived = device_.arrived;
   site_.supplied = device_.supplied;
+  site_.through = device_.through;
+  site_.mirror = host_.statuses;
+  site_.running = host_.running;
   std::vector<step::slot_memory<Policy>> slots;
   for (index_t slot = 0; slot < capacity.sequences; ++slot) {
     slots.push_back(device_.slot(slot, capacity));
     std::construct_at(host_.statuses + slot);
+    std::construct_at(host_.running + slot, std::uint32_t{0});
   }
-  // Zeroes: every slot idle, every counter of row_meeting ready.
+  // Zeroes: every slot idle, every counter ready.
   device::check(cudaMemsetAsync(memory_.get(), 0, device_.bytes, where.stream), "cudaMemsetAsync");
   device::check(cudaMemcpyAsync(device_.slots,
                                 slots.data(),
@@ -124,13 +130,8 @@ void on_stream::workspace<Policy>::start(index_t slot,
                   "cudaMemcpyAsync of start_options::editable");
     arguments.editable = device_.editable + from;
   }
-  device::launch_start(device_.slots, slot, arguments, decide_block(), where_.stream);
-  device::check(cudaMemcpyAsync(host_.statuses + i,
-                                device_.statuses + i,
-                                sizeof(step::slot_status),
-                                cudaMemcpyDeviceToHost,
-                                where_.stream),
-                "cudaMemcpyAsync of a status");
+  device::check(device::launch_start(site_, slot, arguments, decide_block(), where_.stream),
+                "launch of start_one");
   fetched_at_ = -1;
 }
 
@@ -178,33 +179,48 @@ void on_stream::workspace<Policy>::read(const segment& s,
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::flush() {
-  if (batch_.count == 0) {
-    return;
-  }
-  const device::row_batch batch = batch_;
+void on_stream::workspace<Policy>::launch(bool decides) {
+  device::row_batch batch = batch_;
   batch_.count = 0;
-  switch (kind_) {
-  case kind::f32:
-    return device::launch_reads<float>(site_, batch, capacity_.window, where_.stream);
-  case kind::bf16:
-    return device::launch_reads<bfloat16>(site_, batch, capacity_.window, where_.stream);
-  case kind::f16:
-    return device::launch_reads<float16>(site_, batch, capacity_.window, where_.stream);
-  }
+  batch.decides = decides;
+  const std::size_t scratch = decides ? scratch_ : 0;
+  const auto launch_as = [&]<class T>(const T&) {
+    return device::launch_reads<T>(site_, batch, capacity_.window, scratch, where_.stream);
+  };
+  device::check(kind_ == kind::f32    ? launch_as(float{})
+                : kind_ == kind::bf16 ? launch_as(bfloat16{})
+                                      : launch_as(float16{}),
+                "launch of read_rows");
 }
 
 template <class Policy>
+void on_stream::workspace<Policy>::flush() {
+  if (batch_.count > 0) {
+    split_ = true;
+    launch(false);
+  }
+}
+
+// In one launch if nothing of this step was launched before; the slots without a segment have
+// nothing to decide then, and the host notes that they committed nothing.
+template <class Policy>
 void on_stream::workspace<Policy>::decide() {
+  if (!split_ && batch_.count > 0 && scratch_ > 0 && capacity_.window <= device::joint_window) {
+    batch_.count_by_slot();
+    for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
+      if (!batch_.reads(slot)) {
+        host_.statuses[slot].report.last_commits = 0;
+        host_.statuses[slot].report.last_candidates = 0;
+        host_.statuses[slot].report.last_probabilities = 0;
+      }
+    }
+    return launch(true);
+  }
   flush();
-  device::launch_decisions(site_, capacity_.sequences, decide_block(), scratch_, where_.stream);
+  split_ = false;
   device::check(
-      cudaMemcpyAsync(host_.statuses,
-                      device_.statuses,
-                      static_cast<std::size_t>(capacity_.sequences) * sizeof(step::slot_status),
-                      cudaMemcpyDeviceToHost,
-                      where_.stream),
-      "cudaMemcpyAsync of the statuses");
+      device::launch_decisions(site_, capacity_.sequences, decide_block(), scratch_, where_.stream),
+      "launch of decide_slots");
 }
 
 template <class Policy>
@@ -215,6 +231,11 @@ std::span<const step::slot_status> on_stream::workspace<Policy>::statuses() {
   device::check(cudaEventSynchronize(seen_.get()), "cudaEventSynchronize");
   std::fill(staged_.begin(), staged_.end(), std::uint8_t{0});
   return {host_.statuses, static_cast<std::size_t>(capacity_.sequences)};
+}
+
+template <class Policy>
+std::span<const std::uint32_t> on_stream::workspace<Policy>::running() const {
+  return {host_.running, static_cast<std::size_t>(capacity_.sequences)};
 }
 
 // Grows with every step of any slot.
@@ -300,6 +321,7 @@ void on_stream::workspace<Policy>::cancel(index_t slot) {
   if (status.next.active()) {
     status.next.end = ending::cancelled;
     status.report.end = ending::cancelled;
+    host_.running[slot] = 0;
     device::check(
         cudaMemcpyAsync(
             device_.statuses + slot, &status, sizeof status, cudaMemcpyHostToDevice, where_.stream),

@@ -33,17 +33,16 @@ void sweep(const row_input<T>& row,
   index_t k = 0;
   for (index_t first = 0; first < row.columns; first += canonical::chunk_columns) {
     const index_t count = math::min(canonical::chunk_columns, row.columns - first);
-    const float* z =
-        stage_kernel<portable_vectors>::stage(again, edit, first, count, blank, buffer).z;
+    stage_kernel<portable_vectors>::stage(again, edit, first, count, blank, buffer);
     const token_id token = row.first_token + first;
     for (; k < watched.count && watched.tokens[k] < token + count; ++k) {
       const bool returns =
           find_token(watched.suppressed, watched.suppressed_count, watched.tokens[k]) < 0;
       if (returns && watched.tokens[k] >= token) {
-        buffer[watched.tokens[k] - token] = watched.logits[k];  // blanked, so z is the buffer
+        buffer[watched.tokens[k] - token] = watched.logits[k];
       }
     }
-    use(z, count, token);
+    use(buffer, count, token);
   }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every ranking with every admission, and every part that decides, compiled for the device: a part
-// that calls a function which kernels cannot call stops here. Nothing of this runs.
-
-#include "unmask/device/policies.hpp"
+// Every ranking with every admission, and the compositions that no session of these tests has,
+// compiled for the device: a part that calls a function which kernels cannot call stops here.
+// Nothing of this runs.
 
 #include <unmask/cuda/decide.cuh>
 #include <unmask/policy/released.hpp>
+
+#include "unmask/device/policies.hpp"
 
 namespace unmask::testing {
 
@@ -16,8 +17,8 @@ void decide_with(const Policy&, const device::session_site<Policy>& site) {
 
 template <class Policy>
 void start_with(const Policy& p) {
-  const step::slot_memory<Policy>* const slots = nullptr;
-  device::start_one<<<1, 32>>>(slots, 0, device::start_arguments<Policy>{p, {}, {}});
+  device::start_one<<<1, 32>>>(
+      device::session_site<Policy>{}, 0, device::start_arguments<Policy>{p, {}, {}});
 }
 
 template <class... Rankings, class Admission>
@@ -27,7 +28,8 @@ void each_ranking(const Admission& admits, const Rankings&... ranks) {
 
 template <class... Admissions>
 void each_pair(const Admissions&... admits) {
-  (each_ranking(admits, by_confidence{}, by_margin{}, by_entropy{}, left_to_right{}, at_random{}), ...);
+  (each_ranking(admits, by_confidence{}, by_margin{}, by_entropy{}, left_to_right{}, at_random{}),
+   ...);
 }
 
 void every_decision() {
@@ -40,7 +42,7 @@ void every_decision() {
             hierarchical{},
             timesteps{},
             independent_timesteps{});
-  for_each_policy([](const char*, const auto& p) {
+  for_each_of(more_compositions{}, [](const auto& p) {
     start_with(p);
     decide_with(p, {});
   });

@@ -6,10 +6,10 @@
 
 #include <unmask/cuda/error.hpp>
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
 #include <vector>
-
-#include <cuda_runtime_api.h>
 
 namespace unmask::testing {
 
@@ -25,12 +25,14 @@ namespace unmask::testing {
 template <class T>
 class device_array {
  public:
-  explicit device_array(std::size_t count) : count_(count) {
+  explicit device_array(std::size_t count)
+      : count_(count) {
     void* p = nullptr;
     device::check(cudaMalloc(&p, count * sizeof(T) + 1), "cudaMalloc of a test");
     data_ = static_cast<T*>(p);
   }
-  explicit device_array(const std::vector<T>& from) : device_array(from.size()) {
+  explicit device_array(const std::vector<T>& from)
+      : device_array(from.size()) {
     device::check(cudaMemcpy(data_, from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice),
                   "cudaMemcpy of a test");
   }
@@ -39,6 +41,12 @@ class device_array {
   ~device_array() { static_cast<void>(cudaFree(data_)); }
 
   [[nodiscard]] T* data() const { return data_; }
+  /// Enqueues a copy of as many elements. `from` may go at once.
+  void copy(const std::vector<T>& from, cudaStream_t stream) const {
+    device::check(
+        cudaMemcpyAsync(data_, from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice, stream),
+        "cudaMemcpyAsync of a test");
+  }
   [[nodiscard]] std::vector<T> to_host() const {
     std::vector<T> result(count_);
     device::check(cudaMemcpy(result.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost),

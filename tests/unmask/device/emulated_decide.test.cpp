@@ -2,10 +2,6 @@
 // The body that decides a step, run by teams of many lanes: it must do what one lane does, bit by
 // bit, whatever the number of lanes and the order they come in.
 
-#include "support/dice.hpp"
-#include "support/emulated_block.hpp"
-#include "unmask/device/policies.hpp"
-
 #include <unmask/core/validate.hpp>
 #include <unmask/cuda/decide_slot.hpp>
 
@@ -14,7 +10,12 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <typeinfo>
 #include <vector>
+
+#include "support/dice.hpp"
+#include "support/emulated_block.hpp"
+#include "unmask/device/policies.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -30,7 +31,8 @@ struct lone_slot {
   device::session_site<Policy> site;
 
   lone_slot(const limits& capacity, const std::vector<token_id>& prompt)
-      : tokens(prompt), memory(step::slot_bytes<Policy>(capacity) + step::slot_layout::alignment) {
+      : tokens(prompt)
+      , memory(step::slot_bytes<Policy>(capacity) + step::slot_layout::alignment) {
     std::size_t bytes = 0;
     auto at = reinterpret_cast<std::uintptr_t>(memory.data());
     at = (at + step::slot_layout::alignment - 1) / step::slot_layout::alignment *
@@ -195,9 +197,9 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   std::vector<std::byte> shared(scratch + step::slot_layout::alignment);
 
   arguments.tokens = alone.tokens.data();
-  one.run([&](const emulated_block& b) { device::start_slot(b, arguments, alone.m); });
+  one.run([&](const emulated_block& b) { device::start_slot(b, arguments, alone.site, 0); });
   arguments.tokens = together.tokens.data();
-  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, together.m); });
+  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, together.site, 0); });
   expect_equal(alone, together);
 
   int steps = 0;
@@ -206,8 +208,8 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
     one.run([&](const emulated_block& b) { device::decide_slot(b, alone.site, 0, nullptr); });
     void* at = shared.data();
     std::size_t room = shared.size();
-    auto* const base = static_cast<std::byte*>(
-        std::align(step::slot_layout::alignment, scratch, at, room));
+    auto* const base =
+        static_cast<std::byte*>(std::align(step::slot_layout::alignment, scratch, at, room));
     std::byte* const faster = steps % 2 == 0 ? base : nullptr;
     block.run([&](const emulated_block& b) { device::decide_slot(b, together.site, 0, faster); });
     expect_equal(alone, together);
@@ -222,8 +224,8 @@ class EmulatedDecide : public ::testing::TestWithParam<index_t> {};
 
 TEST_P(EmulatedDecide, EqualsOneLaneBitByBit) {
   const index_t lanes = GetParam();
-  for_each_policy([lanes](const char* name, const auto& p) {
-    SCOPED_TRACE(name);
+  for_each_policy([lanes](const auto& p) {
+    SCOPED_TRACE(typeid(p).name());
     dice d(mixed(7, static_cast<std::uint64_t>(lanes)));
     int steps = 0;
     for (int round = 0; round < (lanes > 32 ? 3 : 8) && !HasFailure(); ++round) {
@@ -251,7 +253,7 @@ TEST(EmulatedDecide, AStepWhoseLogitsAreNotThereIsNotTaken) {
   device::start_arguments<std::remove_const_t<decltype(sure_ones)>> arguments{
       sure_ones, {.vocab = 9, .mask_token = 8}, {.length = 4}, slot.tokens.data()};
   block_emulator block(32);
-  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, slot.m); });
+  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, slot.site, 0); });
   slot.supplied[1] = 1;  // only those of a branch that the plan does not have
   block.run([&](const emulated_block& b) { device::decide_slot(b, slot.site, 0, nullptr); });
   EXPECT_EQ(slot.status.report.forwards, 0);

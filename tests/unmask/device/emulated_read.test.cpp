@@ -180,7 +180,7 @@ record<S> emulated_record(
     block_emulator& block, const row_input<T>& row, const Edit& edit, index_t run_chunks, dice& d) {
   const index_t chunks = canonical::chunks_of(row.columns);
   const index_t runs = (chunks + run_chunks - 1) / run_chunks;
-  std::vector<record<S>> nodes(device::max_run_chunks);
+  std::vector<record<S>> nodes(device::node_count<S>);
   std::vector<record<S>> parts(static_cast<std::size_t>(runs));
   std::uint32_t arrived = 0;
   record<S> out;

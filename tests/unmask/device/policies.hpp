@@ -28,6 +28,8 @@
 #include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
+#include <type_traits>
+
 namespace unmask::testing {
 
 inline constexpr policy sure_ones{by_confidence{}, confidence_above{0.3F}, stop_at_end{}};
@@ -38,7 +40,7 @@ inline constexpr policy by_chance{at_random{}, timesteps{7}, whole_sequence{}};
 inline constexpr policy in_order{left_to_right{}, factor{0.8F}};
 inline constexpr policy credited{by_confidence{}, confidence_at_least{0.3F}, trace_credit<8>{}};
 inline constexpr policy adaptive{
-    by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}};
+    by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}, step_budget{9}};
 inline constexpr policy branching_out{by_confidence{},
                                       confidence_above{0.4F},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
@@ -58,8 +60,8 @@ inline constexpr policy rewriting{by_confidence{},
                                   confidence_above{0.3F},
                                   edit_settled{.threshold = 0.2F},
                                   edited_blocks{.most_edits = 2}};
-inline constexpr policy
-    in_runs{by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
+inline constexpr policy in_runs{
+    left_to_right{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
 inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};
@@ -74,11 +76,17 @@ inline constexpr policy second_thoughts{by_confidence{},
                                         confidence_above{0.2F} && top_k{3},
                                         reopen_below{.confidence = 0.3F, .allowance = 2}};
 inline constexpr policy late_end{by_margin{},
-                                 top_k{2},
+                                 independent_timesteps{6},
                                  end_penalty{0.5F},
                                  no_end_before{3},
-                                 logit_bias<2>{},
+                                 logit_bias<2>{{{1, 0.5F}, {3, -0.5F}}},
                                  stop_sequence<2>{{1, 2}}};
+inline constexpr policy loose{loosely<by_confidence>{.temperature = 0.7F},
+                              factor{0.8F},
+                              hold_end{.until_first = true},
+                              sequential_blocks{}};
+inline constexpr policy listed{
+    at_random{}, timesteps{7}, end_last{}, token_list<3>{{0, 2, 4}, 3, 1, 9}};
 
 inline constexpr policy leftmost{by_confidence{},
                                  confidence_above{0.3F} && at_frontier{.reach = 1, .first = 1}};
@@ -89,39 +97,58 @@ inline constexpr policy asking{by_confidence{},
                                token_list<4>{.tokens = {1, 3, 4, 5}},
                                sampling{}};
 
-/// Calls use(name, policy) for one policy of each kind of read. Whole sessions take long to
-/// compile.
-void for_some_policies(const auto& use) {
-  use("sure_ones", sure_ones);
-  use("in_steps", in_steps);
-  use("credited", credited);
-  use("branching_out", branching_out);
-  use("drawn", drawn);
-  use("drawn_edited", drawn_edited);
-  use("asking", asking);
-  use("patient", patient);
+/// One of them as a type, for typed tests.
+template <const auto& P>
+struct with {
+  using policy_type = std::remove_cvref_t<decltype(P)>;
+  [[nodiscard]] static const policy_type& value() { return P; }
+};
+
+/// Lists of them. `every_part` has each part of the README's table in one policy at least, and is
+/// what a device is tested with: its kernels take seconds to compile each. for_each_policy() has
+/// more compositions.
+template <class... Cases>
+struct policy_list {};
+using every_part_1 = policy_list<with<sure_ones>,
+                                 with<in_steps>,
+                                 with<credited>,
+                                 with<adaptive>,
+                                 with<profiled>,
+                                 with<asking>,
+                                 with<leftmost>,
+                                 with<loose>>;
+using every_part_2 = policy_list<with<branching_out>,
+                                 with<drawn>,
+                                 with<patient>,
+                                 with<second_thoughts>,
+                                 with<settled>,
+                                 with<paced>>;
+using every_part_3 = policy_list<with<painted>,
+                                 with<rewriting>,
+                                 with<penalised>,
+                                 with<late_end>,
+                                 with<in_runs>,
+                                 with<listed>>;
+using more_compositions = policy_list<with<few_at_a_time>,
+                                      with<bounded>,
+                                      with<by_chance>,
+                                      with<in_order>,
+                                      with<drawn_plainly>,
+                                      with<drawn_edited>,
+                                      with<by_noise>>;
+
+/// Calls use(policy) for each of a list.
+template <class... Cases>
+void for_each_of(policy_list<Cases...>, const auto& use) {
+  (use(Cases::value()), ...);
 }
 
-/// Calls use(name, policy) for each of them.
+/// Calls use(policy) for each of them.
 void for_each_policy(const auto& use) {
-  for_some_policies(use);
-  use("few_at_a_time", few_at_a_time);
-  use("bounded", bounded);
-  use("settled", settled);
-  use("rewriting", rewriting);
-  use("painted", painted);
-  use("second_thoughts", second_thoughts);
-  use("by_chance", by_chance);
-  use("in_order", in_order);
-  use("adaptive", adaptive);
-  use("drawn_plainly", drawn_plainly);
-  use("in_runs", in_runs);
-  use("by_noise", by_noise);
-  use("profiled", profiled);
-  use("paced", paced);
-  use("penalised", penalised);
-  use("late_end", late_end);
-  use("leftmost", leftmost);
+  for_each_of(every_part_1{}, use);
+  for_each_of(every_part_2{}, use);
+  for_each_of(every_part_3{}, use);
+  for_each_of(more_compositions{}, use);
 }
 
 }  // namespace unmask::testing

@@ -18,6 +18,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <string>
 #include <vector>
 
 #define UNMASK_FAKE_CUDA 1
@@ -26,12 +27,15 @@ enum cudaError_t : int {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
   cudaErrorStreamCaptureUnsupported = 900,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 inline constexpr unsigned cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
 
 struct CUgraph_st {
   std::vector<std::function<void()>> nodes;
@@ -54,14 +58,22 @@ struct fake_cuda_world {
   std::map<void*, std::size_t> alive;
   /// Calls until one fails, -1 for never.
   int calls_until_failure = -1;
+  /// A kernel has done what it must not: from now on every call fails.
+  bool broken = false;
   cudaError_t last_error = cudaSuccess;
+  /// Calls so far, by name.
+  std::map<std::string, int> calls;
   int multiprocessors = 1;
-  /// Kernels launched, waits for a stream, bytes that crossed between host and device.
+  /// Kernels launched, waits for a stream.
   int launches = 0;
   int waits = 0;
   CUstream_st default_stream;
 
-  [[nodiscard]] cudaError_t outcome() {
+  [[nodiscard]] cudaError_t outcome(const char* call) {
+    ++calls[call];
+    if (broken) {
+      return last_error = cudaErrorIllegalAddress;
+    }
     if (calls_until_failure > 0 && --calls_until_failure == 0) {
       calls_until_failure = -1;
       return last_error = cudaErrorMemoryAllocation;
@@ -83,9 +95,21 @@ inline void fake_enqueue(cudaStream_t stream, std::function<void()> work) {
     stream->queue.push_back(std::move(work));
   }
 }
+/// Launches host code as a kernel.
+inline cudaError_t fake_launch(cudaStream_t stream, std::function<void()> kernel) {
+  const cudaError_t code = fake_cuda().outcome("launch");
+  if (code == cudaSuccess) {
+    ++fake_cuda().launches;
+    fake_enqueue(stream, std::move(kernel));
+  }
+  return code;
+}
 inline void fake_drain(cudaStream_t stream) {
   stream = stream == nullptr ? &fake_cuda().default_stream : stream;
   ++fake_cuda().waits;
+  if (fake_cuda().broken) {
+    stream->queue.clear();
+  }
   while (!stream->queue.empty()) {
     const std::function<void()> work = std::move(stream->queue.front());
     stream->queue.pop_front();
@@ -97,24 +121,26 @@ inline bool fake_captures(cudaStream_t stream) {
 }
 
 inline const char* cudaGetErrorString(cudaError_t code) {
-  return code == cudaErrorMemoryAllocation ? "out of memory" : "fake error";
+  return code == cudaErrorMemoryAllocation ? "out of memory"
+         : code == cudaErrorIllegalAddress ? "an illegal memory access was encountered"
+                                           : "fake error";
 }
 inline cudaError_t cudaGetLastError() {
   const cudaError_t last = fake_cuda().last_error;
-  fake_cuda().last_error = cudaSuccess;
+  fake_cuda().last_error = fake_cuda().broken ? cudaErrorIllegalAddress : cudaSuccess;
   return last;
 }
 inline cudaError_t cudaGetDevice(int* which) {
   *which = 0;
-  return fake_cuda().outcome();
+  return fake_cuda().outcome("cudaGetDevice");
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   *value = fake_cuda().multiprocessors;
-  return fake_cuda().outcome();
+  return fake_cuda().outcome("cudaDeviceGetAttribute");
 }
 
 inline cudaError_t cudaMalloc(void** p, std::size_t bytes) {
-  const cudaError_t code = fake_cuda().outcome();
+  const cudaError_t code = fake_cuda().outcome("cudaMalloc");
   if (code == cudaSuccess) {
     *p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     std::memset(*p, 0xCD, bytes);
@@ -123,15 +149,20 @@ inline cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   return code;
 }
 inline cudaError_t cudaFree(void* p) {
+  ++fake_cuda().calls["cudaFree"];
   fake_cuda().alive.erase(p);
   std::free(p);
   return cudaSuccess;
 }
-inline cudaError_t cudaMallocHost(void** p, std::size_t bytes) { return cudaMalloc(p, bytes); }
-inline cudaError_t cudaFreeHost(void* p) { return cudaFree(p); }
+inline cudaError_t cudaMallocHost(void** p, std::size_t bytes) {
+  return cudaMalloc(p, bytes);
+}
+inline cudaError_t cudaFreeHost(void* p) {
+  return cudaFree(p);
+}
 
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  const cudaError_t code = fake_cuda().outcome();
+  const cudaError_t code = fake_cuda().outcome("cudaEventCreateWithFlags");
   if (code == cudaSuccess) {
     *event = new CUevent_st;
     fake_cuda().alive[*event] = sizeof(CUevent_st);
@@ -145,23 +176,28 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->stream = stream;
-  return fake_captures(stream) ? cudaErrorStreamCaptureUnsupported : fake_cuda().outcome();
+  return fake_captures(stream) ? cudaErrorStreamCaptureUnsupported : fake_cuda().outcome("cudaEventRecord");
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   fake_drain(event->stream);
-  return fake_cuda().outcome();
+  return fake_cuda().outcome("cudaEventSynchronize");
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (fake_captures(stream)) {
     return cudaErrorStreamCaptureUnsupported;
   }
   fake_drain(stream);
-  return fake_cuda().outcome();
+  return fake_cuda().outcome("cudaStreamSynchronize");
 }
 
 inline cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStream_t stream) {
   fake_enqueue(stream, [=] { std::memset(p, byte, bytes); });
-  return fake_cuda().outcome();
+  return fake_cuda().outcome("cudaMemsetAsync");
+}
+/// In the order of the default stream, which no stream of the tests waits for.
+inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  std::memcpy(to, from, bytes);
+  return fake_cuda().outcome("cudaMemcpy");
 }
 inline bool fake_knows(const void* p) {
   const auto behind = fake_cuda().alive.upper_bound(const_cast<void*>(p));
@@ -182,7 +218,7 @@ inline cudaError_t cudaMemcpyAsync(
   } else {
     fake_enqueue(stream, [=] { std::memcpy(to, from, bytes); });
   }
-  return fake_cuda().outcome();
+  return fake_cuda().outcome("cudaMemcpyAsync");
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to,
                                      std::size_t to_pitch,
@@ -202,10 +238,14 @@ inline cudaError_t cudaMemcpy2DAsync(void* to,
                   width);
     }
   });
-  return fake_cuda().outcome();
+  return fake_cuda().outcome("cudaMemcpy2DAsync");
 }
 
-inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = new CUstream_st;
   return cudaSuccess;
 }

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the assembler says of every kernel: registers, shared memory, stack, spills.
+
+usage: kernels.py [--arch ARCH]... [--jobs N] [--write FILE] [SOURCE.cu]...
+       kernels.py --self-test
+
+Compiles the sources (by default those of tests/unmask/cuda that hold kernels of the library) for each
+architecture (by default sm_80, sm_90, sm_100 and sm_120) with warnings as errors, and prints a table in
+Markdown. Needs nvcc and no GPU. Ends with status 1 if a source does not compile or a kernel spills
+registers, save those that SPILLS names with a reason.
+"""
+import argparse
+import concurrent.futures
+import datetime
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "sm_120"]
+FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-Xcompiler=-Wall,-Wextra", "-Werror=all-warnings",
+         "-Werror=cross-execution-space-call", "-Xptxas=-v"]
+
+# Kernels that may spill, as regular expressions for their name, and why.
+SPILLS = []
+
+ENTRY = re.compile(r"'(?P<name>[^']+)' for '(?P<arch>[^']+)'")
+PROPERTIES = re.compile(r"Function properties for (\S+)\s+(\d+) bytes stack frame, "
+                        r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def facts_of(text):
+    """One dictionary for each kernel that ptxas -v speaks of."""
+    for said in text.split("Compiling entry function ")[1:]:
+        entry = ENTRY.match(said)
+        used = re.search(r"Used (\d+) registers", said)
+        shared = re.search(r"(\d+) bytes smem", said)
+        fact = {"name": entry["name"], "arch": entry["arch"], "registers": int(used[1]),
+                "shared": int(shared[1]) if shared else 0, "stack": 0, "stores": 0, "loads": 0}
+        # Functions that a kernel calls are its own, too.
+        for _, stack, stores, loads in PROPERTIES.findall(said):
+            fact["stack"] = max(fact["stack"], int(stack))
+            fact["stores"] += int(stores)
+            fact["loads"] += int(loads)
+        yield fact
+
+
+def readable(names):
+    """Demangled, without what all of them share."""
+    said = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
+                          check=True).stdout.splitlines()
+    short = []
+    for name in said:
+        name = re.sub(r"unmask::v\d+_\d+::(device::)?|\(anonymous namespace\)::|testing::", "", name)
+        name = re.sub(r"^void |exact_exponential, ", "", name)
+        depth, end = 0, len(name)
+        for i, c in enumerate(name):  # the arguments begin at the first bracket outside < >
+            depth += (c == "<") - (c == ">")
+            if c == "(" and depth == 0:
+                end = i
+                break
+        short.append(name[:end].replace(" >", ">"))
+    return short
+
+
+def excuse(name):
+    return next((why for pattern, why in SPILLS if re.search(pattern, name)), None)
+
+
+def compile_one(nvcc, source, arch, folder):
+    out = os.path.join(folder, f"{os.path.basename(source)}.{arch}.o")
+    command = [nvcc, *FLAGS, f"-arch={arch}", f"-I{ROOT}/include", f"-I{ROOT}/tests", "-c", source,
+               "-o", out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return source, arch, done.returncode, done.stdout + done.stderr
+
+
+def table(facts):
+    yield "| kernel | arch | registers | shared B | stack B | spill stores B | spill loads B |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    for f in sorted(facts, key=lambda f: (f["kernel"], int(re.sub(r"\D", "", f["arch"])))):
+        name = f["kernel"].replace("|", "\\|")
+        yield (f"| `{name}` | {f['arch']} | {f['registers']} | {f['shared']} | {f['stack']} | "
+               f"{f['stores']} | {f['loads']} |")
+
+
+def self_test():
+    text = """ptxas info    : Compiling entry function '_Z1av' for 'sm_90'
+ptxas info    : Function properties for _Z1av
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, used 1 barriers, 256 bytes smem
+ptxas info    : Compiling entry function '_Z1bv' for 'sm_90'
+ptxas info    : Function properties for _Z1bv
+    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 40 registers
+ptxas info    : Function properties for _Z1cv
+    0 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
+"""
+    a, b = facts_of(text)
+    assert (a["registers"], a["shared"], a["stores"]) == (8, 256, 0), a
+    assert (b["registers"], b["stack"], b["stores"], b["loads"]) == (40, 16, 16, 12), b
+    assert readable(["_Z1av"]) == ["a"]
+    SPILLS.append((r"by_margin", "a reason"))
+    assert excuse("read_rows<float, policy<by_margin>>") == "a reason"
+    assert not excuse("read_rows<float, policy<by_confidence, top_k>>")
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--arch", action="append")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--write")
+    parser.add_argument("sources", nargs="*")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        self_test()
+        return 0
+    nvcc = os.environ.get("CUDACXX") or shutil.which("nvcc") or shutil.which(
+        "nvcc", path="/usr/local/cuda/bin")
+    if not nvcc:
+        print("no nvcc on PATH or in /usr/local/cuda/bin", file=sys.stderr)
+        return 2
+    folder = os.path.join(ROOT, "tests", "unmask", "cuda")
+    sources = arguments.sources or sorted(
+        os.path.join(folder, name) for name in os.listdir(folder)
+        if name.endswith(".cu") and name.startswith("sessions"))
+    facts, failed = [], False
+    with tempfile.TemporaryDirectory() as scratch, \
+            concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = [pool.submit(compile_one, nvcc, source, arch, scratch)
+                for arch in arguments.arch or ARCHITECTURES for source in sources]
+        for job in concurrent.futures.as_completed(jobs):
+            source, arch, status, text = job.result()
+            if status:
+                failed = True
+                print(f"{source} does not compile for {arch}:\n{text}", file=sys.stderr)
+            facts += facts_of(text)
+    for fact, name in zip(facts, readable([f["name"] for f in facts])):
+        fact["kernel"] = name
+    release = re.search(r"V([\d.]+)", subprocess.run([nvcc, "--version"], capture_output=True,
+                                                     text=True, check=True).stdout)[1]
+    report = [
+        "# What the assembler says of the kernels", "",
+        f"nvcc {release}, {datetime.date.today().isoformat()}, `nvcc {' '.join(FLAGS)}` for",
+        f"{', '.join(arguments.arch or ARCHITECTURES)}; sources: " +
+        ", ".join(f"`{os.path.relpath(s, ROOT)}`" for s in sources) + ".",
+        "Made by `tests/kernels.py`. Nothing of it was run on a GPU.", "", *table(facts), ""]
+    print("\n".join(report))
+    if arguments.write:
+        with open(arguments.write, "w", encoding="utf-8") as file:
+            file.write("\n".join(report))
+    for f in facts:
+        if f["stores"] or f["loads"]:
+            why = excuse(f["kernel"])
+            print(f"{f['arch']}: {f['kernel']} spills {f['stores']} bytes" +
+                  (f": {why}" if why else ""), file=sys.stderr)
+            failed = failed or why is None
+    return 1 if failed or not facts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks that every part of README.md's table of policies is decoded on a device, too.
+
+usage: parity.py
+
+That is: one of the policies in tests/unmask/device/policies.hpp has it, that policy is in a list of
+the parity suite, and what the suite decodes on a device has its kernels in tests/unmask/cuda.
+"""
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# Parts of the table that are not parts of a step.
+ELSEWHERE = {
+    "profile_recorder": "reads reports on the host",
+    "order": "stands for any ranking",
+    "a": "stands for any admission",
+    "b": "stands for any admission",
+    "allowed": "names a token",
+    "yes": "names a token",
+}
+
+# Parts that a session on a stream does not take, or that were not tried on one; README.md says so.
+HOST_ONLY = {
+    "keep_top_k", "keep_top_p", "keep_min_p", "confidence_of_kept",
+    "prefix_cache", "dual_cache", "block_cache", "delayed_cache", "interval_cache", "key_eviction",
+    "early_skip", "cache_budget", "similarity_refresh",
+}
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def parts_of(readme):
+    """The names in the first column of the table."""
+    table = readme[readme.index("| part | stage |"):]
+    table = table[:table.index("\n\n")]
+    for row in table.splitlines()[2:]:
+        cell = re.split(r"(?<!\\)\|", row)[1]
+        for code in re.findall(r"`([^`]*)`", cell):
+            yield from re.findall(r"\b[a-z]\w*\b(?=[{<,]|$| &&| \\\|)", re.sub(r"\.\w+", "", code))
+
+
+def main():
+    policies = read("tests", "unmask", "device", "policies.hpp")
+    defined = dict(re.findall(r"inline constexpr policy\s+(\w+)\{(.*?)\};\n", policies, re.S))
+    lists = dict(re.findall(r"using (\w+) = policy_list<(.*?)>;", policies, re.S))
+    listed = {name: re.findall(r"with<(\w+)>", text) for name, text in lists.items()}
+    suites = "".join(read("tests", "unmask", "device", f"emulated_parity_{n}.test.cpp")
+                     for n in (1, 2, 3))
+    on_a_device = [p for name in listed if name.startswith("every_part") for p in listed[name]]
+    complaints = []
+    for name in listed:
+        if f"types_of<{name}>" not in suites:
+            complaints.append(f"no emulated suite has the list {name}")
+    for name in defined:
+        if sum(name in names for names in listed.values()) != 1:
+            complaints.append(f"the policy {name} is not in one list")
+    kernels = "".join(read("tests", "unmask", "cuda", f"sessions_{n}.cu") for n in (1, 2, 3))
+    for name in on_a_device:
+        if f"decltype(policies::{name})" not in kernels:
+            complaints.append(f"no file of tests/unmask/cuda instantiates the kernels of {name}")
+    composed = "\n".join(defined[name] for name in on_a_device if name in defined)
+    parts = sorted(set(parts_of(read("README.md"))) - set(ELSEWHERE) - HOST_ONLY)
+    if len(parts) < 30:
+        complaints.append(f"only {len(parts)} parts were found in README.md: has the table changed?")
+    for part in parts:
+        if not re.search(rf"\b{part}\b", composed):
+            complaints.append(f"no policy that a device decodes with has the part {part}")
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// Sequences decoded by a session on the host and by one on a stream, side by side: equal requests,
+/// tokens, reports, commits and candidates at every step, log-probabilities bit by bit.
+///
+/// The same source runs with the toolkit's runtime on a device and with the fake one of
+/// tests/unmask/device, whose kernels are emulated.
+
+#include <unmask/cuda/backend.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/dice.hpp"
+#include "support/fake_logits.hpp"
+#include "unmask/cuda/device_memory.hpp"
+
+namespace unmask::testing {
+
+/// The logits of one forward request: rows at a distance, at an odd address, with riders.
+template <element T>
+struct logits_of {
+  const fake_model* model = nullptr;
+  index_t columns = 0;
+  std::ptrdiff_t stride = 0;
+  std::vector<T> numbers;
+  std::vector<T> unconditional;
+  std::vector<std::uint32_t> allowed;
+  std::ptrdiff_t words = 0;
+  bool guided = false;
+  bool masked = false;
+
+  logits_of(const fake_model& m, index_t rows, index_t padding, bool guide, bool mask)
+      : model(&m)
+      , columns(m.vocab)
+      , stride(m.vocab + padding)
+      , numbers(static_cast<std::size_t>(stride) * static_cast<std::size_t>(rows) + 1)
+      , words((m.vocab + 31) / 32 + 1)
+      , guided(guide)
+      , masked(mask) {
+    unconditional.resize(numbers.size());
+    allowed.assign(static_cast<std::size_t>(words) * static_cast<std::size_t>(rows), 0);
+    dice d(m.seed);
+    for (std::uint32_t& w : allowed) {
+      w = static_cast<std::uint32_t>(d.bits() | d.bits());
+    }
+  }
+
+  /// Fills the rows of a segment whose sequence holds `tokens`.
+  void forward(const segment& s, std::vector<token_id> tokens) {
+    if (s.branch > 0) {
+      tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    }
+    for (index_t r = 0; r < s.rows.size(); ++r) {
+      const std::ptrdiff_t at = 1 + (s.first_row + r) * stride;
+      const auto width = static_cast<std::size_t>(columns);
+      model->row<T>(tokens, s.rows.first + r, std::span<T>(numbers.data() + at, width));
+      fake_model other = *model;
+      other.seed += 1;
+      other.row<T>(tokens, s.rows.first + r, std::span<T>(unconditional.data() + at, width));
+    }
+  }
+
+  template <memory M>
+  [[nodiscard]] rows_view<T, M> view(index_t rows) const {
+    return {numbers.data() + 1, rows, columns, stride};
+  }
+  [[nodiscard]] row_riders<T> riders() const {
+    return riders_at(unconditional.data(), allowed.data());
+  }
+  [[nodiscard]] row_riders<T> riders_at(const T* others, const std::uint32_t* bits) const {
+    row_riders<T> r;
+    if (masked) {
+      r.allowed = bits;
+      r.allowed_stride = words;
+    }
+    if (guided) {
+      r.unconditional = others + 1;
+      r.unconditional_stride = stride;
+      r.guidance_scale = 0.75F;
+    }
+    return r;
+  }
+};
+
+/// A copy of logits_of in device memory, made in the order of a stream.
+template <element T>
+struct logits_on_device {
+  logits_of<T> from;
+  device_array<T> numbers;
+  device_array<T> unconditional;
+  device_array<std::uint32_t> allowed;
+
+  logits_on_device(const logits_of<T>& logits, cudaStream_t stream)
+      : from(logits)
+      , numbers(logits.numbers.size())
+      , unconditional(logits.unconditional.size())
+      , allowed(logits.allowed.size()) {
+    numbers.copy(from.numbers, stream);
+    unconditional.copy(from.unconditional, stream);
+    allowed.copy(from.allowed, stream);
+  }
+  [[nodiscard]] device_logits<T> view(index_t rows) const {
+    return {numbers.data() + 1, rows, from.columns, from.stride};
+  }
+  [[nodiscard]] row_riders<T> riders() const {
+    return from.riders_at(unconditional.data(), allowed.data());
+  }
+};
+
+inline void expect_equal(const forward_request& a, const forward_request& b) {
+  EXPECT_EQ(a.rows, b.rows);
+  ASSERT_EQ(a.segments.size(), b.segments.size());
+  for (std::size_t i = 0; i < a.segments.size(); ++i) {
+    EXPECT_EQ(a.segments[i].slot, b.segments[i].slot);
+    EXPECT_EQ(a.segments[i].branch, b.segments[i].branch);
+    EXPECT_EQ(a.segments[i].placed.position, b.segments[i].placed.position);
+    EXPECT_EQ(a.segments[i].placed.token, b.segments[i].placed.token);
+    EXPECT_EQ(a.segments[i].feed, b.segments[i].feed);
+    EXPECT_EQ(a.segments[i].rows, b.segments[i].rows);
+    EXPECT_EQ(a.segments[i].first_row, b.segments[i].first_row);
+  }
+}
+
+inline void expect_equal(const sequence_report& a, const sequence_report& b) {
+  EXPECT_EQ(a.end, b.end);
+  EXPECT_EQ(a.forwards, b.forwards);
+  EXPECT_EQ(a.committed, b.committed);
+  EXPECT_EQ(a.settled, b.settled);
+  EXPECT_EQ(a.open, b.open);
+  EXPECT_EQ(a.rewritten, b.rewritten);
+  EXPECT_EQ(a.forced, b.forced);
+  EXPECT_EQ(a.invalid_rows, b.invalid_rows);
+  EXPECT_EQ(a.last_commits, b.last_commits);
+  EXPECT_EQ(a.last_candidates, b.last_candidates);
+}
+
+inline void expect_equal(const commit_entry& a, const commit_entry& b) {
+  EXPECT_EQ(a.slot, b.slot);
+  EXPECT_EQ(a.position, b.position);
+  EXPECT_EQ(a.token, b.token);
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.block, b.block);
+  EXPECT_EQ(a.block_step, b.block_step);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(a.log_probability),
+            std::bit_cast<std::uint32_t>(b.log_probability));
+}
+
+inline void expect_equal(std::span<const commit_entry> a, std::span<const commit_entry> b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    expect_equal(a[i], b[i]);
+  }
+}
+
+inline void expect_equal(std::span<const candidate_entry> a, std::span<const candidate_entry> b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    expect_equal(static_cast<const commit_entry&>(a[i]), b[i]);
+    EXPECT_EQ(a[i].admitted, b[i].admitted);
+  }
+}
+
+inline void expect_equal(std::span<const token_probability> a,
+                         std::span<const token_probability> b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].slot, b[i].slot);
+    EXPECT_EQ(a[i].position, b[i].position);
+    EXPECT_EQ(a[i].token, b[i].token);
+    EXPECT_EQ(a[i].step, b[i].step);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].probability),
+              std::bit_cast<std::uint32_t>(b[i].probability));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].share), std::bit_cast<std::uint32_t>(b[i].share));
+  }
+}
+
+/// Some sequences, of different lengths, in the slots of two sessions.
+template <element T, class Policy>
+class sessions_beside {
+ public:
+  sessions_beside(
+      const Policy& p, index_t vocab, index_t slots, index_t longest, cudaStream_t stream, dice& d)
+      : stream_(stream) {
+    info_ = {.vocab = vocab,
+             .mask_token = d.within(0, vocab - 1),
+             .end_token = d.chance(0.5) ? no_token : d.within(0, vocab - 1),
+             .row_shift = d.within(0, 1)};
+    model_ = {.seed = d.bits(),
+              .vocab = vocab,
+              .trouble = {.nan_rows = 0.03, .empty_rows = 0.02, .infinite_rows = 0.02}};
+    limits capacity{.sequences = slots,
+                    .length = 1,
+                    .window = 1,
+                    .branches = detail::policy_branches(p),
+                    .trace = d.chance(0.5)};
+    traced_ = capacity.trace;
+    for (index_t slot = 0; slot < slots; ++slot) {
+      layout g;
+      g.prompt = d.within(0, 4);
+      g.length = g.prompt + d.within(1, longest);
+      g.block_length = d.within(2, 9);
+      g.seed = d.bits();
+      layouts_.push_back(g);
+      std::vector<token_id> tokens;
+      for (index_t i = 0; i < g.length; ++i) {
+        tokens.push_back(d.within(0, vocab - 1));
+      }
+      device_tokens_.push_back(std::make_unique<device_array<token_id>>(tokens));
+      host_tokens_.push_back(std::move(tokens));
+      capacity.length = std::max(capacity.length, g.length);
+      capacity.window = std::max(capacity.window, detail::policy_reach(p, g) + d.within(0, 2));
+    }
+    host_ = std::make_unique<session<Policy, on_host>>(info_, capacity);
+    device_ = std::make_unique<session<Policy, on_stream>>(info_, capacity, on_stream{stream});
+    for (index_t slot = 0; slot < slots; ++slot) {
+      for (int again = d.within(0, 1); again >= 0; --again) {
+        start(slot, p, d);
+      }
+    }
+    guided_ = d.chance(0.3);
+    masked_ = d.chance(0.3);
+    padding_ = d.within(0, 3);
+    way_ = d.within(0, 2);
+  }
+
+  [[nodiscard]] session<Policy, on_stream>& device() { return *device_; }
+  [[nodiscard]] int steps() const { return steps_; }
+
+  /// One step on both sides; false at the end, and after a difference.
+  [[nodiscard]] bool step() {
+    const auto wanted = host_->next();
+    const auto request = device_->next();
+    compare();
+    EXPECT_EQ(wanted.has_value(), request.has_value());
+    if (!wanted || !request || ::testing::Test::HasFailure()) {
+      return false;
+    }
+    expect_equal(*request, *wanted);
+    logits_of<T> on_the_host(model_, wanted->rows, padding_, guided_, masked_);
+    for (const segment& s : wanted->segments) {
+      on_the_host.forward(s, host_tokens_[static_cast<std::size_t>(s.slot)]);
+    }
+    host_->supply(on_the_host.template view<memory::host>(wanted->rows), on_the_host.riders());
+    // The buffers of two steps ago are no longer read: next() has waited.
+    logits_.push_back(std::make_unique<logits_on_device<T>>(on_the_host, stream_));
+    give(*request, *logits_.back());
+    if (logits_.size() > 1) {
+      logits_.erase(logits_.begin());
+    }
+    ++steps_;
+    return true;
+  }
+
+ private:
+  void start(index_t slot, const Policy& p, dice& d) {
+    const auto i = static_cast<std::size_t>(slot);
+    std::vector<std::uint8_t> editable;
+    for (index_t j = 0; j < layouts_[i].length; ++j) {
+      editable.push_back(d.chance(0.8) ? 1 : 0);
+    }
+    const std::vector<token_id> suppressed = {d.within(0, info_.vocab - 1),
+                                              d.within(0, info_.vocab - 1)};
+    start_options options;
+    if (d.chance(0.5)) {
+      options.editable = editable;
+    }
+    if (d.chance(0.5)) {
+      options.suppressed = suppressed;
+    }
+    host_->start(slot, p, host_tokens_[i], layouts_[i], options);
+    device_->start(slot, p, {device_tokens_[i]->data(), layouts_[i].length}, layouts_[i], options);
+    std::fill(editable.begin(), editable.end(), std::uint8_t{0});  // it was copied
+  }
+
+  // All at once, a tensor a segment, or piece by piece.
+  void give(const forward_request& request, const logits_on_device<T>& logits) {
+    const auto all = logits.view(request.rows);
+    const auto part = [&](const segment& s) {
+      return all.subrows({s.first_row, s.first_row + s.rows.size()});
+    };
+    if (way_ == 0) {
+      device_->supply(all, logits.riders());
+    } else if (way_ == 1 && !guided_ && !masked_) {
+      std::vector<rows_view<T, memory::device>> parts;
+      for (const segment& s : request.segments) {
+        parts.push_back(part(s));
+      }
+      device_->supply(std::span<const rows_view<T, memory::device>>(parts));
+    } else {
+      for (std::size_t i = 0; i < request.segments.size(); ++i) {
+        const segment& s = request.segments[i];
+        device_->read(i, part(s), logits.riders().from_row(s.first_row));
+      }
+      device_->decide();
+    }
+  }
+
+  void compare() {
+    for (std::size_t i = 0; i < host_tokens_.size(); ++i) {
+      const auto slot = static_cast<index_t>(i);
+      expect_equal(device_->report(slot), host_->report(slot));
+      expect_equal(device_->committed(slot), host_->committed(slot));
+      if (traced_) {
+        expect_equal(device_->candidates(slot), host_->candidates(slot));
+      }
+      expect_equal(device_->probabilities(slot), host_->probabilities(slot));
+      EXPECT_EQ(device_tokens_[i]->to_host(), host_tokens_[i]);
+    }
+    EXPECT_EQ(device_->finished(), host_->finished());  // nothing is under way
+  }
+
+  cudaStream_t stream_;
+  model_info info_;
+  fake_model model_;
+  std::vector<layout> layouts_;
+  std::vector<std::vector<token_id>> host_tokens_;
+  std::vector<std::unique_ptr<device_array<token_id>>> device_tokens_;
+  std::vector<std::unique_ptr<logits_on_device<T>>> logits_;
+  std::unique_ptr<session<Policy, on_host>> host_;
+  std::unique_ptr<session<Policy, on_stream>> device_;
+  bool traced_ = false;
+  bool guided_ = false;
+  bool masked_ = false;
+  index_t padding_ = 0;
+  int way_ = 0;
+  int steps_ = 0;
+};
+
+}  // namespace unmask::testing

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a session asks of the CUDA runtime, call by call, and what it does when the runtime fails.
+// The runtime is a fake that counts; the session's code is the one that runs on a device.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "support/sessions_beside.hpp"
+#include "unmask/device/emulated_launches.hpp"
+#include "unmask/device/policies.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using calls = std::map<std::string, int>;
+
+/// The calls since `before`.
+calls since(const calls& before) {
+  calls all = fake_cuda().calls;
+  for (const auto& [name, count] : before) {
+    all[name] -= count;
+  }
+  std::erase_if(all, [](const auto& entry) { return entry.second == 0; });
+  return all;
+}
+
+/// A session with sequences in all its slots, and its first request's logits on their way.
+template <class Policy, element T = float>
+struct one_step {
+  test_stream stream;
+  fake_model model{.seed = 7, .vocab = 24};
+  std::vector<token_id> host_tokens;
+  device_array<token_id> tokens;
+  std::unique_ptr<logits_on_device<T>> logits;  // outlives the session, which waits when it ends
+  session<Policy, on_stream> s;
+  std::optional<forward_request> request;
+
+  explicit one_step(const Policy& p, index_t slots = 2, index_t window = 8)
+      : host_tokens(static_cast<std::size_t>(8 * slots), 3)
+      , tokens(host_tokens)
+      , s({.vocab = 24, .mask_token = 23},
+          {.sequences = slots,
+           .length = 8,
+           .window = window,
+           .branches = detail::policy_branches(p)},
+          on_stream{stream.get()}) {
+    for (index_t slot = 0; slot < slots; ++slot) {
+      s.start(slot, p, {tokens.data() + 8 * slot, 8}, {.length = 8, .block_length = 8});
+    }
+  }
+  void ask() {
+    request = s.next();
+    if (request) {
+      logits_of<T> on_the_host(model, request->rows, 1, false, false);
+      for (const segment& part : request->segments) {
+        on_the_host.forward(part, {3, 3, 3, 3, 3, 3, 3, 3});
+      }
+      logits = std::make_unique<logits_on_device<T>>(on_the_host, stream.get());
+    }
+  }
+};
+
+template <element T>
+void expect_one_launch_a_step() {
+  for_each_of(every_part_2{}, [](const auto& p) {  // among them branches, draws, previous rows
+    SCOPED_TRACE(typeid(p).name());
+    one_step<std::remove_cvref_t<decltype(p)>, T> one(p);
+    for (int i = 0; i < 3; ++i) {
+      one.ask();
+      ASSERT_TRUE(one.request);
+      const calls before = fake_cuda().calls;
+      one.s.supply(one.logits->view(one.request->rows), one.logits->riders());
+      EXPECT_EQ(since(before), (calls{{"launch", 1}}));
+    }
+  });
+}
+
+TEST(RuntimeCalls, AStepIsOneLaunchAndNothingElse) {
+  expect_one_launch_a_step<float>();
+}
+
+TEST(RuntimeCalls, NextWaitsForOneEventOnce) {
+  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+  one.ask();
+  one.s.supply(one.logits->view(one.request->rows));
+  calls before = fake_cuda().calls;
+  EXPECT_TRUE(one.s.next().has_value());
+  EXPECT_EQ(since(before), (calls{{"cudaEventRecord", 1}, {"cudaEventSynchronize", 1}}));
+  before = fake_cuda().calls;
+  EXPECT_TRUE(one.s.next().has_value());
+  EXPECT_EQ(since(before), calls{}) << "the request is out";
+}
+
+TEST(RuntimeCalls, AStartIsOneLaunchAndACopyOfWhatMayBeEdited) {
+  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+  calls before = fake_cuda().calls;
+  one.s.start(0, in_steps, {one.tokens.data(), 8}, {.length = 8, .block_length = 8});
+  EXPECT_EQ(since(before), (calls{{"launch", 1}}));
+  const std::vector<std::uint8_t> editable(8, 1);
+  start_options options;
+  options.editable = editable;
+  before = fake_cuda().calls;
+  one.s.start(1, in_steps, {one.tokens.data() + 8, 8}, {.length = 8, .block_length = 8}, options);
+  EXPECT_EQ(since(before), (calls{{"launch", 1}, {"cudaMemcpyAsync", 1}}));
+}
+
+TEST(RuntimeCalls, SegmentsReadOneByOneTakeALaunchEachAndOneToDecide) {
+  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps, 3);
+  one.ask();
+  const auto all = one.logits->view(one.request->rows);
+  const calls before = fake_cuda().calls;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const segment& part = one.request->segments[i];
+    one.s.read(i, all.subrows({part.first_row, part.first_row + part.rows.size()}));
+  }
+  one.s.decide();
+  EXPECT_EQ(since(before), (calls{{"launch", 4}}));
+  one.ask();
+  const calls later = fake_cuda().calls;
+  one.s.supply(one.logits->view(one.request->rows));
+  EXPECT_EQ(since(later), (calls{{"launch", 1}})) << "one step does not decide how the next is run";
+}
+
+TEST(RuntimeCalls, WindowsThatAreTooLargeForOneLaunchTakeTwo) {
+  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps, 1, device::joint_window + 1);
+  one.ask();
+  const calls before = fake_cuda().calls;
+  one.s.supply(one.logits->view(one.request->rows));
+  EXPECT_EQ(since(before), (calls{{"launch", 2}}));
+  EXPECT_EQ(one.s.report(0).forwards, 1);
+}
+
+TEST(RuntimeCalls, FinishedLooksWithoutWaiting) {
+  const policy all_at_once{by_confidence{}, confidence_above{0.0F}};
+  one_step<std::remove_const_t<decltype(all_at_once)>> one(all_at_once);
+  one.ask();
+  EXPECT_FALSE(one.s.finished());
+  const std::span<const std::uint32_t> words = one.s.running();
+  EXPECT_EQ(std::vector<std::uint32_t>(words.begin(), words.end()),
+            (std::vector<std::uint32_t>{1, 1}));
+  one.s.supply(one.logits->view(one.request->rows));
+  const calls before = fake_cuda().calls;
+  EXPECT_FALSE(one.s.finished()) << "the step has not run yet";
+  fake_drain(one.stream.get());  // the device gets there by itself
+  EXPECT_TRUE(one.s.finished());
+  EXPECT_EQ(since(before), calls{});
+  EXPECT_FALSE(one.s.next().has_value());
+}
+
+TEST(RuntimeCalls, ACancelledSequenceDoesNotRun) {
+  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+  one.ask();
+  one.s.supply(one.logits->view(one.request->rows));
+  one.s.cancel(0);
+  EXPECT_EQ(one.s.running()[0], 0U);
+  one.s.cancel(1);
+  EXPECT_TRUE(one.s.finished());
+}
+
+TEST(RuntimeFailure, ABrokenDeviceIsReportedByEveryCallAndNothingHangsOrLeaks) {
+  {
+    one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+    one.ask();
+    one.s.supply(one.logits->view(one.request->rows));
+    fake_cuda().broken = true;  // a kernel of the engine wrote where it must not
+    for (int again = 0; again < 3; ++again) {
+      try {
+        static_cast<void>(one.s.next());
+        ADD_FAILURE() << "next() has to report it";
+      } catch (const cuda_error& e) {
+        EXPECT_EQ(e.code(), cudaErrorIllegalAddress);
+        EXPECT_STREQ(e.what(), "cudaEventRecord: an illegal memory access was encountered");
+      }
+    }
+    EXPECT_THROW(static_cast<void>(one.s.report()), cuda_error);
+    EXPECT_THROW(one.s.start(0, in_steps, {one.tokens.data(), 8}, {.length = 8}), cuda_error);
+    EXPECT_FALSE(one.s.finished()) << "nothing is known to have ended";
+  }
+  fake_cuda().broken = false;
+  static_cast<void>(cudaGetLastError());
+  EXPECT_TRUE(fake_cuda().alive.empty());
+}
+
+}  // namespace
+}  // namespace unmask::testing

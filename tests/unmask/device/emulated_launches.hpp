@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// The launches of the library, run by emulated threads when their turn in a stream of the fake
+/// runtime (fake_cuda/) comes. The blocks of a launch come in an order drawn from a seed, shared
+/// memory holds junk.
+
+#include <cuda_runtime_api.h>
+#if !defined(UNMASK_FAKE_CUDA)
+#  error "needs tests/unmask/device/fake_cuda in front of the include path"
+#endif
+
+#include <unmask/cuda/workspace.hpp>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "support/dice.hpp"
+#include "support/emulated_block.hpp"
+
+namespace unmask::testing {
+
+/// Shared memory of an emulated block: junk, aligned as a kernel's.
+class shared_junk {
+ public:
+  explicit shared_junk(std::size_t bytes)
+      : memory_(static_cast<std::byte*>(std::aligned_alloc(64, bytes / 64 * 64 + 64))) {
+    std::memset(memory_.get(), 0xCD, bytes / 64 * 64 + 64);
+  }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(memory_.get());
+  }
+
+ private:
+  struct freed {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, freed> memory_;
+};
+
+}  // namespace unmask::testing
+
+namespace unmask::device {
+
+template <class T, class Policy>
+cudaError_t launch_reads(const session_site<Policy>& site,
+                         const row_batch& batch,
+                         index_t window,
+                         std::size_t scratch,
+                         cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(64, order.bits());
+    for (const index_t at : order.permutation(batch.count * site.shape.runs * window)) {
+      const index_t n = at / (site.shape.runs * window);
+      const index_t run = at / window % site.shape.runs;
+      const testing::shared_junk space(sizeof(read_space<T, Policy::required>));
+      const testing::shared_junk more(scratch);
+      block.run([&](const testing::emulated_block& b) {
+        step_position<T, exact_exponential>(b,
+                                            site,
+                                            batch,
+                                            n,
+                                            at % window,
+                                            run,
+                                            *space.as<read_space<T, Policy::required>>(),
+                                            more.as<std::byte>());
+      });
+    }
+  });
+}
+
+template <class Policy>
+cudaError_t launch_decisions(const session_site<Policy>& site,
+                             index_t count,
+                             unsigned threads,
+                             std::size_t scratch,
+                             cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::block_emulator block(static_cast<index_t>(threads), 5);
+    for (index_t slot = 0; slot < count; ++slot) {
+      const testing::shared_junk shared(scratch);
+      block.run([&](const testing::emulated_block& b) {
+        decide_slot(b, site, slot, scratch > 0 ? shared.as<std::byte>() : nullptr);
+      });
+    }
+  });
+}
+
+template <class Policy>
+cudaError_t launch_start(const session_site<Policy>& site,
+                         index_t slot,
+                         const start_arguments<Policy>& arguments,
+                         unsigned threads,
+                         cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::block_emulator block(static_cast<index_t>(threads), 6);
+    block.run([&](const testing::emulated_block& b) { start_slot(b, arguments, site, slot); });
+  });
+}
+
+}  // namespace unmask::device

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// The suite that every shipped part passes on the host and on a stream, bit by bit. Compiled
+/// twice: with emulated kernels (emulated_parity_*.test.cpp), and for a device
+/// (cuda/parity.test.cpp), where it skips itself if there is none.
+
+#include <gtest/gtest.h>
+
+#include "support/sessions_beside.hpp"
+#include "unmask/device/policies.hpp"
+
+namespace unmask::testing {
+
+template <class Case>
+class Parity : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) {
+      GTEST_SKIP() << "no CUDA device";
+    }
+  }
+};
+TYPED_TEST_SUITE_P(Parity);
+
+/// Decodes a few batches with logits of one type.
+template <element T, class Case>
+void decode_beside(const std::vector<index_t>& vocabularies, int rounds) {
+  const test_stream stream;
+  int steps = 0;
+  for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    dice d(mixed(11, static_cast<std::uint64_t>(round)));
+    sessions_beside<T, typename Case::policy_type> both(
+        Case::value(), d.one_of(vocabularies), d.within(1, 3), 14, stream.get(), d);
+    for (int i = 0; i < 60 && both.step(); ++i) {
+    }
+    steps += both.steps();
+  }
+  EXPECT_GT(steps, 4) << "hardly anything was compared";
+}
+
+TYPED_TEST_P(Parity, DecidesStepByStepWhatTheHostDoesWithFloat) {
+  decode_beside<float, TypeParam>({7, 33, 64, 301}, 4);
+}
+
+#if !defined(UNMASK_FAKE_CUDA)
+// The element type matters to the read alone, which emulated_read.test.cpp covers.
+TYPED_TEST_P(Parity, DecidesStepByStepWhatTheHostDoesWithBfloat16) {
+  decode_beside<bfloat16, TypeParam>({1009, 20011}, 4);
+}
+TYPED_TEST_P(Parity, DecidesStepByStepWhatTheHostDoesWithFloat16) {
+  decode_beside<float16, TypeParam>({64, 126464}, 2);
+}
+REGISTER_TYPED_TEST_SUITE_P(Parity,
+                            DecidesStepByStepWhatTheHostDoesWithFloat,
+                            DecidesStepByStepWhatTheHostDoesWithBfloat16,
+                            DecidesStepByStepWhatTheHostDoesWithFloat16);
+#else
+REGISTER_TYPED_TEST_SUITE_P(Parity, DecidesStepByStepWhatTheHostDoesWithFloat);
+#endif
+
+template <class List>
+struct types_of;
+template <class... Cases>
+struct types_of<policy_list<Cases...>> {
+  using type = ::testing::Types<Cases...>;
+};
+
+}  // namespace unmask::testing

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Whole decodes through the launches that nvcc compiles, with NVIDIA's runtime exchanged for one
+// that counts its calls and runs emulated kernels with the grid, the block, the shared memory and
+// the arguments that it is given. Needs nvcc and no GPU: the device's own code does not run.
+
+#include <unmask/cuda.hpp>
+#include <unmask/cuda/decide_slot.hpp>
+#include <unmask/cuda/read_rows.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/dice.hpp"
+#include "support/emulated_block.hpp"
+#include "support/fake_logits.hpp"
+#include "unmask/interposed/kernels.hpp"
+#include "unmask/interposed/runtime.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using site = device::session_site<launched_policy>;
+constexpr statistics needs = launched_policy::required;
+
+template <class A>
+const A& argument(const launch& l, std::size_t i) {
+  return *static_cast<const A*>(l.arguments[i]);
+}
+
+/// The body of a kernel, in every block of a grid.
+void each_block(const launch& l, const auto& body) {
+  block_emulator block(static_cast<index_t>(l.block.x), 3);
+  struct freed {
+    void operator()(void* p) const { std::free(p); }
+  };
+  const std::unique_ptr<void, freed> shared(std::aligned_alloc(64, l.shared / 64 * 64 + 64));
+  for (unsigned z = 0; z < l.grid.z; ++z) {
+    for (unsigned y = 0; y < l.grid.y; ++y) {
+      for (unsigned x = 0; x < l.grid.x; ++x) {
+        block.run([&](const emulated_block& b) {
+          body(b, dim3(x, y, z), static_cast<std::byte*>(shared.get()));
+        });
+      }
+    }
+  }
+}
+
+template <element T>
+void emulate_reads(const launch& l) {
+  EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
+  const auto space = std::make_unique<device::read_space<T, needs>>();
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
+    device::step_position<T, device::exact_exponential>(b,
+                                                        argument<site>(l, 0),
+                                                        argument<device::row_batch>(l, 1),
+                                                        static_cast<index_t>(at.z),
+                                                        static_cast<index_t>(at.x),
+                                                        static_cast<index_t>(at.y),
+                                                        *space,
+                                                        scratch);
+  });
+}
+
+class InterposedLaunches : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const kernel_addresses kernels = addresses_of_kernels();
+    runtime().kernels = {
+        {kernels.reads_of_float, emulate_reads<float>},
+        {kernels.reads_of_bfloat16, emulate_reads<bfloat16>},
+        {kernels.decisions,
+         [](const launch& l) {
+           each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
+             device::decide_slot(b,
+                                 argument<site>(l, 0),
+                                 static_cast<index_t>(at.x),
+                                 argument<bool>(l, 1) ? scratch : nullptr);
+           });
+         }},
+        {kernels.starts, [](const launch& l) {
+           each_block(l, [&](const emulated_block& b, dim3, std::byte*) {
+             device::start_slot(b,
+                                argument<device::start_arguments<launched_policy>>(l, 2),
+                                argument<site>(l, 0),
+                                argument<index_t>(l, 1));
+           });
+         }}};
+  }
+};
+
+using calls = std::map<std::string, int>;
+
+/// Decodes two sequences of 20 positions in a vocabulary of several runs; all rows of a step at
+/// once, or segment by segment. Expects `of_a_step` for each step and the tokens of the host.
+template <element T>
+void decode(bool in_pieces, const calls& of_a_step) {
+  const fake_model model{.seed = 5, .vocab = 9000};
+  const model_info info{.vocab = 9000, .mask_token = 8999, .row_shift = 1};
+  const limits capacity{.sequences = 2, .length = 20, .window = 6};
+  const layout g{.prompt = 2, .length = 20, .block_length = 6};
+  std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(20, 4));
+  tokens[1][0] = 5;
+  std::vector<std::vector<token_id>> expected = tokens;
+  session<launched_policy, on_host> host(info, capacity);
+  session<launched_policy, on_stream> s(info, capacity);
+  for (index_t slot = 0; slot < 2; ++slot) {
+    const auto i = static_cast<std::size_t>(slot);
+    host.start(slot, launched, expected[i], g);
+    s.start(slot, launched, {tokens[i].data(), 20}, g);
+  }
+  int steps = 0;
+  while (const auto request = s.next()) {
+    ASSERT_EQ(host.next()->rows, request->rows);
+    std::vector<T> rows(static_cast<std::size_t>(request->rows * info.vocab));
+    for (const segment& part : request->segments) {
+      for (index_t r = 0; r < part.rows.size(); ++r) {
+        const auto row = static_cast<std::size_t>(part.first_row + r);
+        model.row<T>(tokens[static_cast<std::size_t>(part.slot)],
+                     part.rows.first + r,
+                     std::span(rows).subspan(row * 9000, 9000));
+      }
+    }
+    host.supply(host_logits<T>(rows.data(), request->rows, info.vocab));
+    const device_logits<T> all(rows.data(), request->rows, info.vocab);
+    const calls before = runtime().calls;
+    if (in_pieces) {
+      for (std::size_t i = 0; i < request->segments.size(); ++i) {
+        const segment& part = request->segments[i];
+        s.read(i, all.subrows({part.first_row, part.first_row + part.rows.size()}));
+      }
+      s.decide();
+    } else {
+      s.supply(all);
+    }
+    calls made = runtime().calls;
+    for (const auto& [name, count] : before) {
+      made[name] -= count;
+    }
+    std::erase_if(made, [](const auto& entry) { return entry.second == 0; });
+    if (request->segments.size() == 2) {
+      EXPECT_EQ(made, of_a_step);
+      ++steps;
+    }
+  }
+  EXPECT_FALSE(host.next().has_value());
+  EXPECT_EQ(tokens, expected);
+  EXPECT_EQ(s.report(1).forwards, host.report(1).forwards);
+  EXPECT_GT(steps, 3);
+}
+
+TEST_F(InterposedLaunches, AStepOfFloatsIsOneLaunchAndNothingElse) {
+  decode<float>(false, {{"launch", 1}});
+}
+
+TEST_F(InterposedLaunches, AStepOfBfloat16IsOneLaunchAndNothingElse) {
+  decode<bfloat16>(false, {{"launch", 1}});
+}
+
+TEST_F(InterposedLaunches, ASegmentAtATimeIsALaunchEachAndOneToDecide) {
+  decode<float>(true, {{"launch", 3}});
+}
+
+TEST_F(InterposedLaunches, ASessionGivesBackAllThatItTook) {
+  runtime().calls.clear();
+  {
+    const session<launched_policy, on_stream> s({.vocab = 9, .mask_token = 8},
+                                                {.length = 3, .window = 3});
+  }
+  EXPECT_EQ(runtime().calls,
+            (calls{{"cudaGetDevice", 1},
+                   {"cudaDeviceGetAttribute", 1},
+                   {"cudaMalloc", 1},
+                   {"cudaMallocHost", 1},
+                   {"cudaEventCreateWithFlags", 1},
+                   {"cudaMemsetAsync", 1},
+                   {"cudaMemcpyAsync", 1},
+                   {"cudaStreamSynchronize", 2},
+                   {"cudaEventDestroy", 1},
+                   {"cudaFreeHost", 1},
+                   {"cudaFree", 1}}));
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// What holds for every cache and every layer rule, on a transformer whose memory is NaN until a
+// pass has written it: a row that reads what was never computed shows as an invalid row.
+
+#include <unmask/policy/released.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/layered_decode.hpp"
+
+namespace unmask::testing {
+namespace {
+
+const toy_transformer model;
+constexpr layout blocks{.prompt = 6, .length = 54, .block_length = 16, .seed = 5};
+constexpr layout one_block{.prompt = 6, .length = 38, .block_length = 32, .seed = 6};
+constexpr confidence_above sure{0.35F};
+
+early_skip keeping(double first, double second) {
+  early_skip rule;
+  rule.stages[0].keep = first;
+  rule.stages[1].keep = second;
+  return rule;
+}
+
+/// The full forward pass in every step.
+layered_result full(const layout& g, index_t row_shift = 0) {
+  return decode_layered(model, policy{by_confidence{}, sure}, g, row_shift);
+}
+
+template <class... Parts>
+layered_result with(const layout& g, const Parts&... parts) {
+  return decode_layered(model, policy{by_confidence{}, sure, parts...}, g);
+}
+
+TEST(LayerLaws, ACacheRefreshedInEveryPassIsTheFullForward) {
+  const layered_result expected = full(blocks);
+  EXPECT_TRUE(same_decode(with(blocks, prefix_cache{1}), expected));
+  EXPECT_TRUE(same_decode(with(blocks, dual_cache{1}), expected));
+  EXPECT_TRUE(same_decode(with(blocks, delayed_cache{1}), expected));
+  EXPECT_TRUE(same_decode(with(one_block, block_cache{1, 1}), full(one_block)));
+  EXPECT_TRUE(same_decode(with(one_block, block_cache{1, 1}, keeping(0.3, 0.1)), full(one_block)));
+  EXPECT_TRUE(same_decode(with(blocks, interval_cache{1, 1}, cache_budget{}), expected));
+  EXPECT_TRUE(same_decode(with(blocks, interval_cache{1, 1}, similarity_refresh{}), expected));
+}
+
+TEST(LayerLaws, RulesThatSkipNothingAreTheFullForward) {
+  EXPECT_TRUE(same_decode(with(blocks, prefix_cache{1}, keeping(1, 1)), full(blocks)));
+  EXPECT_TRUE(same_decode(with(blocks, keeping(1, 1)), full(blocks)));
+  EXPECT_TRUE(same_decode(with(blocks, cache_budget{.budget = 54}), full(blocks)));
+  EXPECT_TRUE(same_decode(with(blocks, cache_budget{.budget = 0, .window = 200}), full(blocks)));
+  EXPECT_TRUE(
+      same_decode(with(blocks, interval_cache{1, 0}, similarity_refresh{1.0}), full(blocks)));
+  EXPECT_TRUE(same_decode(with(blocks, cache_budget{.budget = 0, .window = 0, .full_layers = 8}),
+                          full(blocks)));
+}
+
+TEST(LayerLaws, SkippingAllOfNothingIsTheCacheAlone) {
+  const block_cache cache{.prompt_period = 7, .block_period = 3};
+  EXPECT_TRUE(same_decode(with(blocks, cache, keeping(1, 1)), with(blocks, cache)));
+  EXPECT_FALSE(same_decode(with(blocks, cache, keeping(0.5, 0.2)), with(blocks, cache)));
+}
+
+TEST(LayerLaws, TheFewerAreKeptTheFewerAreComputed) {
+  const auto per_pass = [&](double first, double second) {
+    const layered_result r =
+        with(blocks, block_cache{.prompt_period = 0, .block_period = 0}, keeping(first, second));
+    return static_cast<double>(r.computed) / r.report.forwards;
+  };
+  EXPECT_GT(per_pass(1, 1), per_pass(0.75, 0.5));
+  EXPECT_GT(per_pass(0.75, 0.5), per_pass(0.5, 0.5));
+  EXPECT_GT(per_pass(0.5, 0.5), per_pass(0.5, 0.25));
+}
+
+/// Early skipping at 1/8 and 1/4 of the layers: two layers compute all, one half, five a quarter of
+/// 16, in passes that do not refresh. What the promise adds is at most one position.
+TEST(LayerLaws, APassComputesWhatItsSharesSay) {
+  const policy p{
+      by_confidence{}, sure, early_skip{}, block_cache{.prompt_period = 0, .block_period = 0}};
+  decode_layered(model, p, {blocks}, 0, [](auto& session, auto& pass, auto&, auto&) {
+    if (!session.planned().refresh && session.planned().feed.size() == 16) {
+      EXPECT_GE(pass.positions().size(), 4U);
+      EXPECT_LE(pass.positions().size(), 5U);
+    }
+  });
+}
+
+/// A pass that refreshes everything gives the logits of a forward pass without any memory.
+TEST(LayerLaws, ARefreshRestoresTheFullForward) {
+  int refreshed = 0;
+  const auto compare = [&](auto& session, auto& pass, const auto& logits, const auto& tokens) {
+    const plan& now = session.planned();
+    if (now.refresh && now.feed == now.attend && session.report().forwards > 0) {
+      ++refreshed;
+      toy_memory fresh(model.layers, now.attend.last, toy_transformer::width);
+      const full_pass everything(now.attend.last, pass.rows());
+      EXPECT_EQ(model.forward(everything, tokens.data(), fresh), logits);
+    }
+  };
+  decode_layered(
+      model, policy{by_confidence{}, sure, dual_cache{4}, early_skip{}}, {blocks}, 0, compare);
+  decode_layered(model, policy{by_confidence{}, sure, delayed_cache{3}}, {blocks}, 0, compare);
+  decode_layered(
+      model,
+      policy{by_confidence{}, sure, interval_cache{2, 2}, cache_budget{.budget = 4, .window = 4}},
+      {blocks},
+      0,
+      compare);
+  EXPECT_GT(refreshed, 5);
+}
+
+/// Sequences of different lengths side by side decode as each alone.
+TEST(LayerLaws, ABatchIsItsSequences) {
+  const policy p{by_confidence{}, sure, early_skip{}, block_cache{5, 3}, trace_credit<16>{}};
+  const std::vector<layout> shapes{{.prompt = 3, .length = 40, .block_length = 16, .seed = 1},
+                                   {.prompt = 20, .length = 29, .block_length = 4, .seed = 2},
+                                   {.prompt = 0, .length = 33, .block_length = 11, .seed = 3}};
+  const auto together = decode_layered(model, p, shapes, 0, [](auto&, auto&, auto&, auto&) {});
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const layered_result alone = decode_layered(model, p, shapes[i]);
+    EXPECT_TRUE(same_decode(together[i], alone)) << "sequence " << i;
+    EXPECT_EQ(together[i].computed, alone.computed);
+  }
+}
+
+/// A rule that would let every open position go.
+struct skips_the_open {
+  static constexpr statistics required = stat::none;
+  static constexpr feature reads = feature::hidden;
+  static constexpr drift_terms measures = drift_terms::none;
+  static constexpr skipping skipped = skipping::leaves;
+  bool hooks(index_t layer, index_t) const { return layer == 0; }
+  float measure(const drift_sums&) const { return 0.0F; }
+  float importance(const layer_row& row, const layer_info&, const auto&) const {
+    return row.open ? -math::infinity() : 1.0F;
+  }
+  index_t quota(const layer_info&, const auto&) const { return 3; }
+};
+static_assert(layer_rule<skips_the_open>);
+
+TEST(LayerLaws, EachForcedBlockKeepsAnOpenPosition) {
+  index_t passes = 0;
+  const policy p{by_confidence{}, sure, skips_the_open{}};
+  const auto done =
+      decode_layered(model, p, {blocks}, 0, [&passes](auto& session, auto& pass, auto&, auto&) {
+        passes += session.planned().refresh ? 0 : 1;
+        EXPECT_TRUE(session.planned().refresh || pass.rows().size() == 1);
+      });
+  EXPECT_EQ(done[0].report.end, ending::complete);
+  EXPECT_EQ(done[0].report.forwards, passes + 1);
+}
+
+TEST(LayerLaws, ForcedBlocksOfAPipelineEachKeepOne) {
+  const policy p{by_confidence{},
+                 sure,
+                 skips_the_open{},
+                 block_pipeline{.add = 0.1F, .activate = 0.2F, .at_once = 3}};
+  const auto done = decode_layered(model, p, blocks);
+  EXPECT_EQ(done.report.end, ending::complete);
+  EXPECT_EQ(done.report.open, 0);
+  EXPECT_EQ(done.report.invalid_rows, 0);
+}
+
+/// Which positions a pass with a delayed cache runs, from the history of commits.
+TEST(LayerLaws, ADelayedCacheRunsTokensOnceMore) {
+  std::vector<index_t> settled_at(static_cast<std::size_t>(blocks.length), -1);
+  index_t block = -1;
+  index_t opened = 0;
+  const policy p{by_confidence{}, sure, delayed_cache{4}};
+  decode_layered(model, p, {blocks}, 0, [&](auto& session, auto& pass, auto&, const auto& tokens) {
+    const index_t step = session.report().forwards;
+    if (session.planned().first_block != block) {
+      block = session.planned().first_block;
+      opened = step;
+    }
+    const bool all = step - opened <= 1 || (step - opened) % 4 == 0;
+    std::vector<index_t> expected;
+    for (index_t q = 0; q < blocks.length; ++q) {
+      const auto at = static_cast<std::size_t>(q);
+      const bool known = tokens[at] != model.vocab - 1;
+      if (known && settled_at[at] < 0) {
+        settled_at[at] = q < blocks.prompt ? -2 : step - 1;
+      }
+      if (all || !known || settled_at[at] == step - 1) {
+        expected.push_back(q);
+      }
+    }
+    EXPECT_EQ(std::vector<index_t>(pass.positions().begin(), pass.positions().end()), expected)
+        << "step " << step;
+  });
+}
+
+/// Random knobs, caches, rules, schedules and shapes: everything ends with every position settled,
+/// and no logits are ever made of memory that no pass has written.
+template <class Cache, class Rule, class Schedule>
+void random_decode(dice& d, const Cache& cache, const Rule& rule, const Schedule& schedule) {
+  const layout g{.prompt = d.within(0, 9),
+                 .length = d.within(12, 40),
+                 .block_length = d.within(1, 20),
+                 .seed = d.bits()};
+  toy_transformer other = model;
+  other.layers = d.within(1, 9);
+  const index_t shift = d.within(0, 1);
+  const policy p{by_confidence{},
+                 confidence_above{d.real(0.1, 0.9)},
+                 trace_credit<48>{},
+                 cache,
+                 rule,
+                 schedule};
+  const layered_result done = decode_layered(other, p, g, shift);
+  EXPECT_EQ(done.report.end, ending::complete);
+  EXPECT_EQ(done.report.open, 0);
+  EXPECT_EQ(done.report.invalid_rows, 0);
+  EXPECT_EQ(done.report.committed, g.length - g.prompt);
+  EXPECT_TRUE(same_decode(done, decode_layered(other, p, g, shift)));
+}
+
+template <class Rule, class Schedule>
+void every_cache(dice& d, const Rule& rule, const Schedule& schedule) {
+  random_decode(d, prefix_cache{d.within(0, 5)}, rule, schedule);
+  random_decode(d, dual_cache{d.within(0, 5)}, rule, schedule);
+  random_decode(
+      d, block_cache{d.within(0, 9), d.within(0, 9), d.chance(0.5), d.chance(0.5)}, rule, schedule);
+  random_decode(d, interval_cache{d.within(0, 9), d.within(0, 9)}, rule, schedule);
+  random_decode(d, delayed_cache{d.within(0, 5)}, rule, schedule);
+}
+
+early_skip random_skip(dice& d) {
+  early_skip rule = d.chance(0.5) ? released::early_skip_released() : early_skip{};
+  rule.weight = d.real(0.0, 1.0);
+  rule.stages[0] = {d.real(0.0, 0.5), d.real(0.0, 1.0)};
+  rule.stages[1] = {d.real(0.5, 1.0), rule.stages[0].keep * d.real(0.0, 1.0)};
+  return rule;
+}
+
+cache_budget random_budget(dice& d) {
+  cache_budget rule;
+  rule.budget = d.within(0, 12);
+  rule.window = d.within(0, 9);
+  rule.full_layers = d.within(0, 2);
+  rule.answer_only = d.chance(0.5);
+  rule.latest_only = d.chance(0.5);
+  rule.whole_window = rule.answer_only && d.chance(0.5);
+  rule.refresh_stride = d.within(0, 4);
+  return rule;
+}
+
+TEST(LayerLaws, RandomEarlySkips) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    dice d(seed);
+    every_cache(d, random_skip(d), sequential_blocks{});
+    random_decode(d,
+                  dual_cache{d.within(0, 5)},
+                  random_skip(d),
+                  block_pipeline{.add = d.real(0.0, 1.0), .at_once = d.within(1, 3)});
+    random_decode(d,
+                  block_cache{d.within(0, 9), d.within(0, 9)},
+                  random_skip(d),
+                  slow_fast{.exploration = d.within(1, 3)});
+  }
+}
+
+TEST(LayerLaws, RandomBudgets) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    dice d(seed);
+    every_cache(d, random_budget(d), whole_sequence{});
+    random_decode(d,
+                  interval_cache{d.within(0, 5), d.within(0, 5)},
+                  similarity_refresh{d.real(0.0, 1.0)},
+                  sequential_blocks{});
+  }
+}
+
+/// The indicators inside a layer: skipped positions leave before attention.
+TEST(LayerLaws, RandomSkipsInsideALayer) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    dice d(seed);
+    random_decode(d,
+                  block_cache{d.within(0, 9), d.within(0, 9)},
+                  released::early_skip_released<feature::input>(d.real(0.0, 1.0)),
+                  sequential_blocks{});
+  }
+}
+
+}  // namespace
+}  // namespace unmask::testing
