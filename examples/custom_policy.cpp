@@ -56,7 +56,7 @@ demo::summary measure(const std::string& name,
                       const std::vector<demo::problem>& problems) {
   const demo::geometry shape;
   constexpr demo::index_t batch = 8;
-  const auto session = unmask::make_any_session(
+  const auto session = unmask::make_any_layer_session(
       policy, model.info(), demo::capacity_for(model, problems, shape, batch));
   return demo::summarize(name, "", problems, demo::decode(*session, batch, model, problems, shape));
 }

@@ -116,11 +116,14 @@ nlohmann::json as_json(const summary& s) {
     exact[task.task] = {{"right", task.right}, {"of", task.of}};
   }
   return {{"policy", s.policy},
+          {"cache", s.cache},
           {"about", s.about},
           {"exact", exact},
           {"whole", s.whole},
           {"forwards", s.forwards},
           {"segments", s.segments},
+          {"layer_positions", s.computed},
+          {"layer_positions_in_full", s.in_full},
           {"committed", s.committed},
           {"forced", s.forced},
           {"answer_tokens", s.answer_tokens},
@@ -167,9 +170,11 @@ void print_table(std::span<const chosen_policy> policies,
   for (const chosen_policy& policy : policies) {
     std::cout << table.row(measure(policy, model, problems, o)) << std::flush;
   }
-  std::cout << "\nexact match: the text up to the end token; whole: with nothing but end tokens\n"
-               "behind it; all: tokens committed, answer: those before the end token;\n"
-               "forwards: of one sequence each; policy: inside next() and supply()\n";
+  std::cout
+      << "\nexact match: the text up to the end token; whole: with nothing but end tokens\n"
+         "behind it; all: tokens committed, answer: those before the end token;\n"
+         "forwards: of one sequence each; layer-rows: positions that the layers computed, as a\n"
+         "share of full forwards; policy: inside next(), read() and decide()\n";
 }
 
 int run(const options& o) {
@@ -180,12 +185,12 @@ int run(const options& o) {
     return check(model, problems, o) ? 0 : 1;
   }
   if (!o.frontier.empty()) {
-    const std::vector<chosen_policy> policies = o.policies.empty() ? all_policies() : o.policies;
+    const auto policies = each_with(o.policies.empty() ? all_policies() : o.policies, o.caches);
     check_policies(policies, model, problems, o);
     write_frontier(policies, model, problems, o);
     return 0;
   }
-  const std::vector<chosen_policy> policies = o.policies.empty() ? default_policies() : o.policies;
+  const auto policies = each_with(o.policies.empty() ? default_policies() : o.policies, o.caches);
   check_policies(policies, model, problems, o);
   if (o.json) {
     print_json(policies, model, problems, o);

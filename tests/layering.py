@@ -14,7 +14,8 @@ import tempfile
 # key that fits a header is its rule. `*.hpp` after a folder leaves out its .cuh files.
 CORE = ["version.hpp", "core/"]
 MATHS = CORE + ["stats/", "step/"]
-DECODING = MATHS + ["policy/", "session.hpp", "layer_session.hpp", "any_session.hpp"]
+DECODING = MATHS + ["policy/", "session.hpp", "layer_session.hpp", "any_session.hpp",
+                    "any_layer_session.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
@@ -27,6 +28,7 @@ MAY_INCLUDE = {
     "session.hpp": CORE + ["step/"],
     "layer_session.hpp": CORE + ["step/", "session.hpp"],
     "any_session.hpp": CORE + ["step/", "session.hpp"],
+    "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
     "unmask.hpp": DECODING + ["host/"],
     "cuda.hpp": DECODING + ["unmask.hpp", "cuda/"],
     "cuda.cuh": DECODING + ["unmask.hpp", "cuda.hpp", "cuda/"],

@@ -45,6 +45,8 @@ void decoding::add(decoding more) {
                  std::make_move_iterator(more.answers.begin()),
                  std::make_move_iterator(more.answers.end()));
   segments += more.segments;
+  computed += more.computed;
+  in_full += more.in_full;
   engine_seconds += more.engine_seconds;
   policy_seconds += more.policy_seconds;
 }
@@ -63,7 +65,7 @@ unmask::limits capacity_for(const engine& model,
           .branches = unmask::max_branches};
 }
 
-decoding decode(unmask::any_session& session,
+decoding decode(unmask::any_layer_session& session,
                 index_t batch,
                 engine& model,
                 std::span<const problem> problems,
@@ -97,30 +99,40 @@ decoding decode(unmask::any_session& session,
     start_next(slot);
   }
 
-  std::vector<unmask::segment> segments;  // the request's own are valid until supply() only
+  const std::int64_t computed_before = model.computed();
+  const std::int64_t in_full_before = model.in_full();
+  std::vector<unmask::segment> segments;  // the request's own are valid until decide() only
   while (const auto request = timed(result.policy_seconds, [&] { return session.next(); })) {
     segments.assign(request->segments.begin(), request->segments.end());
     const auto logits =
-        timed(result.engine_seconds, [&] { return model.forward(*request, tokens); });
-    timed(result.policy_seconds, [&] { session.supply(logits); });
+        timed(result.engine_seconds, [&] { return model.forward(session, *request, tokens); });
+    timed(result.policy_seconds, [&] {
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        session.read(i, logits[i]);
+      }
+      session.decide();
+    });
 
     result.segments += static_cast<std::int64_t>(segments.size());
-    // A slot is looked at once, whatever branches it ran.
-    std::erase_if(segments, [](const unmask::segment& s) { return s.branch > 0; });
-    for (const unmask::segment& s : segments) {
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const unmask::segment& s = segments[i];
+      if (s.branch > 0) {
+        continue;  // a slot is looked at once, whatever branches it ran
+      }
+      model.keep(s.slot, session.planned(s.slot).winner);
       const auto slot = static_cast<std::size_t>(s.slot);
       const unmask::sequence_report& report = session.report(s.slot);
       const auto answer =
           std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(g.answer_length));
       if (watch) {
         watch({.problem = problem_in[slot],
-               .last_of_forward = &s == &segments.back(),
+               .last_of_forward = s.slot == segments.back().slot,
                .answer = answer,
                .prompt = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
                .committed = session.committed(s.slot),
                .report = report,
-               .rows = s.rows,
-               .logits = logits.subrows({s.first_row, s.first_row + s.rows.size()})});
+               .rows = logits[i].rows == s.rows.size() ? s.rows : unmask::range{},
+               .logits = logits[i]});
       }
       if (report.end != unmask::ending::running) {
         result.answers[problem_in[slot]] = result_of(answer, report, model.text());
@@ -128,6 +140,8 @@ decoding decode(unmask::any_session& session,
       }
     }
   }
+  result.computed = model.computed() - computed_before;
+  result.in_full = model.in_full() - in_full_before;
   return result;
 }
 

@@ -36,8 +36,10 @@ struct decoded {
 struct decoding {
   std::vector<decoded> answers;  ///< in the order of the problems
   std::int64_t segments = 0;     ///< sequences run, lookahead branches counted, too
+  std::int64_t computed = 0;     ///< layer-positions: positions that each layer computed, summed
+  std::int64_t in_full = 0;      ///< those of the same passes, had each been a full forward
   double engine_seconds = 0.0;   ///< inside engine::forward
-  double policy_seconds = 0.0;   ///< inside next() and supply()
+  double policy_seconds = 0.0;   ///< inside next(), read() and decide()
 
   /// Appends what became of further problems.
   void add(decoding more);
@@ -51,7 +53,8 @@ struct step_seen {
   index_t prompt = 0;  ///< first position of the answer in the sequence
   std::span<const unmask::commit_entry> committed;
   unmask::sequence_report report;
-  unmask::range rows;                 ///< the positions whose logits the step rested on
+  unmask::range rows;                 ///< the positions whose logits the step rested on; empty if
+                                      ///< some of them were skipped
   unmask::host_logits<float> logits;  ///< their rows
 };
 using observer = std::function<void(const step_seen&)>;
@@ -65,7 +68,7 @@ unmask::limits capacity_for(const engine& model,
 
 /// Decodes all problems: as many at a time as the session has slots, each leaving when it is done
 /// and the next one taking its place. `watch` is called after every step of every sequence.
-decoding decode(unmask::any_session& session,
+decoding decode(unmask::any_layer_session& session,
                 index_t batch,
                 engine& model,
                 std::span<const problem> problems,

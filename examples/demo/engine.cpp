@@ -7,6 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
+
+#include "engine/llada_pass.hpp"
 
 namespace demo {
 
@@ -31,7 +34,8 @@ engine::engine(const example::gguf_file& file, index_t threads)
 unmask::model_info engine::info() const {
   return {.vocab = static_cast<index_t>(text_.vocabulary()),
           .mask_token = text_.mask(),
-          .end_token = text_.end()};
+          .end_token = text_.end(),
+          .layers = static_cast<index_t>(models_.front().config().layers)};
 }
 
 std::vector<token_id> engine::canvas(std::string_view prompt, index_t answer_length) const {
@@ -45,13 +49,68 @@ std::vector<token_id> engine::canvas(std::string_view prompt, index_t answer_len
   return tokens;
 }
 
-unmask::host_logits<float> engine::forward(const unmask::forward_request& request,
-                                           std::span<const std::vector<token_id>> tokens) {
+namespace {
+
+/// A pass of a session that several threads run passes of: one thread at a time may use a session.
+struct shared_pass {
+  unmask::any_layer_session::layer_pass pass;
+  std::mutex& using_session;
+  unmask::feature reads = pass.reads;
+  unmask::skipping skipped = pass.skipped;
+
+  std::span<const index_t> positions() const { return pass.positions(); }
+  unmask::range attend() const { return pass.attend(); }
+  bool hooks(index_t layer) const { return pass.has_hooks && pass.hooks(layer); }
+  unmask::layer_choice at_layer(index_t layer,
+                                const unmask::host_hidden<float>& now,
+                                const unmask::host_state<float>& previous) {
+    const std::lock_guard lock(using_session);
+    return pass.at_layer(layer, now, previous);
+  }
+  unmask::eviction evict() const { return pass.evict(); }
+  std::span<const index_t> rows() const { return pass.rows(); }
+};
+
+}  // namespace
+
+example::sequence_memory& engine::memory_of(const unmask::segment& s) {
+  return memories_[static_cast<std::size_t>(s.slot)][static_cast<std::size_t>(s.branch)];
+}
+
+/// Room for what the segments keep. A branch starts with what its sequence keeps.
+void engine::make_room(const unmask::forward_request& request) {
+  logits_.resize(
+      std::max(logits_.size(), static_cast<std::size_t>(request.rows) * text_.vocabulary()));
+  answers_.resize(request.segments.size());
+  for (const unmask::segment& s : request.segments) {
+    const auto slot = static_cast<std::size_t>(s.slot);
+    memories_.resize(std::max(memories_.size(), slot + 1));
+    auto& branches = memories_[slot];
+    branches.resize(std::max(branches.size(), static_cast<std::size_t>(s.branch) + 1));
+    if (s.branch > 0 && s.feed.size() < s.attend.size()) {
+      memory_of(s) = branches.front();
+    }
+  }
+}
+
+void engine::keep(index_t slot, index_t winner) {
+  if (winner > 0) {
+    auto& branches = memories_.at(static_cast<std::size_t>(slot));
+    std::swap(branches.front(), branches.at(static_cast<std::size_t>(winner)));
+  }
+}
+
+std::span<const unmask::host_logits<float>>
+engine::forward(unmask::any_layer_session& session,
+                const unmask::forward_request& request,
+                std::span<const std::vector<token_id>> tokens) {
   const std::size_t vocabulary = text_.vocabulary();
-  logits_.resize(std::max(logits_.size(), static_cast<std::size_t>(request.rows) * vocabulary));
+  make_room(request);
 
   // Each thread has a model of its own and takes the next segment that nobody has taken.
   std::atomic<std::size_t> next{0};
+  std::atomic<std::int64_t> computed{0};
+  std::mutex using_session;
   std::mutex failing;
   std::exception_ptr failure;
   auto work = [&](index_t thread) noexcept {
@@ -60,23 +119,22 @@ unmask::host_logits<float> engine::forward(const unmask::forward_request& reques
       std::vector<token_id>& branch = branches_[static_cast<std::size_t>(thread)];
       for (std::size_t i = next++; i < request.segments.size(); i = next++) {
         const unmask::segment& s = request.segments[i];
-        unmask::check_argument(s.feed.first == 0,
-                               "first position to run",
-                               s.feed.first,
-                               "0: this engine has no cache");
-        auto sequence = std::span(tokens[static_cast<std::size_t>(s.slot)])
-                            .first(static_cast<std::size_t>(s.feed.last));
+        auto sequence = std::span(tokens[static_cast<std::size_t>(s.slot)]);
         if (s.branch > 0) {
           branch.assign(sequence.begin(), sequence.end());
           branch.at(static_cast<std::size_t>(s.placed.position)) = s.placed.token;
           sequence = branch;
         }
-        const example::logits_view rows = model.forward(sequence,
-                                                        static_cast<std::size_t>(s.rows.first),
-                                                        static_cast<std::size_t>(s.rows.last));
-        std::copy_n(rows.data,
-                    rows.rows * vocabulary,
-                    logits_.data() + static_cast<std::size_t>(s.first_row) * vocabulary);
+        shared_pass pass{session.pass(i), using_session};
+        example::sequence_memory& memory = memory_of(s);
+        const std::int64_t before = memory.computed;
+        const unmask::range blocks = session.planned(s.slot).score;
+        const example::logits_view rows = model.forward(
+            pass, sequence, memory, {blocks.first, blocks.last, dropping_.keep, dropping_.pool});
+        computed += memory.computed - before;
+        float* const place = logits_.data() + static_cast<std::size_t>(s.first_row) * vocabulary;
+        std::copy_n(rows.data, rows.rows * vocabulary, place);
+        answers_[i] = {place, static_cast<index_t>(rows.rows), static_cast<index_t>(vocabulary)};
       }
     } catch (...) {
       const std::lock_guard lock(failing);
@@ -87,7 +145,11 @@ unmask::host_logits<float> engine::forward(const unmask::forward_request& reques
   if (failure != nullptr) {
     std::rethrow_exception(failure);
   }
-  return {logits_.data(), request.rows, static_cast<index_t>(vocabulary)};
+  computed_ += computed;
+  for (const unmask::segment& s : request.segments) {
+    in_full_ += std::int64_t{s.attend.size()} * info().layers;
+  }
+  return answers_;
 }
 
 }  // namespace demo

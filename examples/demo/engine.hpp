@@ -3,6 +3,7 @@
 
 #include <unmask/unmask.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -17,10 +18,12 @@ namespace demo {
 using unmask::index_t;
 using unmask::token_id;
 
-/// The example engine behind the one call that a session needs: answer a forward request.
+/// The example engine behind the two calls that a decode needs: answer a forward request, and keep
+/// what later ones reuse.
 ///
 /// Sequences of a request are shared among threads; a sequence's logits do not depend on the number
-/// of threads nor on the other sequences.
+/// of threads nor on the other sequences. What is kept belongs to a slot, and nothing has to be
+/// cleared between sequences or sessions: the first pass of a sequence runs everything.
 class engine {
  public:
   /// Loads a GGUF file. Throws std::runtime_error if it can not be read.
@@ -40,19 +43,38 @@ class engine {
   /// for a character that the model does not know and for a sequence longer than the context.
   std::vector<token_id> canvas(std::string_view prompt, index_t answer_length) const;
 
-  /// Runs a request; `tokens[slot]` is the whole sequence in that slot. The view is valid until the
-  /// next call. Throws std::invalid_argument for a request that only an engine with a cache serves.
-  unmask::host_logits<float> forward(const unmask::forward_request& request,
-                                     std::span<const std::vector<token_id>> tokens);
+  /// Runs the request of a session; `tokens[slot]` is the whole sequence in that slot. Returns the
+  /// logits that each segment's pass wants, valid until the next call.
+  std::span<const unmask::host_logits<float>>
+  forward(unmask::any_layer_session& session,
+          const unmask::forward_request& request,
+          std::span<const std::vector<token_id>> tokens);
+
+  /// How the policy of the sessions to come drops keys, if it does: a pass says only when.
+  void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
+
+  /// Of the branches that the last request ran of a slot, the one whose K/V are kept.
+  void keep(index_t slot, index_t winner);
+
+  /// Layer-positions so far: what the layers computed, and what full forwards would have.
+  std::int64_t computed() const { return computed_; }
+  std::int64_t in_full() const { return in_full_; }
 
  private:
   engine(const example::gguf_file& file, index_t threads);
+  example::sequence_memory& memory_of(const unmask::segment& s);
+  void make_room(const unmask::forward_request& request);
 
   example::char_tokenizer text_;
   std::vector<example::llada_model> models_;     // one for each thread; they share the weights
   std::vector<std::vector<token_id>> branches_;  // of each thread: a sequence with a token placed
   unmask::host::thread_pool pool_;
-  std::vector<float> logits_;  // [rows of the request, vocabulary]
+  std::vector<float> logits_;                        // [rows of the request, vocabulary]
+  std::vector<unmask::host_logits<float>> answers_;  // of each segment, in logits_
+  std::vector<std::vector<example::sequence_memory>> memories_;  // [slot][branch]
+  unmask::key_eviction dropping_;
+  std::int64_t computed_ = 0;
+  std::int64_t in_full_ = 0;
 };
 
 }  // namespace demo

@@ -26,7 +26,7 @@ double share(int right, int of) {
 frontier_point point_of(const chosen_policy& policy, double value, const summary& s) {
   frontier_point p;
   p.series = policy.series();
-  p.label = s.policy;
+  p.label = s.label();
   p.knob = policy.main().knob;
   p.value = value;
   p.tasks = s.tasks;

@@ -9,21 +9,23 @@
 
 namespace demo {
 
-std::unique_ptr<unmask::any_session> session_of(const chosen_policy& policy,
-                                                engine& model,
-                                                std::span<const problem> problems,
-                                                const options& o,
-                                                index_t batch) {
-  return policy.make(
-      {.model = model.info(),
-       .capacity = capacity_for(model, problems, o.shape, batch),
-       .block_length = o.shape.block_length,
-       .stop_at_end = o.stop_at_end,
-       .decode_first = [&](unmask::any_session& session, const std::function<void()>& after_step) {
-         decode(session, 1, model, problems.first(1), o.shape, [&](const step_seen&) {
-           after_step();
-         });
-       }});
+std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,
+                                                      engine& model,
+                                                      std::span<const problem> problems,
+                                                      const options& o,
+                                                      index_t batch) {
+  model.drop_keys(policy.cache().setup().cache.eviction);
+  return policy.make({.model = model.info(),
+                      .capacity = capacity_for(model, problems, o.shape, batch),
+                      .block_length = o.shape.block_length,
+                      .stop_at_end = o.stop_at_end,
+                      .decode_first = [&](unmask::any_layer_session& session,
+                                          const std::function<void()>& after_step) {
+                        decode(
+                            session, 1, model, problems.first(1), o.shape, [&](const step_seen&) {
+                              after_step();
+                            });
+                      }});
 }
 
 summary measure(const chosen_policy& policy,
@@ -45,7 +47,9 @@ summary measure(const chosen_policy& policy,
     in_order.insert(in_order.end(), of_task.begin(), of_task.end());
     all.add(std::move(decoded));
   }
-  return summarize(policy.label(), std::string(policy.about()), in_order, all);
+  summary s = summarize(policy.name(), std::string(policy.about()), in_order, all);
+  s.cache = policy.cache().label();
+  return s;
 }
 
 }  // namespace demo

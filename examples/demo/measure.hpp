@@ -12,11 +12,11 @@ namespace demo {
 
 /// A session of this policy for these problems. A policy that learns from a first sequence gets the
 /// first of them. The library itself says which knobs make no sense.
-std::unique_ptr<unmask::any_session> session_of(const chosen_policy& policy,
-                                                engine& model,
-                                                std::span<const problem> problems,
-                                                const options& o,
-                                                index_t batch);
+std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,
+                                                      engine& model,
+                                                      std::span<const problem> problems,
+                                                      const options& o,
+                                                      index_t batch);
 
 /// Decodes the problems, task by task, and adds up what the policy got right and what it cost. What
 /// a policy learns from the first problem of a task holds for that task; the decode that it learns

@@ -71,6 +71,15 @@ std::vector<option> all_options() {
            throw std::invalid_argument("--policy " + std::string(v) + ": " + e.what());
          }
        }},
+      {"--cache", "NAME", "a cache with its knobs, such as 'dual' or 'skip(0.5)', for each of the\n"
+       "                      policies; may be repeated",
+       [](reader& r, std::string_view v) {
+         try {
+           r.result.caches.emplace_back(v);
+         } catch (const std::invalid_argument& e) {
+           throw std::invalid_argument("--cache " + std::string(v) + ": " + e.what());
+         }
+       }},
       {"--task", "NAME", "only prompts of this task; may be repeated",
        [](reader& r, std::string_view v) { r.result.tasks.emplace_back(v); }},
       {"--prompt", "TEXT", "decode this text; may be repeated",
@@ -164,6 +173,9 @@ options finished(reader& r) {
            "left out with --check, whose file names the rules",
            o.policies.front().label());
   }
+  if (!o.check_file.empty() && !o.caches.empty()) {
+    reject("--cache", "left out with --check: the reference has none", o.caches.front().label());
+  }
   if (!o.check_file.empty() && !o.prompts.empty()) {
     reject("--prompt", "left out with --check, whose file names the prompts", o.prompts.front());
   }
@@ -216,7 +228,7 @@ std::string help_text() {
     name.resize(std::max<std::size_t>(name.size() + 2, 22), ' ');
     text += name + std::string(o.help) + "\n";
   }
-  return text + "\npolicies\n" + list_of_policies();
+  return text + "\npolicies\n" + list_of_policies() + "\ncaches\n" + list_of_caches();
 }
 
 }  // namespace demo

@@ -15,6 +15,7 @@ namespace demo {
 struct options {
   bool help = false;
   std::vector<chosen_policy> policies;  ///< empty: the default ones
+  std::vector<chosen_cache> caches;     ///< empty: none
   std::vector<std::string> tasks;       ///< empty: all
   std::vector<std::string> prompts;     ///< texts without a known answer
   std::filesystem::path prompts_file;   ///< empty: the held prompts, unless `prompts` has some

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <string>
 
 namespace demo {
 
@@ -19,19 +21,53 @@ struct stop_if_wanted : stop_at_end {
   }
 };
 
-/// A session whose policy is the product of `parts`.
-template <class... Parts>
-std::unique_ptr<any_session> session_of(const session_setup& s, const Parts&... parts) {
+/// Policies that the demo compiles with every cache. With the others go those that feed a range,
+/// and early skipping: each further kind of rule would double the time that the table takes.
+enum class caches : unsigned char { most, all };
+
+[[noreturn]] void refuse(const char* why) {
+  throw std::invalid_argument(std::string("--cache ") + why);
+}
+
+/// A session whose policy is the product of `parts` and the cache that was asked for.
+template <caches With = caches::most, class... Parts>
+std::unique_ptr<any_layer_session> session_of(const session_setup& s, const Parts&... parts) {
   stop_if_wanted stop;
   stop.wanted = s.stop_at_end;
-  return make_any_session(policy{parts..., stop}, s.model, s.capacity);
+  const cache_setup& c = s.cache;
+  if (!c.layered()) {
+    return make_any_layer_session(policy{parts..., stop, c.cache}, s.model, s.capacity);
+  }
+  using plain = policy<Parts...>;
+  if constexpr (plain::branches || !plain::settles) {
+    refuse("must be one that runs a range for a policy that looks ahead: branches have no hidden "
+           "states of their own to compare with");
+  } else {
+    const any_picking_cache cache{c.cache};
+    if constexpr (With == caches::all) {
+      if (c.which == layer_rule_kind::budget) {
+        return make_any_layer_session(policy{parts..., stop, cache, c.budget}, s.model, s.capacity);
+      }
+      if (c.which == layer_rule_kind::similarity) {
+        return make_any_layer_session(
+            policy{parts..., stop, cache, c.similarity}, s.model, s.capacity);
+      }
+    }
+    early_skip skip = c.skip;
+    if (c.which == layer_rule_kind::none) {
+      skip.stage_count = 0;
+    } else if (c.which != layer_rule_kind::skip) {
+      refuse("similarity and budget are compiled with the policies one, threshold and credit only");
+    }
+    return make_any_layer_session(policy{parts..., stop, cache, skip}, s.model, s.capacity);
+  }
 }
 
 using values = const knob_values&;
 using setup = const session_setup&;
 
 /// One decode with the static rule, recorded, gives the thresholds of all later ones.
-std::unique_ptr<any_session> profiled(values v, setup s) {
+std::unique_ptr<any_layer_session> profiled(values v, setup s) {
   profile_threshold<> rule;
   rule.slack = v.real(0);
   rule.cap = v.real(1);
@@ -59,7 +95,7 @@ const std::array table{
         {},
         {"one"},
         {"", {}, {}},
-        [](values, setup s) { return session_of(s, by_confidence{}, top_k{1}); },
+        [](values, setup s) { return session_of<caches::all>(s, by_confidence{}, top_k{1}); },
     },
     known_policy{
         "left_to_right",
@@ -100,7 +136,7 @@ const std::array table{
         {"threshold(0.9)", "threshold(0.5)"},
         thresholds,
         [](values v, setup s) {
-          return session_of(s, by_confidence{}, confidence_above{v.real(0)});
+          return session_of<caches::all>(s, by_confidence{}, confidence_above{v.real(0)});
         },
     },
     known_policy{
@@ -237,10 +273,10 @@ const std::array table{
         {"credit(0.9)"},
         thresholds,
         [](values v, setup s) {
-          return session_of(s,
-                            by_confidence{},
-                            confidence_above{v.real(0)},
-                            trace_credit<>{v.real(1), v.real(2), v.real(3)});
+          return session_of<caches::all>(s,
+                                         by_confidence{},
+                                         confidence_above{v.real(0)},
+                                         trace_credit<>{v.real(1), v.real(2), v.real(3)});
         },
     },
     known_policy{

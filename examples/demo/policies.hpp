@@ -10,38 +10,22 @@
 #include <string_view>
 #include <vector>
 
+#include "demo/caches.hpp"
+#include "demo/call_text.hpp"
+
 namespace demo {
 
 /// Decodes one sequence with a session, alone, and calls a function after every step.
-using rehearsal = std::function<void(unmask::any_session&, const std::function<void()>&)>;
+using rehearsal = std::function<void(unmask::any_layer_session&, const std::function<void()>&)>;
 
 /// What a session is made with beside its policy.
 struct session_setup {
   unmask::model_info model;
   unmask::limits capacity;
   unmask::index_t block_length = 0;
-  bool stop_at_end = false;     ///< end a sequence once its end token is settled
+  bool stop_at_end = false;  ///< end a sequence once its end token is settled
+  cache_setup cache = {};
   rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
-};
-
-/// A number that a policy may be given by name or by place.
-struct knob {
-  std::string_view name;
-  double value = 0.0;  ///< unless told otherwise
-  bool whole = false;  ///< must be a whole number
-};
-
-/// The knobs' values, in the order of the table.
-class knob_values {
- public:
-  explicit knob_values(std::span<const double> values)
-      : values_(values) {}
-  float real(std::size_t i) const { return static_cast<float>(values_[i]); }
-  unmask::index_t whole(std::size_t i) const { return static_cast<unmask::index_t>(values_[i]); }
-  bool yes(std::size_t i) const { return values_[i] != 0.0; }
-
- private:
-  std::span<const double> values_;
 };
 
 /// The values of one knob that trade accuracy for forward passes.
@@ -58,7 +42,7 @@ struct known_policy {
   std::vector<knob> knobs;
   std::vector<std::string_view> shown;  ///< as what it appears when no policy is asked for
   sweep main;                           ///< the points of its frontier; no knob: it is one point
-  std::unique_ptr<unmask::any_session> (*make)(const knob_values&, const session_setup&);
+  std::unique_ptr<unmask::any_layer_session> (*make)(const knob_values&, const session_setup&);
 };
 
 /// Every policy that the demo knows: a new one is one more entry in policies.cpp.
@@ -72,7 +56,10 @@ class chosen_policy {
   explicit chosen_policy(std::string_view text);
 
   /// The name, with its knobs if any were given: `threshold(0.9)`.
-  const std::string& label() const { return label_; }
+  const std::string& name() const { return name_; }
+  /// The same with its cache, if it has one: `threshold(0.9) + dual`.
+  std::string label() const;
+  const chosen_cache& cache() const { return cache_; }
   std::string_view about() const { return entry_->about; }
 
   /// The knob that its frontier goes over.
@@ -81,16 +68,21 @@ class chosen_policy {
   std::string series() const;
   /// The same policy with another value of its main knob.
   chosen_policy with_main(double value) const;
+  /// The same policy with a cache.
+  chosen_policy with_cache(const chosen_cache& cache) const;
 
-  /// A session that decodes with this policy.
-  std::unique_ptr<unmask::any_session> make(const session_setup& setup) const {
+  /// A session that decodes with this policy and its cache. Throws std::invalid_argument where the
+  /// two do not go together.
+  std::unique_ptr<unmask::any_layer_session> make(session_setup setup) const {
+    setup.cache = cache_.setup();
     return entry_->make(knob_values(values_), setup);
   }
 
  private:
   const known_policy* entry_;
   std::vector<double> values_;
-  std::string label_;
+  std::string name_;
+  chosen_cache cache_;
 };
 
 /// The policies that are compared when none is asked for.
@@ -98,6 +90,10 @@ std::vector<chosen_policy> default_policies();
 
 /// Every policy of the table, and what its sweep names besides.
 std::vector<chosen_policy> all_policies();
+
+/// Each policy with each cache; the policies as they are if there is no cache.
+std::vector<chosen_policy> each_with(std::span<const chosen_policy> policies,
+                                     std::span<const chosen_cache> caches);
 
 /// The table as text, for --help.
 std::string list_of_policies();

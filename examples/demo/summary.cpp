@@ -50,6 +50,8 @@ summary summarize(std::string policy,
     s.answer_tokens += answer.answer_tokens;
   }
   s.segments = results.segments;
+  s.computed = results.computed;
+  s.in_full = results.in_full;
   s.engine_seconds = results.engine_seconds;
   s.policy_seconds = results.policy_seconds;
   return s;
@@ -68,18 +70,18 @@ table_text::table_text(std::vector<std::string> tasks, std::size_t widest, std::
 std::string table_text::header() const {
   const std::size_t tasks = tasks_.size() * task_width_;
   std::string above = std::string(name_width_, ' ') + right("exact match", tasks) +
-                      right("tokens/forward", 19) + right("seconds in", 23);
+                      right("tokens/forward", 19) + right("layer-", 16) + right("seconds in", 14);
   std::string line = left("policy", name_width_);
   for (const std::string& task : tasks_) {
     line += right(task, task_width_);
   }
   line += right("whole", 6) + right("all", 6) + right("answer", 7) + right("forwards", 9) +
-          right("engine", 7) + right("policy", 7);
+          right("rows", 7) + right("engine", 7) + right("policy", 7);
   return above + "\n" + line + "\n";
 }
 
 std::string table_text::row(const summary& s) const {
-  std::string line = left(s.policy, name_width_);
+  std::string line = left(s.label(), name_width_);
   for (const std::string& name : tasks_) {
     const auto task = std::ranges::find(s.tasks, name, &exact_match::task);
     const bool known = task != s.tasks.end() && task->of > 0;
@@ -88,6 +90,7 @@ std::string table_text::row(const summary& s) const {
   }
   return line + right(std::to_string(s.whole), 6) + right(fixed(s.tokens_per_forward(), 2), 6) +
          right(fixed(s.answer_tokens_per_forward(), 2), 7) + right(std::to_string(s.forwards), 9) +
+         right(fixed(100.0 * s.share_computed(), 0) + "%", 7) +
          right(fixed(s.engine_seconds, 2), 7) + right(fixed(s.policy_seconds, 4), 7) + "\n";
 }
 

@@ -20,6 +20,7 @@ struct exact_match {
 /// One line of the table: what a policy got right and what it cost.
 struct summary {
   std::string policy;
+  std::string cache = "none";
   std::string about;
   std::vector<exact_match> tasks;
   int whole = 0;                   ///< right answers with nothing but end tokens behind their end
@@ -28,9 +29,16 @@ struct summary {
   std::int64_t committed = 0;      ///< tokens that decisions committed
   std::int64_t forced = 0;         ///< among them, those that no admission asked for
   std::int64_t answer_tokens = 0;  ///< tokens before the end tokens
+  std::int64_t computed = 0;       ///< layer-positions: positions that each layer computed, summed
+  std::int64_t in_full = 0;        ///< those of the same passes, had each been a full forward
   double engine_seconds = 0.0;
   double policy_seconds = 0.0;
 
+  /// The policy, with its cache if it has one.
+  std::string label() const { return policy + (cache == "none" ? "" : " + " + cache); }
+  double share_computed() const {
+    return in_full > 0 ? static_cast<double>(computed) / static_cast<double>(in_full) : 0.0;
+  }
   double tokens_per_forward() const { return per_forward(committed); }
   double answer_tokens_per_forward() const { return per_forward(answer_tokens); }
 

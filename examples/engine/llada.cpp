@@ -51,6 +51,7 @@ void llada_model::reserve(std::size_t positions, std::size_t rows) {
   while (positions_.size() < positions) {
     positions_.push_back(static_cast<std::int32_t>(positions_.size()));
   }
+  present_.resize(positions_.size());
   rotary_.reserve(positions, config());
   scratch_.reserve(positions, positions, config());
   store_.reserve(positions, config().width);
@@ -58,13 +59,160 @@ void llada_model::reserve(std::size_t positions, std::size_t rows) {
   logits_.resize(std::max(logits_.size(), rows * config().vocabulary));
 }
 
-void llada_model::embed(std::span<const std::int32_t> tokens) {
+/// The hidden states in front of the first layer of the tokens at these positions.
+hidden_rows llada_model::embed(std::span<const std::int32_t> tokens,
+                               std::span<const std::int32_t> positions) {
   const std::size_t width = config().width;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    std::copy_n(weights_->embedding.data() + static_cast<std::size_t>(tokens[i]) * width,
-                width,
-                hidden_.data() + i * width);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const auto token = static_cast<std::size_t>(tokens[static_cast<std::size_t>(positions[i])]);
+    std::copy_n(weights_->embedding.data() + token * width, width, hidden_.data() + i * width);
+    present_[i] = positions[i];
   }
+  return {hidden_.data(), std::span(present_).first(positions.size())};
+}
+
+/// Drops all rows but those chosen, which are indices of rows, ascending.
+hidden_rows llada_model::keep(hidden_rows rows, std::span<const std::int32_t> chosen) {
+  const std::size_t width = config().width;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const auto from = static_cast<std::size_t>(chosen[i]);
+    if (from != i) {
+      std::copy_n(rows.data + from * width, width, rows.data + i * width);
+      present_[i] = present_[from];
+    }
+  }
+  return {rows.data, rows.positions.first(chosen.size())};
+}
+
+/// Adds the attention of the rows over what the sequence keeps: all of it, or, where keys were
+/// dropped, those that stay and those of the blocks, side by side.
+std::span<const float> llada_model::attend(std::size_t layer,
+                                           std::size_t attended,
+                                           hidden_rows rows,
+                                           const sequence_memory& memory) {
+  const llada_layer& weights = weights_->layers[layer];
+  const layer_memory& kept = memory.layers[layer];
+  if (!memory.drops_keys) {
+    return add_attention(config(), weights, rotary_, kept.store, attended, rows, scratch_);
+  }
+  keys_.resize(std::max(keys_.size(), 2 * config().width));
+  const std::span key = std::span(keys_).first(config().width);
+  const std::span value = std::span(keys_).subspan(config().width, config().width);
+  std::size_t count = 0;
+  auto stays = kept.kept_keys.begin();
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(attended); ++p) {
+    const bool listed = stays != kept.kept_keys.end() && *stays == p;
+    stays += listed ? 1 : 0;
+    if (listed || (p >= memory.blocks_first && p < memory.blocks_last)) {
+      kept.store.get(static_cast<std::size_t>(p), key, value);
+      store_.put(count++, key, value);
+    }
+  }
+  return add_attention(config(), weights, rotary_, store_, count, rows, scratch_);
+}
+
+/// The mean query of those rows, just computed, that stand in the blocks.
+std::span<const float> llada_model::mean_query(hidden_rows rows, const dropped_keys& dropping) {
+  const std::size_t width = config().width;
+  query_.assign(width, 0.0F);
+  float count = 0.0F;
+  for (std::size_t i = 0; i < rows.positions.size(); ++i) {
+    if (rows.positions[i] >= dropping.first && rows.positions[i] < dropping.last) {
+      add(query_, std::span(scratch_.query).subspan(i * width, width));
+      ++count;
+    }
+  }
+  for (float& entry : query_) {
+    entry /= count;
+  }
+  return query_;
+}
+
+/// The first keys of a store, [count, width].
+std::span<const float> llada_model::keys_of(const key_values& store, std::size_t count) {
+  const std::size_t width = config().width;
+  keys_.resize(std::max(keys_.size(), (count + 1) * width));
+  const std::span value = std::span(keys_).subspan(count * width, width);
+  for (std::size_t p = 0; p < count; ++p) {
+    store.get(p, std::span(keys_).subspan(p * width, width), value);
+  }
+  return std::span(keys_).first(count * width);
+}
+
+/// Takes the rows through a layer.
+void llada_model::compute(std::size_t layer,
+                          std::size_t attended,
+                          hidden_rows rows,
+                          sequence_memory& memory) {
+  const llada_layer& weights = weights_->layers[layer];
+  update_keys_values(config(), weights, rotary_, rows, scratch_, memory.layers[layer].store);
+  attend(layer, attended, rows, memory);
+  add_feed_forward(config(), weights, rows, scratch_);
+  memory.computed += static_cast<std::int64_t>(rows.positions.size());
+}
+
+/// Takes the rows through a layer that computes the chosen ones only: each of the others gets what
+/// the layer added to it when it was last computed.
+void llada_model::compute_some(std::size_t layer,
+                               std::size_t attended,
+                               hidden_rows rows,
+                               std::span<const std::int32_t> chosen,
+                               sequence_memory& memory) {
+  const std::size_t width = config().width;
+  const llada_layer& weights = weights_->layers[layer];
+  layer_memory& kept = memory.layers[layer];
+  kept.attention.resize(std::max(kept.attention.size(), attended * width));
+  kept.feed_forward.resize(kept.attention.size());
+  chosen_.resize(std::max(chosen_.size(), chosen.size()));
+  chosen_hidden_.resize(std::max(chosen_hidden_.size(), chosen.size() * width));
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const auto from = static_cast<std::size_t>(chosen[i]);
+    chosen_[i] = rows.positions[from];
+    std::copy_n(rows.data + from * width, width, chosen_hidden_.data() + i * width);
+  }
+  const hidden_rows some{chosen_hidden_.data(), std::span(chosen_).first(chosen.size())};
+  const auto remember = [&](std::span<const float> added, std::vector<float>& where) {
+    for (std::size_t i = 0; i < some.positions.size(); ++i) {
+      const auto position = static_cast<std::size_t>(some.positions[i]);
+      std::copy_n(added.data() + i * width, width, where.data() + position * width);
+    }
+  };
+  update_keys_values(config(), weights, rotary_, some, scratch_, kept.store);
+  remember(attend(layer, attended, some, memory), kept.attention);
+  remember(add_feed_forward(config(), weights, some, scratch_), kept.feed_forward);
+  // In the order of a layer that computes them: the same additions, hence the same bits.
+  for (std::size_t i = 0; i < rows.positions.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(rows.positions[i]) * width;
+    add({rows.data + i * width, width}, std::span(kept.attention).subspan(at, width));
+    add({rows.data + i * width, width}, std::span(kept.feed_forward).subspan(at, width));
+  }
+  memory.computed += static_cast<std::int64_t>(chosen.size());
+}
+
+/// Takes the rows through the last layer and returns those whose logits are wanted: nothing reads
+/// the others after the layer's keys.
+hidden_rows llada_model::compute_last(std::size_t attended,
+                                      hidden_rows rows,
+                                      std::span<const std::int32_t> wanted,
+                                      sequence_memory& memory) {
+  const llada_layer& weights = weights_->layers.back();
+  update_keys_values(config(), weights, rotary_, rows, scratch_, memory.layers.back().store);
+  memory.computed += static_cast<std::int64_t>(rows.positions.size());
+  rows = keep(rows, wanted);
+  attend(config().layers - 1, attended, rows, memory);
+  add_feed_forward(config(), weights, rows, scratch_);
+  return rows;
+}
+
+void llada_model::write_logits(hidden_rows rows, float* logits) {
+  const std::size_t count = rows.positions.size(), width = config().width;
+  rms_norm({rows.data, count, width},
+           weights_->output_norm,
+           config().norm_epsilon,
+           {scratch_.normed.data(), count, width});
+  multiply({scratch_.normed.data(), count, width},
+           weights_->head.view(),
+           {logits, count, config().vocabulary});
 }
 
 void llada_model::forward_one(const sequence_window& window, float* logits) {
@@ -73,8 +221,7 @@ void llada_model::forward_one(const sequence_window& window, float* logits) {
   if (wanted == 0) {
     return;
   }
-  embed(window.tokens);
-  hidden_rows rows{hidden_.data(), std::span(positions_).first(count)};
+  hidden_rows rows = embed(window.tokens, std::span(positions_).first(count));
   for (const llada_layer& layer : weights_->layers) {
     update_keys_values(config(), layer, rotary_, rows, scratch_, store_);
     // After the last layer's keys nothing reads the rows that are not wanted.
@@ -85,12 +232,7 @@ void llada_model::forward_one(const sequence_window& window, float* logits) {
     add_attention(config(), layer, rotary_, store_, count, rows, scratch_);
     add_feed_forward(config(), layer, rows, scratch_);
   }
-  const row_block<float> normed{scratch_.normed.data(), wanted, config().width};
-  rms_norm(
-      {rows.data, wanted, config().width}, weights_->output_norm, config().norm_epsilon, normed);
-  multiply({normed.data, wanted, config().width},
-           weights_->head.view(),
-           {logits, wanted, config().vocabulary});
+  write_logits(rows, logits);
 }
 
 logits_view llada_model::forward(std::span<const sequence_window> batch) {

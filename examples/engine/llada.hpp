@@ -30,6 +30,13 @@ struct logits_view {
   std::span<const float> row(std::size_t i) const { return {data + i * vocabulary, vocabulary}; }
 };
 
+/// Which keys a layer goes on attending to, where a policy drops some: see unmask::key_eviction.
+struct dropped_keys {
+  std::int32_t first = 0, last = 0;  ///< the blocks decided about, which keep theirs
+  double keep = 1.0;                 ///< share of the others that stay
+  std::int32_t pool = 1;
+};
+
 /// A LLaDA transformer that runs on one thread of the CPU.
 ///
 /// Attention is bidirectional: a forward sees whole sequences, mask tokens included, and the
@@ -59,19 +66,51 @@ class llada_model {
   /// The same for a single sequence.
   logits_view forward(std::span<const std::int32_t> tokens, std::size_t first, std::size_t last);
 
+  /// Runs of a single sequence what `pass` says, a layer_session's pass, and takes the rest from
+  /// `memory`, in which it keeps what later passes reuse: for a policy with a cache. The logits are
+  /// those of pass.rows(). Where everything is run they are, bit for bit, those of the calls above.
+  /// Defined in llada_pass.hpp, which says what another engine needs to do the same.
+  template <class Pass>
+  logits_view forward(Pass& pass,
+                      std::span<const std::int32_t> tokens,
+                      sequence_memory& memory,
+                      const dropped_keys& dropping = {});
+
  private:
   std::size_t validate(std::span<const sequence_window> batch) const;
   void reserve(std::size_t positions, std::size_t rows);
-  void embed(std::span<const std::int32_t> tokens);
   void forward_one(const sequence_window& window, float* logits);
+
+  // The steps of a forward. The rows are those of hidden_, at the positions of present_.
+  hidden_rows embed(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions);
+  hidden_rows keep(hidden_rows rows, std::span<const std::int32_t> chosen);
+  std::span<const float>
+  attend(std::size_t layer, std::size_t attended, hidden_rows rows, const sequence_memory& memory);
+  void compute(std::size_t layer, std::size_t attended, hidden_rows rows, sequence_memory& memory);
+  void compute_some(std::size_t layer,
+                    std::size_t attended,
+                    hidden_rows rows,
+                    std::span<const std::int32_t> chosen,
+                    sequence_memory& memory);
+  hidden_rows compute_last(std::size_t attended,
+                           hidden_rows rows,
+                           std::span<const std::int32_t> wanted,
+                           sequence_memory& memory);
+  std::span<const float> mean_query(hidden_rows rows, const dropped_keys& dropping);
+  std::span<const float> keys_of(const key_values& store, std::size_t count);
+  void write_logits(hidden_rows rows, float* logits);
 
   std::shared_ptr<const llada_weights> weights_;
   rotary_table rotary_;
   layer_scratch scratch_;
-  key_values store_;  // one for all layers, because no layer's keys outlive the layer's turn
+  key_values store_;                     // for keys that do not outlive their layer's turn
   std::vector<std::int32_t> positions_;  // 0, 1, 2, ...
-  std::vector<float> hidden_;            // [positions, width]
-  std::vector<float> logits_;            // [rows, vocabulary]
+  std::vector<std::int32_t> present_;    // where the rows of a forward stand
+  std::vector<float> hidden_;            // [present, width]
+  std::vector<std::int32_t> chosen_;     // those of them that a layer computes, where it is not all
+  std::vector<float> chosen_hidden_;
+  std::vector<float> query_, keys_;  // to choose the keys that stay: [width], [position, width]
+  std::vector<float> logits_;        // [rows, vocabulary]
 };
 
 }  // namespace example

@@ -47,6 +47,14 @@ void key_values::put(std::size_t position,
   std::ranges::copy(value, values_.data() + position * width_);
 }
 
+void key_values::get(std::size_t position, std::span<float> key, std::span<float> value) const {
+  const float* lane = keys_.data() + position / lanes * width_ * lanes + position % lanes;
+  for (std::size_t i = 0; i < width_; ++i) {
+    key[i] = lane[i * lanes];
+  }
+  std::copy_n(values_.data() + position * width_, width_, value.data());
+}
+
 panels key_values::keys(std::size_t head, std::size_t head_width, std::size_t count) const {
   return {keys_.data() + head * head_width * lanes, head_width, count, width_ * lanes, lanes};
 }
@@ -85,6 +93,24 @@ void layer_scratch::reserve(std::size_t rows, std::size_t positions, const llada
   grow(scores, score_rows * padded(positions));
 }
 
+std::span<const float> input_of(const llada_config& config,
+                                const llada_layer& layer,
+                                layer_input what,
+                                hidden_rows rows,
+                                layer_scratch& scratch) {
+  const std::size_t count = rows.positions.size(), width = config.width;
+  const row_block<float> normed = block(scratch.normed, count, width);
+  rms_norm(input(rows, width), layer.attention_norm, config.norm_epsilon, normed);
+  if (what == layer_input::normed) {
+    return {normed.data, count * width};
+  }
+  const weight_matrix& weights = what == layer_input::query ? layer.query
+                                 : what == layer_input::key ? layer.key
+                                                            : layer.value;
+  multiply(input(normed), weights.view(), block(scratch.projected, count, width));
+  return std::span(scratch.projected).first(count * width);
+}
+
 void update_keys_values(const llada_config& config,
                         const llada_layer& layer,
                         const rotary_table& rotary,
@@ -104,13 +130,13 @@ void update_keys_values(const llada_config& config,
   }
 }
 
-void add_attention(const llada_config& config,
-                   const llada_layer& layer,
-                   const rotary_table& rotary,
-                   const key_values& store,
-                   std::size_t count,
-                   hidden_rows rows,
-                   layer_scratch& scratch) {
+std::span<const float> add_attention(const llada_config& config,
+                                     const llada_layer& layer,
+                                     const rotary_table& rotary,
+                                     const key_values& store,
+                                     std::size_t count,
+                                     hidden_rows rows,
+                                     layer_scratch& scratch) {
   const std::size_t queries = rows.positions.size(), width = config.width;
   // The norm is computed here again, not kept from update_keys_values: it is cheap, and the two
   // calls may be about different rows.
@@ -141,12 +167,13 @@ void add_attention(const llada_config& config,
   const row_block<float> projected = block(scratch.projected, queries, width);
   multiply(input(block(scratch.attended, queries, width)), layer.output.view(), projected);
   add({rows.data, queries * width}, {projected.data, queries * width});
+  return {projected.data, queries * width};
 }
 
-void add_feed_forward(const llada_config& config,
-                      const llada_layer& layer,
-                      hidden_rows rows,
-                      layer_scratch& scratch) {
+std::span<const float> add_feed_forward(const llada_config& config,
+                                        const llada_layer& layer,
+                                        hidden_rows rows,
+                                        layer_scratch& scratch) {
   const std::size_t count = rows.positions.size(), width = config.width;
   const std::size_t inner = config.feed_forward;
   const row_block<float> normed = block(scratch.normed, count, width);
@@ -159,6 +186,7 @@ void add_feed_forward(const llada_config& config,
   const row_block<float> projected = block(scratch.projected, count, width);
   multiply(input(gate), layer.down.view(), projected);
   add({rows.data, count * width}, {projected.data, count * width});
+  return {projected.data, count * width};
 }
 
 }  // namespace example

@@ -12,7 +12,7 @@
 // One layer, cut where an engine with caches cuts it: keys and values of some positions are
 // written into a store, then queries of some positions, not necessarily the same, attend to all
 // that the store holds. A full forward passes all positions to both; a forward that reuses cached
-// keys passes only the positions it refreshes, and keeps one store for each layer.
+// keys passes only the positions it refreshes, and keeps one store for each layer: llada_pass.hpp.
 namespace example {
 
 /// Keys (rotated) and values of the positions of one sequence in one layer.
@@ -23,6 +23,9 @@ class key_values {
 
   /// Stores the key and the value of a position; each has `width` entries.
   void put(std::size_t position, std::span<const float> key, std::span<const float> value);
+
+  /// The key and the value of a position, `width` entries each.
+  void get(std::size_t position, std::span<float> key, std::span<float> value) const;
 
   /// One head's keys of positions 0..count as [head width, count], for scores.
   panels keys(std::size_t head, std::size_t head_width, std::size_t count) const;
@@ -50,6 +53,24 @@ class rotary_table {
   std::vector<float> cosines_, sines_;
 };
 
+/// What a sequence keeps of one layer from one forward to the next. The rows are [position, width],
+/// and there only where some policy of the sequence wanted them.
+struct layer_memory {
+  key_values store;
+  std::vector<float> attention, feed_forward;  ///< what the layer added when it was last computed
+  std::vector<float> previous;                 ///< lent to the policy, which compares with it
+  std::vector<std::int32_t> kept_keys;         ///< ascending, where the policy dropped others
+};
+
+/// What a sequence keeps of all layers. Copied or swapped as a whole for another sequence or
+/// branch.
+struct sequence_memory {
+  std::vector<layer_memory> layers;
+  std::int64_t computed = 0;  ///< positions that each layer computed, summed over the layers
+  bool drops_keys = false;    ///< of this pass: attend to layer_memory::kept_keys and the blocks
+  std::int32_t blocks_first = 0, blocks_last = 0;
+};
+
 /// Memory for the intermediate results of a layer; it only grows.
 struct layer_scratch {
   std::vector<float> normed, query, key, value, attended, scores, gate, up, projected;
@@ -65,6 +86,17 @@ struct hidden_rows {
   std::span<const std::int32_t> positions;
 };
 
+/// What a policy may want to see of a layer before it is computed.
+enum class layer_input { normed, query, key, value };
+
+/// That of these rows, [rows, width] without gaps; queries and keys are not rotated. Valid until
+/// the scratch is used again.
+std::span<const float> input_of(const llada_config& config,
+                                const llada_layer& layer,
+                                layer_input what,
+                                hidden_rows rows,
+                                layer_scratch& scratch);
+
 /// Writes the keys and values of these rows into the store.
 void update_keys_values(const llada_config& config,
                         const llada_layer& layer,
@@ -74,18 +106,19 @@ void update_keys_values(const llada_config& config,
                         key_values& store);
 
 /// Adds the attention of these rows over the first `count` positions of the store to the rows.
-void add_attention(const llada_config& config,
-                   const llada_layer& layer,
-                   const rotary_table& rotary,
-                   const key_values& store,
-                   std::size_t count,
-                   hidden_rows rows,
-                   layer_scratch& scratch);
+/// Returns what was added, [rows, width], valid until the scratch is used again.
+std::span<const float> add_attention(const llada_config& config,
+                                     const llada_layer& layer,
+                                     const rotary_table& rotary,
+                                     const key_values& store,
+                                     std::size_t count,
+                                     hidden_rows rows,
+                                     layer_scratch& scratch);
 
-/// Adds the feed forward of these rows to the rows.
-void add_feed_forward(const llada_config& config,
-                      const llada_layer& layer,
-                      hidden_rows rows,
-                      layer_scratch& scratch);
+/// Adds the feed forward of these rows to the rows. Returns what was added, as add_attention.
+std::span<const float> add_feed_forward(const llada_config& config,
+                                        const llada_layer& layer,
+                                        hidden_rows rows,
+                                        layer_scratch& scratch);
 
 }  // namespace example

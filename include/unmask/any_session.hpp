@@ -69,9 +69,12 @@ class any_session {
   any_session() = default;
 };
 
-/// The any_session of one policy type.
-template <class Policy, class Backend = on_host>
-class any_session_of final : public any_session {
+/// The any_session of one policy type. `Base` and `Session` are for any_layer_session_of.
+template <class Policy,
+          class Backend = on_host,
+          class Base = any_session,
+          class Session = session<Policy, Backend>>
+class any_session_of : public Base {
  public:
   any_session_of(const Policy& policy,
                  const model_info& model,
@@ -89,18 +92,8 @@ class any_session_of final : public any_session {
   }
   [[nodiscard]] std::optional<forward_request> next() override { return session_.next(); }
   void supply(const any_rows& logits) override {
-    check_argument(logits.space == Backend::space,
-                   "memory space of the logits",
-                   logits.space == memory::host ? "host" : "device",
-                   "that of the session's backend");
-    switch (logits.kind) {
-    case element_kind::f32:
-      return session_.supply(typed<float>(logits));
-    case element_kind::bf16:
-      return session_.supply(typed<bfloat16>(logits));
-    case element_kind::f16:
-      return session_.supply(typed<float16>(logits));
-    }
+    with_type(
+        logits, "memory space of the logits", [&](const auto& rows) { session_.supply(rows); });
   }
   [[nodiscard]] const sequence_report& report(index_t slot) override {
     return session_.report(slot);
@@ -116,6 +109,26 @@ class any_session_of final : public any_session {
   }
   void cancel(index_t slot) override { session_.cancel(slot); }
 
+ protected:
+  /// Calls `use` with the rows as a view of their type.
+  static auto with_type(const any_rows& rows, const char* space_name, const auto& use) {
+    check_argument(rows.space == Backend::space,
+                   space_name,
+                   rows.space == memory::host ? "host" : "device",
+                   "that of the session's backend");
+    switch (rows.kind) {
+    case element_kind::bf16:
+      return use(typed<bfloat16>(rows));
+    case element_kind::f16:
+      return use(typed<float16>(rows));
+    case element_kind::f32:
+      break;
+    }
+    return use(typed<float>(rows));
+  }
+
+  [[nodiscard]] Session& typed_session() { return session_; }
+
  private:
   template <element T>
   [[nodiscard]] static rows_view<T, Backend::space> typed(const any_rows& r) {
@@ -123,7 +136,7 @@ class any_session_of final : public any_session {
   }
 
   Policy policy_;
-  session<Policy, Backend> session_;
+  Session session_;
 };
 
 /// Makes an any_session of a policy value.

@@ -3,6 +3,7 @@
 
 /// The whole library on the CPU. No CUDA header is reached from here.
 
+#include <unmask/any_layer_session.hpp>
 #include <unmask/any_session.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>

@@ -85,7 +85,8 @@ class Demo(unittest.TestCase):
             self.fails(["--model", path], path)
 
     def test_every_policy_decodes_a_prompt(self):
-        names = re.findall(r"^  ([a-z_]+)(?:\(.*\))?$", run("--help").stdout, re.MULTILINE)
+        text = run("--help").stdout.split("\npolicies\n")[1].split("\ncaches\n")[0]
+        names = re.findall(r"^  ([a-z_]+)(?:\(.*\))?$", text, re.MULTILINE)
         self.assertGreater(len(names), 8)
         options = [part for name in names for part in ("--policy", name)]
         found = measured("--limit", "1", "--task", "sort", *options)
@@ -97,6 +98,72 @@ class Demo(unittest.TestCase):
             self.assertAlmostEqual(policy["tokens_per_forward"],
                                    policy["committed"] / policy["forwards"], 12, policy)
             self.assertEqual(policy["exact"]["sort"]["of"], 1, policy)
+
+    def test_caches_have_the_grammar_of_policies(self):
+        for text in ("--cache NAME", "dual(period=0)", "skip(keep=0.5, weight=0.5,"):
+            self.assertIn(text, run("--help").stdout)
+        self.fails(["--cache", "magic"], "--cache magic", "none, prefix, dual", "'magic'")
+        self.fails(["--cache", "dual(x)"], "period must be a whole number", "'x'")
+        self.fails(["--cache", "dual(1, 2)"], "at most 1 numbers", "'2'")
+        self.fails(["--cache", "skip(depth=1)"], "one of keep, weight", "'depth'")
+        self.fails(["--cache", "skip(1.5)", "--policy", "one"], "one + skip(1.5)", "in [0, 1]", "1.5")
+        self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
+        # What cannot go together is said, with the reason.
+        self.fails(["--cache", "skip", "--policy", "lookahead(3)"], "lookahead(3) + skip", "branches")
+        self.fails(["--cache", "budget", "--policy", "entropy(0.1)"], "one, threshold and credit")
+
+    def test_every_cache_decodes_with_every_kind_of_rule(self):
+        text = run("--help").stdout.split("\ncaches\n")[1]
+        names = re.findall(r"^  ([a-z_]+)(?:\(.*\))?$", text, re.MULTILINE)
+        self.assertGreater(len(names), 9)
+        options = [part for name in names for part in ("--cache", name)]
+        found = measured("--limit", "1", "--task", "sort", "--task", "json", *options,
+                         "--policy", "threshold(0.9)", "--policy", "credit(0.9)")["policies"]
+        self.assertEqual([(p["policy"], p["cache"]) for p in found],
+                         [(p, c) for p in ("threshold(0.9)", "credit(0.9)") for c in names])
+        for p in found:
+            self.assertEqual(p["committed"], 80, p)
+            self.assertLessEqual(p["layer_positions"], p["layer_positions_in_full"], p)
+            whole = p["layer_positions"] == p["layer_positions_in_full"]
+            if p["cache"] in ("none", "block", "skip", "skip_released"):
+                self.assertEqual(whole, p["cache"] == "none", p)
+
+    def test_a_cache_that_refreshes_always_changes_nothing(self):
+        def decoded(shape, *caches):
+            options = [part for name in caches for part in ("--cache", name)]
+            found = measured("--limit", "2", "--policy", "credit(0.9)", *shape, *options)["policies"]
+            drop = ("seconds", "cache")
+            return [{k: v for k, v in p.items() if not any(d in k for d in drop)} for p in found]
+
+        caches = ("none", "prefix(1)", "dual(1)", "delayed(1)", "sparse(1, period=1)", "skip_dual(period=1)",
+                  "similarity(prompt_period=1, answer_period=1)", "budget(answer_period=1)")
+        none, *others = decoded((), *caches)
+        for name, other in zip(caches[1:], others):
+            self.assertEqual(none, other, name)
+        # The block cache never runs what is right of the block, so the block is the answer here.
+        often = "prompt_period=1, block_period=1)"
+        caches = ("none", "block(" + often, "skip(" + often, "skip_released(" + often)
+        none, *others = decoded(("--blocks", "1"), *caches)
+        for name, other in zip(caches[1:], others):
+            self.assertEqual(none, other, name)
+
+    def test_branches_keep_their_winner_s_cache(self):
+        # Lookahead over a cache that refreshes always is lookahead alone; over one that does not, the
+        # passes still commit everything.
+        plain, always, seldom = measured("--limit", "2", "--policy", "lookahead(3)", "--cache", "none", "--cache",
+                                         "dual(1)", "--cache", "dual")["policies"]
+        for key in ("exact", "forwards", "segments", "layer_positions"):
+            self.assertEqual(plain[key], always[key], key)
+        self.assertLess(seldom["layer_positions"], plain["layer_positions"])
+        self.assertEqual(seldom["committed"], plain["committed"])
+
+    def test_early_skipping_computes_what_its_ratio_says(self):
+        # Six layers, of which the last four have half or a quarter of the block: 3.25 of 6 layers'
+        # worth. The passes that refresh compute more, and a count is rounded down.
+        block, skip = measured("--limit", "1", "--policy", "one", "--cache", "block", "--cache", "skip")["policies"]
+        self.assertEqual((block["forwards"], skip["forwards"]), (160, 160))
+        self.assertGreater(skip["layer_positions"], 0.54 * block["layer_positions"])
+        self.assertLess(skip["layer_positions"], 0.75 * block["layer_positions"])
 
     def test_frontier_measures_each_policy_over_its_knob(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/any_session.hpp>
+#include <unmask/layer_session.hpp>
+
+#include <memory>
+#include <span>
+
+namespace UNMASK_NAMESPACE {
+
+/// Rows that an engine lends for a call, whose element type is known at run time only.
+struct any_state {
+  void* data = nullptr;
+  element_kind kind = element_kind::f32;
+  memory space = memory::host;
+  range positions;
+  index_t columns = 0;
+  /// Distance between rows, in elements.
+  std::ptrdiff_t stride = 0;
+
+  any_state() = default;
+  template <element T, memory M>
+  any_state(const state_view<T, M>& v)  // NOLINT(google-explicit-constructor): a view of any state
+      : data(v.data)
+      , kind(any_rows(rows_view<T, M>()).kind)
+      , space(M)
+      , positions(v.positions)
+      , columns(v.columns)
+      , stride(v.stride) {}
+};
+
+/// A layer_session whose policy is not in its type: an engine that runs single positions of its
+/// layers compiles its forward once and decodes every policy with it, chosen by name.
+///
+/// The same loop as layer_session's, with one virtual call for each thing asked.
+class any_layer_session : public any_session {
+ public:
+  /// The pass of one segment through the layers. A handle, valid until its segment is read.
+  class layer_pass {
+   public:
+    /// As the constants of layer_session, but values here.
+    bool has_hooks = false;
+    feature reads = feature::hidden;
+    skipping skipped = skipping::leaves;
+
+    [[nodiscard]] const segment& about() const { return session_->about(segment_); }
+    [[nodiscard]] std::span<const index_t> positions() const {
+      return session_->positions(segment_);
+    }
+    [[nodiscard]] range attend() const { return about().attend; }
+    [[nodiscard]] eviction evict() const { return about().evict; }
+    [[nodiscard]] bool hooks(index_t layer) const { return session_->hooks(segment_, layer); }
+    /// Errors as layer_session::layer_pass::at_layer; std::invalid_argument too for rows in the
+    /// wrong memory or of different types.
+    layer_choice at_layer(index_t layer, const any_rows& now, const any_state& previous) {
+      return session_->at_layer(segment_, layer, now, previous);
+    }
+    [[nodiscard]] std::span<const index_t> rows() const { return session_->rows(segment_); }
+
+   private:
+    friend any_layer_session;
+    any_layer_session* session_ = nullptr;
+    std::size_t segment_ = 0;
+  };
+
+  /// Begins the pass of segment `index`. Errors as layer_session::pass.
+  [[nodiscard]] layer_pass pass(std::size_t index) {
+    layer_pass p;
+    describe(p);
+    p.session_ = this;
+    p.segment_ = index;
+    static_cast<void>(about(index));
+    return p;
+  }
+  /// Errors as session::read; std::invalid_argument too for logits in the wrong memory.
+  virtual void read(std::size_t index, const any_rows& logits) = 0;
+  virtual void decide() = 0;
+  [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
+
+ protected:
+  any_layer_session() = default;
+
+ private:
+  virtual void describe(layer_pass& p) const = 0;
+  [[nodiscard]] virtual const segment& about(std::size_t index) = 0;
+  [[nodiscard]] virtual std::span<const index_t> positions(std::size_t index) = 0;
+  [[nodiscard]] virtual bool hooks(std::size_t index, index_t layer) = 0;
+  virtual layer_choice
+  at_layer(std::size_t index, index_t layer, const any_rows& now, const any_state& previous) = 0;
+  [[nodiscard]] virtual std::span<const index_t> rows(std::size_t index) = 0;
+};
+
+/// The any_layer_session of one policy type.
+template <class Policy, class Backend = on_host>
+class any_layer_session_of final
+    : public any_session_of<Policy, Backend, any_layer_session, layer_session<Policy, Backend>> {
+  using typed = layer_session<Policy, Backend>;
+  using base = any_session_of<Policy, Backend, any_layer_session, typed>;
+
+ public:
+  using base::base;
+
+  void read(std::size_t index, const any_rows& logits) override {
+    base::with_type(logits, "memory space of the logits", [&](const auto& rows) {
+      base::typed_session().read(index, rows);
+    });
+  }
+  void decide() override { base::typed_session().decide(); }
+  [[nodiscard]] const plan& planned(index_t slot) override {
+    return base::typed_session().planned(slot);
+  }
+
+ private:
+  [[nodiscard]] auto typed_pass(std::size_t index) { return base::typed_session().pass(index); }
+
+  void describe(any_layer_session::layer_pass& p) const override {
+    p.has_hooks = typed::has_hooks;
+    p.reads = typed::reads;
+    p.skipped = typed::skipped;
+  }
+  [[nodiscard]] const segment& about(std::size_t index) override {
+    return typed_pass(index).about();
+  }
+  [[nodiscard]] std::span<const index_t> positions(std::size_t index) override {
+    return typed_pass(index).positions();
+  }
+  [[nodiscard]] bool hooks(std::size_t index, index_t layer) override {
+    return typed_pass(index).hooks(layer);
+  }
+  layer_choice at_layer(std::size_t index,
+                        index_t layer,
+                        const any_rows& now,
+                        const any_state& previous) override {
+    check_argument(previous.space == Backend::space,
+                   "memory space of the stored rows",
+                   previous.space == memory::host ? "host" : "device",
+                   "that of the session's backend");
+    check_argument(previous.kind == now.kind,
+                   "element_kind of the stored rows",
+                   static_cast<int>(previous.kind),
+                   "that of the rows at the layer, ",
+                   static_cast<int>(now.kind));
+    return base::with_type(now,
+                           "memory space of the rows at the layer",
+                           [&]<element T, memory M>(const rows_view<T, M>& rows) {
+                             const state_view<T, M> stored(static_cast<T*>(previous.data),
+                                                           previous.positions,
+                                                           previous.columns,
+                                                           previous.stride);
+                             return typed_pass(index).at_layer(layer, rows, stored);
+                           });
+  }
+  [[nodiscard]] std::span<const index_t> rows(std::size_t index) override {
+    return typed_pass(index).rows();
+  }
+};
+
+/// Makes an any_layer_session of a policy value.
+template <class Policy, class Backend = on_host>
+[[nodiscard]] std::unique_ptr<any_layer_session> make_any_layer_session(const Policy& policy,
+                                                                        const model_info& model,
+                                                                        const limits& capacity,
+                                                                        const Backend& where = {}) {
+  return std::make_unique<any_layer_session_of<Policy, Backend>>(policy, model, capacity, where);
+}
+
+}  // namespace unmask

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// Passes in which a policy decides what is computed: what is reused must be what was computed.
+
+#include <unmask/policy/released.hpp>
+#include <unmask/unmask.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "engine/llada_pass.hpp"
+#include "engine/tokenizer.hpp"
+#include "engine_files.hpp"
+#include "support/dice.hpp"
+
+namespace example {
+namespace {
+
+using namespace unmask;
+using tokens = std::vector<token_id>;
+using unmask::testing::dice;
+
+const gguf_file& file() {
+  static const gguf_file f(testing::weights_path("f32"));
+  return f;
+}
+llada_model new_model() {
+  static const auto weights = std::make_shared<const llada_weights>(llada_weights::load(file()));
+  return llada_model(weights);
+}
+const char_tokenizer& text() {
+  static const char_tokenizer t(file());
+  return t;
+}
+index_t layers() {
+  static const auto count = static_cast<index_t>(new_model().config().layers);
+  return count;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+std::vector<float> copy(const logits_view& z) {
+  return {z.data, z.data + z.rows * z.vocabulary};
+}
+/// Some rows of a whole sequence's logits.
+std::vector<float> rows_of(const std::vector<float>& all, const std::vector<index_t>& positions) {
+  std::vector<float> rows;
+  for (const index_t p : positions) {
+    const auto first = all.begin() + p * static_cast<index_t>(text().vocabulary());
+    rows.insert(rows.end(), first, first + static_cast<index_t>(text().vocabulary()));
+  }
+  return rows;
+}
+
+/// A pass that chooses by lot where a policy would choose by importance.
+struct random_pass {
+  feature reads = feature::hidden;
+  skipping skipped = skipping::leaves;
+  index_t length = 0;
+  index_t hooked_from = 1000;
+  int keep_of_8 = 8;  // a row is chosen if its lot is lower
+  dice lots{1};
+  std::vector<index_t> present = {};
+  std::vector<index_t> wanted = {};
+  std::vector<index_t> chosen_rows = {};
+  std::vector<index_t> chosen = {};
+  std::vector<float> last_seen = {};
+
+  [[nodiscard]] std::span<const index_t> positions() const { return present; }
+  [[nodiscard]] range attend() const { return {0, length}; }
+  [[nodiscard]] static eviction evict() { return eviction::none; }
+  [[nodiscard]] bool hooks(index_t layer) const { return layer >= hooked_from; }
+  layer_choice at_layer(index_t, const host_hidden<float>& now, const host_state<float>& stored) {
+    EXPECT_EQ(now.rows, static_cast<index_t>(present.size()));
+    EXPECT_EQ(stored.positions.size(), length);
+    last_seen.assign(now.row(0), now.row(0) + now.columns);
+    chosen_rows.clear();
+    chosen.clear();
+    for (index_t i = 0; i < now.rows; ++i) {
+      if (lots.within(0, 7) < keep_of_8 || i == 0) {
+        chosen_rows.push_back(i);
+        chosen.push_back(present[static_cast<std::size_t>(i)]);
+      }
+    }
+    if (skipped == skipping::leaves) {
+      present = chosen;
+    }
+    return {chosen_rows, chosen};
+  }
+  [[nodiscard]] std::span<const index_t> rows() {
+    wanted.resize(present.size());
+    std::iota(wanted.begin(), wanted.end(), 0);
+    return wanted;
+  }
+};
+
+random_pass everything(index_t length) {
+  random_pass pass{.length = length};
+  pass.present.resize(static_cast<std::size_t>(length));
+  std::iota(pass.present.begin(), pass.present.end(), 0);
+  return pass;
+}
+
+std::vector<tokens> sequences() {
+  std::vector<tokens> result;
+  for (const nlohmann::json& line : testing::reference("reference_logits")) {
+    result.push_back(line["tokens"].get<tokens>());
+  }
+  return result;
+}
+
+TEST(EnginePass, EverythingIsTheFullForward) {
+  llada_model model = new_model();
+  for (const tokens& sequence : sequences()) {
+    const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
+    sequence_memory memory;
+    for (int again = 0; again < 2; ++again) {
+      random_pass pass = everything(static_cast<index_t>(sequence.size()));
+      EXPECT_TRUE(same_bits(copy(model.forward(pass, sequence, memory)), full));
+    }
+    EXPECT_EQ(memory.computed, 2 * layers() * std::ssize(sequence));
+  }
+}
+
+// Of a sequence that has not changed since it was computed, whatever part is computed again, the
+// logits are the same bits: it attends to what was stored.
+TEST(EnginePass, AnyPartOfAnUnchangedSequenceHasTheLogitsOfTheWhole) {
+  llada_model model = new_model();
+  dice d(7);
+  for (const tokens& sequence : sequences()) {
+    const auto length = static_cast<index_t>(sequence.size());
+    const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
+    sequence_memory memory;
+    random_pass first = everything(length);
+    model.forward(first, sequence, memory);
+    for (int round = 0; round < 4; ++round) {
+      random_pass pass{.length = length};
+      for (index_t p = 0; p < length; ++p) {
+        if (d.within(0, 3) == 0 || p == round) {
+          pass.present.push_back(p);
+        }
+      }
+      const std::int64_t before = memory.computed;
+      EXPECT_TRUE(
+          same_bits(copy(model.forward(pass, sequence, memory)), rows_of(full, pass.present)));
+      EXPECT_EQ(memory.computed - before, layers() * std::ssize(pass.present));
+    }
+  }
+}
+
+TEST(EnginePass, SkippingInAnUnchangedSequenceChangesNoLogits) {
+  llada_model model = new_model();
+  const tokens sequence = sequences().front();
+  const auto length = static_cast<index_t>(sequence.size());
+  const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
+  for (const feature reads :
+       {feature::hidden, feature::input, feature::query, feature::key, feature::value}) {
+    for (const skipping skipped : {skipping::leaves, skipping::stays}) {
+      if (asked_behind(reads) && skipped == skipping::stays) {
+        continue;
+      }
+      for (index_t from = 0; from < layers(); ++from) {
+        sequence_memory memory;
+        random_pass pass = everything(length);
+        pass.reads = reads;
+        pass.skipped = skipped;
+        pass.hooked_from = from;
+        EXPECT_TRUE(same_bits(copy(model.forward(pass, sequence, memory)), full));
+        for (int round = 0; round < 2; ++round) {
+          const std::int64_t before = memory.computed;
+          pass.present = everything(length).present;
+          pass.keep_of_8 = 5;
+          const std::vector<float> logits = copy(model.forward(pass, sequence, memory));
+          EXPECT_TRUE(same_bits(logits, rows_of(full, pass.present)));
+          EXPECT_EQ(pass.present.size() == sequence.size(), skipped == skipping::stays);
+          const bool too_late = asked_behind(reads) && from + 1 == layers();
+          EXPECT_EQ(memory.computed - before == layers() * length, too_late);
+        }
+      }
+    }
+  }
+}
+
+// What changed outside the part that is computed is not seen until it is computed, and then is.
+TEST(EnginePass, StoredKeysAreThoseOfTheLastComputation) {
+  llada_model model = new_model();
+  tokens sequence = sequences().front();
+  const auto length = static_cast<index_t>(sequence.size());
+  const std::vector<float> before = copy(model.forward(sequence, 0, sequence.size()));
+  sequence_memory memory;
+  random_pass first = everything(length);
+  model.forward(first, sequence, memory);
+  sequence[3] = sequence[3] == 40 ? 41 : 40;
+  random_pass part{.length = length};
+  part.present = {length - 2, length - 1};
+  EXPECT_TRUE(
+      same_bits(copy(model.forward(part, sequence, memory)), rows_of(before, part.present)));
+  random_pass all = everything(length);
+  const std::vector<float> after = copy(model.forward(sequence, 0, sequence.size()));
+  EXPECT_FALSE(same_bits(rows_of(before, part.present), rows_of(after, part.present)));
+  EXPECT_TRUE(same_bits(copy(model.forward(all, sequence, memory)), after));
+}
+
+TEST(EnginePass, BadPassesAreRefused) {
+  llada_model model = new_model();
+  sequence_memory memory;
+  random_pass pass = everything(4);
+  EXPECT_THROW(model.forward(pass, tokens{2, 10, 0}, memory), std::invalid_argument);
+  EXPECT_THROW(model.forward(pass, tokens{2, 10, 0, 98}, memory), std::invalid_argument);
+  EXPECT_EQ(model.forward(pass, tokens{2, 10, 0, 0}, memory).rows, 4U);
+}
+
+/// What a decode did, bit for bit.
+struct trace {
+  tokens sequence;
+  std::vector<commit_entry> commits;
+  std::map<std::pair<index_t, index_t>, std::vector<float>> logits;  // by pass and position
+  index_t forwards = 0;
+  std::int64_t computed = 0;
+  std::int64_t attended = 0;  // what full forwards would have computed
+};
+
+constexpr index_t answer = 40;
+index_t block_length = 20;
+
+model_info info() {
+  return {.vocab = static_cast<index_t>(text().vocabulary()),
+          .mask_token = text().mask(),
+          .end_token = text().end(),
+          .layers = layers()};
+}
+layout shape_of(const tokens& sequence) {
+  const auto length = static_cast<index_t>(sequence.size());
+  return {.prompt = length - answer, .length = length, .block_length = block_length};
+}
+host_logits<float> as_logits(const logits_view& z) {
+  return {z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)};
+}
+
+/// Decodes a prompt by passes, and keeps what the policy wants kept.
+template <class Policy>
+trace decode(const Policy& p, const std::string& prompt, const key_eviction& dropping = {}) {
+  llada_model model = new_model();
+  trace t;
+  t.sequence = text().canvas(prompt, answer);
+  sequence_memory memory;
+  layer_session session(p, info(), t.sequence, shape_of(t.sequence));
+  for (; session.next(); ++t.forwards) {
+    auto pass = session.pass(0);
+    t.attended += static_cast<std::int64_t>(pass.attend().size()) * layers();
+    const range blocks = session.planned().score;
+    const logits_view z = model.forward(
+        pass, t.sequence, memory, {blocks.first, blocks.last, dropping.keep, dropping.pool});
+    for (std::size_t r = 0; r < z.rows; ++r) {
+      const auto at = static_cast<std::size_t>(pass.rows()[r]);
+      t.logits[{t.forwards, pass.positions()[at]}] = {z.row(r).begin(), z.row(r).end()};
+    }
+    session.read(0, as_logits(z));
+    session.decide();
+    t.commits.insert(t.commits.end(), session.committed().begin(), session.committed().end());
+  }
+  t.computed = memory.computed;
+  return t;
+}
+
+/// Decodes it by full forwards; nothing is kept.
+template <class Policy>
+trace decode_in_full(const Policy& p, const std::string& prompt) {
+  llada_model model = new_model();
+  trace t;
+  t.sequence = text().canvas(prompt, answer);
+  session session(p, info(), t.sequence, shape_of(t.sequence));
+  for (; const auto request = session.next(); ++t.forwards) {
+    const range rows = request->segments[0].rows;
+    const logits_view z = model.forward(
+        t.sequence, static_cast<std::size_t>(rows.first), static_cast<std::size_t>(rows.last));
+    for (std::size_t r = 0; r < z.rows; ++r) {
+      t.logits[{t.forwards, rows.first + static_cast<index_t>(r)}] = {z.row(r).begin(),
+                                                                      z.row(r).end()};
+    }
+    session.supply(as_logits(z));
+    t.commits.insert(t.commits.end(), session.committed().begin(), session.committed().end());
+  }
+  return t;
+}
+
+bool same_commits(const trace& a, const trace& b) {
+  return std::ranges::equal(a.commits, b.commits, [](const auto& x, const auto& y) {
+    return x.position == y.position && x.token == y.token && x.step == y.step &&
+           x.log_probability == y.log_probability;
+  });
+}
+
+const std::vector<std::string>& some_prompts() {
+  static const std::vector<std::string> some = [] {
+    std::vector<std::string> p;
+    const std::vector<nlohmann::json> all = testing::prompts();
+    for (std::size_t i = 0; i < all.size(); i += 67) {
+      p.push_back(all[i]["prompt"].get<std::string>());
+    }
+    return p;
+  }();
+  return some;
+}
+
+constexpr policy plain{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}};
+
+/// The same with a cache and what else it consists of.
+template <class... Parts>
+trace decode_with(const std::string& prompt, const Parts&... parts) {
+  key_eviction dropping;
+  [[maybe_unused]] const auto take = [&]<class P>(const P& part) {
+    if constexpr (std::is_same_v<P, key_eviction>) {
+      dropping = part;
+    }
+  };
+  (take(parts), ...);
+  return decode(policy{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}, parts...},
+                prompt,
+                dropping);
+}
+
+/// That a policy with these parts, in which nothing is reused, decodes as the full forward does:
+/// the same commits, and every row of logits the same bits.
+template <class... Parts>
+void expect_full_forward(const std::string& name, const Parts&... parts) {
+  for (const std::string& prompt : some_prompts()) {
+    SCOPED_TRACE(name + ": " + prompt);
+    const trace full = decode_in_full(plain, prompt);
+    const trace cached = decode_with(prompt, parts...);
+    EXPECT_EQ(full.sequence, cached.sequence);
+    EXPECT_EQ(full.forwards, cached.forwards);
+    EXPECT_TRUE(same_commits(full, cached));
+    EXPECT_EQ(cached.computed, cached.attended);
+    // A session that skips asks for the rows of open positions only, not for those between them.
+    EXPECT_GE(cached.logits.size(), full.commits.size());
+    for (const auto& [where, row] : cached.logits) {
+      ASSERT_TRUE(full.logits.contains(where));
+      EXPECT_TRUE(same_bits(row, full.logits.at(where)))
+          << "pass " << where.first << ", position " << where.second;
+    }
+  }
+}
+
+/// The share of full forwards that a policy with these parts computes over all prompts.
+template <class... Parts>
+double share_computed(const Parts&... parts) {
+  std::int64_t computed = 0;
+  std::int64_t attended = 0;
+  for (const std::string& prompt : some_prompts()) {
+    const trace t = decode_with(prompt, parts...);
+    EXPECT_EQ(t.commits.size(), static_cast<std::size_t>(answer));
+    computed += t.computed;
+    attended += t.attended;
+  }
+  return static_cast<double>(computed) / static_cast<double>(attended);
+}
+
+TEST(EngineCaches, WithoutACacheEverythingIsComputed) {
+  expect_full_forward("none");
+}
+
+TEST(EngineCaches, PrefixThatRefreshesInEveryStepIsTheFullForward) {
+  expect_full_forward("prefix", prefix_cache{.period = 1});
+}
+TEST(EngineCaches, DualThatRefreshesInEveryStepIsTheFullForward) {
+  expect_full_forward("dual", dual_cache{.period = 1});
+}
+TEST(EngineCaches, DelayedThatRefreshesInEveryStepIsTheFullForward) {
+  expect_full_forward("dKV-Cache", delayed_cache{.period = 1});
+}
+
+TEST(EngineCaches, SimilarityOfEverythingIsTheFullForward) {
+  const interval_cache always{.prompt_period = 1, .answer_period = 1};
+  const interval_cache never{.prompt_period = 1, .answer_period = 0};
+  expect_full_forward("refreshed", similarity_refresh{}, always);
+  expect_full_forward("share 1", similarity_refresh{.share = 1.0}, never);
+}
+
+TEST(EngineCaches, BudgetOfEverythingIsTheFullForward) {
+  const interval_cache always{.prompt_period = 1, .answer_period = 1};
+  const interval_cache never{.prompt_period = 1, .answer_period = 0};
+  expect_full_forward("refreshed", cache_budget{}, always);
+  expect_full_forward("all", cache_budget{.window = 1000}, never);
+}
+
+TEST(EngineCaches, EvictionOfNothingIsTheFullForward) {
+  const dual_cache always{.period = 1, .whole = 2};
+  expect_full_forward("keep 1", key_eviction{.keep = 1.0}, always);
+}
+
+// Keys that stay for good are those of the pass that chose: dropping none is the cache alone.
+TEST(EngineCaches, EvictionOfNothingIsItsCache) {
+  const dual_cache cache{.period = 0, .whole = 2};
+  const policy slow{by_confidence{}, top_k{2}, cache};
+  const policy same{by_confidence{}, top_k{2}, cache, key_eviction{.keep = 1.0}};
+  const policy less{by_confidence{}, top_k{2}, cache, key_eviction{.keep = 0.5}};
+  for (const std::string& prompt : {some_prompts().front(), some_prompts().back()}) {
+    const trace all = decode(slow, prompt);
+    const trace none_dropped = decode(same, prompt, {.keep = 1.0});
+    EXPECT_TRUE(same_commits(all, none_dropped));
+    EXPECT_EQ(all.logits, none_dropped.logits);
+    EXPECT_NE(all.logits, decode(less, prompt, {.keep = 0.5}).logits);
+  }
+}
+
+// The block cache never runs what is right of the block, so the block is the answer here.
+TEST(EngineCaches, BlockThatRefreshesInEveryStepIsTheFullForwardOfOneBlock) {
+  block_length = answer;
+  expect_full_forward("block", block_cache{.prompt_period = 1, .block_period = 1});
+  expect_full_forward("with early skipping",
+                      block_cache{.prompt_period = 1, .block_period = 1},
+                      released::early_skip_released());
+  block_length = 20;
+}
+
+TEST(EngineCaches, EarlySkippingOfNothingIsTheFullForward) {
+  early_skip none;
+  none.stages[0].keep = 1.0;
+  none.stages[1].keep = 1.0;
+  expect_full_forward("ratio 0", none);
+  expect_full_forward("paper, refreshed", early_skip{}, dual_cache{.period = 1});
+  expect_full_forward(
+      "released, refreshed", released::early_skip_released(), dual_cache{.period = 1});
+}
+
+TEST(EngineCaches, EachComputesLess) {
+  const double prefix = share_computed(prefix_cache{});
+  const double dual = share_computed(dual_cache{});
+  EXPECT_LT(prefix, 1.0);
+  EXPECT_LT(dual, prefix);
+  EXPECT_LT(share_computed(dual_cache{}, early_skip{}), dual);
+  EXPECT_LT(share_computed(block_cache{}, early_skip{}), 0.5);
+  EXPECT_LT(share_computed(interval_cache{}, similarity_refresh{}), 0.8);
+  EXPECT_LT(share_computed(interval_cache{.answer_period = 0}, cache_budget{.budget = 8}), 0.8);
+}
+
+}  // namespace
+}  // namespace example

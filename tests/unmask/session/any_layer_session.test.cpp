@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/any_layer_session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/layered_decode.hpp"
+
+namespace unmask::testing {
+namespace {
+
+constexpr policy skipping_half{by_confidence{},
+                               confidence_above{0.5F},
+                               early_skip{},
+                               block_cache{.prompt_period = 16, .block_period = 4}};
+constexpr policy plain{by_confidence{}, confidence_above{0.5F}};
+constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
+
+/// The pass as the toy engine wants it: what is read is a constant of its type.
+struct erased_pass {
+  static constexpr feature reads = feature::hidden;
+  [[maybe_unused]] static constexpr skipping skipped = skipping::leaves;
+  any_layer_session::layer_pass pass;
+
+  [[nodiscard]] std::span<const index_t> positions() const { return pass.positions(); }
+  [[nodiscard]] range attend() const { return pass.attend(); }
+  [[nodiscard]] bool hooks(index_t layer) const { return pass.hooks(layer); }
+  layer_choice
+  at_layer(index_t layer, const host_hidden<float>& now, const host_state<float>& previous) {
+    return pass.at_layer(layer, now, previous);
+  }
+  [[nodiscard]] std::span<const index_t> rows() const { return pass.rows(); }
+};
+
+template <class Policy>
+layered_result decode_erased(const toy_transformer& model, const Policy& p) {
+  const limits capacity{.sequences = 1, .length = shape.length, .window = 16};
+  const auto session = make_any_layer_session(p, info_of(model), capacity);
+  layered_result result;
+  result.tokens = prompted(model, shape);
+  toy_memory memory(model.layers, shape.length, toy_transformer::width);
+  session->start(0, result.tokens.data(), shape.length, shape);
+  while (const auto request = session->next()) {
+    erased_pass pass{session->pass(0)};
+    EXPECT_EQ(pass.pass.about().slot, 0);
+    const std::vector<float> logits = model.forward(pass, result.tokens.data(), memory);
+    const auto rows = static_cast<index_t>(pass.rows().size());
+    session->read(0, host_logits<float>(logits.data(), rows, model.vocab));
+    EXPECT_TRUE(session->planned(0).active());
+    session->decide();
+    for (const commit_entry& c : session->committed(0)) {
+      result.commits.push_back(c);
+    }
+  }
+  result.computed = memory.computed;
+  result.report = session->report(0);
+  return result;
+}
+
+template <class Policy>
+void expect_same_as_typed(const Policy& p) {
+  const toy_transformer model;
+  const layered_result typed = decode_layered(model, p, shape);
+  const layered_result erased = decode_erased(model, p);
+  EXPECT_TRUE(same_decode(typed, erased));
+  EXPECT_EQ(typed.computed, erased.computed);
+  EXPECT_EQ(typed.report.forwards, erased.report.forwards);
+}
+
+TEST(AnyLayerSession, DecodesAsTheTypedOne) {
+  expect_same_as_typed(plain);
+  expect_same_as_typed(skipping_half);
+}
+
+TEST(AnyLayerSession, SaysWhatIsAsked) {
+  const toy_transformer model;
+  const limits capacity{.sequences = 1, .length = shape.length, .window = 16};
+  for (const bool hooked : {false, true}) {
+    const auto session = hooked ? make_any_layer_session(skipping_half, info_of(model), capacity)
+                                : make_any_layer_session(plain, info_of(model), capacity);
+    std::vector<token_id> tokens = prompted(model, shape);
+    session->start(0, tokens.data(), shape.length, shape);
+    ASSERT_TRUE(session->next());
+    const auto pass = session->pass(0);
+    EXPECT_EQ(pass.has_hooks, hooked);
+    EXPECT_EQ(pass.reads, feature::hidden);
+    EXPECT_EQ(pass.skipped, skipping::leaves);
+    EXPECT_EQ(pass.hooks(1), hooked);
+    EXPECT_EQ(pass.positions().size(), 37U);
+  }
+}
+
+TEST(AnyLayerSession, NamesWhatIsWrongAndChangesNothing) {
+  const toy_transformer model;
+  const limits capacity{.sequences = 1, .length = shape.length, .window = 16};
+  const auto session = make_any_layer_session(skipping_half, info_of(model), capacity);
+  std::vector<token_id> tokens = prompted(model, shape);
+  session->start(0, tokens.data(), shape.length, shape);
+  EXPECT_THROW(static_cast<void>(session->pass(0)), std::logic_error);
+  ASSERT_TRUE(session->next());
+  EXPECT_THROW(static_cast<void>(session->pass(1)), std::invalid_argument);
+  auto pass = session->pass(0);
+  std::vector<float> memory(37 * 4);
+  std::vector<bfloat16> narrow(37 * 4);
+  const host_hidden<float> now(memory.data(), 37, 4);
+  const host_state<float> stored(memory.data(), 37, 4);
+  EXPECT_THROW(pass.at_layer(1, now, host_state<bfloat16>(narrow.data(), 37, 4)),
+               std::invalid_argument);
+  EXPECT_THROW(pass.at_layer(1, now, device_state<float>(memory.data(), 37, 4)),
+               std::invalid_argument);
+  EXPECT_THROW(pass.at_layer(1, device_hidden<float>(memory.data(), 37, 4), stored),
+               std::invalid_argument);
+  EXPECT_THROW(session->read(0, host_logits<float>(memory.data(), 1, 24)), std::logic_error);
+  EXPECT_EQ(pass.at_layer(1, now, stored).positions.size(), 37U);
+}
+
+}  // namespace
+}  // namespace unmask::testing
