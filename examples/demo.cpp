@@ -170,11 +170,11 @@ void print_table(std::span<const chosen_policy> policies,
   for (const chosen_policy& policy : policies) {
     std::cout << table.row(measure(policy, model, problems, o)) << std::flush;
   }
-  std::cout
-      << "\nexact match: the text up to the end token; whole: with nothing but end tokens\n"
-         "behind it; all: tokens committed, answer: those before the end token;\n"
-         "forwards: of one sequence each; layer-rows: positions that the layers computed, as a\n"
-         "share of full forwards; policy: inside next(), read() and decide()\n";
+  std::cout << "\nexact match: the text up to the end token; whole: with nothing but end tokens\n"
+               "behind it; all: tokens committed, answer: those before the end token;\n"
+               "forwards: of one sequence each; layer-rows: positions that the layers\n"
+               "computed, as a share of full forwards; policy: inside next(), read() and\n"
+               "decide()\n";
 }
 
 int run(const options& o) {
