@@ -25,7 +25,8 @@ for source in "$googletest"/src/gtest-all.cc "$googletest"/src/gtest_main.cc; do
   compile "$source" -I"$googletest" -I"$googletest/include"
 done
 for source in tests/unmask/core/math.test.cpp tests/unmask/stats/*.test.cpp \
-  tests/unmask/host/read_row.test.cpp tests/unmask/host/row_options.test.cpp tests/unmask/step/sort.test.cpp; do
+  tests/unmask/host/drift.test.cpp tests/unmask/host/read_row.test.cpp \
+  tests/unmask/host/row_options.test.cpp tests/unmask/step/sort.test.cpp; do
   compile "$source" -Wall -Wextra -Werror -Iinclude -Itests -I"$googletest/include"
 done
 aarch64-linux-gnu-g++ -static "${objects[@]}" -o "$build/tests" -pthread

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/host/executor.hpp>
-#include <unmask/host/simd.hpp>
+#include <unmask/host/on_tier.hpp>
 #include <unmask/stats/drift.hpp>
 
 #include <algorithm>
@@ -12,27 +12,8 @@ namespace UNMASK_NAMESPACE::host::detail {
 template <class Simd>
 struct drift_kernel;
 
-#define UNMASK_SIMD portable_vectors
-#define UNMASK_TARGET
-#include <unmask/host/drift_kernel.hpp>
-#undef UNMASK_TARGET
-#undef UNMASK_SIMD
-
-#if defined(__x86_64__)
-
-#  define UNMASK_SIMD avx2_vectors
-#  define UNMASK_TARGET __attribute__((target("avx2,fma,f16c")))
-#  include <unmask/host/drift_kernel.hpp>
-#  undef UNMASK_TARGET
-#  undef UNMASK_SIMD
-
-#  define UNMASK_SIMD avx512_vectors
-#  define UNMASK_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
-#  include <unmask/host/drift_kernel.hpp>
-#  undef UNMASK_TARGET
-#  undef UNMASK_SIMD
-
-#endif
+#define UNMASK_KERNEL <unmask/host/drift_kernel.hpp>
+#include <unmask/host/each_tier.hpp>
 
 }  // namespace unmask::host::detail
 
@@ -46,17 +27,9 @@ namespace UNMASK_NAMESPACE::host {
 /// O(columns), a kilobyte of stack, no allocation.
 template <drift_terms Terms, element T>
 [[nodiscard]] drift_sums drift(const T* now, const T* before, index_t columns, tier level) {
-#if defined(__x86_64__)
-  if (level == tier::avx512) {
-    return detail::drift_kernel<detail::avx512_vectors>::template read<Terms>(now, before, columns);
-  }
-  if (level == tier::avx2) {
-    return detail::drift_kernel<detail::avx2_vectors>::template read<Terms>(now, before, columns);
-  }
-#else
-  static_cast<void>(level);
-#endif
-  return detail::drift_kernel<detail::portable_vectors>::template read<Terms>(now, before, columns);
+  return with_vectors(level, [&]<class Simd>(Simd) {
+    return detail::drift_kernel<Simd>::template read<Terms>(now, before, columns);
+  });
 }
 
 /// Below this many numbers in all, one thread is faster than waking a second.

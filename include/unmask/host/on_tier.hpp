@@ -14,12 +14,11 @@ __attribute__((flatten)) void call_portable(const Work& work) {
 
 #if defined(__x86_64__)
 template <class Work>
-__attribute__((target("avx2,fma,f16c"), flatten)) void call_avx2(const Work& work) {
+__attribute__((UNMASK_AVX2, flatten)) void call_avx2(const Work& work) {
   work();
 }
 template <class Work>
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"), flatten)) void
-call_avx512(const Work& work) {
+__attribute__((UNMASK_AVX512, flatten)) void call_avx512(const Work& work) {
   work();
 }
 #endif
@@ -40,6 +39,25 @@ void call_on_tier([[maybe_unused]] tier level, const Work& work) {
   }
 #endif
   detail::call_portable(work);
+}
+
+/// Returns call(vectors{}) for the vectors of a tier, which must be available: how a kernel that
+/// each_tier.hpp compiled is chosen.
+template <class Call>
+[[nodiscard]] auto with_vectors([[maybe_unused]] tier level, const Call& call) {
+#if defined(__x86_64__)
+  if (level == tier::avx512) {
+    return call(detail::avx512_vectors{});
+  }
+  if (level == tier::avx2) {
+    return call(detail::avx2_vectors{});
+  }
+#elif defined(__aarch64__)
+  if (level == tier::neon) {
+    return call(detail::neon_vectors{});
+  }
+#endif
+  return call(detail::portable_vectors{});
 }
 
 }  // namespace unmask::host

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
-#include <unmask/host/simd.hpp>
+#include <unmask/host/on_tier.hpp>
 #include <unmask/stats/canonical.hpp>
 #include <unmask/stats/compare.hpp>
 
@@ -44,35 +44,8 @@ struct stage_kernel;
 template <class Simd>
 struct row_kernel;
 
-#define UNMASK_SIMD portable_vectors
-#define UNMASK_TARGET
-#include <unmask/host/row_kernel.hpp>
-#undef UNMASK_TARGET
-#undef UNMASK_SIMD
-
-#if defined(__aarch64__)
-#  define UNMASK_SIMD neon_vectors
-#  define UNMASK_TARGET
-#  include <unmask/host/row_kernel.hpp>
-#  undef UNMASK_TARGET
-#  undef UNMASK_SIMD
-#endif
-
-#if defined(__x86_64__)
-
-#  define UNMASK_SIMD avx2_vectors
-#  define UNMASK_TARGET __attribute__((target("avx2,fma,f16c")))
-#  include <unmask/host/row_kernel.hpp>
-#  undef UNMASK_TARGET
-#  undef UNMASK_SIMD
-
-#  define UNMASK_SIMD avx512_vectors
-#  define UNMASK_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
-#  include <unmask/host/row_kernel.hpp>
-#  undef UNMASK_TARGET
-#  undef UNMASK_SIMD
-
-#endif
+#define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
+#include <unmask/host/each_tier.hpp>
 
 }  // namespace unmask::host::detail
 
@@ -98,21 +71,9 @@ template <statistics S, element T, class Edit = no_edit>
 [[nodiscard]] record<S>
 read_run(const row_input<T>& row, range chunks, const Edit& edit, tier level) {
   UNMASK_EXPECTS(0 <= chunks.first && chunks.last <= canonical::chunks_of(row.columns));
-#if defined(__x86_64__)
-  if (level == tier::avx512) {
-    return detail::row_kernel<detail::avx512_vectors>::template read_run<S>(row, chunks, edit);
-  }
-  if (level == tier::avx2) {
-    return detail::row_kernel<detail::avx2_vectors>::template read_run<S>(row, chunks, edit);
-  }
-#elif defined(__aarch64__)
-  if (level == tier::neon) {
-    return detail::row_kernel<detail::neon_vectors>::template read_run<S>(row, chunks, edit);
-  }
-#else
-  static_cast<void>(level);
-#endif
-  return detail::row_kernel<detail::portable_vectors>::template read_run<S>(row, chunks, edit);
+  return with_vectors(level, [&]<class Simd>(Simd) {
+    return detail::row_kernel<Simd>::template read_run<S>(row, chunks, edit);
+  });
 }
 
 /// Writes -inf for every blanked token: what those outside the row's columns keep.

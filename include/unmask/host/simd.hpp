@@ -64,6 +64,12 @@ enum class tier : unsigned char {
 
 }  // namespace unmask::host
 
+#if defined(__x86_64__)
+// What functions of these tiers are compiled for: __attribute__((UNMASK_AVX2)).
+#  define UNMASK_AVX2 target("avx2,fma,f16c")
+#  define UNMASK_AVX512 target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
+
 /// The vectors that row_kernel.hpp is written over, one struct per tier with the same members:
 ///
 ///   floats, width       `width` numbers in a register
@@ -172,7 +178,7 @@ struct portable_vectors {
 
 #if defined(__x86_64__)
 
-#  define UNMASK_INLINE __attribute__((always_inline, target("avx2,fma,f16c"))) static
+#  define UNMASK_INLINE __attribute__((always_inline, UNMASK_AVX2)) static
 
 struct avx2_vectors {
   using floats = __m256;
@@ -247,9 +253,7 @@ struct avx2_vectors {
 };
 
 #  undef UNMASK_INLINE
-#  define UNMASK_INLINE                                                                            \
-    __attribute__((always_inline,                                                                  \
-                   target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))) static
+#  define UNMASK_INLINE __attribute__((always_inline, UNMASK_AVX512)) static
 
 struct avx512_vectors {
   using floats = __m512;

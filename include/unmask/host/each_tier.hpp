@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Not a header to include: compiles the text of a kernel once for each tier of this processor's
+// family, hence no #pragma once; see row_kernel.hpp for why it is text. Used inside
+// unmask::host::detail:
+//
+//   #define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
+//   #include <unmask/host/each_tier.hpp>
+//
+// simd.hpp comes before it. host::with_vectors calls what it made. Included alone, this file is
+// empty.
+#if defined(UNMASK_KERNEL)
+
+#  define UNMASK_SIMD portable_vectors
+#  define UNMASK_TARGET
+#  include UNMASK_KERNEL
+#  undef UNMASK_TARGET
+#  undef UNMASK_SIMD
+
+#  if defined(__aarch64__)
+#    define UNMASK_SIMD neon_vectors
+#    define UNMASK_TARGET
+#    include UNMASK_KERNEL
+#    undef UNMASK_TARGET
+#    undef UNMASK_SIMD
+#  endif
+
+#  if defined(__x86_64__)
+#    define UNMASK_SIMD avx2_vectors
+#    define UNMASK_TARGET __attribute__((UNMASK_AVX2))
+#    include UNMASK_KERNEL
+#    undef UNMASK_TARGET
+#    undef UNMASK_SIMD
+
+#    define UNMASK_SIMD avx512_vectors
+#    define UNMASK_TARGET __attribute__((UNMASK_AVX512))
+#    include UNMASK_KERNEL
+#    undef UNMASK_TARGET
+#    undef UNMASK_SIMD
+#  endif
+
+#  undef UNMASK_KERNEL
+
+#endif
