@@ -5,42 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <vector>
 
+#include "support/count_allocations.hpp"
 #include "support/oracle.hpp"
 #include "support/tiers.hpp"
-
-// Counting replaces operator new, which clang's thread sanitizer does for itself.
-#if defined(__has_feature)
-#  if __has_feature(thread_sanitizer)
-#    define UNMASK_TEST_CANNOT_COUNT
-#  endif
-#endif
-
-namespace {
-std::atomic<long> allocations{0};
-}  // namespace
-
-#if !defined(UNMASK_TEST_CANNOT_COUNT)
-// Not inlined: g++ would warn of a free() of what came from `new`.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) {
-    return memory;
-  }
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-#endif
 
 namespace unmask::testing {
 namespace {
@@ -199,10 +169,10 @@ TEST(read_rows_allocate, nothing) {
   host::executor_ref threads = pool;
   std::vector<record<every_sum>> out(many.rows.size());
   std::vector<record<every_sum>> scratch(host::scratch_records(threads.concurrency()));
-  const long before = allocations;
-  if (before == 0) {
+  if (!counts_allocations || allocations == 0) {
     GTEST_SKIP() << "nobody counts";
   }
+  const allocation_count count;
   for (int i = 0; i < 20; ++i) {
     for (const host::tier level : {host::tier::portable, host::best_tier()}) {
       host::read_rows<every_sum, float>(
@@ -211,7 +181,7 @@ TEST(read_rows_allocate, nothing) {
           many.rows, host::no_edits{}, out.data(), threads, level, scratch);
     }
   }
-  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(count.value(), 0);
 }
 
 }  // namespace

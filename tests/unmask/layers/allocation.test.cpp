@@ -7,77 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
-namespace {
-
-// Calls of operator new on any thread.
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t size, std::size_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  const std::size_t whole = (size + alignment - 1) / alignment * alignment;
-  void* const p = std::aligned_alloc(alignment, whole == 0 ? alignment : whole);
-  if (p == nullptr) {
-    throw std::bad_alloc();
-  }
-  return p;
-}
-
-}  // namespace
-
-// Every form, since a sanitizer brings its own for those that are left out.
-void* operator new(std::size_t size) {
-  return counted(size, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t size) {
-  return counted(size, alignof(std::max_align_t));
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return counted(size, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return counted(size, static_cast<std::size_t>(alignment));
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return counted(size, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  return counted(size, alignof(std::max_align_t));
-}
-void operator delete(void* p) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, const std::nothrow_t&) noexcept {
-  std::free(p);
-}
-void operator delete[](void* p, const std::nothrow_t&) noexcept {
-  std::free(p);
-}
+#include "support/count_allocations.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -101,7 +33,7 @@ long allocations_of(const Policy& p) {
                         model_info{.vocab = vocab, .mask_token = vocab - 1, .layers = layers},
                         tokens,
                         layout{.prompt = 5, .length = length, .block_length = 12});
-  const long before = allocations.load();
+  const allocation_count count;
   while (const auto request = session.next()) {
     auto pass = session.pass(0);
     for (index_t l = 0; l < layers; ++l) {
@@ -117,7 +49,7 @@ long allocations_of(const Policy& p) {
         0, host_logits<float>(logits.data(), static_cast<index_t>(pass.rows().size()), vocab));
     session.decide();
   }
-  return allocations.load() - before;
+  return count.value();
 }
 
 TEST(LayerAllocation, NoneInAPass) {
@@ -133,9 +65,9 @@ TEST(LayerAllocation, NoneInAPass) {
 TEST(LayerAllocation, NoneInASelectionOfKeys) {
   host::key_selector selector(64);
   const std::vector<float> scores(64, 1.0F);
-  const long before = allocations.load();
+  const allocation_count count;
   EXPECT_EQ(selector.select(scores, {10, 20}, 0.5, 3).size(), 27U);
-  EXPECT_EQ(allocations.load(), before);
+  EXPECT_EQ(count.value(), 0);
 }
 
 }  // namespace

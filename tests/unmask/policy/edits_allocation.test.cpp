@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The parts that edit rows keep no heap: a step of a session with all of them allocates no more than one
 // with none.
+#include "support/count_allocations.hpp"
 #include "support/dense_oracle.hpp"
 
 #include <unmask/policy/admission.hpp>
@@ -18,24 +19,6 @@
 #include <unmask/policy/revisit.hpp>
 #include <unmask/policy/stop.hpp>
 
-#include <cstdlib>
-#include <new>
-
-namespace {
-long allocations = 0;
-}  // namespace
-
-// Counts. Not inlined: g++ would warn of a free() of what came from `new`.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) {
-    return memory;
-  }
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
-
 namespace unmask::testing {
 namespace {
 
@@ -51,7 +34,7 @@ std::vector<long> each_step_of(const Policy& p) {
   std::vector<long> counts;
   counts.reserve(100);
   while (true) {
-    const long before = allocations;
+    const allocation_count count;
     const auto request = s.next();
     if (!request) {
       return counts;
@@ -60,7 +43,7 @@ std::vector<long> each_step_of(const Policy& p) {
       z = c.real(-2.0, 8.0);
     }
     s.supply(host_logits<float>(logits.data(), request->rows, 3000));
-    counts.push_back(allocations - before);
+    counts.push_back(count.value());
   }
 }
 
