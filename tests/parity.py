@@ -25,7 +25,6 @@ ELSEWHERE = {
 
 # Parts that a session on a stream does not take, or that were not tried on one; README.md says so.
 HOST_ONLY = {
-    "keep_top_k", "keep_top_p", "keep_min_p", "confidence_of_kept",
     "prefix_cache", "dual_cache", "block_cache", "delayed_cache", "interval_cache", "key_eviction",
     "early_skip", "cache_budget", "similarity_refresh",
 }

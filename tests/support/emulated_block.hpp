@@ -300,6 +300,19 @@ class emulated_block {
     std::memcpy(&result, &box[static_cast<std::size_t>(from)], sizeof result);
     return result;
   }
+  [[nodiscard]] std::uint32_t ballot(bool x) const {
+    auto& warp = all_->warps_[static_cast<std::size_t>(this->warp())];
+    auto& box = warp.box[all_->at(thread_).shuffles++ % 2];
+    box[static_cast<std::size_t>(warp_lane())] = x ? 1U : 0U;
+    all_->wait(thread_, warp.all);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < box.size(); ++i) {
+      bits |= box[i] << i;
+    }
+    return bits;
+  }
+  void add(std::uint32_t* sum, std::uint32_t x) const { *sum += x; }
+  void add(std::uint64_t* sum, std::uint64_t x) const { *sum += x; }
   void sync_warp() const {
     all_->wait(thread_, all_->warps_[static_cast<std::size_t>(warp())].all);
   }

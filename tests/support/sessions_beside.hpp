@@ -141,6 +141,7 @@ inline void expect_equal(const sequence_report& a, const sequence_report& b) {
   EXPECT_EQ(a.rewritten, b.rewritten);
   EXPECT_EQ(a.forced, b.forced);
   EXPECT_EQ(a.invalid_rows, b.invalid_rows);
+  EXPECT_EQ(a.second_reads, b.second_reads);
   EXPECT_EQ(a.last_commits, b.last_commits);
   EXPECT_EQ(a.last_candidates, b.last_candidates);
 }

@@ -16,6 +16,22 @@ struct ranked_token {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
+/// That order as a number: larger keys rank before, equal ones are one column; 0 is no column's.
+/// -0 is +0. Not for NaN.
+[[nodiscard]] UNMASK_HD inline std::uint64_t rank_key(float logit, token_id token) {
+  const std::uint32_t bits = math::bits_of(logit + 0.0F);
+  const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+  return (std::uint64_t{ascending} << 32U) | ~static_cast<std::uint32_t>(token);
+}
+
+/// The column of a key.
+[[nodiscard]] UNMASK_HD inline ranked_token ranked(std::uint64_t key) {
+  const auto high = static_cast<std::uint32_t>(key >> 32U);
+  const auto low = static_cast<std::uint32_t>(key);
+  return {math::from_bits((high & 0x80000000U) != 0 ? high & 0x7fffffffU : ~high),
+          static_cast<token_id>(~low)};
+}
+
 /// The first `Capacity` of the columns pushed, in that order: what is known of a row's head after
 /// one read. A set, so that neither the order of the pushes nor of the merges shows. -inf and NaN
 /// are no columns; -0 is +0.
@@ -23,10 +39,11 @@ template <index_t Capacity>
 class held_list {
  public:
   static_assert(Capacity >= 1, "a list that holds nothing proves nothing");
+  static constexpr index_t capacity = Capacity;
 
   /// O(Capacity) for a column that is taken in, O(1) for any other.
   UNMASK_HD void push(float logit, token_id token) {
-    const std::uint64_t key = key_of(logit, token);
+    const std::uint64_t key = rank_key(logit, token);
     if (!(logit > -math::infinity()) || key <= keys_[Capacity - 1]) {
       return;
     }
@@ -54,21 +71,9 @@ class held_list {
   /// A column whose logit does not exceed this, and whose token is higher than those pushed, is not
   /// taken in.
   [[nodiscard]] UNMASK_HD float threshold() const { return threshold_; }
-  [[nodiscard]] UNMASK_HD ranked_token operator[](index_t i) const {
-    const auto high = static_cast<std::uint32_t>(keys_[i] >> 32U);
-    const auto low = static_cast<std::uint32_t>(keys_[i]);
-    return {math::from_bits((high & 0x80000000U) != 0 ? high & 0x7fffffffU : ~high),
-            static_cast<token_id>(~low)};
-  }
+  [[nodiscard]] UNMASK_HD ranked_token operator[](index_t i) const { return ranked(keys_[i]); }
 
  private:
-  // Larger keys rank before; 0 is no column's.
-  [[nodiscard]] UNMASK_HD static std::uint64_t key_of(float logit, token_id token) {
-    const std::uint32_t bits = math::bits_of(logit + 0.0F);
-    const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
-    return (std::uint64_t{ascending} << 32U) | ~static_cast<std::uint32_t>(token);
-  }
-
   std::uint64_t keys_[Capacity] = {};
   index_t size_ = 0;
   float threshold_ = -math::infinity();

@@ -30,6 +30,24 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
+/// How many bits are set.
+[[nodiscard]] UNMASK_HD inline index_t count_bits(std::uint32_t x) {
+#if defined(__CUDA_ARCH__)
+  return __popc(x);
+#else
+  return __builtin_popcount(x);
+#endif
+}
+
+/// The lowest bit that is set, of one at least.
+[[nodiscard]] UNMASK_HD inline index_t lowest_bit(std::uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  return __ffsll(static_cast<long long>(x)) - 1;
+#else
+  return __builtin_ctzll(x);
+#endif
+}
+
 /// a - b, never joined with a product before it: by default nvcc contracts a b - c, and the bits
 /// would depend on what it inlines.
 [[nodiscard]] UNMASK_HD inline float difference(float a, float b) {

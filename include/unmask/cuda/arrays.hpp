@@ -59,6 +59,7 @@ struct device_arrays {
   std::uint8_t* editable = nullptr;
   record<Policy::required>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
+  std::uint64_t* held = nullptr;
   std::uint32_t* supplied = nullptr;
   std::uint32_t* through = nullptr;
   std::size_t bytes = 0;
@@ -78,6 +79,9 @@ struct device_arrays {
     a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
     a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
     a.arrived = next.take<std::uint32_t>(rows);
+    a.held = next.take<std::uint64_t>(Policy::truncates ? rows * static_cast<std::size_t>(shape.runs) *
+                                                              held_tokens::capacity
+                                                        : 0);
     a.supplied = next.take<std::uint32_t>(lines);
     a.through = next.take<std::uint32_t>(slots);
     a.bytes = next.used();

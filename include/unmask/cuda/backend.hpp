@@ -54,10 +54,6 @@ struct on_stream {
 template <class Policy>
 class on_stream::workspace {
  public:
-  static_assert(!Policy::truncates,
-                "keep_top_k, keep_top_p and keep_min_p are not there on a device yet: decode with "
-                "such a policy in a host session");
-
   /// Allocates everything and waits for the stream.
   workspace(const model_info& model, const limits& capacity, const on_stream& where);
 

@@ -26,6 +26,14 @@ struct device_block {
   [[nodiscard]] __device__ T shuffle(T x, index_t from) const {
     return __shfl_sync(0xffffffffU, x, from);
   }
+  [[nodiscard]] __device__ std::uint32_t ballot(bool x) const {
+    return __ballot_sync(0xffffffffU, x);
+  }
+  __device__ void add(std::uint32_t* sum, std::uint32_t x) const { atomicAdd(sum, x); }
+  __device__ void add(std::uint64_t* sum, std::uint64_t x) const {
+    static_assert(sizeof(unsigned long long) == sizeof *sum);
+    atomicAdd(reinterpret_cast<unsigned long long*>(sum), x);
+  }
   __device__ void sync_warp() const { __syncwarp(); }
   __device__ void fence() const { __threadfence(); }
   [[nodiscard]] __device__ std::uint32_t take_ticket(std::uint32_t* counter) const {

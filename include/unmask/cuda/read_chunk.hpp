@@ -3,6 +3,7 @@
 
 #include <unmask/cuda/compare_chunk.hpp>
 #include <unmask/cuda/draw_chunk.hpp>
+#include <unmask/cuda/hold_chunk.hpp>
 #include <unmask/cuda/stage_chunk.hpp>
 
 namespace UNMASK_NAMESPACE::device {
@@ -119,23 +120,22 @@ template <statistics S, class Exponential>
 
 }  // namespace detail
 
-/// The record of chunk `chunk` of a row, read by one warp; every thread of the warp gets it.
+/// The record of a chunk of `count` logits that starts at token `first`, held by one warp; every
+/// thread of the warp gets it.
 ///
 /// `best_before` is the largest logit that this warp has met in the row, -inf at first, and is
 /// brought up to date. A chunk that does not beat it leaves token = no_token and second = -inf,
 /// because the record of the row cannot show them; all else has the bits of canonical::fold_chunk.
 /// (The first chunk that reaches the row's maximum beat all before it, so it is complete. On a tie
 /// the tree takes the lower token, and the later side never has one. Runners-up of other chunks
-/// cannot exceed their best.) Where a token is drawn, `drawn` is the first token of the chunk and
-/// drawn_logit is missing, until finish_row().
-template <statistics S, class Exponential, element T, class Edit>
-[[nodiscard]] UNMASK_HD record<S> read_chunk(
-    const auto& b, const row_input<T>& row, const Edit& edit, index_t chunk, float& best_before) {
-  const index_t first = chunk * canonical::chunk_columns;
-  const index_t count = math::min(canonical::chunk_columns, row.columns - first);
-  chunk_logits z;
-  stage(b, row, edit, first, count, z);
-
+/// cannot exceed their best.) `valid` says whether the chunk holds neither NaN nor an infinite best.
+template <statistics S, class Exponential>
+[[nodiscard]] UNMASK_HD record<S> fold_chunk(const auto& b,
+                                             const chunk_logits& z,
+                                             index_t count,
+                                             token_id first,
+                                             float& best_before,
+                                             bool& valid) {
   float even = -math::infinity();
   float odd = even;
   unrolled<lane_columns>([&](index_t k) {
@@ -150,10 +150,8 @@ template <statistics S, class Exponential, element T, class Edit>
   if (poisoned) {
     best.logit = detail::largest(b, z, [](float) { return true; });
   }
+  valid = !poisoned && math::is_finite(best.logit);
   if (!(best.logit > -math::infinity())) {
-    if constexpr (canonical::compares<S>) {
-      detail::replace_previous(b, row, first, count, z);
-    }
     return canonical::empty_chunk<S>(poisoned);
   }
 
@@ -163,51 +161,60 @@ template <statistics S, class Exponential, element T, class Edit>
     best = detail::first_equal(b, z, best.logit, -1);
     if (best.logit > best_before) {
       best_before = best.logit;
-      token = row.first_token + first + best.column;
+      token = first + best.column;
       if constexpr (provides_v<S, stat::margin>) {
         second = detail::runner_up(b, z, best);
       }
     }
   }
-  const bool valid = !poisoned && math::is_finite(best.logit);
-  record<S> r;
   if constexpr (!provides_v<S, stat::confidence>) {
-    r = canonical::chunk_record<S>(best.logit, token, second, {}, {});
+    return canonical::chunk_record<S>(best.logit, token, second, {}, {});
   } else if (!valid) {
     const float nan = math::from_bits(0x7fc00000U);
-    r = canonical::chunk_record<S>(best.logit, token, second, {}, {nan, nan, nan});
+    return canonical::chunk_record<S>(best.logit, token, second, {}, {nan, nan, nan});
   } else {
-    r = detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
+    return detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
+  }
+}
+
+/// The record of chunk `chunk` of a row, read by one warp: fold_chunk() of it, and what is drawn,
+/// compared and held of its columns. Where a token is drawn, `drawn` is the first token of the
+/// chunk and drawn_logit is missing, until read_row() picks the column. `holder` is the warp's, for what is held.
+template <statistics S, class Exponential, element T, class Edit>
+[[nodiscard]] UNMASK_HD record<S> read_chunk(const auto& b,
+                                             const row_input<T>& row,
+                                             const Edit& edit,
+                                             index_t chunk,
+                                             float& best_before,
+                                             [[maybe_unused]] auto& holder) {
+  const index_t first = chunk * canonical::chunk_columns;
+  const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+  const token_id chunk_token = row.first_token + first;
+  chunk_logits z;
+  stage(b, row, edit, first, count, z);
+  bool valid = false;
+  record<S> r = fold_chunk<S, Exponential>(b, z, count, chunk_token, best_before, valid);
+  if (!(r.best > -math::infinity())) {
+    if constexpr (canonical::compares<S>) {
+      detail::replace_previous(b, row, first, count, z);
+    }
+    return r;
+  }
+  if constexpr (provides_v<S, stat::kept>) {
+    if (row.held != nullptr) {
+      holder.push_chunk(z, r.best, chunk_token);
+    }
   }
   if constexpr (provides_v<S, stat::sampled>) {
-    const token_id chunk_token = row.first_token + first;
-    r.key = detail::draw_key(b, row.draw, z, chunk_token, r);
-    r.drawn = r.key > -math::infinity() ? chunk_token : no_token;
+    if (canonical::draws<S>(row)) {
+      r.key = detail::draw_key(b, row.draw, z, chunk_token, r);
+      r.drawn = r.key > -math::infinity() ? chunk_token : no_token;
+    }
   }
   if constexpr (canonical::compares<S>) {
     detail::compare(b, row, first, count, z, valid, r);
   }
   return r;
-}
-
-/// Completes the record of a row, merged from all its chunks, by one warp.
-template <statistics S, element T, class Edit>
-UNMASK_HD void finish_row(const auto& b, const row_input<T>& row, const Edit& edit, record<S>& r) {
-  if constexpr (provides_v<S, stat::sampled>) {
-    if (r.drawn != no_token) {
-      const index_t first = r.drawn - row.first_token;
-      const index_t count = math::min(canonical::chunk_columns, row.columns - first);
-      chunk_logits z;
-      stage(b, row, edit, first, count, z);
-      const float best = detail::largest(b, z, [](float) { return true; });
-      const detail::place drawn = detail::pick_column(b, row.draw, z, count, r.drawn, best);
-      r.drawn += drawn.column;
-      r.drawn_logit = drawn.logit;
-    }
-  }
-  if constexpr (provides_v<S, stat::drift>) {
-    r.previous_square = row.before.seen ? row.before.square : 0.0F;
-  }
 }
 
 }  // namespace unmask::device

@@ -6,12 +6,13 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Where the thread blocks that share one row meet: one record for each of its runs, and a counter
-/// that is zero before and after.
+/// Where the thread blocks that share one row meet: one record for each of its runs, a counter that
+/// is zero before and after, and, where columns are held, warp_list::held keys for each run.
 template <statistics S>
 struct row_meeting {
   record<S>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
+  std::uint64_t* held = nullptr;
 };
 
 /// Words from one thread's chunk to the next one's where a warp keeps a chunk in shared memory.
@@ -43,11 +44,26 @@ UNMASK_HD void merge_tree(const auto& b, record<S>* nodes, index_t count) {
   }
 }
 
-// Merges the runs of a row into nodes[0] in the block that comes last, which gets true, and makes
-// the counter zero again.
+// Stands for a warp_holder where no columns are held.
+struct no_holder {};
+
+// Merges the runs of a row into nodes[0], and what was held of them into `list`, in the block that
+// comes last, which gets true, and makes the counter zero again.
 template <statistics S>
-[[nodiscard]] UNMASK_HD bool
-meet(const auto& b, const row_meeting<S>& at, index_t run, index_t runs, record<S>* nodes) {
+[[nodiscard]] UNMASK_HD bool meet(const auto& b,
+                                  const row_meeting<S>& at,
+                                  index_t run,
+                                  index_t runs,
+                                  record<S>* nodes,
+                                  const warp_list* list,
+                                  [[maybe_unused]] auto& holder) {
+  constexpr index_t held = warp_list::held;
+  if constexpr (provides_v<S, stat::kept>) {
+    for (index_t i = b.warp_lane(); list != nullptr && i < held; i += warp_threads) {
+      at.held[run * held + i] = list->keys[i];
+    }
+    b.sync_warp();  // before lane 0 shows it to the other blocks
+  }
   std::uint32_t ticket = 0;
   if (b.warp_lane() == 0) {
     at.parts[run] = nodes[0];
@@ -67,12 +83,19 @@ meet(const auto& b, const row_meeting<S>& at, index_t run, index_t runs, record<
     *at.arrived = 0;
   }
   merge_tree(b, nodes, runs);
+  if constexpr (provides_v<S, stat::kept>) {
+    for (index_t i = 0; list != nullptr && i < runs; ++i) {
+      if (i != run) {
+        holder.push_list(at.held + i * held);
+      }
+    }
+  }
   return true;
 }
 
-// Draws a token from the chunk that won, as finish_row() does, with the chunk in shared memory: its
-// registers are all taken by the chunks that are read, and a row draws once. Threads are an odd
-// number of words apart, in different banks.
+// Draws a token from the chunk that won, with the chunk in shared memory: its registers are all
+// taken by the chunks that are read, and a row draws once. Threads are an odd number of words apart,
+// in different banks.
 template <statistics S, element T, class Edit>
 UNMASK_HD void
 draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apart, record<S>& r) {
@@ -98,7 +121,8 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
 /// True in the first warp of that block: everything that the read of the row writes is written, and
 /// this warp sees it.
 ///
-/// `nodes` is shared memory for node_count<S> records. A row of one run needs no meeting. At most
+/// `nodes` is shared memory for node_count<S> records, `lists` for a list of each warp where columns
+/// are held; then *row.held gets those of the row. A row of one run needs no meeting. At most
 /// max_run_chunks runs; no run is empty.
 template <statistics S, class Exponential, element T, class Edit>
 UNMASK_HD bool read_row(const auto& b,
@@ -108,7 +132,8 @@ UNMASK_HD bool read_row(const auto& b,
                         index_t run_chunks,
                         const row_meeting<S>& at,
                         record<S>* nodes,
-                        record<S>& out) {
+                        record<S>& out,
+                        warp_list* lists = nullptr) {
   const index_t chunks = canonical::chunks_of(row.columns);
   const index_t runs = (chunks + run_chunks - 1) / run_chunks;
   const index_t first = run * run_chunks;
@@ -121,34 +146,71 @@ UNMASK_HD bool read_row(const auto& b,
       }
     }
   }
+  auto holder = [&] {
+    if constexpr (provides_v<S, stat::kept>) {
+      return warp_holder(b, lists[b.warp()]);
+    } else {
+      return detail::no_holder{};
+    }
+  }();
   float best_before = -math::infinity();
   for (index_t i = b.warp(); i < count; i += b.warps()) {
-    const record<S> chunk = read_chunk<S, Exponential>(b, row, edit, first + i, best_before);
+    const record<S> chunk =
+        read_chunk<S, Exponential>(b, row, edit, first + i, best_before, holder);
     if (b.warp_lane() == 0) {
       nodes[i] = chunk;
+    }
+  }
+  if constexpr (provides_v<S, stat::kept>) {
+    if (row.held != nullptr) {
+      holder.settle();
     }
   }
   b.sync();
   if (b.warp() != 0) {
     return false;
   }
+  if constexpr (provides_v<S, stat::kept>) {
+    if (row.held != nullptr) {
+      for (index_t w = 1; w < b.warps(); ++w) {
+        holder.push_list(lists[w].keys);
+      }
+      holder.settle();
+    }
+  }
   detail::merge_tree(b, nodes, count);
-  if (runs > 1 && !detail::meet(b, at, run, runs, nodes)) {
+  const warp_list* const list = row.held != nullptr ? lists : nullptr;
+  if (runs > 1 && !detail::meet(b, at, run, runs, nodes, list, holder)) {
     return false;
   }
   record<S> whole = nodes[0];
-  if constexpr (provides_v<S, stat::sampled>) {
-    b.sync_warp();  // before the nodes go
-    detail::draw_apart(b, row, edit, reinterpret_cast<float*>(nodes), whole);
-    if constexpr (provides_v<S, stat::drift>) {
-      whole.previous_square = row.before.seen ? row.before.square : 0.0F;
+  b.sync_warp();  // before the nodes go
+  if constexpr (provides_v<S, stat::kept>) {
+    if (row.held != nullptr) {
+      if (runs > 1) {
+        holder.settle();
+      }
+      if (b.warp_lane() == 0) {
+        row.held->clear();
+        for (index_t i = 0; i < warp_list::held && lists[0].keys[i] != step::no_key; ++i) {
+          const ranked_token column = ranked(~lists[0].keys[i]);
+          row.held->push(column.logit, column.token);
+        }
+      }
     }
-  } else {
-    finish_row(b, row, edit, whole);
+  }
+  if constexpr (provides_v<S, stat::sampled>) {
+    if (canonical::draws<S>(row)) {
+      detail::draw_apart(b, row, edit, reinterpret_cast<float*>(nodes), whole);
+    }
+  }
+  if constexpr (provides_v<S, stat::drift>) {
+    whole.previous_square = row.before.seen ? row.before.square : 0.0F;
   }
   if (b.warp_lane() == 0) {
     out = whole;
   }
+  b.sync_warp();
   return true;
 }
 

@@ -9,14 +9,15 @@ namespace UNMASK_NAMESPACE::device {
 /// Reads the rows of a batch, and decides its slots if the batch says so: grid (window, runs,
 /// segments), read_threads to a block. Dynamic shared memory: scratch_bytes() if it decides.
 ///
-/// Reads that compare rows hold a chunk of each step, so they get the registers of two blocks.
+/// Reads that compare rows hold a chunk of each step, and those that cut rows off what they hold
+/// of the row, so they get the registers of two blocks.
 /// Blocks without a row to read end at once: the grid follows from capacities alone and the plans
 /// are read here, so a captured launch stays right while the sequences move on.
 template <class T, class Exponential, class Policy>
 __global__ void __launch_bounds__(read_threads,
-                                  Policy::compares ? 2 : read_blocks_per_multiprocessor)
+                                  Policy::compares || Policy::truncates ? 2 : read_blocks_per_multiprocessor)
     read_rows(const session_site<Policy> site, const __grid_constant__ row_batch batch) {
-  using space = read_space<T, Policy::required>;
+  using space = read_space<T, Policy>;
   extern __shared__ __align__(64) unsigned char scratch[];
   // Bytes, because a shared variable may not have constructors.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <unmask/cuda/decide_slot.hpp>
-#include <unmask/cuda/read_row.hpp>
+#include <unmask/cuda/keep_row.hpp>
 #include <unmask/cuda/site.hpp>
 #include <unmask/step/position.hpp>
+
+#include <type_traits>
 
 namespace UNMASK_NAMESPACE::device {
 
@@ -61,11 +63,24 @@ struct row_batch {
   }
 };
 
+/// What a block that reads for a truncating policy has beside that.
+template <class Policy>
+struct keep_room {
+  warp_list lists[read_threads / warp_threads];
+  held_tokens held;
+  step::keep_space<Policy> cut;
+  second_space<Policy::required> second;
+};
+struct no_keep_room {
+  warp_list* lists = nullptr;
+};
+
 /// Shared memory of a block that reads: more than registers, of which the chunks take all.
-template <element T, statistics S>
+template <element T, class Policy>
 struct read_space {
-  record<S> nodes[node_count<S>];
+  record<Policy::required> nodes[node_count<Policy::required>];
   row_input<T> row;
+  std::conditional_t<Policy::truncates, keep_room<Policy>, no_keep_room> keep;
   /// Of lane 0, for all.
   bool verdict;
 };
@@ -103,6 +118,49 @@ template <element T, class Policy>
 
 }  // namespace detail
 
+namespace detail {
+
+// Cuts off the row of scored position i that was just read. `through` is true in the first warp of
+// the block that has finished it.
+template <element T, class Exponential, class Policy>
+UNMASK_HD void cut_row(const auto& b,
+                       const session_site<Policy>& site,
+                       const segment_rows& from,
+                       const row_meeting<Policy::required>& at,
+                       index_t i,
+                       bool through,
+                       read_space<T, Policy>& space) {
+  const step::slot_memory<Policy> m = site.slots[from.slot];
+  if (through) {
+    const bool proved =
+        step::keep_held(warp_of(b), m, from.branch, i, space.keep.held, space.keep.cut);
+    if (b.warp_lane() == 0) {
+      space.verdict = proved;
+      space.row.blanked_logits = nullptr;  // they are edited now
+      if (!proved) {
+        static_cast<void>(b.take_ticket(
+            reinterpret_cast<std::uint32_t*>(&m.status->report.second_reads)));
+      }
+    }
+  } else if (b.lane() == 0) {
+    space.verdict = true;
+  }
+  b.sync();
+  if (!space.verdict) {
+    read_again<Exponential>(b,
+                            m.row(from.branch, i),
+                            space.row,
+                            step::edit_of(m),
+                            m.kept_apart(from.branch, i),
+                            step::truncation_of(*m.policy),
+                            site.shape.run_chunks,
+                            at.parts,
+                            space.keep.second);
+  }
+}
+
+}  // namespace detail
+
 /// The work of one thread block: run `run` of the row of position score.first + i for segment `n`
 /// of the batch. Nothing if no decision is due there, or if the step wants rows that the segment
 /// has not.
@@ -115,7 +173,7 @@ UNMASK_HD bool read_position(const auto& b,
                              index_t n,
                              index_t i,
                              index_t run,
-                             read_space<T, Policy::required>& space) {
+                             read_space<T, Policy>& space) {
   const segment_rows from = batch.segments[n];
   const step::slot_memory<Policy> m = site.slots[from.slot];
   const plan& now = m.status->next;
@@ -131,6 +189,10 @@ UNMASK_HD bool read_position(const auto& b,
   if (b.lane() == 0) {
     row_input<T> row;
     space.verdict = detail::row_of(m, batch, from, i, row);
+    if constexpr (Policy::truncates) {
+      const bool cuts = !step::truncation_of(*m.policy).keeps_all(m.vocab);
+      row.held = cuts ? &space.keep.held : nullptr;
+    }
     space.row = row;
   }
   b.sync();
@@ -138,10 +200,24 @@ UNMASK_HD bool read_position(const auto& b,
     return run == 0;
   }
   const std::ptrdiff_t cell = line * m.window + i;
-  const row_meeting<Policy::required> at{site.parts + cell * site.shape.runs, site.arrived + cell};
+  row_meeting<Policy::required> at{site.parts + cell * site.shape.runs, site.arrived + cell};
+  if constexpr (Policy::truncates) {
+    at.held = site.held + cell * site.shape.runs * warp_list::held;
+  }
   record<Policy::required>& out = m.row(from.branch, i);
-  return read_row<Policy::required, Exponential>(
-      b, space.row, step::edit_of(m), run, site.shape.run_chunks, at, space.nodes, out);
+  const bool through = read_row<Policy::required, Exponential>(b,
+                                                               space.row,
+                                                               step::edit_of(m),
+                                                               run,
+                                                               site.shape.run_chunks,
+                                                               at,
+                                                               space.nodes,
+                                                               out,
+                                                               space.keep.lists);
+  if constexpr (Policy::truncates) {
+    detail::cut_row<T, Exponential>(b, site, from, at, i, through, space);
+  }
+  return through;
 }
 
 /// Counts the positions of a slot that are through, of `positions` in a launch that also decides.
@@ -183,7 +259,7 @@ UNMASK_HD void step_position(const auto& b,
                              index_t n,
                              index_t i,
                              index_t run,
-                             read_space<T, Policy::required>& space,
+                             read_space<T, Policy>& space,
                              std::byte* scratch) {
   const bool through = read_position<T, Exponential>(b, site, batch, n, i, run, space);
   if (!batch.decides) {

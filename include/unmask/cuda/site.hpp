@@ -23,6 +23,8 @@ struct session_site {
   /// launches. Here the thread blocks that share a row meet.
   record<Policy::required>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
+  /// As `parts`, warp_list::held keys for each record. Null unless the policy truncates.
+  std::uint64_t* held = nullptr;
   /// For each line: whether the logits that this step wants were given. Zero between steps.
   std::uint32_t* supplied = nullptr;
   /// For each slot: how many of its positions are through in a launch that also decides. Zero

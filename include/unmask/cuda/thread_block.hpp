@@ -30,11 +30,30 @@ concept thread_block = team<B> && requires(const B& b, float x, std::uint32_t bi
   { b.shuffle_xor(bits, lane) } -> std::same_as<std::uint32_t>;
   { b.shuffle(x, lane) } -> std::same_as<float>;
   { b.shuffle(bits, lane) } -> std::same_as<std::uint32_t>;
+  { b.ballot(true) } -> std::same_as<std::uint32_t>;
+  { b.add(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
+  { b.add(static_cast<std::uint64_t*>(nullptr), std::uint64_t{1}) } -> std::same_as<void>;
   { b.sync_warp() } -> std::same_as<void>;
   { b.fence() } -> std::same_as<void>;
   { b.take_ticket(static_cast<std::uint32_t*>(nullptr)) } -> std::same_as<std::uint32_t>;
   { b.publish(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
 };
+
+/// One warp of a block as a team.
+template <class Block>
+struct warp_team {
+  const Block& block;
+
+  [[nodiscard]] UNMASK_HD index_t lane() const { return block.warp_lane(); }
+  [[nodiscard]] UNMASK_HD index_t lanes() const { return warp_threads; }
+  UNMASK_HD void sync() const { block.sync_warp(); }
+};
+
+/// The calling thread's warp.
+template <class Block>
+[[nodiscard]] UNMASK_HD warp_team<Block> warp_of(const Block& b) {
+  return {b};
+}
 
 /// Calls body(0) ... body(Count - 1); unrolled on a device, so that arrays indexed by the argument
 /// stay in registers.

@@ -77,6 +77,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   site_.slots = device_.slots;
   site_.parts = device_.parts;
   site_.arrived = device_.arrived;
+  site_.held = device_.held;
   site_.supplied = device_.supplied;
   site_.through = device_.through;
   site_.mirror = host_.statuses;

@@ -290,7 +290,9 @@ class on_host::workspace {
       const index_t branch = to.index / m.window;
       const index_t i = to.index % m.window;
       host::call_on_tier(where_.tier, [&] {
-        const bool proved = step::keep_held(m, branch, i, held_[static_cast<std::size_t>(r)]);
+        step::keep_space<Policy> space;
+        const bool proved =
+            step::keep_held(solo{}, m, branch, i, held_[static_cast<std::size_t>(r)], space);
         again_[static_cast<std::size_t>(r)] = proved ? 0 : 1;
         if (!proved) {
           host::read_again(m.row(branch, i),

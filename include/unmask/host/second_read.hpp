@@ -4,20 +4,15 @@
 #include <unmask/host/read_row.hpp>
 #include <unmask/stats/row.hpp>
 #include <unmask/stats/truncate.hpp>
+#include <unmask/step/team.hpp>
 
 #include <algorithm>
 
-/// The second read of a row of which the first one did not prove what is kept: four sweeps at the
-/// most find where the kept tokens end, one more draws among them.
+/// The second read of a row of which the first one did not prove what is kept: a few sweeps find
+/// where the kept tokens end, one more draws among them.
 namespace UNMASK_NAMESPACE::host {
 
 namespace detail {
-
-// Descending logits as ascending numbers; -0 is +0, as it is for a comparison.
-[[nodiscard]] inline std::uint32_t descending_bits(float z) {
-  const std::uint32_t bits = math::bits_of(z + 0.0F);
-  return (bits & 0x80000000U) != 0 ? bits : ~(bits | 0x80000000U);
-}
 
 // Calls use(logits, count, token of the first) for each chunk of a row, with the watched tokens
 // back in their places. One tier will do: all stage the same numbers.
@@ -46,75 +41,13 @@ void sweep(const row_input<T>& row,
   }
 }
 
-// The last column that is kept: every column that does not rank behind it is.
-template <element T, class Edit>
-[[nodiscard]] ranked_token last_kept(const row_input<T>& row,
-                                     const Edit& edit,
-                                     const watched_logits& watched,
-                                     const canonical::row_limits& limits) {
-  constexpr int bits_of_digit[] = {11, 11, 10};
-  index_t counts[2048];
-  canonical::mass_units masses[2048];
-  index_t tokens = 0;  // before the digits found so far, and their mass
-  canonical::mass_units mass = 0;
-  std::uint32_t found = 0;
-  index_t in_bin = 0;
-  int shift = 32;
-  for (const int digit : bits_of_digit) {
-    const std::uint32_t known =
-        shift == 32 ? 0U : ~std::uint32_t{0} << static_cast<unsigned>(shift);
-    shift -= digit;
-    std::fill(std::begin(counts), std::end(counts), 0);
-    std::fill(std::begin(masses), std::end(masses), canonical::mass_units{0});
-    sweep(row, edit, watched, [&](const float* z, index_t count, token_id) {
-      for (index_t j = 0; j < count; ++j) {
-        const std::uint32_t bits = descending_bits(z[j]);
-        if ((bits & known) == found && limits.reaches(z[j])) {
-          const std::uint32_t bin = (bits & ~known) >> static_cast<unsigned>(shift);
-          ++counts[bin];
-          masses[bin] += limits.mass_of(z[j]);
-        }
-      }
-    });
-    std::uint32_t bin = 0;
-    const std::uint32_t bins = 1U << static_cast<unsigned>(digit);
-    while (bin < bins && !limits.end_after(tokens + counts[bin], mass + masses[bin])) {
-      tokens += counts[bin];
-      mass += masses[bin];
-      ++bin;
-    }
-    if (bin == bins) {  // no rule but the ratio's ends the walk
-      return {-math::infinity(), no_token};
-    }
-    in_bin = counts[bin];
-    found |= bin << static_cast<unsigned>(shift);
-  }
-  // All that is left is equal: `logit`, in_bin times. Token after token, until a rule ends it.
-  const float logit = math::from_bits((found & 0x80000000U) != 0 ? found : ~found & 0x7fffffffU);
-  const canonical::mass_units each = limits.mass_of(logit);
-  index_t kept = 0;
-  do {
-    ++kept;
-    mass += each;
-  } while (kept < in_bin && !limits.end_after(tokens + kept, mass));
-  token_id last = no_token;
-  sweep(row, edit, watched, [&](const float* z, index_t count, token_id token) {
-    for (index_t j = 0; j < count && kept > 0; ++j) {
-      if (z[j] == logit && --kept == 0) {
-        last = token + j;
-      }
-    }
-  });
-  return {logit, last};
-}
-
 }  // namespace detail
 
 /// Finishes the record of a row by reading the row again: what step::keep_held() does, for any
 /// number of kept tokens and with the same result where both can say.
 ///
 /// `watched` are the tokens kept apart with their edited logits, `whole` the record of the row with
-/// them. O(columns) five times at the most, and one Gumbel number a kept token; 42 KB of stack, no
+/// them. O(columns) three or four times, up to three times more if logits tie at the end, and one Gumbel number a kept token; 42 KB of stack, no
 /// allocation.
 template <statistics S, element T, class Edit>
 void read_again(record<S>& whole,
@@ -124,27 +57,31 @@ void read_again(record<S>& whole,
                 const truncation& rules) {
   constexpr statistics sums = canonical::row_sums<S>;
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
-  const ranked_token last = detail::last_kept(row, edit, watched, limits);
+  canonical::key_bins<11> bins;
+  const std::uint64_t last = canonical::last_key_of(
+      solo{}, limits, row.first_token + row.columns, bins, [&](const auto& use) {
+        detail::sweep(row, edit, watched, [&](const float* z, index_t count, token_id token) {
+          for (index_t j = 0; j < count; ++j) {
+            use(z[j], token + j);
+          }
+        });
+      });
   canonical::kept_race race{.best = whole.best, .draw = row.draw};
   canonical::chunk_tree<sums> tree;
   float kept[canonical::chunk_columns];
   detail::sweep(row, edit, watched, [&](const float* z, index_t count, token_id token) {
     for (index_t j = 0; j < count; ++j) {
-      const bool keeps = limits.reaches(z[j]) && !ranks_before(last, {z[j], token + j});
+      const bool keeps = limits.reaches(z[j]) && rank_key(z[j], token + j) >= last;
       kept[j] = keeps ? z[j] : -math::infinity();
       if (provides_v<S, stat::sampled> && keeps) {
-        race.join(z[j], token + j);
+        race.join(race.key_of(z[j], token + j), z[j], token + j);
       }
     }
     if (rules.renormalises) {
       tree.push(canonical::fold_chunk<sums>(kept, count, token));
     }
   });
-  if constexpr (provides_v<S, stat::sampled>) {
-    whole.key = race.key;
-    whole.drawn = race.winner.token;
-    whole.drawn_logit = race.winner.logit;
-  }
+  race.write_to(whole);
   if (rules.renormalises) {
     canonical::renormalise(whole, tree.finish());
   }

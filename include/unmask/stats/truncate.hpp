@@ -51,10 +51,12 @@ struct row_limits {
 };
 
 /// How many of the first columns of a row are kept, -1 if that is not proved. `held` is what the
-/// read holds, `head` the same and the columns that were kept apart. O(size of head).
+/// read holds, `head` the same and the columns that were kept apart, with the mass of each.
+/// O(size of head).
 template <index_t Capacity, index_t Held>
 [[nodiscard]] UNMASK_HD index_t kept_of(const held_list<Capacity>& head,
                                         const held_list<Held>& held,
+                                        const mass_units* masses,
                                         const row_limits& limits) {
   mass_units mass = 0;
   for (index_t i = 0; i < head.size(); ++i) {
@@ -67,7 +69,7 @@ template <index_t Capacity, index_t Held>
     if (i > 0 && !limits.reaches(head[i].logit)) {
       return i;
     }
-    mass += limits.mass_of(head[i].logit);
+    mass += masses[i];
   }
   return !held.full() || limits.end_after(head.size(), mass) ? head.size() : -1;
 }
@@ -80,11 +82,22 @@ struct kept_race {
   float key = -math::infinity();
   ranked_token winner = {};
 
-  UNMASK_HD void join(float logit, token_id token) {
-    const float own = draw_key_alone(logit - best, 1.0F, token, draw);
+  [[nodiscard]] UNMASK_HD float key_of(float logit, token_id token) const {
+    return draw_key_alone(logit - best, 1.0F, token, draw);
+  }
+  /// `own` is the token's key.
+  UNMASK_HD void join(float own, float logit, token_id token) {
     if (own > key || (own == key && token < winner.token)) {
       key = own;
       winner = {logit + 0.0F, token};  // as a list holds it
+    }
+  }
+  template <statistics S>
+  UNMASK_HD void write_to(record<S>& row) const {
+    if constexpr (provides_v<S, stat::sampled>) {
+      row.key = key;
+      row.drawn = winner.token;
+      row.drawn_logit = winner.logit;
     }
   }
 };
@@ -111,31 +124,162 @@ UNMASK_HD void renormalise(record<S>& row, const record<row_sums<S>>& kept) {
   }
 }
 
-/// Finishes the record of a row of which the first `count` columns of `head` are kept.
-template <statistics S, index_t Capacity>
-UNMASK_HD void keep_first(record<S>& row,
-                          const held_list<Capacity>& head,
-                          index_t count,
-                          const draw_request& draw,
-                          bool renormalises) {
-  kept_race race{.best = row.best, .draw = draw};
-  row_accumulator<row_sums<S>> kept;
-  for (index_t i = 0; i < count; ++i) {
+/// Finishes the record of a row of which the first columns of a head are kept, with a whole team:
+/// what a team needs for that lies here.
+template <index_t Capacity>
+struct head_cut {
+  held_list<Capacity> head;
+  mass_units masses[Capacity];
+  float keys[Capacity];
+  index_t count;
+
+  /// Counts the columns that are kept: kept_of(). Every lane gets the number. `held` is what the
+  /// read holds.
+  template <index_t Held>
+  UNMASK_HD index_t
+  measure(const auto& t, const held_list<Held>& held, const row_limits& limits) {
+    for (index_t i = t.lane(); i < head.size(); i += t.lanes()) {
+      masses[i] = limits.mass_of(head[i].logit);
+    }
+    t.sync();
+    if (t.lane() == 0) {
+      count = kept_of(head, held, masses, limits);
+    }
+    t.sync();
+    return count;
+  }
+
+  /// Finishes the record with the columns that measure() counted.
+  template <statistics S>
+  UNMASK_HD void
+  finish(const auto& t, record<S>& row, const draw_request& draw, bool renormalises) {
+    kept_race race{.best = row.best, .draw = draw};
     if constexpr (provides_v<S, stat::sampled>) {
-      race.join(head[i].logit, head[i].token);
+      for (index_t i = t.lane(); i < count; i += t.lanes()) {
+        keys[i] = race.key_of(head[i].logit, head[i].token);
+      }
     }
-    if (renormalises) {
-      kept.push(head[i].logit, head[i].token);
+    t.sync();
+    if (t.lane() == 0) {
+      row_accumulator<row_sums<S>> kept;
+      for (index_t i = 0; i < count; ++i) {
+        if constexpr (provides_v<S, stat::sampled>) {
+          race.join(keys[i], head[i].logit, head[i].token);
+        }
+        if (renormalises) {
+          kept.push(head[i].logit, head[i].token);
+        }
+      }
+      race.write_to(row);
+      if (renormalises) {
+        renormalise(row, kept.finish());
+      }
+    }
+    t.sync();
+  }
+};
+
+/// Tokens and masses of the columns of a row by a digit of their keys.
+template <int Digit>
+struct key_bins {
+  static constexpr index_t size = index_t{1} << Digit;
+
+  std::uint32_t tokens[size];
+  mass_units masses[size];
+  /// Where the walk along the bins stopped; of lane 0, for all.
+  index_t stop;
+  index_t tokens_before;
+  mass_units mass_before;
+
+  UNMASK_HD void clear(const auto& t) {
+    t.sync();
+    for (index_t i = t.lane(); i < size; i += t.lanes()) {
+      tokens[i] = 0;
+      masses[i] = 0;
+    }
+    t.sync();
+  }
+  /// Any number of lanes at once, if their team can add so.
+  UNMASK_HD void add(const auto& t, index_t bin, mass_units mass) {
+    if constexpr (requires { t.add(&mass, mass); }) {
+      t.add(tokens + bin, 1U);
+      t.add(masses + bin, mass);
+    } else {
+      ++tokens[bin];
+      masses[bin] += mass;
     }
   }
-  if constexpr (provides_v<S, stat::sampled>) {
-    row.key = race.key;
-    row.drawn = race.winner.token;
-    row.drawn_logit = race.winner.logit;
+  /// Passes the bins that are kept whole. True if one is not: then the last kept column is in it.
+  [[nodiscard]] UNMASK_HD bool stops(const auto& t, const row_limits& limits, index_t bins) {
+    t.sync();
+    if (t.lane() == 0) {
+      const auto within = [&](index_t i) { return static_cast<index_t>(tokens[i]); };
+      for (stop = 0; stop < bins && !limits.end_after(tokens_before + within(stop),
+                                                      mass_before + masses[stop]);
+           ++stop) {
+        tokens_before += within(stop);
+        mass_before += masses[stop];
+      }
+    }
+    t.sync();
+    return stop < bins;
   }
-  if (renormalises) {
-    renormalise(row, kept.finish());
+};
+
+/// The key that no kept column of a row ranks behind: those that the ratio allows and whose key is
+/// no smaller are kept, all others are not.
+///
+/// sweep(use) calls use(logit, token) once for each column, in any lane; `end` exceeds every token.
+/// A digit of the key after the other is found, in a sweep each, until one column is left of those
+/// that begin so. With a team whose lanes add to the bins at once.
+template <int Digit, class Sweep>
+[[nodiscard]] UNMASK_HD std::uint64_t last_key_of(const auto& t,
+                                                  const row_limits& limits,
+                                                  token_id end,
+                                                  key_bins<Digit>& bins,
+                                                  const Sweep& sweep) {
+  if (t.lane() == 0) {
+    bins.tokens_before = 0;
+    bins.mass_before = 0;
   }
+  std::uint64_t known = 0;
+  std::uint64_t found = 0;
+  const auto find_digits = [&](int from, int to) {
+    for (int top = from; top > to;) {
+      const int shift = top - Digit > to ? top - Digit : to;
+      const index_t size = index_t{1} << (top - shift);
+      bins.clear(t);
+      sweep([&](float logit, token_id token) {
+        const std::uint64_t key = ~rank_key(logit, token);  // ascending
+        if (limits.reaches(logit) && (key & known) == found) {
+          bins.add(t,
+                   static_cast<index_t>(key >> static_cast<unsigned>(shift)) & (size - 1),
+                   limits.mass_of(logit));
+        }
+      });
+      if (!bins.stops(t, limits, size)) {  // no rule but the ratio's ends the walk
+        found = ~std::uint64_t{0};
+        return true;
+      }
+      known |= static_cast<std::uint64_t>(size - 1) << static_cast<unsigned>(shift);
+      found |= static_cast<std::uint64_t>(bins.stop) << static_cast<unsigned>(shift);
+      if (bins.tokens[bins.stop] == 1) {
+        return true;
+      }
+      top = shift;
+    }
+    return false;
+  };
+  int token_bits = 0;
+  while (end > 0 && (end - 1) >> token_bits != 0) {
+    ++token_bits;
+  }
+  if (!find_digits(64, 32)) {
+    known |= ~std::uint64_t{0} << static_cast<unsigned>(token_bits);
+    static_cast<void>(find_digits(token_bits, 0));
+  }
+  t.sync();
+  return ~(found | ~known);
 }
 
 }  // namespace unmask::canonical

@@ -20,43 +20,53 @@ template <std::size_t I = 0, class Policy>
   }
 }
 
-/// The head of a row with the edited watched tokens in it.
+/// What keep_held() works in: the head of a row with the edited watched tokens in it.
 template <class Policy>
-using row_head = held_list<64 + (Policy::watches > 0 ? Policy::watches : 1)>;
+using keep_space =
+    canonical::head_cut<held_tokens::capacity + (Policy::watches > 0 ? Policy::watches : 1)>;
 
 /// Finishes the record of scored position i in a branch from what the read held, as far as that
-/// goes; false if it does not prove what is kept. Edits of watched tokens come first: they keep no
-/// state, so the phase that revises rows has nothing left to do.
+/// goes; false, in every lane, if it does not prove what is kept. Edits of watched tokens come
+/// first: they keep no state, so the phase that revises rows has nothing left to do.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool
-keep_held(const slot_memory<Policy>& m, index_t branch, index_t i, const held_tokens& held) {
+[[nodiscard]] UNMASK_HD bool keep_held(const auto& t,
+                                       const slot_memory<Policy>& m,
+                                       index_t branch,
+                                       index_t i,
+                                       held_tokens& held,
+                                       keep_space<Policy>& cut) {
   record<Policy::required>& row = m.row(branch, i);
-  bool unwatched = true;
-  if constexpr (Policy::watches > 0) {
-    unwatched = phase::revise_row(m, branch, i);
+  if (t.lane() == 0) {
+    if constexpr (Policy::watches > 0) {
+      if (!phase::revise_row(m, branch, i)) {  // a token_list has left the watched tokens only
+        held.clear();
+      }
+    }
   }
+  t.sync();
   const truncation rules = truncation_of(*m.policy);
   if (!row.valid() || rules.keeps_all(m.vocab)) {
     return true;
   }
-  row_head<Policy> head;
-  const held_tokens nothing;
-  const held_tokens& left = unwatched ? held : nothing;  // a token_list takes the others out
-  head.merge(left);
-  if constexpr (Policy::watches > 0) {
-    const watched_logits w = m.kept_apart(branch, i);
-    for (index_t k = 0; k < w.count; ++k) {
-      if (find_token(w.suppressed, w.suppressed_count, w.tokens[k]) < 0) {
-        head.push(w.logits[k], w.tokens[k]);
+  if (t.lane() == 0) {
+    cut.head.clear();
+    cut.head.merge(held);
+    if constexpr (Policy::watches > 0) {
+      const watched_logits w = m.kept_apart(branch, i);
+      for (index_t k = 0; k < w.count; ++k) {
+        if (find_token(w.suppressed, w.suppressed_count, w.tokens[k]) < 0) {
+          cut.head.push(w.logits[k], w.tokens[k]);
+        }
       }
     }
   }
+  t.sync();
   const auto limits = canonical::row_limits::of(rules, row.best, row.total());
-  const index_t count = canonical::kept_of(head, left, limits);
-  if (count >= 0) {
-    canonical::keep_first(row, head, count, draw_of(m, i), rules.renormalises);
+  if (cut.measure(t, held, limits) < 0) {
+    return false;
   }
-  return count >= 0;
+  cut.finish(t, row, draw_of(m, i), rules.renormalises);
+  return true;
 }
 
 }  // namespace unmask::step

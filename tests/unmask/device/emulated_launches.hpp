@@ -58,7 +58,7 @@ cudaError_t launch_reads(const session_site<Policy>& site,
     for (const index_t at : order.permutation(batch.count * site.shape.runs * window)) {
       const index_t n = at / (site.shape.runs * window);
       const index_t run = at / window % site.shape.runs;
-      const testing::shared_junk space(sizeof(read_space<T, Policy::required>));
+      const testing::shared_junk space(sizeof(read_space<T, Policy>));
       const testing::shared_junk more(scratch);
       block.run([&](const testing::emulated_block& b) {
         step_position<T, exact_exponential>(b,
@@ -67,7 +67,7 @@ cudaError_t launch_reads(const session_site<Policy>& site,
                                             n,
                                             at % window,
                                             run,
-                                            *space.as<read_space<T, Policy::required>>(),
+                                            *space.as<read_space<T, Policy>>(),
                                             more.as<std::byte>());
       });
     }

@@ -15,6 +15,7 @@
 #include <unmask/policy/end_of_text.hpp>
 #include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/keep.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/pipeline.hpp>
@@ -97,6 +98,19 @@ inline constexpr policy asking{by_confidence{},
                                token_list<4>{.tokens = {1, 3, 4, 5}},
                                sampling{}};
 
+inline constexpr policy nucleus{by_confidence{},
+                                top_k{2},
+                                sampling{.temperature = 0.8F},
+                                keep_top_p{.p = 0.9F},
+                                keep_min_p{.ratio = 0.02F},
+                                count_penalty<4>{.presence = 0.4F, .frequency = 0.2F}};
+inline constexpr policy cut_off{by_entropy{},
+                                entropy_bound{0.4F} || top_k{1},
+                                sampling{},
+                                keep_top_k{.k = 90},
+                                confidence_of_kept{},
+                                stop_at_end{}};
+
 /// One of them as a type, for typed tests.
 template <const auto& P>
 struct with {
@@ -115,6 +129,7 @@ using every_part_1 = policy_list<with<sure_ones>,
                                  with<adaptive>,
                                  with<profiled>,
                                  with<asking>,
+                                 with<nucleus>,
                                  with<leftmost>,
                                  with<loose>>;
 using every_part_2 = policy_list<with<branching_out>,
@@ -122,7 +137,8 @@ using every_part_2 = policy_list<with<branching_out>,
                                  with<patient>,
                                  with<second_thoughts>,
                                  with<settled>,
-                                 with<paced>>;
+                                 with<paced>,
+                                 with<cut_off>>;
 using every_part_3 = policy_list<with<painted>,
                                  with<rewriting>,
                                  with<penalised>,

@@ -235,20 +235,19 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   held_tokens unused;
   in.held = &unused;
   const record<contents> whole = host::read_row<contents>(in, no_edit{}, host::best_tier());
-  held_list<Held> head;
+  canonical::head_cut<Held> cut;
   for (std::size_t v = 0; v < z.size(); ++v) {
-    head.push(z[v], static_cast<token_id>(v));
+    cut.head.push(z[v], static_cast<token_id>(v));
   }
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
-  const index_t count = canonical::kept_of(head, head, limits);
-  if (count < 0) {
+  if (cut.measure(solo{}, cut.head, limits) < 0) {
     ++open;
     return;
   }
   ++proved;
   record<contents> first = whole;
   record<contents> second = whole;
-  canonical::keep_first(first, head, count, draw, rules.renormalises);
+  cut.finish(solo{}, first, draw, rules.renormalises);
   host::read_again(second, in, no_edit{}, {}, rules);
   ASSERT_EQ(first.drawn, second.drawn);
   ASSERT_EQ(first.drawn_logit, second.drawn_logit);

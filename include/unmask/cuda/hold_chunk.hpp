@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/held_list.hpp>
+#include <unmask/cuda/stage_chunk.hpp>
+#include <unmask/step/sort.hpp>
+
+/// A held_list that a warp fills while it reads: what a truncation is decided from.
+namespace UNMASK_NAMESPACE::device {
+
+/// Shared memory of a warp's list: the inverted keys of the columns held, ascending, and behind
+/// them those of columns that may belong to them. Most columns of a row are refused by a look at
+/// the last one held, so the list is put in order a few times a row only.
+struct warp_list {
+  static constexpr index_t held = held_tokens::capacity;
+  static constexpr index_t room = 256;
+
+  std::uint64_t keys[room];
+};
+
+namespace detail {
+
+// Calls use(there, logit, column) in all threads for the columns whose bit is set in `wanted`, one
+// of each thread at a time; `there` is false in a thread that has no more.
+UNMASK_HD void for_each_of(const auto& b,
+                           const chunk_logits& z,
+                           std::uint64_t wanted,
+                           const auto& use) {
+  while (b.ballot(wanted != 0) != 0) {
+    const bool there = wanted != 0;
+    const index_t at = there ? lowest_bit(wanted) : 0;
+    float logit = 0.0F;
+    unrolled<2 * lane_columns>([&](index_t i) {  // registers have no index
+      logit = i == at ? z[i] : logit;
+    });
+    wanted &= wanted - 1;
+    use(there, logit, column_of(b, at));
+  }
+}
+
+}  // namespace detail
+
+/// One thread's view of its warp's list. A whole warp calls each function at once.
+template <class Block>
+class warp_holder {
+ public:
+  /// Of an empty list.
+  UNMASK_HD warp_holder(const Block& b, warp_list& list)
+      : b_(b)
+      , keys_(list.keys) {
+    for (index_t i = b_.warp_lane(); i < warp_list::held; i += warp_threads) {
+      keys_[i] = step::no_key;
+    }
+    b_.sync_warp();
+  }
+
+  /// Offers one column of each lane by its inverted rank_key; step::no_key is no column.
+  UNMASK_HD void push(std::uint64_t key) {
+    const bool joins = key < keys_[warp_list::held - 1];
+    const std::uint32_t who = b_.ballot(joins);
+    if (who == 0) {
+      return;
+    }
+    if (joins) {
+      const std::uint32_t below = (1U << static_cast<std::uint32_t>(b_.warp_lane())) - 1U;
+      keys_[warp_list::held + waiting_ + count_bits(who & below)] = key;
+    }
+    waiting_ += count_bits(who);
+    if (waiting_ > warp_list::room - warp_list::held - warp_threads) {
+      settle();
+    }
+  }
+
+  /// Offers the columns of a chunk, whose best logit is `best` and whose first token is `first`.
+  UNMASK_HD void push_chunk(const chunk_logits& z, float best, token_id first) {
+    const std::uint64_t last = keys_[warp_list::held - 1];
+    float least = last == step::no_key ? -math::infinity() : ranked(~last).logit;
+    if (!(best > -math::infinity()) || best < least) {
+      return;
+    }
+    if (last == step::no_key) {
+      // The threads hold two columns each, as many as the list, that are not below the least of
+      // their second largest: no column below it will be held.
+      float largest = -math::infinity();
+      float second = -math::infinity();
+      unrolled<2 * lane_columns>([&](index_t i) {
+        second = z[i] > largest ? largest : larger(second, z[i]);
+        largest = larger(largest, z[i]);
+      });
+      for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+        second = -larger(-second, -b_.shuffle_xor(second, distance));
+      }
+      least = second;
+    }
+    std::uint64_t wanted = 0;
+    unrolled<2 * lane_columns>([&](index_t i) {
+      const bool is = z[i] >= least && z[i] > -math::infinity();
+      wanted |= static_cast<std::uint64_t>(is ? 1U : 0U) << static_cast<unsigned>(i);
+    });
+    detail::for_each_of(b_, z, wanted, [&](bool there, float logit, index_t column) {
+      push(there ? ~rank_key(logit, first + column) : step::no_key);
+    });
+    b_.sync_warp();
+  }
+
+  /// Puts the list in order.
+  UNMASK_HD void settle() {
+    for (index_t i = warp_list::held + waiting_ + b_.warp_lane(); i < warp_list::room;
+         i += warp_threads) {
+      keys_[i] = step::no_key;
+    }
+    waiting_ = 0;
+    step::sort(warp_of(b_), keys_, warp_list::room);
+  }
+
+  /// Offers what another list holds.
+  UNMASK_HD void push_list(const std::uint64_t* keys) {
+    for (index_t i = b_.warp_lane(); i < warp_list::held; i += warp_threads) {
+      push(keys[i]);
+    }
+  }
+
+ private:
+  const Block& b_;
+  std::uint64_t* keys_;
+  index_t waiting_ = 0;
+};
+
+}  // namespace unmask::device
