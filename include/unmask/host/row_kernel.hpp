@@ -76,7 +76,8 @@ struct row_kernel<UNMASK_SIMD> {
     canonical::chunk_sums sums;
     float best = -math::infinity();
     if constexpr (provides_v<S, stat::confidence>) {
-      best = with_sums<S>(z, padded, reference, sums);
+      const next_chunk<T> next{row.logits + first};
+      best = with_sums<S>(z, padded, next, reference, sums);
     } else {
       best = largest_of(z, padded);
     }
@@ -227,6 +228,28 @@ struct row_kernel<UNMASK_SIMD> {
     return simd::largest(simd::max(even, odd));
   }
 
+  // The columns one chunk further on in the row, or behind it, where the next row may begin. They
+  // are asked for while a chunk is summed: the exponentials keep the processor from looking far
+  // enough ahead for it to ask by itself, and hardware that follows streams stops at each page.
+  template <element T>
+  class next_chunk {
+   public:
+    UNMASK_TARGET explicit next_chunk(const T* chunk)
+        : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * sizeof(T)) {}
+
+    // Four vectors of columns, from column j on.
+    UNMASK_TARGET __attribute__((always_inline)) inline void ask_for(index_t j) const {
+      constexpr std::size_t line = 64;
+      const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * sizeof(T);
+      for (std::size_t byte = 0; byte < 4 * std::size_t{width} * sizeof(T); byte += line) {
+        __builtin_prefetch(reinterpret_cast<const void*>(from + byte));
+      }
+    }
+
+   private:
+    std::uintptr_t at_;  // a pointer may not point behind its array
+  };
+
   // canonical::chunk_sums and the maximum of a few lanes.
   struct lane_sums {
     floats sum;
@@ -263,9 +286,10 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // canonical::sums_of and the maximum of the chunk, in sweeps over four vectors of lanes.
-  template <statistics S, bool Shifted, element Z, class Simd = simd>
+  template <statistics S, bool Shifted, element Z, element T, class Simd = simd>
   UNMASK_TARGET static float sums_of(const Z* z,
                                      index_t padded,
+                                     const next_chunk<T>& next,
                                      const canonical::scale& reference,
                                      canonical::chunk_sums& out) {
     alignas(64) float sum[lanes];
@@ -286,6 +310,7 @@ struct row_kernel<UNMASK_SIMD> {
         floats x1;
         floats x2;
         floats x3;
+        next.ask_for(j);
         simd::load_pair(z + j, x0, x1);
         simd::load_pair(z + j + 2 * width, x2, x3);
         add<S, Shifted>(x0, shift, exponent, a);
@@ -332,14 +357,17 @@ struct row_kernel<UNMASK_SIMD> {
 
   // The sums of a chunk, the scale they are relative to, and the maximum; -inf if there is none.
   // flatten: the scale needs fused multiply-adds.
-  template <statistics S, element Z>
-  UNMASK_TARGET __attribute__((flatten)) static float
-  with_sums(const Z* z, index_t padded, canonical::scale& reference, canonical::chunk_sums& sums) {
+  template <statistics S, element Z, element T>
+  UNMASK_TARGET __attribute__((flatten)) static float with_sums(const Z* z,
+                                                                index_t padded,
+                                                                const next_chunk<T>& next,
+                                                                canonical::scale& reference,
+                                                                canonical::chunk_sums& sums) {
     const float first_best = largest_of(z, lanes);
     float best = -math::infinity();
     if (canonical::opens_scale(first_best)) {
       reference = canonical::opening_scale(first_best);
-      best = sums_of<S, false>(z, padded, reference, sums);
+      best = sums_of<S, false>(z, padded, next, reference, sums);
       if (canonical::reaches(reference, best)) {
         return best;
       }
@@ -348,7 +376,7 @@ struct row_kernel<UNMASK_SIMD> {
     }
     if (best > -math::infinity()) {
       reference = canonical::closing_scale(best);
-      sums_of<S, true>(z, padded, reference, sums);
+      sums_of<S, true>(z, padded, next, reference, sums);
     }
     return best;
   }
