@@ -92,18 +92,18 @@ class sharded_session : private session<Policy, Backend> {
   /// ascending; `rank` in [0, cuts.size() - 1). Throws std::invalid_argument for cuts that are not,
   /// and for those of two columns of a chunk alone where tokens are drawn, which two numbers cannot
   /// be drawn for; see session for the rest.
-  sharded_session(const model_info& model,
-                  const limits& capacity,
+  sharded_session(const model_info& of,
+                  const limits& room,
                   std::span<const index_t> cuts,
                   index_t rank,
                   const Backend& where = {})
-      : base(model, capacity, where, validated(model, cuts, rank).size())
-      , columns_{cuts[static_cast<std::size_t>(rank)], cuts[static_cast<std::size_t>(rank) + 1]}
-      , nodes_(most_nodes(cuts, model.vocab))
-      , most_rows_(static_cast<std::size_t>(capacity.sequences) *
-                   static_cast<std::size_t>(capacity.window) *
-                   (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0)))
-      , reader_(most_rows_ * static_cast<std::size_t>(ranks::nodes_of(columns_, model.vocab)),
+      : base(of, room, where, validated(of, cuts, rank).size())
+      , columns_(validated(of, cuts, rank))
+      , nodes_(most_nodes(cuts, of.vocab))
+      , most_rows_(static_cast<std::size_t>(room.sequences) *
+                   static_cast<std::size_t>(room.window) *
+                   (1 + static_cast<std::size_t>(Policy::branches ? room.branches : 0)))
+      , reader_(most_rows_ * static_cast<std::size_t>(ranks::nodes_of(columns_, of.vocab)),
                 where.executor,
                 where.tier)
       , message_(ranks::message_bytes<contents>(
@@ -125,6 +125,9 @@ class sharded_session : private session<Policy, Backend> {
 
   /// The columns of this rank.
   [[nodiscard]] range columns() const { return columns_; }
+
+  /// Bytes of the largest message there will ever be: what a transport may set aside.
+  [[nodiscard]] std::size_t most_bytes() const { return message_.size(); }
 
   /// Bytes of each message of the request that is out, the same on every rank.
   [[nodiscard]] std::size_t message_bytes() {
@@ -244,22 +247,19 @@ class sharded_session : private session<Policy, Backend> {
 
  private:
   [[nodiscard]] static range
-  validated(const model_info& model, std::span<const index_t> cuts, index_t rank) {
+  validated(const model_info& of, std::span<const index_t> cuts, index_t rank) {
     check_argument(cuts.size() >= 2, "number of cuts", cuts.size(), "at least 2: {0, vocab}");
     check_argument(cuts.front() == 0, "the first cut", cuts.front(), "0");
-    check_argument(cuts.back() == model.vocab,
-                   "the last cut",
-                   cuts.back(),
-                   "model_info::vocab = ",
-                   model.vocab);
+    check_argument(
+        cuts.back() == of.vocab, "the last cut", cuts.back(), "model_info::vocab = ", of.vocab);
     for (std::size_t r = 0; r + 1 < cuts.size(); ++r) {
       check_argument(
           cuts[r] <= cuts[r + 1], "a cut", cuts[r + 1], "at least the one before, ", cuts[r]);
       range rest{cuts[r], cuts[r + 1]};
       while (contents.contains(stat::sampled) && !rest.empty()) {
-        const range node = ranks::first_node(rest, model.vocab);
+        const range node = ranks::first_node(rest, of.vocab);
         const bool whole = node.first % canonical::chunk_columns == 0 &&
-                           (node.last % canonical::chunk_columns == 0 || node.last == model.vocab);
+                           (node.last % canonical::chunk_columns == 0 || node.last == of.vocab);
         check_argument(whole || node.size() != 2,
                        "columns of a chunk that a cut leaves to one rank, where tokens are drawn,",
                        node.size(),
