@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         ranks);
   }
-  for (const int vocab : {4096, 16384, 32768, 126464, 157184}) {
+  for (const int vocab : {512, 2048, 4096, 16384, 32768, 126464, 157184}) {
     for (const int rows : {1, 4, 32, 128}) {
       const costs c = measure(rows, vocab, rank, ranks, rows * (vocab / 4096) > 500 ? 31 : 201);
       if (rank == 0) {
