@@ -180,7 +180,8 @@ class sharded_session : private session<Policy, Backend> {
         const index_t position = m.status->next.score.first + i;
         const index_t r = first_row(mine.first, k) +
                           math::max(position - base::model().row_shift, 0) - s.rows.first;
-        reader_.note(m, branch, i, logits.row(r), riders.from_row(r), columns_);
+        const T* const row_of_logits = columns_.empty() ? nullptr : logits.row(r);
+        reader_.note(m, branch, i, row_of_logits, riders.from_row(r), columns_);
       }
       ++row;
     });

@@ -67,13 +67,14 @@ TEST(ranks_at_chunks, decide_the_same_by_an_all_reduce) {
   });
 }
 
-TEST(ranks_at_chunks, put_masks_and_guidance_where_they_belong) {
+TEST(ranks_at_chunks, put_masks_guidance_and_shifted_rows_where_they_belong) {
   dice d(3);
   const index_t vocab = 3 * chunk + 77;
   auto decode = fake_decode_of(
       policy{by_margin{}, confidence_above{0.5F}, trace_credit<4>{}}, vocab, d.bits());
   decode.allowed = 0.4;
   decode.guidance = 0.5F;
+  decode.model.row_shift = 1;
   const outcome whole = decode.whole<float16>();
   for (const index_t ranks : {2, 3, 4}) {
     const outcome parts = decode.ranks<float16>(random_cuts(d, vocab, ranks, chunk));
