@@ -21,7 +21,8 @@ mkdir -p "$work"
 version=$(for part in MAJOR MINOR PATCH; do
   sed -n "s/^#define UNMASK_VERSION_$part \+//p" include/unmask/version.hpp
 done | paste -sd.)
-number=$(IFS=. && set -- $version && echo $(($1 * 10000 + $2 * 100 + $3)))
+IFS=. read -r major minor patch <<<"$version"
+number=$((major * 10000 + minor * 100 + patch))
 alone=(-G Ninja -DUNMASK_CUDA=OFF -DUNMASK_BUILD_TESTS=OFF -DUNMASK_BUILD_BENCH=OFF
   -DUNMASK_BUILD_EXAMPLES=OFF)
 
