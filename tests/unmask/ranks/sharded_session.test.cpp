@@ -60,8 +60,8 @@ TEST(ranks_at_chunks, decide_the_same_by_an_all_reduce) {
     decode.sequences.resize(1);
     const auto cuts = chunk_cuts(vocab, 4);
     using kind = std::remove_cvref_t<decltype(decode)>;
-    const outcome whole = decode.template whole<bfloat16>();
-    const outcome parts = decode.template ranks<bfloat16>(cuts, kind::exchange::reduce);
+    const outcome whole = decode.template whole<float>();
+    const outcome parts = decode.template ranks<float>(cuts, kind::exchange::reduce);
     ASSERT_EQ(parts.tokens, whole.tokens);
     ASSERT_EQ(parts.said, whole.said);
   });
@@ -101,9 +101,9 @@ TEST(ranks_at_chunks, share_their_nodes_among_threads) {
   const index_t vocab = 40 * chunk + 5;  // beyond host::parallel_logits
   auto decode = fake_decode_of(policy{by_margin{}, top_k{3}, trace_credit<4>{}}, vocab, d.bits());
   decode.sequences = {{.prompt = 1, .length = 17, .block_length = 16}};
-  const outcome whole = decode.whole<float>();
+  const outcome whole = decode.whole<bfloat16>();
   decode.threads = pool;
-  const outcome parts = decode.ranks<float>(chunk_cuts(vocab, 2));
+  const outcome parts = decode.ranks<bfloat16>(chunk_cuts(vocab, 2));
   EXPECT_EQ(parts.tokens, whole.tokens);
   EXPECT_EQ(parts.said, whole.said);
 }
