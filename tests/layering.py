@@ -15,7 +15,7 @@ import tempfile
 CORE = ["version.hpp", "core/"]
 MATHS = CORE + ["stats/", "step/"]
 DECODING = MATHS + ["policy/", "session.hpp", "layer_session.hpp", "any_session.hpp",
-                    "any_layer_session.hpp"]
+                    "any_layer_session.hpp", "sharded_session.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
@@ -27,6 +27,7 @@ MAY_INCLUDE = {
     "interop/": CORE,
     "session.hpp": CORE + ["step/"],
     "layer_session.hpp": CORE + ["step/", "session.hpp"],
+    "sharded_session.hpp": MATHS + ["session.hpp"],
     "any_session.hpp": CORE + ["step/", "session.hpp"],
     "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
     "unmask.hpp": DECODING + ["host/"],

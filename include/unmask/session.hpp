@@ -62,10 +62,7 @@ class session {
   session(const model_info& model,
           const limits& capacity,
           const Backend& where = {}) requires backend<Backend>
-      : model_(model), capacity_(validated(model, capacity)), workspace_(model, capacity_, where) {
-    segments_.reserve(static_cast<std::size_t>(capacity_.sequences) *
-                      (1 + static_cast<std::size_t>(capacity_.branches)));
-  }
+      : session(model, capacity, where, model.vocab) {}
 
   /// A session of one slot, started with `tokens`.
   session(const Policy& policy,
@@ -295,7 +292,16 @@ class session {
  protected:
   using workspace_type = typename Backend::template workspace<Policy>;
 
-  /// The request that is out, and what works on it. For layer_session.
+  /// For sharded_session, which keeps `columns` of the rows of the step before.
+  session(const model_info& model, const limits& capacity, const Backend& where, index_t columns)
+      : model_(model)
+      , capacity_(validated(model, capacity, columns))
+      , workspace_(model, capacity_, where) {
+    segments_.reserve(static_cast<std::size_t>(capacity_.sequences) *
+                      (1 + static_cast<std::size_t>(capacity_.branches)));
+  }
+
+  /// The request that is out, and what works on it. For sessions derived from this one.
   [[nodiscard]] workspace_type& workspace() { return workspace_; }
   [[nodiscard]] std::span<const segment> segments() const { return segments_; }
   [[nodiscard]] bool waiting() const { return waiting_; }
@@ -324,17 +330,16 @@ class session {
             .branches = detail::policy_branches(policy)};
   }
 
-  [[nodiscard]] static limits validated(const model_info& model, const limits& capacity) {
+  [[nodiscard]] static limits validated(const model_info& model, limits capacity, index_t columns) {
     validate(model);
     validate(capacity);
     check_argument(!Policy::layered || model.layers >= 1,
                    "model_info::layers",
                    model.layers,
                    "at least 1 for a policy that skips positions at its layers");
-    limits complete = capacity;
-    complete.vocab = model.vocab;
-    complete.layers = model.layers;
-    return complete;
+    capacity.vocab = columns;
+    capacity.layers = model.layers;
+    return capacity;
   }
 
   template <class View>

@@ -42,4 +42,5 @@
 #include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
+#include <unmask/sharded_session.hpp>
 #include <unmask/version.hpp>

@@ -148,9 +148,9 @@ struct exact_row {
 
 /// Relative rounding error that the sums of a row may gather. In units of 2^-24: 4 for the
 /// exponential (2e-7) and its product; 31 + 6 for the additions of a lane and of the lanes; and for
-/// each level of the tree another exponential and four roundings.
-[[nodiscard]] inline double sum_tolerance(std::size_t columns) {
-  double levels = 0;
+/// each level of the tree, and of `more` merges beside it, another exponential and four roundings.
+[[nodiscard]] inline double sum_tolerance(std::size_t columns, index_t more = 0) {
+  double levels = more;
   for (std::size_t chunks = 1; chunks * canonical::chunk_columns < columns; chunks *= 2) {
     ++levels;
   }
@@ -160,9 +160,9 @@ struct exact_row {
 /// Checks a record against the exact row. z - best is rounded, too, to 2^-24 |d| per level at most;
 /// an error in d moves e^d by as much times e^d, e^d d by (1 + |d|) e^d. The weighted sum of a
 /// chunk is taken relative to its scale, at most `reach` bits below its best: what is rounded is
-/// e^d (d + that distance).
+/// e^d (d + that distance). `more` merges were made beside those of the tree.
 template <statistics S>
-void expect_close(const record<S>& r, const std::vector<float>& z) {
+void expect_close(const record<S>& r, const std::vector<float>& z, index_t more = 0) {
   const exact_row x(z);
   EXPECT_EQ(r.best, x.best);
   EXPECT_EQ(r.token, x.token);
@@ -170,7 +170,7 @@ void expect_close(const record<S>& r, const std::vector<float>& z) {
     EXPECT_EQ(r.second, x.second);
   }
   // Absent columns and those far below weigh e^-86 instead of nothing: less than 2^-100 in all.
-  const long double tolerance = sum_tolerance(z.size());
+  const long double tolerance = sum_tolerance(z.size(), more);
   const long double distance = canonical::reach * std::log(2.0L);
   if constexpr (provides_v<S, stat::confidence>) {
     const long double rest = x.sum - 1;

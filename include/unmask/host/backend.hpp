@@ -9,6 +9,7 @@
 #include <unmask/host/on_tier.hpp>
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
+#include <unmask/host/shard_reader.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/truncate.hpp>
@@ -33,6 +34,10 @@ struct on_host {
 
   template <class Policy>
   class workspace;
+
+  /// Reads one rank's columns; for sharded_session.
+  template <class Policy>
+  using shard_reader = host::shard_reader<Policy>;
 };
 
 /// Slots and scratch of a session on the host.
@@ -142,6 +147,10 @@ class on_host::workspace {
     return {slots_[static_cast<std::size_t>(slot)].traced, static_cast<std::size_t>(count)};
   }
 
+  /// What is kept of a slot.
+  [[nodiscard]] const step::slot_memory<Policy>& memory_of(index_t slot) const {
+    return slots_[static_cast<std::size_t>(slot)];
+  }
   /// Where the slot's pass through the layers stands.
   [[nodiscard]] const step::slot_memory<Policy>& layers(index_t slot) const
       requires(Policy::layered) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/step/branch_record.hpp>
 #include <unmask/step/position.hpp>
 
 /// Lookahead: which branch a step goes on with, and which branches the next one tries.
@@ -103,10 +104,10 @@ UNMASK_HD void spread(const slot_memory<Policy>& m) {
 /// Goes on with the best branch: scores each from its own rows, picks the highest, and commits the
 /// token it was made with.
 ///
-/// Order: higher score; between equals the branch that was spawned first, the anchor last (it has
-/// one token less). A branch with a NaN score is out; if all are, the anchor wins. Worths are
-/// computed in parallel, each sum in position order by one lane, so that every team gives the same
-/// bits.
+/// Order (select_branch): higher score; between equals the branch that was spawned first, the
+/// anchor last (it has one token less). A branch with a NaN score is out; if all are, the anchor
+/// wins. Worths are computed in parallel, each sum in position order by one lane, so that every
+/// team gives the same bits.
 template <class Policy>
 UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::branches) {
@@ -129,15 +130,11 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
     t.sync();
     if (t.lane() == 0) {
       const auto& part = lookahead_of(m);
-      index_t winner = 0;
-      float best = part.anchor_competes || count == 1 ? m.branch_scores[0] : -math::infinity();
-      best = math::is_nan(best) ? -math::infinity() : best;
-      for (index_t b = count - 1; b > 0 && !part.anchor_wins; --b) {
-        if (m.branch_scores[b] >= best) {
-          best = m.branch_scores[b];
-          winner = b;
-        }
-      }
+      const auto record_of = [&](index_t b) {
+        const bool stands = b > 0 || part.anchor_competes || count == 1;
+        return stands ? branch_record{m.branch_scores[b], 1, b > 0 ? 1 : 0} : branch_record{};
+      };
+      const index_t winner = part.anchor_wins ? 0 : select_branch(count, record_of);
       m.state->winner = winner;
       if (winner > 0) {
         const placement& p = now.branch[winner - 1];
