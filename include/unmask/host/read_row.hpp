@@ -42,6 +42,8 @@ template <element T>
 template <class Simd>
 struct stage_kernel;
 template <class Simd>
+struct columns_kernel;
+template <class Simd>
 struct row_kernel;
 
 #define UNMASK_KERNEL <unmask/host/row_kernel.hpp>

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: the columns
+// of a chunk as the sums read them, from memory or through a mask. Included alone, this file is
+// empty.
+#if defined(UNMASK_SIMD)
+
+template <>
+struct columns_kernel<UNMASK_SIMD> {
+  using simd = UNMASK_SIMD;
+  using floats = simd::floats;
+  static constexpr index_t width = simd::width;
+
+  // Columns of which a mask leaves some out: what read_chunk() reads in place of a pointer. Bit
+  // `column` of the words, counted from `allowed`, is the first column's.
+  template <element T>
+  struct masked {
+    const T* logits;
+    const std::uint32_t* allowed;
+    index_t column;
+
+    masked operator+(index_t n) const { return {logits + n, allowed, column + n}; }
+    // Of `width` columns from a multiple of it on; bits above them may be anything.
+    [[nodiscard]] std::uint32_t bits() const {
+      const auto bit = static_cast<std::uint32_t>(column);
+      return allowed[bit / 32] >> bit % 32;
+    }
+    // Of four vectors, from a multiple of that on.
+    [[nodiscard]] std::uint64_t group() const {
+      if constexpr (4 * width == 64) {
+        const std::uint32_t* const word = allowed + static_cast<std::uint32_t>(column) / 32;
+        return word[0] | std::uint64_t{word[1]} << 32U;
+      } else {
+        return bits();
+      }
+    }
+  };
+
+  template <element T>
+  UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const T* z) {
+    return simd::load(z);
+  }
+  template <element T>
+  UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const masked<T>& z) {
+    return simd::kept(simd::load(z.logits), z.bits());
+  }
+  // Four vectors of columns: two of simd::load_pair(), or as they lie.
+  template <element T>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void
+  load_four(const T* z, floats& a, floats& b, floats& c, floats& d) {
+    simd::load_pair(z, a, b);
+    simd::load_pair(z + 2 * width, c, d);
+  }
+  template <element T>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void
+  load_four(const masked<T>& z, floats& a, floats& b, floats& c, floats& d) {
+    const std::uint64_t bits = z.group();
+    const auto from = [bits](index_t vector) {
+      return static_cast<std::uint32_t>(bits >> static_cast<unsigned>(vector * width));
+    };
+    a = simd::kept(simd::load(z.logits), from(0));
+    b = simd::kept(simd::load(z.logits + width), from(1));
+    c = simd::kept(simd::load(z.logits + 2 * width), from(2));
+    d = simd::kept(simd::load(z.logits + 3 * width), from(3));
+  }
+  // The order in which load_four() leaves columns is that of elements of this type.
+  template <element T>
+  static T order_of(const T*);
+  template <element T>
+  static float order_of(const masked<T>&);
+
+  template <element T>
+  [[nodiscard]] static float at(const T* z, index_t column) {
+    return math::to_float(z[column]);
+  }
+  template <element T>
+  [[nodiscard]] static float at(const masked<T>& z, index_t column) {
+    return ((z + column).bits() & 1U) != 0 ? math::to_float(z.logits[column]) : -math::infinity();
+  }
+
+  // The columns one chunk further on in the row, or behind it, where the next row may begin. They
+  // are asked for while a chunk is summed: the exponentials keep the processor from looking far
+  // enough ahead for it to ask by itself, and hardware that follows streams stops at each page.
+  template <element T>
+  class next_chunk {
+   public:
+    UNMASK_TARGET explicit next_chunk(const T* chunk)
+        : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * sizeof(T)) {}
+
+    // Four vectors of columns, from column j on.
+    UNMASK_TARGET __attribute__((always_inline)) inline void ask_for(index_t j) const {
+      constexpr std::size_t line = 64;
+      const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * sizeof(T);
+      for (std::size_t byte = 0; byte < 4 * std::size_t{width} * sizeof(T); byte += line) {
+        __builtin_prefetch(reinterpret_cast<const void*>(from + byte));
+      }
+    }
+
+   private:
+    std::uintptr_t at_;  // a pointer may not point behind its array
+  };
+};
+
+#endif
