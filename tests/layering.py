@@ -30,6 +30,7 @@ MAY_INCLUDE = {
     "any_session.hpp": CORE + ["step/", "session.hpp"],
     "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
     "named_policy.hpp": CORE + ["policy/", "any_session.hpp", "any_layer_session.hpp"],
+    "c_api.h": [],
     "unmask.hpp": DECODING + ["host/"],
     "cuda.hpp": DECODING + ["unmask.hpp", "cuda/"],
     "cuda.cuh": DECODING + ["unmask.hpp", "cuda.hpp", "cuda/"],

@@ -22,23 +22,26 @@ template <bool Has, class Part>
 
 }  // namespace detail
 
-/// The policy of a composition whose abilities are among `A`.
-template <abilities A>
-[[nodiscard]] auto compose_named(const named_parts& p) {
+/// The policy of a composition whose abilities are among `A`, with `more` parts. A cache among
+/// these takes the place of the composition's.
+template <abilities A, class... More>
+[[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
   using admission_type =
       std::conditional_t<A.compares, any_comparing_admission, any_admission<false>>;
   const auto parts =
       std::tuple_cat(std::tuple{p.ranking, admission_type(p.admission)},
                      detail::part_if<A.edits>(p.edit),
                      detail::part_if<A.watches>(any_revisions<A.remembers>{p.revisions}),
-                     std::tuple{p.delays, p.cache, p.stops},
+                     std::tuple{p.delays, p.stops},
+                     detail::part_if<!(caching<More> || ...)>(p.cache),
                      detail::part_if<!A.paints>(p.schedule),
                      detail::part_if<A.paints>(p.paint),
                      detail::part_if<A.draws>(p.draw),
                      detail::part_if<A.keeps>(p.keep),
                      detail::part_if<A.revisits>(p.revisits),
                      detail::part_if<A.remasks>(p.remask),
-                     detail::part_if<A.branches>(p.look));
+                     detail::part_if<A.branches>(p.look),
+                     std::tuple<More...>{more...});
   return std::apply([](const auto&... part) { return policy{part...}; }, parts);
 }
 
@@ -106,36 +109,37 @@ namespace detail {
   return all;
 }
 
-template <class Use>
-[[noreturn]] auto with_policy(const named_parts& parts, const Use&, compositions<>) {
-  throw std::invalid_argument("a policy with " + text_of(parts.has) +
-                              " together is not compiled by name: compose it in C++ as "
-                              "unmask::policy{...}, or add its abilities to the compositions");
-}
-
-template <class Use, abilities Head, abilities... Tail>
-auto with_policy(const named_parts& parts, const Use& use, compositions<Head, Tail...>)
-    -> decltype(use(compose_named<Head>(parts))) {
+template <abilities Head, abilities... Tail>
+auto with_policy(compositions<Head, Tail...>,
+                 const named_parts& parts,
+                 const auto& use,
+                 const auto&... more) -> decltype(use(compose_named<Head>(parts, more...))) {
   if (fits(parts.has, Head)) {
-    return use(compose_named<Head>(parts));
+    return use(compose_named<Head>(parts, more...));
   }
   if constexpr (sizeof...(Tail) == 0) {
-    with_policy(parts, use, compositions<>{});
+    throw std::invalid_argument("a policy with " + text_of(parts.has) +
+                                " together is not compiled by name" +
+                                (sizeof...(more) > 0 ? " with such a layer rule" : "") +
+                                ": compose it in C++ as unmask::policy{...}");
   } else {
-    return with_policy(parts, use, compositions<Tail...>{});
+    return with_policy(compositions<Tail...>{}, parts, use, more...);
   }
 }
 
 }  // namespace detail
 
 /// Calls use(policy) with the policy that a composition is, of the first type of `Compositions`
-/// that fits, and returns its answer. A canvas draws from the model's vocabulary. Throws
-/// std::invalid_argument if none fits.
+/// that fits, and `more` parts; returns its answer. A canvas draws from the model's vocabulary.
+/// Throws std::invalid_argument if no type fits.
 template <class Compositions = common_compositions>
-[[nodiscard]] auto with_policy(const named_parts& parts, const model_info& model, const auto& use) {
+[[nodiscard]] auto with_policy(const named_parts& parts,
+                               const model_info& model,
+                               const auto& use,
+                               const auto&... more) {
   named_parts complete = parts;
   complete.paint.vocab = model.vocab;
-  return detail::with_policy(complete, use, Compositions{});
+  return detail::with_policy(Compositions{}, complete, use, more...);
 }
 
 }  // namespace unmask

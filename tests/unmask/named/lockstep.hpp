@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <charconv>
 #include <string>
 #include <vector>
 
 #include "support/dense_oracle.hpp"
+#include "unmask/named/named_session.hpp"
 
 namespace unmask::testing {
 
@@ -110,6 +112,48 @@ inline limits capacity_of(const dense_request& q) {
           .length = q.geometry.length,
           .window = q.geometry.length,
           .branches = q.branches};
+}
+
+/// A policy twice: by name, and composed of the parts themselves.
+template <class Policy>
+struct twin {
+  std::string text;
+  Policy policy;
+};
+template <class Policy>
+twin(const char*, Policy) -> twin<Policy>;
+template <class Policy>
+twin(std::string, Policy) -> twin<Policy>;
+
+/// Decodes random requests with the twins that `make` makes of random knobs.
+template <class Make>
+void expect_twins(std::uint64_t seed, const Make& make) {
+  chances c(seed);
+  index_t committed = 0;
+  for (int k = 0; k < 12; ++k) {
+    const auto t = make(c);
+    using product = std::remove_cvref_t<decltype(t.policy)>;
+    const dense_request q = random_named_request(c, product::branches);
+    SCOPED_TRACE(t.text);
+    committed += expect_same_decode({named_session(t.text, q.model, capacity_of(q))},
+                                    {make_any_session(t.policy, q.model, capacity_of(q))},
+                                    q);
+    if (::testing::Test::HasFailure()) {
+      return;
+    }
+  }
+  EXPECT_GT(committed, 20);
+}
+
+/// A knob, as the policy has it and as the text says it.
+struct knob {
+  float value;
+  std::string text;
+};
+inline knob real(chances& c, double low, double high) {
+  const float value = c.real(low, high);
+  char text[32];
+  return {value, {text, std::to_chars(std::begin(text), std::end(text), value).ptr}};
 }
 
 }  // namespace unmask::testing
