@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   options.length = length;
   options.window = length;
   unmask_session* session = NULL;
-  check(unmask.create(argc > 2 ? argv[2] : "margin + threshold(0.9)", &options, &session));
+  check(unmask.create(argc > 2 ? argv[2] : "margin + top_k(3)", &options, &session));
   unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
   sequence.prompt = prompt;
   sequence.length = length;

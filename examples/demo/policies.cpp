@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/policies.hpp"
 
+#include <unmask/policy/read_policy.hpp>
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/read_policy.hpp>
+
 #include <algorithm>
 #include <utility>
 

@@ -14,8 +14,8 @@
 ///
 /// Decisions are exactly those of the policy composed of the same parts in C++. The types that this
 /// compiles are few: parts are chosen by value within a type, and a type is chosen by what costs
-/// work or memory. Include it where sessions are made, not everywhere: what it costs is compile
-/// time.
+/// work or memory. Include it, beside unmask.hpp, where sessions are made and not everywhere: what
+/// it costs is compile time.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {

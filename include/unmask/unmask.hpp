@@ -13,7 +13,6 @@
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/rows.hpp>
 #include <unmask/layer_session.hpp>
-#include <unmask/named_policy.hpp>
 #include <unmask/policy/adaptive.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/cache.hpp>

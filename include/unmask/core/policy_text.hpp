@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -46,9 +47,9 @@ struct value_text {
   enum class kind : unsigned char { number, list, part };
   kind is = kind::number;
   double number = 0.0;
-  std::vector<double> list = {};
-  std::vector<part_text> part = {};  ///< one of them, if that is what it is
-  std::string_view text = {};        ///< as it was written
+  std::vector<double> list;
+  std::shared_ptr<const part_text> part;  ///< if that is what it is
+  std::string_view text;                  ///< as it was written
   std::size_t column = 0;
 };
 
@@ -59,9 +60,9 @@ struct argument_text {
 
 /// A part as it was written. Views of the text, which must outlive them.
 struct part_text {
-  std::string_view name = {};
+  std::string_view name;
   std::size_t column = 0;  ///< of the name, from 1
-  std::vector<argument_text> arguments = {};
+  std::vector<argument_text> arguments;
 };
 
 namespace detail {
@@ -163,7 +164,7 @@ class policy_text_reader {
     v.column = start + 1;
     if (is_letter(next)) {
       v.is = value_text::kind::part;
-      v.part.push_back(part(level + 1));
+      v.part = std::make_shared<const part_text>(part(level + 1));
     } else if (take('[')) {
       v.is = value_text::kind::list;
       if (!take(']')) {

@@ -43,7 +43,7 @@ class admission_expression {
 
   void check(const layout& g) const {
     for (index_t i = 0; i < size_; ++i) {
-      leaves_[i].visit([&g](const auto& leaf) { leaf.check(g); });
+      leaves_[i].visit_on_host([&g](const auto& leaf) { leaf.check(g); });
     }
   }
 

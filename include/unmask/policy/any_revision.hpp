@@ -53,7 +53,7 @@ struct any_revisions : revision_list {
 
   void check(const layout& g) const {
     for (index_t i = 0; i < count; ++i) {
-      rules[i].visit([&g](const auto& r) {
+      rules[i].visit_on_host([&g](const auto& r) {
         if constexpr (checked<std::remove_cvref_t<decltype(r)>>) {
           r.check(g);
         }

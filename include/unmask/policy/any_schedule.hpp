@@ -28,7 +28,7 @@ struct any_schedule {
   static constexpr bool paces = true;
 
   void check(const layout& g) const {
-    rule.visit([&g](const auto& r) {
+    rule.visit_on_host([&g](const auto& r) {
       if constexpr (checked<std::remove_cvref_t<decltype(r)>>) {
         r.check(g);
       }
@@ -36,7 +36,7 @@ struct any_schedule {
   }
 
   [[nodiscard]] index_t reach(const layout& g) const {
-    return rule.visit([&g](const auto& r) {
+    return rule.visit_on_host([&g](const auto& r) {
       if constexpr (reaching<std::remove_cvref_t<decltype(r)>>) {
         return r.reach(g);
       } else {
@@ -103,7 +103,7 @@ struct any_stops {
 
   void check(const layout& g) const {
     for (index_t i = 0; i < count; ++i) {
-      rules[i].visit([&g](const auto& r) {
+      rules[i].visit_on_host([&g](const auto& r) {
         if constexpr (checked<std::remove_cvref_t<decltype(r)>>) {
           r.check(g);
         }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <new>
+#include <type_traits>
 
 /// What the parts whose rule is a value are made of (any_ranking, any_admission and so on): a
 /// policy of such parts is one type for many compositions, and decides exactly as the policy
@@ -19,6 +20,8 @@ class choice_of {
   struct first_of {
     using type = Head;
   };
+  template <class Use>
+  using answer_of = std::invoke_result_t<const Use&, const typename first_of<T...>::type&>;
 
  public:
   static_assert((std::is_trivially_copyable_v<T> && ...));
@@ -40,10 +43,15 @@ class choice_of {
     return index_ == index_of<V>();
   }
 
-  /// Calls use(value) with the value as what it is.
+  /// Calls use(value) with the value as what it is; the answer has one type for all of them.
   template <class Use>
-  UNMASK_HD decltype(auto) visit(const Use& use) const {
+  UNMASK_HD answer_of<Use> visit(const Use& use) const {
     return visit_from<0, T...>(use);
+  }
+  /// The same for what may be called on the host only.
+  template <class Use>
+  answer_of<Use> visit_on_host(const Use& use) const {
+    return visit_on_host_from<0, T...>(use);
   }
 
  private:
@@ -56,12 +64,26 @@ class choice_of {
   }
 
   template <std::uint8_t I, class Head, class... Tail, class Use>
-  UNMASK_HD decltype(auto) visit_from(const Use& use) const {
+  UNMASK_HD answer_of<Use> visit_from(const Use& use) const {
     if constexpr (sizeof...(Tail) == 0) {
       return use(*reinterpret_cast<const Head*>(bytes_));
     } else {
-      return index_ == I ? use(*reinterpret_cast<const Head*>(bytes_))
-                         : visit_from<I + 1, Tail...>(use);
+      if (index_ == I) {
+        return use(*reinterpret_cast<const Head*>(bytes_));
+      }
+      return visit_from<I + 1, Tail...>(use);
+    }
+  }
+
+  template <std::uint8_t I, class Head, class... Tail, class Use>
+  answer_of<Use> visit_on_host_from(const Use& use) const {
+    if constexpr (sizeof...(Tail) == 0) {
+      return use(*reinterpret_cast<const Head*>(bytes_));
+    } else {
+      if (index_ == I) {
+        return use(*reinterpret_cast<const Head*>(bytes_));
+      }
+      return visit_on_host_from<I + 1, Tail...>(use);
     }
   }
 

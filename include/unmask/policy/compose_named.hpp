@@ -109,11 +109,11 @@ namespace detail {
   return all;
 }
 
-template <abilities Head, abilities... Tail>
+template <abilities Head, abilities... Tail, class Use, class... More>
 auto with_policy(compositions<Head, Tail...>,
                  const named_parts& parts,
-                 const auto& use,
-                 const auto&... more) -> decltype(use(compose_named<Head>(parts, more...))) {
+                 const Use& use,
+                 const More&... more) -> decltype(use(compose_named<Head>(parts, more...))) {
   if (fits(parts.has, Head)) {
     return use(compose_named<Head>(parts, more...));
   }
@@ -132,11 +132,11 @@ auto with_policy(compositions<Head, Tail...>,
 /// Calls use(policy) with the policy that a composition is, of the first type of `Compositions`
 /// that fits, and `more` parts; returns its answer. A canvas draws from the model's vocabulary.
 /// Throws std::invalid_argument if no type fits.
-template <class Compositions = common_compositions>
+template <class Compositions = common_compositions, class Use, class... More>
 [[nodiscard]] auto with_policy(const named_parts& parts,
                                const model_info& model,
-                               const auto& use,
-                               const auto&... more) {
+                               const Use& use,
+                               const More&... more) {
   named_parts complete = parts;
   complete.paint.vocab = model.vocab;
   return detail::with_policy(Compositions{}, complete, use, more...);

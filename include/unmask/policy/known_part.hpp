@@ -272,7 +272,7 @@ class argument_values {
     const auto is_whole = [](double x, double most) {
       return std::floor(x) == x && std::abs(x) <= most;
     };
-    const bool is_word = from.is == value_text::kind::part && from.part[0].arguments.empty();
+    const bool is_word = from.is == value_text::kind::part && from.part->arguments.empty();
     switch (a.kind) {
     case argument_kind::real:
       check(from.is == value_text::kind::number && std::isfinite(from.number) &&
@@ -286,8 +286,8 @@ class argument_values {
       break;
     case argument_kind::flag:
       check((from.is == value_text::kind::number && (from.number == 0.0 || from.number == 1.0)) ||
-            (is_word && (from.part[0].name == "true" || from.part[0].name == "false")));
-      to.number = is_word ? (from.part[0].name == "true" ? 1.0 : 0.0) : from.number;
+            (is_word && (from.part->name == "true" || from.part->name == "false")));
+      to.number = is_word ? (from.part->name == "true" ? 1.0 : 0.0) : from.number;
       break;
     case argument_kind::word: {
       std::size_t count = 1;
@@ -295,7 +295,7 @@ class argument_values {
         count += c == '|' ? 1 : 0;
       }
       std::size_t k = 0;
-      while (k < count && !(is_word && a.word(k) == from.part[0].name)) {
+      while (k < count && !(is_word && a.word(k) == from.part->name)) {
         ++k;
       }
       check(k < count);

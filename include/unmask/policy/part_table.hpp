@@ -74,7 +74,7 @@ void revise(parts p, values v, const Part& part, index_t watched, index_t asked 
   index_t used = watched;
   index_t asks = asked;
   for (index_t i = 0; i < p.revisions.count; ++i) {
-    used += p.revisions.rules[i].visit([](const auto& r) {
+    used += p.revisions.rules[i].visit_on_host([](const auto& r) {
       using rule = std::remove_cvref_t<decltype(r)>;
       if constexpr (requires { r.count; }) {
         return r.count;
@@ -84,7 +84,7 @@ void revise(parts p, values v, const Part& part, index_t watched, index_t asked 
         return index_t{0};
       }
     });
-    asks += p.revisions.rules[i].visit([](const auto& r) {
+    asks += p.revisions.rules[i].visit_on_host([](const auto& r) {
       if constexpr (inquiring<std::remove_cvref_t<decltype(r)>>) {
         return r.count;
       } else {

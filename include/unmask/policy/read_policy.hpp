@@ -118,7 +118,7 @@ class named_parts_reader {
              std::string(written.name) + " joins admissions, such as threshold(0.9), got " +
                  std::string(a.value.text));
       }
-      admit(a.value.part[0]);
+      admit(*a.value.part);
       if (i > 0) {
         parts_.admission.join(written.name == "all_of");
       }

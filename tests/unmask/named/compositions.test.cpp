@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/named_policy.hpp>
+
 #include "unmask/named/lockstep.hpp"
 
 namespace unmask::testing {

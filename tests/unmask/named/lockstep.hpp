@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>

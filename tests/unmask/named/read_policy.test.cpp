@@ -30,8 +30,8 @@ TEST(policy_text, is_parts_with_arguments_by_place_and_by_name) {
   EXPECT_EQ(parts[1].arguments[1].name, "x");
   EXPECT_EQ(parts[1].arguments[1].value.number, -0.2);
   EXPECT_EQ(parts[1].arguments[2].value.list, (std::vector<double>{3, 4}));
-  EXPECT_EQ(parts[2].arguments[0].value.part[0].arguments[0].value.part[0].name, "e");
-  EXPECT_EQ(parts[2].arguments[1].value.part[0].name, "g");
+  EXPECT_EQ(parts[2].arguments[0].value.part->arguments[0].value.part->name, "e");
+  EXPECT_EQ(parts[2].arguments[1].value.part->name, "g");
 }
 
 TEST(policy_text, errors_say_where) {
@@ -68,7 +68,7 @@ TEST(read_policy, sets_the_parts_named) {
   EXPECT_EQ(p.edit.value, 0.5F);
   EXPECT_EQ(p.stops.count, 2);
   EXPECT_TRUE(p.has.watches && p.has.remembers && p.has.edits);
-  p.revisions.rules[0].visit([](const auto& rule) {
+  p.revisions.rules[0].visit_on_host([](const auto& rule) {
     if constexpr (requires { rule.strength; }) {
       EXPECT_EQ(rule.strength, 0.5F);
       EXPECT_EQ(rule.decay, 0.25F);
