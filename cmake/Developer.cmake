@@ -29,6 +29,9 @@ endif()
 if(UNMASK_BUILD_TESTS)
   enable_testing() # before the examples: they register themselves
 endif()
+if(UNMASK_LLAMA_CPP)
+  enable_language(C) # what links the imported target of llama.cpp has to know features of C
+endif()
 if(UNMASK_BUILD_EXAMPLES)
   add_subdirectory(examples)
 endif()

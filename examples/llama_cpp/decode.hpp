@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/unmask.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "llama_cpp/llama_cpp_host.hpp"
+
+namespace example {
+
+/// One sequence to decode, and what became of it.
+struct job {
+  std::vector<unmask::token_id> tokens;  ///< the prompt, then the answer: mask tokens at first
+  unmask::layout shape;
+  unmask::sequence_report report = {};
+  double forward_seconds = 0.0;  ///< in libllama; a pass is shared by the segments that it ran
+  double policy_seconds = 0.0;
+};
+
+/// The job that answers a prompt with `length` tokens.
+inline job job_of(std::vector<unmask::token_id> prompt,
+                  const llama_cpp_host& host,
+                  unmask::index_t length,
+                  unmask::index_t block_length) {
+  const auto first = static_cast<unmask::index_t>(prompt.size());
+  prompt.resize(prompt.size() + static_cast<std::size_t>(length), host.info().mask_token);
+  return {std::move(prompt),
+          {.prompt = first, .length = first + length, .block_length = block_length}};
+}
+
+/// Decodes all jobs with a session of `slots` slots: a job takes a slot as soon as one is free.
+/// `watch(job, session, slot)` is called after each step of each.
+template <class Watch>
+void decode(llama_cpp_host& host,
+            unmask::any_layer_session& session,
+            unmask::index_t slots,
+            std::span<job> jobs,
+            Watch&& watch) {
+  using clock = std::chrono::steady_clock;
+  const auto since = [](clock::time_point start) {
+    return std::chrono::duration<double>(clock::now() - start).count();
+  };
+  std::vector<std::vector<unmask::token_id>> tokens(static_cast<std::size_t>(slots));
+  std::vector<job*> running(tokens.size());
+  std::size_t next = 0;
+  const auto join = [&](unmask::index_t slot) {
+    const auto s = static_cast<std::size_t>(slot);
+    if (next < jobs.size()) {
+      running[s] = &jobs[next++];
+      tokens[s] = running[s]->tokens;
+      session.start(slot,
+                    tokens[s].data(),
+                    static_cast<unmask::index_t>(tokens[s].size()),
+                    running[s]->shape);
+    }
+  };
+  for (unmask::index_t slot = 0; slot < slots; ++slot) {
+    join(slot);
+  }
+
+  std::vector<unmask::segment> ran;  // the request's own are valid until decide()
+  auto start = clock::now();
+  while (const auto request = session.next()) {
+    ran.assign(request->segments.begin(), request->segments.end());
+    double policy = since(start);
+    start = clock::now();
+    const auto logits = host.forward(*request, tokens);
+    const double forward = since(start);
+
+    start = clock::now();
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      session.read(i, logits[i]);
+    }
+    session.decide();
+    policy += since(start);
+
+    for (const unmask::segment& s : ran) {
+      const auto slot = static_cast<std::size_t>(s.slot);
+      job& j = *running[slot];
+      j.forward_seconds += forward / static_cast<double>(ran.size());
+      j.policy_seconds += policy / static_cast<double>(ran.size());
+    }
+    for (const unmask::segment& s : ran) {
+      if (s.branch > 0) {
+        continue;  // a slot is looked at once, whatever branches it ran
+      }
+      host.keep(s.slot, session.planned(s.slot).winner);
+      job& j = *running[static_cast<std::size_t>(s.slot)];
+      j.report = session.report(s.slot);
+      j.tokens = tokens[static_cast<std::size_t>(s.slot)];
+      watch(std::as_const(j), session, s.slot);
+      if (j.report.end != unmask::ending::running) {
+        join(s.slot);
+      }
+    }
+    start = clock::now();
+  }
+}
+
+}  // namespace example

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Decodes a masked diffusion language model with llama.cpp as the engine and any policy.
+#include <unmask/policy/read_policy.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "demo/problems.hpp"
+#include "demo/terminal.hpp"
+#include "llama_cpp/decode.hpp"
+#include "llama_cpp/text.hpp"
+#include "named/named_session.hpp"
+
+namespace {
+
+using unmask::index_t;
+
+constexpr const char* help = R"(usage: unmask_llama_cpp [options]
+
+Decodes masked diffusion language models (GGUF files of the LLaDA and Dream architectures) with
+llama.cpp as the engine and a policy of unmask.
+
+  --model FILE          GGUF file (default: examples/tiny_llada/tiny-f32.gguf)
+  --policy TEXT         parts joined by '+', such as 'entropy + entropy_bound(0.1) + lookahead(3) +
+                        stop_at_end'; may be repeated (default: 'credit + threshold(0.9)'). With
+                        prefix_cache what stands left of the block keeps its K/V; dual_cache,
+                        block_cache and interval_cache run to the end of the sequence, too
+  --prompt TEXT         decode this text; may be repeated
+  --special             special tokens may be spelled out in prompts, as a chat template does
+  --prompts FILE        lines of JSON {task, prompt, answer} (default: those of the tiny model)
+  --limit N             prompts of each task of such a file, 0 for all (default 2)
+  --length N            positions of the answer (default 40)
+  --block-length N      positions denoised together (default 20)
+  --batch N             prompts decoded together (default 1)
+  --seed N              of policies that draw random numbers (default 0)
+  --threads N           threads of llama.cpp (default 1)
+  --gpu-layers N        layers that llama.cpp moves to a GPU (default 0)
+  --fast                flash attention and K/V in half precision, as llama.cpp decides
+  --json                one JSON object a prompt, and nothing else
+  --quiet               only the summary
+  --verbose             what llama.cpp logs, on standard error
+  --help                this text, and the parts of policies
+
+parts
+)";
+
+struct options {
+  std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf";
+  std::string prompts_file = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
+  std::vector<std::string> policies, prompts;
+  index_t length = 40, block_length = 20, batch = 1;
+  int limit = 2, threads = 1, gpu_layers = 0;
+  std::uint64_t seed = 0;
+  bool special = false, fast = false, json = false, quiet = false, verbose = false;
+};
+
+int whole_number(const std::string& name, const std::string& text, int least) {
+  std::size_t end = 0;
+  int value = -1;
+  try {
+    value = std::stoi(text, &end);
+  } catch (const std::exception&) {  // the message below says it better
+  }
+  if (end != text.size() || value < least) {
+    throw std::invalid_argument(name + " must be a whole number of at least " +
+                                std::to_string(least) + ", got '" + text + "'");
+  }
+  return value;
+}
+
+/// The options, or nothing where help was asked for.
+std::optional<options> parse(std::span<char*> arguments) {
+  options o;
+  const std::map<std::string, bool*> flags{{"--special", &o.special},
+                                           {"--fast", &o.fast},
+                                           {"--json", &o.json},
+                                           {"--quiet", &o.quiet},
+                                           {"--verbose", &o.verbose}};
+  const std::map<std::string, std::pair<int*, int>> numbers{
+      {"--limit", {&o.limit, 0}},
+      {"--length", {&o.length, 1}},
+      {"--batch", {&o.batch, 1}},
+      {"--block-length", {&o.block_length, 1}},
+      {"--threads", {&o.threads, 1}},
+      {"--gpu-layers", {&o.gpu_layers, 0}}};
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string name = arguments[i];
+    if (name == "--help") {
+      return {};
+    }
+    if (const auto flag = flags.find(name); flag != flags.end()) {
+      *flag->second = true;
+      continue;
+    }
+    if (i + 1 == arguments.size()) {
+      throw std::invalid_argument("option '" + name + "' must be one of those that --help lists, " +
+                                  "with its value");
+    }
+    const std::string value = arguments[++i];
+    if (const auto number = numbers.find(name); number != numbers.end()) {
+      *number->second.first = whole_number(name, value, number->second.second);
+    } else if (name == "--model") {
+      o.model = value;
+    } else if (name == "--prompts") {
+      o.prompts_file = value;
+    } else if (name == "--policy") {
+      o.policies.push_back(value);
+    } else if (name == "--prompt") {
+      o.prompts.push_back(value);
+    } else if (name == "--seed") {
+      o.seed = static_cast<std::uint64_t>(whole_number(name, value, 0));
+    } else {
+      throw std::invalid_argument("option '" + name + "' must be one of those that --help lists");
+    }
+  }
+  if (o.policies.empty()) {
+    o.policies.emplace_back("credit + threshold(0.9)");
+  }
+  return o;
+}
+
+std::vector<demo::problem> problems_of(const options& o) {
+  if (o.prompts.empty()) {
+    return demo::choose(demo::read_problems(o.prompts_file), {}, o.limit);
+  }
+  std::vector<demo::problem> problems;
+  for (const std::string& text : o.prompts) {
+    problems.push_back({.task = "prompt", .prompt = text, .answer = {}, .answered = false});
+  }
+  return problems;
+}
+
+/// A policy as it was written, and its parts.
+struct named {
+  std::string text;
+  unmask::named_parts parts;
+};
+
+std::vector<named> policies_of(const options& o) {
+  std::vector<named> policies;
+  for (const std::string& text : o.policies) {
+    policies.push_back({text, unmask::read_policy(text)});
+    if (policies.back().parts.cache.drops_keys) {
+      throw std::invalid_argument("--policy '" + text +
+                                  "' must do without key_eviction: llama.cpp "
+                                  "attends to all keys that it keeps");
+    }
+  }
+  return policies;
+}
+
+/// Prints the settled part of an answer as it grows.
+class stream {
+ public:
+  explicit stream(const llama_vocab* vocab)
+      : vocab_(vocab) {}
+
+  void see(const example::job& j) {
+    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt));
+    const bool ended = j.report.end != unmask::ending::running;
+    const index_t settled = ended ? j.shape.length : j.report.settled;
+    const std::string text =
+        example::text_of(vocab_, answer.first(static_cast<std::size_t>(settled - j.shape.prompt)));
+    if (text.starts_with(shown_)) {
+      std::fputs(text.c_str() + shown_.size(), stdout);
+      shown_ = text;
+    } else if (ended) {  // a policy that rewrites what was settled
+      std::printf("\n%s", text.c_str());
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const llama_vocab* vocab_;
+  std::string shown_;
+};
+
+struct totals {
+  int prompts = 0, answered = 0, exact = 0;
+  std::int64_t forwards = 0, tokens = 0;
+  double forward_seconds = 0.0, policy_seconds = 0.0;
+};
+
+const char* name_of(unmask::ending end) {
+  switch (end) {
+  case unmask::ending::running:
+    return "running";
+  case unmask::ending::complete:
+    return "complete";
+  case unmask::ending::end_token:
+    return "end_token";
+  case unmask::ending::stop_tokens:
+    return "stop_tokens";
+  case unmask::ending::step_budget:
+    return "step_budget";
+  case unmask::ending::cancelled:
+    return "cancelled";
+  }
+  return "";
+}
+
+/// Decodes all problems with one policy and prints what became of each.
+totals run(example::llama_cpp_host& host,
+           const named& policy,
+           std::span<const demo::problem> problems,
+           std::vector<example::job> jobs,
+           const unmask::limits& capacity,
+           const options& o) {
+  const bool streaming = !o.json && !o.quiet && o.batch == 1;
+  totals sum;
+  const auto session = example::named_session(policy.parts, host.info(), capacity);
+  std::optional<demo::progress> progress;
+  if (!streaming) {
+    progress.emplace(policy.text, problems.size());
+  }
+  std::optional<stream> shown;
+  example::decode(host, *session, o.batch, jobs, [&](const example::job& j, auto&, index_t) {
+    const demo::problem& p = problems[static_cast<std::size_t>(&j - jobs.data())];
+    if (streaming && !shown) {
+      std::printf("> %s\n", p.prompt.c_str());
+      shown.emplace(host.vocab());
+    }
+    if (streaming) {
+      shown->see(j);
+    }
+    if (j.report.end == unmask::ending::running) {
+      return;
+    }
+    shown.reset();
+    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt));
+    const std::string text = example::text_of(host.vocab(), answer);
+    const bool exact = p.answered && text == p.answer;
+    const auto tokens = std::ranges::find_if(
+        answer, [&](auto token) { return llama_vocab_is_eog(host.vocab(), token); });
+    ++sum.prompts;
+    sum.answered += p.answered ? 1 : 0;
+    sum.exact += exact ? 1 : 0;
+    sum.forwards += j.report.forwards;
+    sum.tokens += j.report.committed;
+    sum.forward_seconds += j.forward_seconds;
+    sum.policy_seconds += j.policy_seconds;
+    if (progress) {
+      progress->done(static_cast<std::size_t>(sum.prompts));
+    }
+    if (o.json) {
+      nlohmann::json record{{"policy", policy.text},
+                            {"task", p.task},
+                            {"prompt", p.prompt},
+                            {"text", text},
+                            {"end", name_of(j.report.end)},
+                            {"forwards", j.report.forwards},
+                            {"committed", j.report.committed},
+                            {"tokens_per_forward", j.report.tokens_per_forward()},
+                            {"answer_tokens", tokens - answer.begin()},
+                            {"forced", j.report.forced},
+                            {"rewritten", j.report.rewritten},
+                            {"tokens", std::vector(answer.begin(), answer.end())},
+                            {"forward_seconds", j.forward_seconds},
+                            {"policy_seconds", j.policy_seconds}};
+      if (p.answered) {
+        record["answer"] = p.answer;
+        record["exact"] = exact;
+      }
+      std::cout << record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                << std::endl;
+    } else if (!o.quiet) {
+      std::printf(
+          "%s  %s: %d forwards, %.1f tokens a forward, %.1f ms in llama.cpp, %.2f ms in the "
+          "policy\n",
+          streaming ? "\n" : (text + "\n").c_str(),
+          policy.text.c_str(),
+          j.report.forwards,
+          j.report.tokens_per_forward(),
+          1e3 * j.forward_seconds,
+          1e3 * j.policy_seconds);
+    }
+  });
+  return sum;
+}
+
+int decode_all(const options& o) {
+  if (!o.verbose) {
+    llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  }
+  const std::vector<named> policies = policies_of(o);
+  const bool cache = std::ranges::any_of(
+      policies, [](const named& p) { return p.parts.cache.how != unmask::feeding::whole; });
+  example::llama_cpp_host host(
+      o.model,
+      {.cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});
+  const std::vector<demo::problem> problems = problems_of(o);
+  std::vector<example::job> jobs;
+  unmask::limits capacity{.sequences = o.batch, .length = 0, .window = o.length};
+  for (const named& p : policies) {
+    capacity.branches =
+        std::max(capacity.branches, p.parts.has.branches ? p.parts.look.branches : 0);
+  }
+  for (const demo::problem& p : problems) {
+    jobs.push_back(example::job_of(
+        example::tokens_of(host.vocab(), p.prompt, o.special), host, o.length, o.block_length));
+    jobs.back().shape.seed = o.seed;
+    jobs.back().shape.sequence = static_cast<std::uint32_t>(jobs.size() - 1);
+    capacity.length = std::max(capacity.length, jobs.back().shape.length);
+  }
+  host.reserve(capacity);
+  std::vector<totals> sums;
+  for (const named& policy : policies) {
+    sums.push_back(run(host, policy, problems, jobs, capacity, o));
+  }
+  if (o.json) {
+    return 0;
+  }
+  std::size_t width = std::string_view("policy").size();
+  for (const named& policy : policies) {
+    width = std::max(width, policy.text.size());
+  }
+  std::printf("\n%-*s %9s %9s %8s %10s %12s %12s\n",
+              static_cast<int>(width),
+              "policy",
+              "prompts",
+              "exact",
+              "forwards",
+              "tokens/fwd",
+              "ms llama.cpp",
+              "ms policy");
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const totals& t = sums[i];
+    std::printf(
+        "%-*s %9d %9s %8lld %10.2f %12.1f %12.2f\n",
+        static_cast<int>(width),
+        policies[i].text.c_str(),
+        t.prompts,
+        t.answered > 0 ? (std::to_string(t.exact) + "/" + std::to_string(t.answered)).c_str() : "-",
+        static_cast<long long>(t.forwards),
+        static_cast<double>(t.tokens) / static_cast<double>(t.forwards),
+        1e3 * t.forward_seconds,
+        1e3 * t.policy_seconds);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const std::optional<options> o = parse({arguments + 1, arguments + count});
+    if (!o) {
+      std::cout << help << unmask::describe_parts();
+      return 0;
+    }
+    return decode_all(*o);
+  } catch (const std::exception& e) {
+    std::cerr << "unmask_llama_cpp: " << e.what() << '\n';
+    return 2;
+  }
+}

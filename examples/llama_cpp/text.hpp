@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <algorithm>
+#include <llama.h>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace example {
+
+/// The tokens of a text, the begin token first if the model wants one. `special` also reads special
+/// tokens that are spelled out, as a chat template leaves them. Throws std::invalid_argument for a
+/// text that the vocabulary can not spell.
+inline std::vector<llama_token>
+tokens_of(const llama_vocab* vocab, const std::string& text, bool special) {
+  std::vector<llama_token> tokens(text.size() + 2);  // a begin and an end token
+  int count = -1;
+  try {
+    count = llama_tokenize(vocab,
+                           text.data(),
+                           static_cast<int>(text.size()),
+                           tokens.data(),
+                           static_cast<int>(tokens.size()),
+                           true,
+                           special);
+  } catch (const std::exception&) {  // libllama throws for a byte without a token
+  }
+  if (count < 0) {
+    throw std::invalid_argument("prompt must be text that the model's vocabulary can spell, got '" +
+                                text + "'");
+  }
+  tokens.resize(static_cast<std::size_t>(count));
+  return tokens;
+}
+
+/// The text of tokens up to the first that ends a generation. Masks appear as `mask_text`.
+inline std::string text_of(const llama_vocab* vocab,
+                           std::span<const llama_token> tokens,
+                           const std::string& mask_text = "_") {
+  std::string text;
+  for (const llama_token token : tokens) {
+    if (llama_vocab_is_eog(vocab, token)) {
+      break;
+    }
+    char piece[256];
+    const int size = llama_token_to_piece(vocab, token, piece, sizeof piece, 0, false);
+    text += token == llama_vocab_mask(vocab)
+                ? mask_text
+                : std::string(piece, static_cast<std::size_t>(std::max(size, 0)));
+  }
+  return text;
+}
+
+}  // namespace example

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs unmask_llama_cpp as a user would and looks at what it prints.
+
+usage: program.py UNMASK_LLAMA_CPP [test name]...
+"""
+import json
+import subprocess
+import sys
+import unittest
+
+PROGRAM = sys.argv[1]
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL)
+
+
+def records(*arguments):
+    """The objects that --json prints, one a prompt, in the order of the prompts."""
+    done = run("--json", *arguments)
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments}: {done.stderr}")
+    return sorted(map(json.loads, done.stdout.splitlines()), key=lambda r: (r["task"], r["prompt"]))
+
+
+LOOKAHEAD = "credit + threshold(0.9) + lookahead(3)"
+WITHOUT_TIMES = ("text", "tokens", "forwards", "committed", "forced", "rewritten", "end")
+
+
+def facts(found):
+    return [{key: r[key] for key in WITHOUT_TIMES} for r in found]
+
+
+class Program(unittest.TestCase):
+    def test_a_record_says_what_happened(self):
+        (r,) = records("--prompt", "S:30 21 77 36 63", "--policy", "threshold(0.9)")
+        self.assertEqual(r["text"], "21 30 36 63 77")
+        self.assertEqual((r["forwards"], r["committed"], r["answer_tokens"]), (2, 40, 14))
+        self.assertEqual(r["tokens_per_forward"], 20.0)
+        self.assertEqual((r["policy"], r["end"], len(r["tokens"])), ("threshold(0.9)", "complete", 40))
+        self.assertGreater(r["forward_seconds"], 0.0)
+        self.assertGreater(r["policy_seconds"], 0.0)
+        self.assertNotIn("exact", r)
+
+    def test_known_answers_are_compared(self):
+        for r in records("--limit", "1", "--policy", "top_k(1)"):
+            self.assertEqual(r["exact"], r["text"] == r["answer"])
+            self.assertEqual(r["forwards"], 40)
+
+    def test_batches_branches_and_threads_change_nothing(self):
+        alone = records("--policy", LOOKAHEAD)
+        self.assertEqual(facts(records("--policy", LOOKAHEAD, "--batch", "5")), facts(alone))
+        self.assertEqual(facts(records("--policy", LOOKAHEAD, "--threads", "2")), facts(alone))
+        self.assertEqual(len(alone), 8)
+
+    def test_stops_at_the_end_token(self):
+        (r,) = records("--prompt", "J:age 27", "--policy", "top_k(1) + stop_at_end")
+        self.assertEqual((r["text"], r["end"]), ('{"age":27}', "end_token"))
+        self.assertLess(r["forwards"], 40)
+
+    def test_a_cache_is_a_part_of_the_policy(self):
+        for cache in ("prefix_cache", "dual_cache"):
+            (r,) = records("--prompt", "S:30 21 77 36 63", "--policy", f"threshold(0.9) + {cache}")
+            self.assertEqual(r["text"], "21 30 36 63 77")
+
+    def test_text_appears_as_it_settles(self):
+        done = run("--prompt", "S:30 21 77 36 63", "--policy", "left_to_right + top_k(1)")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("> S:30 21 77 36 63\n21 30 36 63 77\n"), done.stdout)
+        self.assertIn("40 forwards, 1.0 tokens a forward", done.stdout)
+
+    def test_drawn_answers_repeat_with_the_seed(self):
+        arguments = ("--policy", "threshold(0.5) + sampling", "--limit", "5", "--seed")
+        self.assertEqual(facts(records(*arguments, "7")), facts(records(*arguments, "7")))
+        self.assertNotEqual(facts(records(*arguments, "7")), facts(records(*arguments, "8")))
+
+    def test_special_tokens_may_be_spelled_out(self):
+        ended = "J:age 27</s>J:age 31"
+        (spelled,) = records("--prompt", ended, "--policy", "threshold(0.9)")
+        (special,) = records("--prompt", ended, "--policy", "threshold(0.9)", "--special")
+        self.assertNotEqual(spelled["tokens"], special["tokens"])
+
+    def test_flash_attention_gives_the_same_words(self):
+        arguments = ("--prompt", "S:30 21 77 36 63", "--policy", "threshold(0.9)")
+        self.assertEqual(facts(records(*arguments, "--fast")), facts(records(*arguments)))
+
+    def test_the_summary_has_a_line_for_each_policy(self):
+        done = run("--quiet", "--limit", "1", "--policy", LOOKAHEAD, "--policy", "threshold(0.9)")
+        lines = done.stdout.strip().splitlines()
+        self.assertTrue(lines[1].startswith(LOOKAHEAD))
+        self.assertEqual(len(lines), 3)
+        self.assertEqual(len({len(line) for line in lines}), 1, done.stdout)
+
+    def test_help_lists_options_and_policies(self):
+        text = run("--help").stdout
+        for word in ("--model", "--json", "threshold(threshold=0.9)", "lookahead"):
+            self.assertIn(word, text)
+
+    def test_refusals_say_what_is_wrong(self):
+        for arguments, said in (
+            (("--no-such",), "--no-such"),
+            (("--limit", "x"), "--limit must be a whole number of at least 0, got 'x'"),
+            (("--length", "300"), "at most the model's context, 256"),
+            (("--policy",), "with its value"),
+            (("--policy", "nonsense"), "column 1: there is no part 'nonsense'"),
+            (("--policy", "top_k(1) + dual_cache + key_eviction"), "without key_eviction"),
+            (("--prompt", "caf\u00e9"), "can spell"),
+            (("--model", "/no/such.gguf"), "/no/such.gguf"),
+            (("--prompts", "/no/such.jsonl"), "/no/such.jsonl"),
+        ):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertIn(said, done.stderr, arguments)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
