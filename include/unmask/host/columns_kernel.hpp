@@ -78,6 +78,20 @@ struct columns_kernel<UNMASK_SIMD> {
     return ((z + column).bits() & 1U) != 0 ? math::to_float(z.logits[column]) : -math::infinity();
   }
 
+  // The least of the largest columns of the 64 lanes.
+  template <class Z>
+  UNMASK_TARGET static float least_of_lanes(Z z, index_t padded) {
+    alignas(64) float largest[canonical::lanes];
+    for (index_t lane = 0; lane < canonical::lanes; lane += width) {
+      floats best = simd::splat(-math::infinity());
+      for (index_t j = lane; j < padded; j += canonical::lanes) {
+        best = simd::max(load(z + j), best);
+      }
+      simd::store(largest + lane, best);
+    }
+    return *std::min_element(largest, largest + canonical::lanes);
+  }
+
   // The columns one chunk further on in the row, or behind it, where the next row may begin. They
   // are asked for while a chunk is summed: the exponentials keep the processor from looking far
   // enough ahead for it to ask by itself, and hardware that follows streams stops at each page.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
+#include <unmask/host/held_pool.hpp>
 #include <unmask/host/on_tier.hpp>
 #include <unmask/stats/canonical.hpp>
 #include <unmask/stats/compare.hpp>

@@ -35,7 +35,7 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
     // of w's second and the best of each node that w met, all of which are exact.
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
-    leader so_far;
+    leader<S> so_far{.held = held_type<S>(row.held)};
     index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
@@ -59,6 +59,9 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
       const float* const staged = buffer;
       push(tree, read_chunk<S>(row, staged, first, count, so_far));
     }
+    if constexpr (provides_v<S, stat::kept>) {
+      so_far.held.finish();
+    }
     record<S> result = tree.finish();
     if constexpr (provides_v<S, stat::drift>) {
       result.previous_square = row.before.seen ? row.before.square : 0.0F;
@@ -78,16 +81,20 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
       !(provides_v<S, stat::sampled> || canonical::compares<S> ||
         std::is_same_v<simd, portable_vectors>);
 
-  // The best logit and the best key of the chunks of a run so far.
+  // Of the chunks of a run so far: the best logit, the best key and the columns held.
+  template <statistics S>
+  using held_type = std::conditional_t<provides_v<S, stat::kept>, held_pool, no_pool>;
+  template <statistics S>
   struct leader {
     float best = -math::infinity();
     float key = -math::infinity();
+    held_type<S> held;
   };
 
   // The record of the chunk at column `first`, whose logits, padded to whole groups, are `z`.
   template <statistics S, element T, class Z>
   UNMASK_TARGET static record<S>
-  read_chunk(const row_input<T>& row, Z z, index_t first, index_t count, leader& so_far) {
+  read_chunk(const row_input<T>& row, Z z, index_t first, index_t count, leader<S>& so_far) {
     const index_t padded = (count + lanes - 1) / lanes * lanes;
     canonical::scale reference;
     canonical::chunk_sums sums;
@@ -105,7 +112,7 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
       return canonical::empty_chunk<S>(contains_nan(z, padded));
     }
     if constexpr (provides_v<S, stat::kept>) {
-      hold(row, z, padded, best, first);
+      hold(so_far.held, z, padded, best, row.first_token + first);
     }
     token_id token = no_token;
     float second = -math::infinity();
@@ -150,20 +157,27 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
     canonical::draw_column(chunk, request, z, count, first, to_beat);
   }
 
-  // Adds the largest columns of a chunk to what is held of the row.
-  template <element T, class Z>
-  UNMASK_TARGET __attribute__((flatten)) static void
-  hold(const row_input<T>& row, Z z, index_t padded, float best, index_t first) {
-    if (row.held == nullptr || !(best > row.held->threshold())) {
+  // Offers the columns of a chunk, the first of which is `token`, to what is held of the row.
+  template <class Z>
+  UNMASK_TARGET static void hold(held_pool& pool, Z z, index_t padded, float best, token_id token) {
+    if (!(best > pool.bar())) {
       return;
     }
-    for (index_t j = 0; j < padded; j += width) {
-      const floats x = load(z + j);
-      const floats least = simd::splat(row.held->threshold());
-      std::uint32_t above = ~simd::equal(simd::max(x, least), least) & all_bits;
-      for (; above != 0; above &= above - 1) {
-        const index_t column = j + static_cast<index_t>(__builtin_ctz(above));
-        row.held->push(at(z, column), row.first_token + first + column);
+    if (pool.bar() == -math::infinity()) {  // each of the lanes has a column that reaches the least
+      static_assert(canonical::lanes >= held_tokens::capacity);
+      pool.expect(least_of_lanes(z, padded));
+    }
+    for (index_t j = 0; j < padded; j += lanes) {
+      if (!(largest_of(z + j, lanes) > pool.bar())) {
+        continue;
+      }
+      for (index_t i = j; i < j + lanes; i += width) {
+        const floats bar = simd::splat(pool.bar());
+        std::uint32_t above = ~simd::equal(simd::max(load(z + i), bar), bar) & all_bits;
+        for (; above != 0; above &= above - 1) {
+          const index_t column = i + static_cast<index_t>(__builtin_ctz(above));
+          pool.push(at(z, column), token + column);
+        }
       }
     }
   }

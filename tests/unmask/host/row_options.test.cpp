@@ -215,5 +215,37 @@ TYPED_TEST(row_options, go_together_in_one_order) {
   }
 }
 
+// A set: neither the tier nor where a row is cut shows in it.
+TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
+  constexpr statistics contents = stat::confidence | stat::kept;
+  dice d(7);
+  for (const scene kind : {scene::ordinary, scene::ties, scene::infinite}) {
+    for (const index_t columns : {1, 63, 64, 65, 2049, 9000}) {
+      optioned<TypeParam> row(kind, columns, 64, 1);
+      if (d.chance(0.5)) {
+        row.allow(d, 2);
+      }
+      const std::vector<float> z = edited_row(row.in, no_edit{});
+      held_tokens expected;
+      for (index_t j = 0; j < columns; ++j) {
+        expected.push(z[static_cast<std::size_t>(j)], row.in.first_token + j);
+      }
+      for (const host::tier level : tiers()) {
+        held_tokens held;
+        row.in.held = &held;
+        const index_t chunks = canonical::chunks_of(columns);
+        const index_t cut = d.within(0, chunks);
+        static_cast<void>(host::read_run<contents>(row.in, {0, cut}, no_edit{}, level));
+        static_cast<void>(host::read_run<contents>(row.in, {cut, chunks}, no_edit{}, level));
+        ASSERT_EQ(held.size(), expected.size());
+        for (index_t i = 0; i < held.size(); ++i) {
+          ASSERT_EQ(held[i].token, expected[i].token) << "tier " << static_cast<int>(level);
+          ASSERT_EQ(identity(held[i].logit), identity(expected[i].logit));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing
