@@ -112,6 +112,7 @@ class known_passes {
     std::optional<Policy> policy;
     layout geometry;
     bool begun = false;
+    index_t forwards = 0;
     index_t next = 0;
     index_t present = 0;
     index_t rows = 0;
@@ -121,8 +122,10 @@ class known_passes {
 
   [[nodiscard]] known& begun(index_t slot) {
     known& k = at(slot);
-    if (!k.begun) {
+    const index_t forwards = shown_.statuses[slot].report.forwards;
+    if (!k.begun || k.forwards != forwards) {  // asked too early, it was another step's
       k.begun = true;
+      k.forwards = forwards;
       k.next = next_from(k, 0);
       k.present = shown_.passes[slot].present;
       k.rows = shown_.passes[slot].rows;
