@@ -32,7 +32,8 @@ namespace UNMASK_NAMESPACE {
 /// same rows: the logits of a position are read from where they were at the capture. For a sequence
 /// that has ended, or that wants other rows by now, a replay does nothing, so it is never too late
 /// to look: report() tells how far it got, next() what to run then. (Lookahead branches place other
-/// tokens in each step, which a captured forward pass cannot know: do not replay those.)
+/// tokens in each step, which a captured forward pass cannot know: do not replay those. Of passes
+/// that a policy is asked in, at their layers, see cuda/README.md.)
 ///
 /// A session<Policy, on_stream> needs `template class unmask::on_stream::workspace<Policy>;` in one
 /// .cu file that includes <unmask/cuda.cuh>; everything else may be C++.
