@@ -62,9 +62,10 @@ struct device_list {
   index_t most = 0;
   index_t first = 0;
 
-  /// On the device, unless `count` is null.
+  /// On the device, unless `count` is null. Never more than `most`, also where a replayed pass has
+  /// more rows than it was captured with; its step is not decided then.
   [[nodiscard]] UNMASK_HD constexpr index_t size() const {
-    return count == nullptr ? most : *count;
+    return count == nullptr || *count > most ? most : *count;
   }
   [[nodiscard]] UNMASK_HD constexpr index_t operator[](index_t i) const {
     return data == nullptr ? first + i : data[i];
