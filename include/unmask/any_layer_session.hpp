@@ -97,6 +97,10 @@ class any_layer_session_of final
     : public any_session_of<Policy, Backend, any_layer_session, layer_session<Policy, Backend>> {
   using typed = layer_session<Policy, Backend>;
   using base = any_session_of<Policy, Backend, any_layer_session, typed>;
+  static_assert(
+      Backend::space == memory::host,
+      "the lists of an any_layer_session are in host memory: on a stream an engine decodes "
+      "with a layer_session, whose lists are on the device");
 
  public:
   using base::base;

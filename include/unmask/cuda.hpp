@@ -10,4 +10,5 @@
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/error.hpp>
+#include <unmask/cuda/rows.hpp>
 #include <unmask/unmask.hpp>

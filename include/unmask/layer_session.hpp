@@ -3,19 +3,13 @@
 
 #include <unmask/core/layer.hpp>
 #include <unmask/session.hpp>
-#include <unmask/step/layer_choice.hpp>
+#include <unmask/step/layers.hpp>
 
 #include <span>
+#include <type_traits>
+#include <vector>
 
 namespace UNMASK_NAMESPACE {
-
-/// What a layer rule chose among the rows it was shown. Valid until the next call about the slot.
-struct layer_choice {
-  /// Indices of the chosen rows among those shown, ascending.
-  std::span<const index_t> rows;
-  /// The positions they stand at, ascending.
-  std::span<const index_t> positions;
-};
 
 /// Layers of a model of `layers` at which a policy asks. For each of them the engine stores a row
 /// of the feature's width for each position of a sequence, and lends them to at_layer(); the rest
@@ -57,6 +51,15 @@ template <class Policy>
 /// it is asked inside the layer or behind it, and what becomes of the positions it does not choose.
 /// An engine that supports only some of them says so with a static_assert.
 ///
+/// On a stream the lists are device_list: on the device, for the engine's kernels, with a number of
+/// entries that only the device knows. at_layer() enqueues and waits for nothing; what the host has
+/// is `most`, an upper bound, and an engine launches its kernels for that many rows, of which those
+/// behind the list's end do not matter. `most` is exact in front of the first hook and in passes
+/// that refresh. Behind a hook it is the rule's quota and a row for each forced block where skipped
+/// rows leave (early_skip: the share of what is fed, or the floor); where they stay, the budget or
+/// the share, and what is computed anyhow (cache_budget: a window for each token that the last step
+/// committed). The logits that read() takes have rows().most rows.
+///
 /// The engine owns hidden states, K/V and the stored rows `previous`, one of a slot's position at
 /// each hooked layer, for as long as the sequence runs. Nothing has to be cleared when a slot is
 /// reused: the first pass of a sequence computes and stores everything it later compares with.
@@ -76,6 +79,10 @@ class layer_session : public session<Policy, Backend, true> {
   };
 
  public:
+  /// Rows or positions, ascending: in host memory, or on the device.
+  using list =
+      std::conditional_t<Backend::space == memory::host, std::span<const index_t>, device_list>;
+
   /// Whether at_layer() is ever called.
   static constexpr bool has_hooks = step::layers::has_rule<Policy>;
   /// What it is about; meaningless without hooks.
@@ -105,9 +112,7 @@ class layer_session : public session<Policy, Backend, true> {
     [[nodiscard]] const segment& about() const { return *segment_; }
 
     /// The positions that the next layer gets, ascending: at first those that enter the pass.
-    [[nodiscard]] std::span<const index_t> positions() const {
-      return session_->positions_of(*segment_);
-    }
+    [[nodiscard]] list positions() const { return session_->positions_of(*segment_); }
     /// They attend to these positions.
     [[nodiscard]] range attend() const { return segment_->attend; }
 
@@ -122,13 +127,14 @@ class layer_session : public session<Policy, Backend, true> {
     ///
     /// Throws std::logic_error for a layer out of order, std::invalid_argument for a wrong shape.
     template <row_tensor Tensor, element T, memory M>
-    layer_choice at_layer(index_t layer, const Tensor& now, const state_view<T, M>& previous) {
+    basic_layer_choice<list>
+    at_layer(index_t layer, const Tensor& now, const state_view<T, M>& previous) {
       return session_->choose_at(*segment_, layer, as_rows(now), previous);
     }
 
     /// The rows whose logits are wanted, in this order: indices into positions() behind the last
     /// layer, ascending.
-    [[nodiscard]] std::span<const index_t> rows() const { return session_->rows_of(*segment_); }
+    [[nodiscard]] list rows() const { return session_->rows_of(*segment_); }
 
    private:
     friend layer_session;
@@ -152,34 +158,42 @@ class layer_session : public session<Policy, Backend, true> {
   }
 
  private:
-  static_assert(!Policy::layered || Backend::space == memory::host,
-                "the CUDA backend cannot skip positions at layers yet");
-
   void count_positions(index_t length) {
-    for (index_t p = 0; p < length; ++p) {
+    for (index_t p = 0; p < length && Backend::space == memory::host; ++p) {
       every_position_.push_back(p);
     }
   }
 
-  [[nodiscard]] static std::span<const index_t> span_of(const index_t* first, index_t count) {
-    return {first, static_cast<std::size_t>(count)};
-  }
-
-  [[nodiscard]] std::span<const index_t> positions_of(const segment& s) {
-    if constexpr (Policy::layered) {
-      const step::layer_memory& l = base::workspace().layers(s.slot).layers;
-      return span_of(l.present, l.state->present);
+  // The numbers from `first` on.
+  [[nodiscard]] list counted(index_t first, index_t count) const {
+    if constexpr (Backend::space == memory::host) {
+      return {every_position_.data() + first, static_cast<std::size_t>(count)};
     } else {
-      return span_of(every_position_.data() + s.feed.first, s.feed.size());
+      return {nullptr, nullptr, count, first};
     }
   }
 
-  [[nodiscard]] std::span<const index_t> rows_of(const segment& s) {
-    if constexpr (Policy::layered) {
-      const step::layer_memory& l = base::workspace().layers(s.slot).layers;
-      return span_of(l.rows, l.state->rows);
+  [[nodiscard]] static index_t size_of(const list& l) {
+    if constexpr (Backend::space == memory::host) {
+      return static_cast<index_t>(l.size());
     } else {
-      return span_of(every_position_.data() + (s.rows.first - s.feed.first), s.rows.size());
+      return l.most;
+    }
+  }
+
+  [[nodiscard]] list positions_of(const segment& s) {
+    if constexpr (Policy::layered) {
+      return base::workspace().positions(s.slot);
+    } else {
+      return counted(s.feed.first, s.feed.size());
+    }
+  }
+
+  [[nodiscard]] list rows_of(const segment& s) {
+    if constexpr (Policy::layered) {
+      return base::workspace().rows(s.slot);
+    } else {
+      return counted(s.rows.first - s.feed.first, s.rows.size());
     }
   }
 
@@ -191,26 +205,27 @@ class layer_session : public session<Policy, Backend, true> {
                    base::model().layers,
                    ")");
     if constexpr (has_hooks) {
-      return step::hooks(base::workspace().layers(s.slot), layer);
+      return base::workspace().hooks(s.slot, layer);
     } else {
       return false;
     }
   }
 
   template <element T, memory M, memory N>
-  layer_choice choose_at(const segment& s,
-                         index_t layer,
-                         const rows_view<T, M>& now,
-                         const state_view<T, N>& previous) {
+  basic_layer_choice<list> choose_at(const segment& s,
+                                     index_t layer,
+                                     const rows_view<T, M>& now,
+                                     const state_view<T, N>& previous) {
     static_assert(M == Backend::space && N == Backend::space,
                   "hidden states and stored rows must live in the backend's memory space");
     if constexpr (has_hooks) {
-      const auto& slot = base::workspace().layers(s.slot);
       check_order(base::waiting(), "at_layer() without a request: call next() first");
       check_order(hooks_at(s, layer), "at_layer() at a layer that has no hook: ask hooks() first");
-      check_order(layer >= slot.layers.state->next,
+      check_order(layer >= base::workspace().next_hook(s.slot),
                   "at_layer() for a layer that the pass is already behind");
-      const auto present = static_cast<index_t>(positions_of(s).size());
+      check_order(layer == base::workspace().next_hook(s.slot),
+                  "at_layer() behind a layer with a hook that was not asked");
+      const index_t present = size_of(positions_of(s));
       check_argument(now.rows == present,
                      "rows at the layer",
                      now.rows,
@@ -221,9 +236,7 @@ class layer_session : public session<Policy, Backend, true> {
                      previous.columns,
                      "those of the rows at the layer, ",
                      now.columns);
-      base::workspace().at_layer(s.slot, layer, now, previous);
-      return {span_of(slot.layers.chosen_rows, slot.layers.state->chosen),
-              span_of(slot.layers.chosen, slot.layers.state->chosen)};
+      return base::workspace().at_layer(s.slot, layer, now, previous);
     } else {
       check_order(false, "at_layer() of a policy that has no hook: ask hooks() first");
       return {};

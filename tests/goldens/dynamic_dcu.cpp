@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "goldens/place.hpp"
 #include "support/golden/lines.hpp"
 
 namespace unmask::goldens {
@@ -36,8 +37,8 @@ struct dcu_witness : basic_cache_budget<Feature> {
       , seen(to) {}
 
   float importance(const layer_row& row, const layer_info& l, const auto& own) const {
-    if (row.position >= own.at.view->prompt) {
-      seen->drift.push_back(row.drift);
+    if (const index_t i = row.position - own.at.view->prompt; i >= 0) {
+      seen->drift.at(static_cast<std::size_t>(i)) = row.drift;
     }
     return base::importance(row, l, own);
   }
@@ -86,14 +87,14 @@ std::vector<index_t> read_positions(const node& n, const std::string& key) {
 
 /// The first difference of a layer from the recording. `blind`: the release compared the features
 /// with themselves, so that roundings of 0 chose.
-std::string layer_difference(const layer_choice& choice,
+std::string layer_difference(const std::vector<index_t>& positions,
                              const dcu_record& seen,
                              const node& recorded,
                              index_t prompt,
                              index_t answer,
                              bool blind) {
   std::vector<index_t> chosen;
-  for (const index_t p : choice.positions) {
+  for (const index_t p : positions) {
     if (p >= prompt) {
       chosen.push_back(p - prompt);
     }
@@ -162,10 +163,11 @@ verdict dcu(const node& line) {
                                 .answer_period = args.get<index_t>("gen_interval_steps")},
                  whole_sequence{}};
   tokens x(static_cast<std::size_t>(length), 0);
-  layer_session session(p,
-                        model_info{.vocab = vocab, .mask_token = mask, .layers = layers},
-                        x,
-                        layout{.prompt = prompt, .length = length, .block_length = answer});
+  layer_session<std::remove_const_t<decltype(p)>, place> session(
+      p,
+      model_info{.vocab = vocab, .mask_token = mask, .layers = layers},
+      tokens_view<place::space>(x.data(), length),
+      layout{.prompt = prompt, .length = length, .block_length = answer});
   std::vector<std::vector<float>> previous(
       static_cast<std::size_t>(layers),
       std::vector<float>(static_cast<std::size_t>(length * width)));
@@ -183,7 +185,7 @@ verdict dcu(const node& line) {
     const bool blind = Feature == unmask::feature::input && k == 1;
     for (index_t l = 0; l < layers; ++l) {
       std::vector<float> now;
-      for (const index_t i : pass.positions()) {
+      for (const index_t i : entries(pass.positions())) {
         for (index_t d = 0; d < width; ++d) {
           now.push_back(feature(seed,
                                 dynamic_stride,
@@ -193,20 +195,26 @@ verdict dcu(const node& line) {
                                 static_cast<std::uint64_t>(d)));
         }
       }
-      seen.drift.clear();
-      const layer_choice choice = pass.at_layer(
-          l,
-          host_hidden<float>(now.data(), static_cast<index_t>(pass.positions().size()), width),
-          host_state<float>(previous[static_cast<std::size_t>(l)].data(), length, width));
-      const std::string what = layer_difference(
-          choice, seen, recorded_layers.at(static_cast<std::size_t>(l)), prompt, answer, blind);
+      seen.drift.assign(static_cast<std::size_t>(answer), 0.0F);
+      const auto choice =
+          pass.at_layer(l,
+                        rows_of(now, most(pass.positions()), width),
+                        state_view<float, place::space>(
+                            previous[static_cast<std::size_t>(l)].data(), length, width));
+      const std::string what = layer_difference(entries(choice.positions),
+                                                seen,
+                                                recorded_layers.at(static_cast<std::size_t>(l)),
+                                                prompt,
+                                                answer,
+                                                blind);
       if (!what.empty()) {
         return verdict::fail(at(text("layer ", l, ": ", what)));
       }
     }
     const auto decoded = read_positions(recorded, "decoded");
-    const std::vector<float> logits = scripted_logits(x, prompt, decoded);
-    session.supply(host_logits<float>(logits.data(), answer, vocab));
+    std::vector<float> logits = scripted_logits(x, prompt, decoded);
+    session.supply(rows_of(logits, answer, vocab));
+    static_cast<void>(session.report());  // the pass to come is planned
     for (std::size_t l = 0; l < static_cast<std::size_t>(layers); ++l) {
       const node layer = recorded_layers.at(l);
       if (!blind && layer.has("layer_mean") &&

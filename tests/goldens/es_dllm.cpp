@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "goldens/place.hpp"
 #include "goldens/witness.hpp"
 #include "support/golden/lines.hpp"
 
@@ -261,6 +262,10 @@ bool is_selection(const std::map<index_t, float>& scores,
 
 void hook_record::follow(const early_skip& rule, const layer_info& info) {
   followed = true;
+  // Threads look at rows in any order.
+  std::sort(rows.begin(), rows.end(), [](const hook_row& a, const hook_row& b) {
+    return a.row.position < b.row.position;
+  });
   early_skip::layer_tally first;
   for (const hook_row& r : rows) {
     early_skip::layer_tally one;
@@ -432,7 +437,7 @@ std::string commit_difference(std::span<const commit_entry> got, const node& rec
 }
 
 /// The first difference of a hook from the recorded one.
-std::string hook_difference(const layer_choice& choice,
+std::string hook_difference(const std::vector<index_t>& chosen,
                             const node& recorded,
                             const std::map<index_t, float>& scores,
                             const tolerance& near) {
@@ -450,10 +455,7 @@ std::string hook_difference(const layer_choice& choice,
       expected[p] = score;
     }
   }
-  return selection_difference({choice.positions.begin(), choice.positions.end()},
-                              read_positions(recorded, "selected"),
-                              expected,
-                              near);
+  return selection_difference(chosen, read_positions(recorded, "selected"), expected, near);
 }
 
 template <class T, class Policy>
@@ -467,16 +469,17 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
   const tolerance near = tolerance::of(std::is_same_v<T, bfloat16>);
   tokens x = prompt;
   x.resize(final.size(), words.mask);
-  layer_session session(p,
-                        model_info{.vocab = words.size,
-                                   .mask_token = words.mask,
-                                   .end_token = model.eos_id < model.V ? model.eos_id : no_token,
-                                   .suppress_mask = false,
-                                   .layers = args.layers},
-                        x,
-                        layout{.prompt = static_cast<index_t>(prompt.size()),
-                               .length = length,
-                               .block_length = args.block_length});
+  layer_session<Policy, place> session(
+      p,
+      model_info{.vocab = words.size,
+                 .mask_token = words.mask,
+                 .end_token = model.eos_id < model.V ? model.eos_id : no_token,
+                 .suppress_mask = false,
+                 .layers = args.layers},
+      tokens_view<place::space>(x.data(), length),
+      layout{.prompt = static_cast<index_t>(prompt.size()),
+             .length = length,
+             .block_length = args.block_length});
   std::vector<std::vector<T>> previous(
       static_cast<std::size_t>(args.layers),
       std::vector<T>(static_cast<std::size_t>(length * args.width)));
@@ -490,15 +493,16 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
     const node recorded = steps.at(k);
     auto pass = session.pass(0);
     const auto range = read_positions(recorded, "range");
-    if (pass.positions().front() != range[0] || pass.positions().back() + 1 != range[1]) {
+    const std::vector<index_t> fed = entries(pass.positions());
+    if (fed.front() != range[0] || fed.back() + 1 != range[1]) {
       return verdict::fail(at(text("range: expected [",
                                    range[0],
                                    ", ",
                                    range[1],
                                    "), got [",
-                                   pass.positions().front(),
+                                   fed.front(),
                                    ", ",
-                                   pass.positions().back() + 1,
+                                   fed.back() + 1,
                                    ")")));
     }
     if (session.planned().refresh == recorded.has("es_cnt")) {
@@ -512,21 +516,23 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
         continue;
       }
       std::vector<T> hidden;
-      for (const index_t q : pass.positions()) {
+      const std::vector<index_t> present = entries(pass.positions());
+      for (const index_t q : present) {
         append_feature(hidden, seed, l, version, q, args.width);
       }
-      const auto present = static_cast<index_t>(pass.positions().size());
       const bool is_recorded =
           hook < hooks.size() && hooks.at(hook).template get<index_t>("layer") == l;
       const node nothing = hooks;
       const node expected = is_recorded ? hooks.at(hook) : nothing;
       record.begin(is_recorded ? &expected : nullptr);
-      const layer_choice choice = pass.at_layer(
-          l,
-          host_hidden<T>(hidden.data(), present, args.width),
-          host_state<T>(previous[static_cast<std::size_t>(l)].data(), length, args.width));
-      const std::string what = is_recorded ? hook_difference(choice, expected, record.scores, near)
-                               : static_cast<index_t>(choice.positions.size()) == present
+      const auto choice =
+          pass.at_layer(l,
+                        rows_of(hidden, most(pass.positions()), args.width),
+                        state_view<T, place::space>(
+                            previous[static_cast<std::size_t>(l)].data(), length, args.width));
+      const std::vector<index_t> chosen = entries(choice.positions);
+      const std::string what = is_recorded ? hook_difference(chosen, expected, record.scores, near)
+                               : chosen.size() == present.size()
                                    ? std::string()
                                    : std::string("selected where nothing was selected");
       hook += is_recorded ? 1 : 0;
@@ -538,11 +544,11 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
       return verdict::fail(at("selections: some were not made"));
     }
     std::vector<T> logits;
-    for (const index_t row : pass.rows()) {
-      words.append_row(logits, pass.positions()[static_cast<std::size_t>(row)], words.in_model(x));
+    const std::vector<index_t> present = entries(pass.positions());
+    for (const index_t row : entries(pass.rows())) {
+      words.append_row(logits, present[static_cast<std::size_t>(row)], words.in_model(x));
     }
-    session.supply(
-        host_logits<T>(logits.data(), static_cast<index_t>(pass.rows().size()), words.size));
+    session.supply(rows_of(logits, most(pass.rows()), words.size));
     if (const std::string what = commit_difference(session.committed(), recorded); !what.empty()) {
       return verdict::fail(at(what));
     }

@@ -129,6 +129,8 @@ inline void expect_equal(const forward_request& a, const forward_request& b) {
     EXPECT_EQ(a.segments[i].feed, b.segments[i].feed);
     EXPECT_EQ(a.segments[i].rows, b.segments[i].rows);
     EXPECT_EQ(a.segments[i].first_row, b.segments[i].first_row);
+    EXPECT_EQ(a.segments[i].attend, b.segments[i].attend);
+    EXPECT_EQ(a.segments[i].evict, b.segments[i].evict);
   }
 }
 

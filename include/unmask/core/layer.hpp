@@ -5,6 +5,8 @@
 #include <unmask/core/part.hpp>
 #include <unmask/core/plan.hpp>
 
+#include <span>
+
 /// Parts that decide which positions a forward pass computes: a cache chooses what enters it, a
 /// layer rule who is computed at which layer. What is not computed keeps what the engine stored for
 /// it: keys and values at every layer, and the attention and feed-forward outputs where a rule
@@ -49,6 +51,38 @@ using host_state = state_view<T, memory::host>;
 template <element T>
 using device_state = state_view<T, memory::device>;
 
+/// Rows or positions, ascending, that a session on a stream keeps on the device, whose number the
+/// host need not know: at most `most`. For the engine's kernels, in the order of the stream, until
+/// the next call about the slot.
+struct device_list {
+  /// Device memory; null: the entries are first, first + 1, ...
+  const index_t* data = nullptr;
+  /// Device memory; null: there are exactly `most`.
+  const index_t* count = nullptr;
+  index_t most = 0;
+  index_t first = 0;
+
+  /// On the device, unless `count` is null. Never more than `most`, also where a replayed pass has
+  /// more rows than it was captured with; its step is not decided then.
+  [[nodiscard]] UNMASK_HD constexpr index_t size() const {
+    return count == nullptr || *count > most ? most : *count;
+  }
+  [[nodiscard]] UNMASK_HD constexpr index_t operator[](index_t i) const {
+    return data == nullptr ? first + i : data[i];
+  }
+};
+
+/// What a layer rule chose among the rows it was shown. Valid until the next call about the slot.
+template <class List>
+struct basic_layer_choice {
+  /// Indices of the chosen rows among those shown, ascending.
+  List rows;
+  /// The positions they stand at, ascending.
+  List positions;
+};
+using layer_choice = basic_layer_choice<std::span<const index_t>>;
+using device_layer_choice = basic_layer_choice<device_list>;
+
 /// The tensor of a layer that a rule compares with what the engine stored of it.
 enum class feature : unsigned char {
   hidden,  ///< the layer's output
@@ -92,10 +126,10 @@ enum class drift_terms : unsigned char {
   square = 8,
   previous = 16
 };
-[[nodiscard]] constexpr drift_terms operator|(drift_terms a, drift_terms b) {
+[[nodiscard]] UNMASK_HD constexpr drift_terms operator|(drift_terms a, drift_terms b) {
   return static_cast<drift_terms>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
-[[nodiscard]] constexpr bool contains(drift_terms set, drift_terms one) {
+[[nodiscard]] UNMASK_HD constexpr bool contains(drift_terms set, drift_terms one) {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
 }
 
@@ -186,9 +220,10 @@ struct layer_scope {
 ///
 /// `reads`, `measures` and `skipped` are constants; `measure(sums)` makes a number of the sums that
 /// `measures` names. Optional: `layer_tally` with `look(row, info, own) -> layer_tally` and
-/// `merge`, folded in position order; `counts(row, info, own) -> bool`, whether a row takes part in
-/// mean and maximum; `allocate(means, budgets, layers, own)`, called before a pass with the means
-/// of the last one; `stores_all`, see below.
+/// `merge`, folded in position order, from a start state in each of a fixed number of chunks;
+/// `counts(row, info, own) -> bool`, whether a row takes part in mean and maximum; `allocate(means,
+/// budgets, layers, own)`, called before a pass with the means of the last one; `stores_all`, see
+/// below.
 ///
 /// Of the rows at the layer, those chosen are copied into the engine's stored rows, all of them if
 /// `stores_all`: "before" is the last time that a row was copied.
@@ -232,6 +267,16 @@ template <class P>
 concept allocating = layer_rule<P> &&
     requires(const P& p, const float* means, index_t* budgets, const layer_scope<P>& own) {
   { p.allocate(means, budgets, index_t{}, own) } -> std::same_as<void>;
+};
+
+/// A layer rule that says beforehand how many rows it chooses at the most: `most(info, geometry,
+/// feed)`, of passes that feed `feed` without refresh, for an engine on a device that does not wait
+/// to learn the number. In `info`, `present` is such a bound, too, and mean and maximum are 0. What
+/// the library adds to a choice is not the rule's to count; without most() it may be every row.
+template <class P>
+concept bounding = layer_rule<P> &&
+    requires(const P& p, const layer_info& info, const layout& geometry, range feed) {
+  { p.most(info, geometry, feed) } -> std::same_as<index_t>;
 };
 
 /// A layer rule whose stored rows are always the last ones, computed or not.

@@ -5,6 +5,7 @@
 #include <unmask/core/math.hpp>
 
 #include <cstdint>
+#include <cstring>
 
 /// What core/math.hpp says, where the device has one instruction for it. Every function gives the
 /// same bits on both sides except the payload of a NaN and the sign of a zero.
@@ -103,6 +104,18 @@ UNMASK_HD inline void load_pair(const Half* p, float& first, float& second) {
 #else
   first = device::to_float(p[0]);
   second = device::to_float(p[1]);
+#endif
+}
+
+/// Bytes that one access of a thread can move.
+inline constexpr index_t widest_access = 16;
+
+/// Copies so many bytes between addresses aligned to as many.
+UNMASK_HD inline void copy_widest(const void* from, void* to) {
+#if defined(__CUDA_ARCH__)
+  *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
+#else
+  memcpy(to, from, static_cast<std::size_t>(widest_access));
 #endif
 }
 

@@ -112,11 +112,13 @@ struct host_arrays {
   candidate_entry* traced = nullptr;
   token_probability* answers = nullptr;
   std::uint8_t* editable = nullptr;
+  /// Only if the policy is asked at layers.
+  step::layer_state* passes = nullptr;
+  index_t* budgets = nullptr;
   std::size_t bytes = 0;
 
-  /// `answers` are those of one slot.
-  [[nodiscard]] static host_arrays
-  at(std::byte* base, const limits& capacity, std::size_t answers) {
+  template <class Policy>
+  [[nodiscard]] static host_arrays at(std::byte* base, const limits& capacity) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     arena next{base};
     host_arrays a;
@@ -124,8 +126,12 @@ struct host_arrays {
     a.running = next.take<std::uint32_t>(slots);
     a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
     a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
-    a.answers = next.take<token_probability>(slots * answers);
+    a.answers = next.take<token_probability>(slots * answers_per_slot<Policy>(capacity));
     a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
+    if constexpr (Policy::layered) {
+      a.passes = next.take<step::layer_state>(slots);
+      a.budgets = next.take<index_t>(slots * static_cast<std::size_t>(capacity.layers));
+    }
     a.bytes = next.used();
     return a;
   }

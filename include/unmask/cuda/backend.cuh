@@ -5,8 +5,10 @@
 #  error "this header holds kernels: include <unmask/cuda.hpp> from .cpp files"
 #endif
 
+#include <unmask/cuda/at_layer.cuh>
 #include <unmask/cuda/decide.cuh>
 #include <unmask/cuda/read_rows.cuh>
+#include <unmask/cuda/rows.cuh>
 #include <unmask/cuda/workspace.hpp>
 
 /// What on_stream::workspace launches. With this header, a .cu file can instantiate it.
@@ -43,6 +45,29 @@ cudaError_t launch_start(const session_site<Policy>& site,
                          unsigned threads,
                          cudaStream_t stream) noexcept {
   start_one<<<1, threads, 0, stream>>>(site, slot, arguments);
+  return cudaGetLastError();
+}
+
+template <class T, class Policy>
+cudaError_t launch_layer(const session_site<Policy>& site,
+                         const layer_arguments<T>& arguments,
+                         index_t blocks,
+                         cudaStream_t stream) noexcept {
+  choose_at_layer<<<static_cast<unsigned>(blocks),
+                    static_cast<unsigned>(layer_threads),
+                    0,
+                    stream>>>(site, arguments);
+  return cudaGetLastError();
+}
+
+template <class T, class Policy>
+cudaError_t launch_store(const session_site<Policy>& site,
+                         const layer_arguments<T>& arguments,
+                         cudaStream_t stream) noexcept {
+  store_at_layer<<<static_cast<unsigned>(arguments.most),
+                   static_cast<unsigned>(layer_threads),
+                   0,
+                   stream>>>(site, arguments);
   return cudaGetLastError();
 }
 

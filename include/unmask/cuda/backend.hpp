@@ -6,6 +6,7 @@
 #include <unmask/core/validate.hpp>
 #include <unmask/cuda/arrays.hpp>
 #include <unmask/cuda/memory.hpp>
+#include <unmask/cuda/passes.hpp>
 #include <unmask/cuda/read_rows.hpp>
 #include <unmask/cuda/tuning.hpp>
 #include <unmask/step/slot.hpp>
@@ -20,8 +21,9 @@ namespace UNMASK_NAMESPACE {
 
 /// The CUDA backend: kernels over the engine's device memory, in the order of one stream.
 ///
-/// start() and supply() only enqueue; next(), report() and their like wait. Tokens, logits and the
-/// arrays of row_riders are device memory; start_options is host memory and is copied at once.
+/// start(), supply() and a pass's at_layer() only enqueue; next(), report() and their like wait.
+/// Tokens, logits and the arrays of row_riders are device memory; start_options is host memory and
+/// is copied at once.
 ///
 /// supply() may be captured into a CUDA graph, the engine's forward pass with it: it allocates
 /// nothing, copies nothing and waits for nothing; it is one kernel, which reads and decides (see
@@ -30,7 +32,8 @@ namespace UNMASK_NAMESPACE {
 /// same rows: the logits of a position are read from where they were at the capture. For a sequence
 /// that has ended, or that wants other rows by now, a replay does nothing, so it is never too late
 /// to look: report() tells how far it got, next() what to run then. (Lookahead branches place other
-/// tokens in each step, which a captured forward pass cannot know: do not replay those.)
+/// tokens in each step, which a captured forward pass cannot know: do not replay those. Of passes
+/// that a policy is asked in, at their layers, see cuda/README.md.)
 ///
 /// A session<Policy, on_stream> needs `template class unmask::on_stream::workspace<Policy>;` in one
 /// .cu file that includes <unmask/cuda.cuh>; everything else may be C++.
@@ -99,6 +102,30 @@ class on_stream::workspace {
   /// Enqueues the end of a sequence. Call statuses() first.
   void cancel(index_t slot);
 
+  /// Where a slot's pass through the layers stands, as far as the host knows it; see
+  /// device::known_passes. Of a policy that is asked at layers.
+  [[nodiscard]] bool hooks(index_t slot, index_t layer) { return passes_.hooks(slot, layer); }
+  [[nodiscard]] index_t next_hook(index_t slot) { return passes_.next_hook(slot); }
+  [[nodiscard]] bool has_passed(index_t slot) { return passes_.has_passed(slot); }
+  [[nodiscard]] index_t logits_rows(index_t slot) { return passes_.rows(slot).most; }
+  [[nodiscard]] device_list positions(index_t slot) { return passes_.positions(slot); }
+  [[nodiscard]] device_list rows(index_t slot) { return passes_.rows(slot); }
+
+  /// Enqueues the choice of rows at a layer and the store of rows for the next pass: one launch if
+  /// the rule stores all of them, else two. Waits for nothing.
+  device_layer_choice at_layer(index_t slot,
+                               index_t layer,
+                               const rows_view<float, space>& now,
+                               const state_view<float, space>& stored);
+  device_layer_choice at_layer(index_t slot,
+                               index_t layer,
+                               const rows_view<bfloat16, space>& now,
+                               const state_view<bfloat16, space>& stored);
+  device_layer_choice at_layer(index_t slot,
+                               index_t layer,
+                               const rows_view<float16, space>& now,
+                               const state_view<float16, space>& stored);
+
  private:
   enum class kind : unsigned char { f32, bf16, f16 };
 
@@ -110,6 +137,11 @@ class on_stream::workspace {
   void fetch(Entry* to, const Entry* from, std::size_t per_slot, index_t most);
   template <class T>
   void note(const segment& s, const rows_view<T, space>& logits, const row_riders<T>& riders);
+  template <class T>
+  device_layer_choice choose(index_t slot,
+                             index_t layer,
+                             const rows_view<T, space>& now,
+                             const state_view<T, space>& stored);
 
   model_info model_;
   limits capacity_;
@@ -121,6 +153,7 @@ class on_stream::workspace {
   device::event seen_;
   device::device_arrays<Policy> device_;
   device::host_arrays host_;
+  device::known_passes<Policy> passes_;
   // Segments noted since the last launch.
   device::row_batch batch_;
   kind kind_ = kind::f32;

@@ -94,6 +94,11 @@ decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
     m.status->report.last_probabilities = 0;
+    if constexpr (Policy::layered) {
+      if (m.layers.state->next == step::layers::refused(m)) {
+        step::enter_layers(m);
+      }
+    }
   }
   show(t, site, slot);
 }

@@ -4,13 +4,15 @@
 #include <unmask/cuda/decide_slot.hpp>
 #include <unmask/cuda/keep_row.hpp>
 #include <unmask/cuda/site.hpp>
+#include <unmask/step/layers.hpp>
 #include <unmask/step/position.hpp>
 
 #include <type_traits>
 
 namespace UNMASK_NAMESPACE::device {
 
-/// The logits of one segment, of any element type: `logits` is the row of position rows.first.
+/// The logits of one segment, of any element type: `logits` is the row of position rows.first. Of a
+/// policy that is asked at layers, `rows` counts the rows there are.
 struct segment_rows {
   const void* logits = nullptr;
   const void* unconditional = nullptr;
@@ -100,7 +102,10 @@ template <element T, class Policy>
     return false;
   }
   const model_info& model = m.state->model;
-  const std::ptrdiff_t r = math::max(position - model.row_shift, index_t{0}) - from.rows.first;
+  std::ptrdiff_t r = math::max(position - model.row_shift, index_t{0}) - from.rows.first;
+  if constexpr (Policy::layered) {
+    r = m.layers.row_of[i];
+  }
   row.logits = static_cast<const T*>(from.logits) + r * batch.stride;
   row.columns = model.vocab;
   if (from.allowed != nullptr) {
@@ -114,6 +119,18 @@ template <element T, class Policy>
   row.draw = step::draw_of(m, i);
   m.recall(row, i);
   return true;
+}
+
+// Whether the segment has the rows that a step wants of it.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool has_rows(const step::slot_memory<Policy>& m,
+                                      const segment_rows& from) {
+  if constexpr (Policy::layered) {
+    return step::has_passed(m) && m.layers.state->rows <= from.rows.size();
+  } else {
+    const range wanted = m.status->rows;
+    return wanted.empty() || (wanted.first >= from.rows.first && wanted.last <= from.rows.last);
+  }
 }
 
 }  // namespace detail
@@ -177,9 +194,7 @@ UNMASK_HD bool read_position(const auto& b,
   const segment_rows from = batch.segments[n];
   const step::slot_memory<Policy> m = site.slots[from.slot];
   const plan& now = m.status->next;
-  const range wanted = m.status->rows;
-  if (!now.active() || from.branch > now.branches ||
-      (!wanted.empty() && (wanted.first < from.rows.first || wanted.last > from.rows.last))) {
+  if (!now.active() || from.branch > now.branches || !detail::has_rows(m, from)) {
     return run == 0;
   }
   const std::ptrdiff_t line = site.line(from.slot, from.branch);

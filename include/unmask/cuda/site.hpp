@@ -34,11 +34,29 @@ struct session_site {
   /// word that is 1 while its sequence runs. Null where nobody looks.
   step::slot_status* mirror = nullptr;
   std::uint32_t* running = nullptr;
+  /// The same for a policy that is asked at layers: the passes to come, and the budgets of their
+  /// `layers` layers if its rule shares one out.
+  step::layer_state* passes = nullptr;
+  index_t* budgets = nullptr;
+  index_t layers = 0;
 
   [[nodiscard]] UNMASK_HD std::ptrdiff_t line(index_t slot, index_t branch) const {
     return std::ptrdiff_t{slot} * (1 + branches) + branch;
   }
 };
+
+/// Copies `count` objects with a team, word by word.
+template <class T>
+UNMASK_HD void copy_objects(const auto& t, const T* from, T* to, index_t count) {
+  static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
+  const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
+  for (std::size_t i = sizeof(std::uint32_t) * static_cast<std::size_t>(t.lane()); i < bytes;
+       i += sizeof(std::uint32_t) * static_cast<std::size_t>(t.lanes())) {
+    std::uint32_t word = 0;
+    memcpy(&word, reinterpret_cast<const unsigned char*>(from) + i, sizeof word);
+    memcpy(reinterpret_cast<unsigned char*>(to) + i, &word, sizeof word);
+  }
+}
 
 /// Shows the host the status of a slot, which the block has just written.
 template <class Policy>
@@ -46,17 +64,13 @@ UNMASK_HD void show(const auto& b, const session_site<Policy>& site, index_t slo
   if (site.mirror == nullptr) {
     return;
   }
-  const step::slot_status* const status = site.slots[slot].status;
-  static_assert(sizeof *status % sizeof(std::uint32_t) == 0);
+  const step::slot_memory<Policy>& m = site.slots[slot];
+  const step::slot_status* const status = m.status;
   b.sync();
-  const auto* const from = reinterpret_cast<const unsigned char*>(status);
-  auto* const to = reinterpret_cast<unsigned char*>(site.mirror + slot);
-  for (std::size_t i = sizeof(std::uint32_t) * static_cast<std::size_t>(b.lane());
-       i < sizeof *status;
-       i += sizeof(std::uint32_t) * static_cast<std::size_t>(b.lanes())) {
-    std::uint32_t word = 0;
-    memcpy(&word, from + i, sizeof word);
-    memcpy(to + i, &word, sizeof word);
+  copy_objects(b, status, site.mirror + slot, 1);
+  if constexpr (Policy::layered) {
+    copy_objects(b, m.layers.state, site.passes + slot, 1);
+    copy_objects(b, m.layers.budgets, site.budgets + slot * site.layers, site.layers);
   }
   b.sync();
   if (b.lane() == 0) {

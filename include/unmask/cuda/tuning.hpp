@@ -15,6 +15,12 @@ namespace UNMASK_NAMESPACE::device {
 inline constexpr index_t read_threads = 128;
 inline constexpr index_t read_blocks_per_multiprocessor = 3;
 
+/// Threads of a block that measures rows at a layer, a warp each, or copies one row; the rows that
+/// it measures; and blocks that fit a multiprocessor with the registers they need.
+inline constexpr index_t layer_threads = 128;
+inline constexpr index_t layer_rows = layer_threads / 32;
+inline constexpr index_t layer_blocks_per_multiprocessor = 5;
+
 /// Most chunks that one block reads of one row, and most blocks that share a row. A row has at most
 /// max_run_chunks^2 chunks, 33 million columns.
 inline constexpr index_t max_run_chunks = 128;

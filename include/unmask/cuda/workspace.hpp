@@ -3,6 +3,7 @@
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/decide_slot.hpp>
+#include <unmask/cuda/layer_workspace.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -60,14 +61,12 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
           where.allocator,
           device::device_arrays<Policy>::at(nullptr, capacity, site_.shape).bytes,
           where.stream))
-    , mirror_(device::make_pinned_bytes(
-          device::host_arrays::at(nullptr, capacity, device::answers_per_slot<Policy>(capacity))
-              .bytes,
-          where.stream))
+    , mirror_(device::make_pinned_bytes(device::host_arrays::at<Policy>(nullptr, capacity).bytes,
+                                        where.stream))
     , seen_(device::make_event())
     , device_(device::device_arrays<Policy>::at(memory_.get(), capacity, site_.shape))
-    , host_(device::host_arrays::at(
-          mirror_.get(), capacity, device::answers_per_slot<Policy>(capacity)))
+    , host_(device::host_arrays::at<Policy>(mirror_.get(), capacity))
+    , passes_(capacity.layers, host_)
     , staged_(static_cast<std::size_t>(capacity.sequences)) {
   check_argument(site_.shape.runs <= device::max_run_chunks,
                  "model_info::vocab",
@@ -82,11 +81,18 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   site_.through = device_.through;
   site_.mirror = host_.statuses;
   site_.running = host_.running;
+  site_.passes = host_.passes;
+  site_.budgets = host_.budgets;
+  site_.layers = capacity.layers;
   std::vector<step::slot_memory<Policy>> slots;
   for (index_t slot = 0; slot < capacity.sequences; ++slot) {
     slots.push_back(device_.slot(slot, capacity));
     std::construct_at(host_.statuses + slot);
     std::construct_at(host_.running + slot, std::uint32_t{0});
+    if constexpr (Policy::layered) {
+      std::construct_at(host_.passes + slot);
+      passes_.add_slot(slots.back().layers);
+    }
   }
   // Zeroes: every slot idle, every counter ready.
   device::check(cudaMemsetAsync(memory_.get(), 0, device_.bytes, where.stream), "cudaMemsetAsync");
@@ -133,6 +139,9 @@ void on_stream::workspace<Policy>::start(index_t slot,
   }
   device::check(device::launch_start(site_, slot, arguments, decide_block(), where_.stream),
                 "launch of start_one");
+  if constexpr (Policy::layered) {
+    passes_.start(slot, policy, geometry);
+  }
   fetched_at_ = -1;
 }
 
@@ -154,8 +163,9 @@ void on_stream::workspace<Policy>::note(const segment& s,
     batch_ = shared;
     kind_ = type;
   }
+  const range rows = Policy::layered ? range{0, logits.rows} : s.rows;
   batch_.segments[batch_.count++] = {
-      logits.data, riders.unconditional, riders.allowed, s.rows, s.slot, s.branch};
+      logits.data, riders.unconditional, riders.allowed, rows, s.slot, s.branch};
 }
 
 template <class Policy>
@@ -206,6 +216,7 @@ void on_stream::workspace<Policy>::flush() {
 // nothing to decide then, and the host notes that they committed nothing.
 template <class Policy>
 void on_stream::workspace<Policy>::decide() {
+  passes_.forget();
   if (!split_ && batch_.count > 0 && scratch_ > 0 && capacity_.window <= device::joint_window) {
     batch_.count_by_slot();
     for (index_t slot = 0; slot < capacity_.sequences; ++slot) {

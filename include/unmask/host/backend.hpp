@@ -151,28 +151,38 @@ class on_host::workspace {
   [[nodiscard]] const step::slot_memory<Policy>& memory_of(index_t slot) const {
     return slots_[static_cast<std::size_t>(slot)];
   }
-  /// Where the slot's pass through the layers stands.
-  [[nodiscard]] const step::slot_memory<Policy>& layers(index_t slot) const
-      requires(Policy::layered) {
-    return slots_[static_cast<std::size_t>(slot)];
+  /// Where the slot's pass through the layers stands: whether the rule hooks a layer, which hook is
+  /// next, whether there is none any more, who is present, whose logits are wanted.
+  [[nodiscard]] bool hooks(index_t slot, index_t layer) const requires(Policy::layered) {
+    return step::hooks(memory_of(slot), layer);
   }
-  /// Whether the slot's pass is behind its last hook.
+  [[nodiscard]] index_t next_hook(index_t slot) const requires(Policy::layered) {
+    return memory_of(slot).layers.state->next;
+  }
   [[nodiscard]] bool has_passed(index_t slot) const requires(Policy::layered) {
-    return step::has_passed(layers(slot));
+    return step::has_passed(memory_of(slot));
   }
   [[nodiscard]] index_t logits_rows(index_t slot) const requires(Policy::layered) {
-    return layers(slot).layers.state->rows;
+    return memory_of(slot).layers.state->rows;
+  }
+  [[nodiscard]] std::span<const index_t> positions(index_t slot) const requires(Policy::layered) {
+    const step::layer_memory& l = memory_of(slot).layers;
+    return {l.present, static_cast<std::size_t>(l.state->present)};
+  }
+  [[nodiscard]] std::span<const index_t> rows(index_t slot) const requires(Policy::layered) {
+    const step::layer_memory& l = memory_of(slot).layers;
+    return {l.rows, static_cast<std::size_t>(l.state->rows)};
   }
 
   /// Chooses which of the slot's present rows go on from a layer, and stores rows for the next
   /// pass.
   template <element T>
-  void at_layer(index_t slot,
-                index_t layer,
-                const rows_view<T, memory::host>& now,
-                const state_view<T, memory::host>& stored) requires(Policy::layered) {
+  layer_choice at_layer(index_t slot,
+                        index_t layer,
+                        const rows_view<T, memory::host>& now,
+                        const state_view<T, memory::host>& stored) requires(Policy::layered) {
     using rule = step::layers::rule_of<Policy>;
-    const step::slot_memory<Policy>& m = layers(slot);
+    const step::slot_memory<Policy>& m = memory_of(slot);
     step::begin_layer(m, layer);
     const index_t* const present = m.layers.present;
     const index_t count = m.layers.state->present;
@@ -191,7 +201,7 @@ class on_host::workspace {
       store(
           now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(present[i]); });
     }
-    step::choose_rows(solo{}, m);
+    step::choose_rows(m);
     if constexpr (!storing_all<rule>) {
       const index_t* const rows = m.layers.chosen_rows;
       store(
@@ -200,6 +210,8 @@ class on_host::workspace {
           [&](index_t k) { return rows[k]; },
           [&](index_t k) { return before(m.layers.chosen[k]); });
     }
+    const auto size = static_cast<std::size_t>(m.layers.state->chosen);
+    return {{m.layers.chosen_rows, size}, {m.layers.chosen, size}};
   }
 
   [[nodiscard]] std::span<const token_probability> probabilities(index_t slot,

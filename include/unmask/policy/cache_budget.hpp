@@ -4,6 +4,8 @@
 #include <unmask/core/check.hpp>
 #include <unmask/core/layer.hpp>
 
+#include <cstdint>
+
 namespace UNMASK_NAMESPACE {
 
 /// Shares `total` out in proportion to `weights`, by largest remainder: floors first, then one each
@@ -36,6 +38,11 @@ share_out(const float* weights, index_t count, index_t total, index_t* shares) {
     ++shares[best];
     --left;
   }
+}
+
+/// A change that is no infinity, which would leave the quota; NaN stays NaN.
+[[nodiscard]] UNMASK_HD inline float finite_change(float drift) {
+  return drift > 1e30F ? 1e30F : drift;
 }
 
 /// How the budget of all layers becomes that of each.
@@ -118,10 +125,22 @@ struct basic_cache_budget {
   UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
     const bool computed = l.layer < full_layers || row.position < first_ranked(own) ||
                           is_near(row.position, *own.at.view);
-    return computed ? math::infinity() : row.drift;
+    return computed ? math::infinity() : finite_change(row.drift);
   }
 
   UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return l.budget; }
+
+  /// The budget, and what is computed whatever it changed.
+  [[nodiscard]] index_t most(const layer_info& l, const layout& g, range feed) const {
+    if (l.layer < full_layers) {
+      return l.present;
+    }
+    const index_t windows = latest_only ? 1 : math::max(l.commits, 1);
+    const std::int64_t near = std::int64_t{windows} * (window / 2 * 2 + 1);
+    const index_t prompt = answer_only ? math::max(g.prompt - feed.first, 0) : 0;
+    const std::int64_t sum = l.budget + near + prompt;
+    return sum < l.present ? static_cast<index_t>(sum) : l.present;
+  }
 
   /// The positions around `centre` that are computed whatever they changed.
   [[nodiscard]] UNMASK_HD range window_of(index_t centre, const sequence_view& q) const {
@@ -157,7 +176,8 @@ struct basic_cache_budget {
 
 /// The published rule, which ranks the layers' inputs.
 using cache_budget = basic_cache_budget<>;
-static_assert(counting<cache_budget> && allocating<cache_budget> && storing_all<cache_budget>);
+static_assert(counting<cache_budget> && allocating<cache_budget> && storing_all<cache_budget> &&
+              bounding<cache_budget>);
 
 /// Computes, at each layer, the share of the answer whose `Feature` changed most since it was last
 /// computed here: int(share * answer), by 1 - cos(now, stored). The others go on with the stored
@@ -183,14 +203,24 @@ struct basic_similarity_refresh {
   UNMASK_HD constexpr bool hooks(index_t, index_t) const { return true; }
   UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
   UNMASK_HD float importance(const layer_row& row, const layer_info&, const auto& own) const {
-    return row.position < own.at.view->prompt ? math::infinity() : row.drift;
+    return row.position < own.at.view->prompt ? math::infinity() : finite_change(row.drift);
   }
   UNMASK_HD index_t quota(const layer_info&, const auto& own) const {
-    return static_cast<index_t>(share * (own.at.view->length - own.at.view->prompt));
+    return share_of(own.at.view->length - own.at.view->prompt);
+  }
+  /// The share, and the prompt where it is run.
+  [[nodiscard]] index_t most(const layer_info&, const layout& g, range feed) const {
+    return share_of(g.length - g.prompt) + math::max(g.prompt - feed.first, 0);
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD index_t share_of(index_t answer) const {
+    return static_cast<index_t>(share * answer);
   }
 };
 
 using similarity_refresh = basic_similarity_refresh<>;
-static_assert(storing_all<similarity_refresh> && !allocating<similarity_refresh>);
+static_assert(storing_all<similarity_refresh> && !allocating<similarity_refresh> &&
+              bounding<similarity_refresh>);
 
 }  // namespace unmask

@@ -35,7 +35,7 @@ inline constexpr index_t max_skip_stages = 8;
 /// length 1e-6 sqrt(width).
 ///
 /// State: 4 bytes a position; the engine lends `width` numbers a position and stage. Range: weight
-/// in [0, 1]; keep and depth in [0, 1], keep not rising; finite bonuses >= 0. Reads confidence.
+/// in [0, 1]; keep and depth in [0, 1], keep not rising; bonuses in [0, 1e30]. Reads confidence.
 /// O(fed) a stage. Source: Z. Zhu et al., ES-dLLM (2026), section 5, equation 1, algorithm 1; the
 /// floor, the cap and the bonuses are its released code's alone: early_skip_released.
 template <feature Indicator = feature::hidden>
@@ -49,6 +49,9 @@ struct basic_early_skip {
   float committed = 0.0F;
   float confident = 0.0F;
   bool forgets_held = false;
+
+  /// Sums of such numbers are finite.
+  static constexpr float most_bonus = 1e30F;
 
   struct position_state {
     float confidence = 0.0F;
@@ -104,10 +107,8 @@ struct basic_early_skip {
       before = stages[i].keep;
     }
     for (const float bonus : {first_open, committed, confident}) {
-      check_argument(math::is_finite(bonus) && bonus >= 0.0F,
-                     "early_skip bonus",
-                     bonus,
-                     "finite and at least 0");
+      check_argument(
+          bonus >= 0.0F && bonus <= most_bonus, "early_skip bonus", bonus, "in [0, 1e30]");
     }
   }
 
@@ -161,7 +162,11 @@ struct basic_early_skip {
     return sum + (row.first_open ? first_open : 0.0F);
   }
 
-  UNMASK_HD index_t quota(const layer_info& l, const auto&) const {
+  UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return most(l, {}, {}); }
+
+  /// The quota itself: it follows from the numbers fed and committed, and no importance is
+  /// infinite.
+  [[nodiscard]] UNMASK_HD index_t most(const layer_info& l, const layout&, range) const {
     const auto share = static_cast<index_t>(kept(l.layer, l.layers) * l.fed);
     return floor ? math::max(share, math::min(l.commits + 2, l.block_length)) : share;
   }
@@ -169,6 +174,7 @@ struct basic_early_skip {
 
 /// The published rule, with hidden states as the indicator.
 using early_skip = basic_early_skip<>;
-static_assert(looking<early_skip> && revision<early_skip> && surveying<early_skip>);
+static_assert(bounding<early_skip> && looking<early_skip> && revision<early_skip> &&
+              surveying<early_skip>);
 
 }  // namespace unmask

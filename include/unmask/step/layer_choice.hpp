@@ -64,7 +64,7 @@ UNMASK_HD void fold(const slot_memory<Policy>& m, index_t first) {
       sums[k] += sums[k + half];
     }
   }
-  info.largest = largest > -math::infinity() ? largest : 0.0F;
+  info.largest = largest > -math::infinity() ? largest + 0.0F : 0.0F;
   info.mean = counted > 0 ? math::divide(sums[0], static_cast<float>(counted)) : 0.0F;
 }
 
@@ -90,7 +90,7 @@ UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
                : std::uint64_t{0};
   };
   std::uint64_t served = 0;
-  for (index_t k = 0; k < size; ++k) {
+  for (index_t k = 0; k < size && (now.forced & ~served) != 0; ++k) {
     served |= bit_of_row(l.chosen_rows[k]);
   }
   for (index_t b = 0; b < now.last_block - now.first_block; ++b) {
@@ -110,30 +110,110 @@ UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
   }
 }
 
-}  // namespace layers
+/// Chunks of rows that look() is folded over apart, to be joined in order: the same for every team.
+inline constexpr index_t tally_chunks = 32;
 
-/// Whether the rule hooks a layer. Without a rule none does.
+/// What looking rules fold over the rows, known to every lane. `tallies` has room for tally_chunks
+/// of them, which the team shares.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool hooks(const slot_memory<Policy>& m, index_t layer) {
-  if constexpr (layers::has_rule<Policy>) {
-    const auto& rule = m.policy->template part_at<layers::rule_index<Policy>>();
-    return rule.hooks(layer, m.state->model.layers);
+[[nodiscard]] UNMASK_HD layer_tally_of<rule_of<Policy>>
+look_at_rows(const auto& t,
+             const slot_memory<Policy>& m,
+             index_t first,
+             layer_tally_of<rule_of<Policy>>* tallies) {
+  using rule = rule_of<Policy>;
+  using tally = layer_tally_of<rule>;
+  tally all{};
+  if constexpr (looking<rule>) {
+    const layer_info& info = m.layers.state->info;
+    const index_t size = (info.present + tally_chunks - 1) / tally_chunks;
+    for (index_t c = t.lane(); c * size < info.present; c += t.lanes()) {
+      tally sum{};
+      for (index_t i = c * size; i < math::min((c + 1) * size, info.present); ++i) {
+        const layer_row row = measured_row(m, i, first);
+        sum.merge(
+            with_scope<rule_index<Policy>>(m, row, tally{}, [&](const rule& part, const auto& own) {
+              return part.look(row, info, own);
+            }));
+      }
+      tallies[c] = sum;
+    }
+    t.sync();
+    for (index_t c = 0; c * size < info.present; ++c) {
+      all.merge(tallies[c]);
+    }
   } else {
+    static_cast<void>(t);
     static_cast<void>(m);
-    static_cast<void>(layer);
-    return false;
+    static_cast<void>(first);
+    static_cast<void>(tallies);
+  }
+  return all;
+}
+
+/// Writes the key of each present row's importance.
+template <class Policy>
+UNMASK_HD void rank_rows(const auto& t,
+                         const slot_memory<Policy>& m,
+                         index_t first,
+                         const layer_tally_of<rule_of<Policy>>& tally) {
+  const layer_memory& l = m.layers;
+  const layer_info& info = l.state->info;
+  for (index_t i = t.lane(); i < info.present; i += t.lanes()) {
+    const layer_row row = measured_row(m, i, first);
+    const float importance = with_scope<rule_index<Policy>>(
+        m, row, tally, [&](const rule_of<Policy>& part, const auto& own) {
+          return part.importance(row, info, own);
+        });
+    l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
+  }
+  t.sync();
+}
+
+/// How many rows the rule wants beside those that are always computed.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t quota_of(const slot_memory<Policy>& m,
+                                         const layer_tally_of<rule_of<Policy>>& tally) {
+  const layer_row nowhere;
+  return with_scope<rule_index<Policy>>(
+      m, nowhere, tally, [&](const rule_of<Policy>& part, const auto& own) {
+        return part.quota(m.layers.state->info, own);
+      });
+}
+
+/// Goes on with the first `size` of m.layers.chosen_rows: keeps the promise, writes their positions
+/// to m.layers.chosen, and where skipped rows leave, the others are all that is present from now
+/// on. `size` is lane 0's.
+template <class Policy>
+UNMASK_HD void settle_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
+  constexpr bool leaves = rule_of<Policy>::skipped == skipping::leaves;
+  const layer_memory& l = m.layers;
+  if (t.lane() == 0) {
+    if (leaves && !l.state->info.refresh) {
+      keep_promise(m, size);
+    }
+    l.state->chosen = size;
+  }
+  t.sync();
+  const index_t chosen = l.state->chosen;
+  for (index_t k = t.lane(); k < chosen; k += t.lanes()) {
+    l.chosen[k] = l.present[l.chosen_rows[k]];
+  }
+  t.sync();
+  if constexpr (leaves) {
+    for (index_t k = t.lane(); k < chosen; k += t.lanes()) {
+      l.present[k] = l.chosen[k];
+    }
+    t.sync();
+    if (t.lane() == 0) {
+      l.state->present = chosen;
+      map_rows(m);
+    }
+    t.sync();
   }
 }
 
-/// Whether no layer that the rule hooks is left in this pass. O(layers).
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool has_passed(const slot_memory<Policy>& m) {
-  index_t layer = m.layers.state->next;
-  while (layer < m.state->model.layers && !hooks(m, layer)) {
-    ++layer;
-  }
-  return layer >= m.state->model.layers;
-}
+}  // namespace layers
 
 /// Begins the hook of a layer: says what it is about.
 template <class Policy>
@@ -145,79 +225,36 @@ UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
   info.mean = 0.0F;
   info.largest = 0.0F;
   info.budget = l.budgets[layer];
-  l.state->next = layer + 1;
+  l.state->next = next_hook(m, layer + 1);
 }
 
 /// Chooses among the present rows of a slot, whose drift is in m.layers.drift if it was read: the
 /// indices of the chosen ones, ascending, are then in m.layers.chosen_rows and their positions in
 /// m.layers.chosen. Where skipped rows leave, the others are all that is present from now on.
 ///
-/// The importances are spread over the team; the rest, O(present), is lane 0's.
+/// With one lane; device::choose_rows does the same with a thread block. O(present).
 template <class Policy>
-UNMASK_HD void choose_rows(const auto& t, const slot_memory<Policy>& m) {
-  using rule = layers::rule_of<Policy>;
-  constexpr std::size_t I = layers::rule_index<Policy>;
+void choose_rows(const slot_memory<Policy>& m) {
+  constexpr solo alone;
   const layer_memory& l = m.layers;
-  layer_info& info = l.state->info;
+  const layer_info& info = l.state->info;
   const index_t first = layers::first_open(m);
-  layer_tally_of<rule> tally{};
   if (layers::measures(m)) {
-    if (t.lane() == 0) {
-      layers::fold(m, first);
-      l.means[info.layer] = info.mean;
-    }
-    t.sync();
+    layers::fold(m, first);
+    l.means[info.layer] = info.mean;
   }
-  if (!info.refresh) {
-    if constexpr (looking<rule>) {  // every lane for itself: they all need it
-      for (index_t i = 0; i < info.present; ++i) {
-        const layer_row row = layers::measured_row(m, i, first);
-        tally.merge(layers::with_scope<I>(
-            m, row, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
-              return part.look(row, info, own);
-            }));
-      }
+  index_t size = info.present;
+  if (info.refresh) {
+    for (index_t i = 0; i < size; ++i) {
+      l.chosen_rows[i] = i;
     }
-    for (index_t i = t.lane(); i < info.present; i += t.lanes()) {
-      const layer_row row = layers::measured_row(m, i, first);
-      const float importance =
-          layers::with_scope<I>(m, row, tally, [&](const rule& part, const auto& own) {
-            return part.importance(row, info, own);
-          });
-      l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
-    }
+  } else {
+    layer_tally_of<layers::rule_of<Policy>> tallies[layers::tally_chunks];
+    const auto tally = layers::look_at_rows(alone, m, first, tallies);
+    layers::rank_rows(alone, m, first, tally);
+    size = choose(l.keys, info.present, layers::quota_of(m, tally), l.chosen_rows);
   }
-  t.sync();
-  if (t.lane() == 0) {
-    index_t size = 0;
-    if (info.refresh) {
-      for (; size < info.present; ++size) {
-        l.chosen_rows[size] = size;
-      }
-    } else {
-      const layer_row nowhere;
-      const index_t quota =
-          layers::with_scope<I>(m, nowhere, tally, [&](const rule& part, const auto& own) {
-            return part.quota(info, own);
-          });
-      size = choose(l.keys, info.present, quota, l.chosen_rows);
-      if constexpr (rule::skipped == skipping::leaves) {
-        layers::keep_promise(m, size);
-      }
-    }
-    for (index_t k = 0; k < size; ++k) {
-      l.chosen[k] = l.present[l.chosen_rows[k]];
-    }
-    l.state->chosen = size;
-    if constexpr (rule::skipped == skipping::leaves) {
-      for (index_t k = 0; k < size; ++k) {
-        l.present[k] = l.chosen[k];
-      }
-      l.state->present = size;
-      layers::map_rows(m);
-    }
-  }
-  t.sync();
+  layers::settle_choice(alone, m, size);
 }
 
 }  // namespace unmask::step

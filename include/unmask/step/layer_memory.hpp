@@ -8,10 +8,11 @@ namespace UNMASK_NAMESPACE::step {
 /// Where a pass through the layers stands.
 struct layer_state {
   index_t fed = 0;      ///< positions that entered
+  index_t fresh = 0;    ///< those of them that no pass ran before
   index_t present = 0;  ///< positions that reach the next layer
   index_t chosen = 0;   ///< positions that the last hook chose
   index_t rows = 0;     ///< rows of logits wanted
-  index_t next = 0;     ///< first layer that may be asked about
+  index_t next = 0;     ///< the next layer with a hook; the number of layers behind the last
   layer_info info;
 };
 

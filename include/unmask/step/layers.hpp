@@ -91,6 +91,12 @@ with_scope(const slot_memory<Policy>& m, const layer_row& row, const auto& tally
   return use(m.policy->template part_at<I>(), own);
 }
 
+/// layer_state::next of a pass that did not fit where it was run.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t refused(const slot_memory<Policy>& m) {
+  return m.state->model.layers + 1;
+}
+
 /// Lane 0: finds the rows of logits that are wanted among the positions still present.
 template <class Policy>
 UNMASK_HD void map_rows(const slot_memory<Policy>& m) {
@@ -153,6 +159,35 @@ feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info&
   }
 }
 
+/// Whether the rule hooks a layer. Without a rule none does.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool hooks(const slot_memory<Policy>& m, index_t layer) {
+  if constexpr (layers::has_rule<Policy>) {
+    const auto& rule = m.policy->template part_at<layers::rule_index<Policy>>();
+    return rule.hooks(layer, m.state->model.layers);
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(layer);
+    return false;
+  }
+}
+
+/// The first layer from `layer` on that the rule hooks; the number of layers if there is none.
+/// O(layers).
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t next_hook(const slot_memory<Policy>& m, index_t layer) {
+  while (layer < m.state->model.layers && !hooks(m, layer)) {
+    ++layer;
+  }
+  return layer;
+}
+
+/// Whether no layer that the rule hooks is left in this pass.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool has_passed(const slot_memory<Policy>& m) {
+  return m.layers.state->next == m.state->model.layers;
+}
+
 /// Lane 0: what the rule measured of a sequence before this one is forgotten.
 template <class Policy>
 UNMASK_HD void forget_layers(const slot_memory<Policy>& m) {
@@ -173,6 +208,7 @@ UNMASK_HD void enter_layers(const slot_memory<Policy>& m) {
     const layer_memory& l = m.layers;
     const index_t first = layers::first_open(m);
     index_t count = 0;
+    index_t fresh = 0;
     for (index_t p = next.feed.first; p < next.feed.last; ++p) {
       bool fed = true;
       constexpr std::size_t I = layers::cache_index<Policy>;
@@ -189,6 +225,7 @@ UNMASK_HD void enter_layers(const slot_memory<Policy>& m) {
       }
       if (fed) {
         l.present[count++] = p;
+        fresh += p >= m.state->reached ? 1 : 0;
       }
     }
     layer_info info;
@@ -198,7 +235,7 @@ UNMASK_HD void enter_layers(const slot_memory<Policy>& m) {
     info.commits = m.state->view.commit_count;
     info.block_length = m.state->view.block(next.first_block).size();
     info.refresh = next.refresh;
-    *l.state = {count, count, 0, 0, 0, info};
+    *l.state = {count, fresh, count, 0, 0, next_hook(m, 0), info};
     if constexpr (layers::has_rule<Policy>) {
       if constexpr (allocating<layers::rule_of<Policy>>) {
         const layer_row nowhere;

@@ -15,3 +15,5 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::late_end)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::in_runs)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::listed)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::prefixed)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::evicted)>>;

@@ -11,6 +11,7 @@
 #  error "needs tests/unmask/device/fake_cuda in front of the include path"
 #endif
 
+#include <unmask/cuda/rows.hpp>
 #include <unmask/cuda/workspace.hpp>
 
 #include <cstddef>
@@ -100,6 +101,45 @@ cudaError_t launch_start(const session_site<Policy>& site,
   return fake_launch(stream, [=] {
     testing::block_emulator block(static_cast<index_t>(threads), 6);
     block.run([&](const testing::emulated_block& b) { start_slot(b, arguments, site, slot); });
+  });
+}
+
+template <class T, class Policy>
+cudaError_t launch_layer(const session_site<Policy>& site,
+                         const layer_arguments<T>& arguments,
+                         index_t blocks,
+                         cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(64, order.bits());
+    for (const index_t at : order.permutation(blocks)) {
+      const testing::shared_junk space(sizeof(choice_space<Policy>));
+      block.run([&](const testing::emulated_block& b) {
+        layer_block(b, site, arguments, at, blocks, *space.as<choice_space<Policy>>());
+      });
+    }
+  });
+}
+
+template <class T, class Policy>
+cudaError_t launch_store(const session_site<Policy>& site,
+                         const layer_arguments<T>& arguments,
+                         cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::block_emulator block(32, 7);
+    for (index_t k = 0; k < arguments.most; ++k) {
+      block.run([&](const testing::emulated_block& b) { store_chosen(b, site, arguments, k); });
+    }
+  });
+}
+
+template <element T>
+cudaError_t launch_copies(const row_copies<T>& copies, cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::block_emulator block(32, 8);
+    for (index_t k = 0; k < copies.rows.most; ++k) {
+      block.run([&](const testing::emulated_block& b) { copy_row(b, copies, k); });
+    }
   });
 }
 

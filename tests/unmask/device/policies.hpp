@@ -8,8 +8,11 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/adaptive.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/cache.hpp>
+#include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/credit.hpp>
+#include <unmask/policy/early_skip.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/end_of_text.hpp>
@@ -111,6 +114,28 @@ inline constexpr policy cut_off{by_entropy{},
                                 confidence_of_kept{},
                                 stop_at_end{}};
 
+/// Caches that feed a range are for any session; the others and the layer rules for layer_session.
+inline constexpr policy prefixed{
+    by_confidence{}, confidence_above{0.3F}, prefix_cache{.period = 3}};
+inline constexpr policy evicted{
+    by_confidence{}, top_k{1}, dual_cache{.period = 4, .whole = 2}, key_eviction{}};
+inline constexpr policy skipping_rows{by_confidence{},
+                                      confidence_above{0.4F},
+                                      early_skip{.floor = true, .cap = true, .confident = 0.3F},
+                                      block_cache{.prompt_period = 5, .block_period = 3},
+                                      trace_credit<4>{}};
+inline constexpr policy budgeted{by_margin{},
+                                 top_k{2},
+                                 cache_budget{.budget = 4, .window = 3, .answer_only = true},
+                                 interval_cache{.prompt_period = 3, .answer_period = 4}};
+inline constexpr policy refreshed{by_entropy{},
+                                  entropy_bound{0.5F} || top_k{1},
+                                  similarity_refresh{.share = 0.3},
+                                  whole_sequence{}};
+inline constexpr policy delayed{by_confidence{}, top_k{2}, delayed_cache{.period = 4}};
+inline constexpr policy skipping_delayed{
+    by_confidence{}, top_k{1}, early_skip{.weight = 0.2F}, delayed_cache{.period = 5}};
+
 /// One of them as a type, for typed tests.
 template <const auto& P>
 struct with {
@@ -144,7 +169,14 @@ using every_part_3 = policy_list<with<painted>,
                                  with<penalised>,
                                  with<late_end>,
                                  with<in_runs>,
-                                 with<listed>>;
+                                 with<listed>,
+                                 with<prefixed>,
+                                 with<evicted>>;
+using every_part_of_layers = policy_list<with<skipping_rows>,
+                                         with<budgeted>,
+                                         with<refreshed>,
+                                         with<delayed>,
+                                         with<skipping_delayed>>;
 using more_compositions = policy_list<with<few_at_a_time>,
                                       with<bounded>,
                                       with<by_chance>,

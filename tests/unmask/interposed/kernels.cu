@@ -6,6 +6,7 @@
 #include "unmask/interposed/kernels.hpp"
 
 template class unmask::on_stream::workspace<unmask::testing::launched_policy>;
+template class unmask::on_stream::workspace<unmask::testing::launched_layers_policy>;
 
 namespace unmask::testing {
 
@@ -24,6 +25,15 @@ kernel_addresses addresses_of_kernels() {
           address_of(device::read_rows<bfloat16, exact_exponential, launched_policy>),
           address_of(device::decide_slots<launched_policy>),
           address_of(device::start_one<launched_policy>)};
+}
+
+layer_kernel_addresses addresses_of_layer_kernels() {
+  using p = launched_layers_policy;
+  return {address_of(device::read_rows<float, device::exact_exponential, p>),
+          address_of(device::decide_slots<p>),
+          address_of(device::start_one<p>),
+          address_of(device::choose_at_layer<float, p>),
+          address_of(device::store_at_layer<float, p>)};
 }
 
 }  // namespace unmask::testing

@@ -3,12 +3,17 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/cache.hpp>
+#include <unmask/policy/early_skip.hpp>
 #include <unmask/policy/ranking.hpp>
 
 namespace unmask::testing {
 
 inline constexpr policy launched{by_margin{}, confidence_above{0.3F} && top_k{2}};
 using launched_policy = std::remove_const_t<decltype(launched)>;
+
+inline constexpr policy launched_layers{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
+using launched_layers_policy = std::remove_const_t<decltype(launched_layers)>;
 
 /// The addresses that nvcc gives the kernels of sessions with that policy on the host.
 struct kernel_addresses {
@@ -18,5 +23,15 @@ struct kernel_addresses {
   const void* starts;
 };
 [[nodiscard]] kernel_addresses addresses_of_kernels();
+
+/// Those of layer sessions, of float.
+struct layer_kernel_addresses {
+  const void* reads;
+  const void* decisions;
+  const void* starts;
+  const void* choices;
+  const void* stores;
+};
+[[nodiscard]] layer_kernel_addresses addresses_of_layer_kernels();
 
 }  // namespace unmask::testing

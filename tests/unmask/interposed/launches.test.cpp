@@ -4,6 +4,7 @@
 // the arguments that it is given. Needs nvcc and no GPU: the device's own code does not run.
 
 #include <unmask/cuda.hpp>
+#include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/decide_slot.hpp>
 #include <unmask/cuda/read_rows.hpp>
 
@@ -25,7 +26,7 @@ namespace unmask::testing {
 namespace {
 
 using site = device::session_site<launched_policy>;
-constexpr statistics needs = launched_policy::required;
+using layers_site = device::session_site<launched_layers_policy>;
 
 template <class A>
 const A& argument(const launch& l, std::size_t i) {
@@ -50,19 +51,62 @@ void each_block(const launch& l, const auto& body) {
   }
 }
 
-template <element T>
+template <element T, class Policy = launched_policy>
 void emulate_reads(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
-  const auto space = std::make_unique<device::read_space<T, needs>>();
+  const auto space = std::make_unique<device::read_space<T, Policy::required>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
-    device::step_position<T, device::exact_exponential>(b,
-                                                        argument<site>(l, 0),
-                                                        argument<device::row_batch>(l, 1),
-                                                        static_cast<index_t>(at.z),
-                                                        static_cast<index_t>(at.x),
-                                                        static_cast<index_t>(at.y),
-                                                        *space,
-                                                        scratch);
+    device::step_position<T, device::exact_exponential>(
+        b,
+        argument<device::session_site<Policy>>(l, 0),
+        argument<device::row_batch>(l, 1),
+        static_cast<index_t>(at.z),
+        static_cast<index_t>(at.x),
+        static_cast<index_t>(at.y),
+        *space,
+        scratch);
+  });
+}
+
+template <class Policy>
+void emulate_decisions(const launch& l) {
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
+    device::decide_slot(b,
+                        argument<device::session_site<Policy>>(l, 0),
+                        static_cast<index_t>(at.x),
+                        argument<bool>(l, 1) ? scratch : nullptr);
+  });
+}
+
+template <class Policy>
+void emulate_starts(const launch& l) {
+  each_block(l, [&](const emulated_block& b, dim3, std::byte*) {
+    device::start_slot(b,
+                       argument<device::start_arguments<Policy>>(l, 2),
+                       argument<device::session_site<Policy>>(l, 0),
+                       argument<index_t>(l, 1));
+  });
+}
+
+void emulate_choices(const launch& l) {
+  EXPECT_EQ(l.block.x, static_cast<unsigned>(device::layer_threads));
+  const auto space = std::make_unique<device::choice_space<launched_layers_policy>>();
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
+    device::layer_block(b,
+                        argument<layers_site>(l, 0),
+                        argument<device::layer_arguments<float>>(l, 1),
+                        static_cast<index_t>(at.x),
+                        static_cast<index_t>(l.grid.x),
+                        *space);
+  });
+}
+
+void emulate_stores(const launch& l) {
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
+    device::store_chosen(b,
+                         argument<layers_site>(l, 0),
+                         argument<device::layer_arguments<float>>(l, 1),
+                         static_cast<index_t>(at.x));
   });
 }
 
@@ -70,30 +114,30 @@ class InterposedLaunches : public ::testing::Test {
  protected:
   void SetUp() override {
     const kernel_addresses kernels = addresses_of_kernels();
-    runtime().kernels = {
-        {kernels.reads_of_float, emulate_reads<float>},
-        {kernels.reads_of_bfloat16, emulate_reads<bfloat16>},
-        {kernels.decisions,
-         [](const launch& l) {
-           each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
-             device::decide_slot(b,
-                                 argument<site>(l, 0),
-                                 static_cast<index_t>(at.x),
-                                 argument<bool>(l, 1) ? scratch : nullptr);
-           });
-         }},
-        {kernels.starts, [](const launch& l) {
-           each_block(l, [&](const emulated_block& b, dim3, std::byte*) {
-             device::start_slot(b,
-                                argument<device::start_arguments<launched_policy>>(l, 2),
-                                argument<site>(l, 0),
-                                argument<index_t>(l, 1));
-           });
-         }}};
+    runtime().kernels = {{kernels.reads_of_float, emulate_reads<float>},
+                         {kernels.reads_of_bfloat16, emulate_reads<bfloat16>},
+                         {kernels.decisions, emulate_decisions<launched_policy>},
+                         {kernels.starts, emulate_starts<launched_policy>}};
+    const layer_kernel_addresses layered = addresses_of_layer_kernels();
+    runtime().kernels.insert({{layered.reads, emulate_reads<float, launched_layers_policy>},
+                              {layered.decisions, emulate_decisions<launched_layers_policy>},
+                              {layered.starts, emulate_starts<launched_layers_policy>},
+                              {layered.choices, emulate_choices},
+                              {layered.stores, emulate_stores}});
   }
 };
 
 using calls = std::map<std::string, int>;
+
+/// The calls that were made since `before`.
+calls since(const calls& before) {
+  calls made = runtime().calls;
+  for (const auto& [name, count] : before) {
+    made[name] -= count;
+  }
+  std::erase_if(made, [](const auto& entry) { return entry.second == 0; });
+  return made;
+}
 
 /// Decodes two sequences of 20 positions in a vocabulary of several runs; all rows of a step at
 /// once, or segment by segment. Expects `of_a_step` for each step and the tokens of the host.
@@ -137,11 +181,7 @@ void decode(bool in_pieces, const calls& of_a_step) {
     } else {
       s.supply(all);
     }
-    calls made = runtime().calls;
-    for (const auto& [name, count] : before) {
-      made[name] -= count;
-    }
-    std::erase_if(made, [](const auto& entry) { return entry.second == 0; });
+    const calls made = since(before);
     if (request->segments.size() == 2) {
       EXPECT_EQ(made, of_a_step);
       ++steps;
@@ -151,6 +191,71 @@ void decode(bool in_pieces, const calls& of_a_step) {
   EXPECT_EQ(tokens, expected);
   EXPECT_EQ(s.report(1).forwards, host.report(1).forwards);
   EXPECT_GT(steps, 3);
+}
+
+TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
+  constexpr index_t length = 30;
+  constexpr index_t width = 40;
+  constexpr index_t vocab = 11;
+  const model_info info{.vocab = vocab, .mask_token = vocab - 1, .layers = 8};
+  const limits capacity{.length = length, .window = 12};
+  const layout g{.prompt = 5, .length = length, .block_length = 12};
+  std::vector<token_id> expected(length, 3);
+  std::vector<token_id> tokens = expected;
+  layer_session<launched_layers_policy> host(info, capacity);
+  layer_session<launched_layers_policy, on_stream> s(info, capacity);
+  host.start(0, launched_layers, expected, g);
+  s.start(0, launched_layers, {tokens.data(), length}, g);
+  std::vector<float> host_stored(2 * length * width);
+  std::vector<float> stored = host_stored;
+  std::vector<float> logits(length * vocab);
+  dice d(3);
+  int hooks = 0;
+  while (s.next()) {
+    ASSERT_TRUE(host.next());
+    auto host_pass = host.pass(0);
+    auto pass = s.pass(0);
+    const calls before_the_pass = runtime().calls;
+    std::ptrdiff_t memory = 0;
+    for (index_t l = 0; l < info.layers; ++l) {
+      if (!pass.hooks(l)) {
+        continue;
+      }
+      std::vector<float> hidden(length * width);
+      for (float& x : hidden) {
+        x = d.real(-1.0F, 1.0F);
+      }
+      const auto rows = static_cast<index_t>(host_pass.positions().size());
+      const auto kept =
+          host_pass.at_layer(l,
+                             host_hidden<float>(hidden.data(), rows, width),
+                             host_state<float>(host_stored.data() + memory, length, width));
+      const calls before = runtime().calls;
+      const auto got =
+          pass.at_layer(l,
+                        device_hidden<float>(hidden.data(), pass.positions().most, width),
+                        device_state<float>(stored.data() + memory, length, width));
+      EXPECT_EQ(since(before), (calls{{"launch", 2}}));
+      // Here the launches are through, and the device's memory is the host's.
+      ASSERT_EQ((std::vector<index_t>{got.rows.data, got.rows.data + got.rows.size()}),
+                (std::vector<index_t>{kept.rows.begin(), kept.rows.end()}));
+      memory += length * width;
+      ++hooks;
+    }
+    for (float& x : logits) {
+      x = d.real(-4.0F, 4.0F);
+    }
+    const auto wanted = static_cast<index_t>(host_pass.rows().size());
+    host.read(0, host_logits<float>(logits.data(), wanted, vocab));
+    host.decide();
+    s.read(0, device_logits<float>(logits.data(), pass.rows().most, vocab));
+    s.decide();
+    EXPECT_EQ(since(before_the_pass), (calls{{"launch", 2 * 2 + 2}}));
+    ASSERT_EQ(tokens, expected);
+    ASSERT_EQ(stored, host_stored);
+  }
+  EXPECT_GT(hooks, 10);
+  EXPECT_FALSE(host.next());
 }
 
 TEST_F(InterposedLaunches, AStepOfFloatsIsOneLaunchAndNothingElse) {

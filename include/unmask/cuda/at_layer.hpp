@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/choose.hpp>
+#include <unmask/cuda/copy_row.hpp>
+#include <unmask/cuda/drift_row.hpp>
+#include <unmask/cuda/read_rows.hpp>
+#include <unmask/step/layer_choice.hpp>
+
+/// A hook of a layer on the device: the drift of the rows, the choice, the rows stored. The host
+/// knows how many rows there can be and never how many there are.
+namespace UNMASK_NAMESPACE::device {
+
+/// What an engine lends at a hook. A kernel's argument.
+template <element T>
+struct layer_arguments {
+  rows_view<T, memory::device> now;
+  state_view<T, memory::device> stored;
+  index_t slot = 0;
+  index_t layer = 0;
+  /// Rows that the engine's kernels make room for behind the hook.
+  index_t most = 0;
+};
+
+/// Shared memory of a block that may come last, and choose.
+template <class Policy>
+struct choice_space {
+  count_space counts;
+  float drifts[step::layers::mean_lanes];
+  layer_tally_of<step::layers::rule_of<Policy>> tallies[step::layers::tally_chunks];
+  bool verdict;
+};
+
+namespace detail {
+
+// step::layers::fold() by one warp: its threads are the partial sums.
+template <class Policy>
+UNMASK_HD void fold_drift(const auto& b,
+                          const step::slot_memory<Policy>& m,
+                          index_t first,
+                          float (&drifts)[step::layers::mean_lanes]) {
+  static_assert(step::layers::mean_lanes == warp_threads);
+  layer_info& info = m.layers.state->info;
+  const index_t lane = b.warp_lane();
+  float sum = 0.0F;
+  float largest = -math::infinity();
+  index_t counted = 0;
+  for (index_t begin = 0; begin < info.present; begin += warp_threads) {
+    layer_row row;
+    bool counts = false;
+    if (begin + lane < info.present) {
+      row = step::layers::measured_row(m, begin + lane, first);
+      counts = step::layers::counts(m, row);
+    }
+    // Each goes to the thread of the sum that it belongs to, one at the most to each.
+    const auto to_here = static_cast<index_t>(sum_to_here(b, counts ? 1U : 0U));
+    if (counts) {
+      drifts[(counted + to_here - 1) % warp_threads] = row.drift;
+      largest = row.drift > largest ? row.drift : largest;  // a NaN is not
+    }
+    b.sync_warp();
+    const auto more =
+        static_cast<index_t>(b.shuffle(static_cast<std::uint32_t>(to_here), warp_threads - 1));
+    if ((lane - counted % warp_threads + warp_threads) % warp_threads < more) {
+      sum += drifts[lane];
+    }
+    b.sync_warp();
+    counted += more;
+  }
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    sum += b.shuffle_xor(sum, distance);
+    const float other = b.shuffle_xor(largest, distance);
+    largest = other > largest ? other : largest;
+  }
+  if (lane == 0) {
+    info.largest = largest > -math::infinity() ? largest + 0.0F : 0.0F;
+    info.mean = counted > 0 ? math::divide(sum, static_cast<float>(counted)) : 0.0F;
+    m.layers.means[info.layer] = info.mean;
+  }
+}
+
+}  // namespace detail
+
+/// step::begin_layer and step::choose_rows by a thread block: the same choice. The drift is read.
+template <class Policy>
+UNMASK_HD void choose_rows(const auto& b,
+                           const step::slot_memory<Policy>& m,
+                           index_t layer,
+                           choice_space<Policy>& space) {
+  const step::layer_memory& l = m.layers;
+  const layer_info& info = l.state->info;
+  const index_t first = step::layers::first_open(m);
+  if (b.lane() == 0) {
+    step::begin_layer(m, layer);
+  }
+  b.sync();
+  if (step::layers::measures(m)) {
+    if (b.warp() == 0) {
+      detail::fold_drift(b, m, first, space.drifts);
+    }
+    b.sync();
+  }
+  index_t size = info.present;
+  if (info.refresh) {
+    for (index_t i = b.lane(); i < size; i += b.lanes()) {
+      l.chosen_rows[i] = i;
+    }
+    b.sync();
+  } else {
+    const auto tally = step::layers::look_at_rows(b, m, first, space.tallies);
+    step::layers::rank_rows(b, m, first, tally);
+    size = choose(
+        b, l.keys, info.present, step::layers::quota_of(m, tally), l.chosen_rows, space.counts);
+    b.sync();
+  }
+  step::layers::settle_choice(b, m, size);
+}
+
+/// One block of the `blocks` that work on a hook: measures its share of the rows, a warp each, and
+/// stores them if the rule stores all; the block that comes last chooses.
+///
+/// A pass that does not fit, because it has more rows than the engine lends or makes room for, is
+/// refused: its step will not be decided, and begins anew. Passes that the host planned do fit; the
+/// replay of a captured one may find others.
+template <element T, class Policy>
+UNMASK_HD void layer_block(const auto& b,
+                           const session_site<Policy>& site,
+                           const layer_arguments<T>& a,
+                           index_t block,
+                           index_t blocks,
+                           choice_space<Policy>& space) {
+  using rule = step::layers::rule_of<Policy>;
+  const step::slot_memory<Policy> m = site.slots[a.slot];
+  const step::layer_memory& l = m.layers;
+  const plan& now = m.status->next;
+  const index_t present = l.state->present;
+  // All blocks find the same: who changes any of it has seen that all are through.
+  const bool fits =
+      l.state->next == a.layer && present <= a.now.rows && (!now.refresh || present <= a.most);
+  if (!now.active() || !fits) {
+    if (block == 0 && b.lane() == 0 && now.active()) {
+      l.state->next = step::layers::refused(m);
+    }
+    return;
+  }
+  const bool measures = step::layers::measures(m);
+  const rule& part = m.policy->template part_at<step::layers::rule_index<Policy>>();
+  constexpr bool stores = storing_all<rule>;
+  for (index_t i = block * b.warps() + b.warp(); i < present && (measures || stores);
+       i += blocks * b.warps()) {
+    const index_t position = l.present[i];
+    T* const before = a.stored.positions.contains(position) ? a.stored.row(position) : nullptr;
+    if (measures) {
+      const drift_sums sums =
+          drift_row<rule::measures, stores>(b, a.now.row(i), before, a.now.columns);
+      if (b.warp_lane() == 0) {
+        l.drift[i] = part.measure(sums);
+      }
+    } else {
+      static_cast<void>(
+          drift_row<drift_terms::none, stores>(b, a.now.row(i), before, a.now.columns));
+    }
+  }
+  b.sync();
+  if (comes_last(b, site, a.slot, blocks, true, space.verdict)) {
+    choose_rows(b, m, a.layer, space);
+    if (b.lane() == 0 && l.state->chosen > a.most) {
+      l.state->next = step::layers::refused(m);
+    }
+  }
+}
+
+/// Stores the k-th row that the hook chose: the work of one block, for rules that store those
+/// alone.
+template <element T, class Policy>
+UNMASK_HD void store_chosen(const auto& b,
+                            const session_site<Policy>& site,
+                            const layer_arguments<T>& a,
+                            index_t k) {
+  const step::slot_memory<Policy> m = site.slots[a.slot];
+  const step::layer_memory& l = m.layers;
+  if (m.status->next.active() && l.state->next != step::layers::refused(m)) {
+    const device_list rows{l.chosen_rows, &l.state->chosen, a.most};
+    const device_list positions{l.chosen, &l.state->chosen, a.most};
+    copy_row(b, row_copies<T>{a.now, rows, positions, a.stored}, k);
+  }
+}
+
+}  // namespace unmask::device

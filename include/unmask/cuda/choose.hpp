@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/thread_block.hpp>
+#include <unmask/cuda/tuning.hpp>
+#include <unmask/step/choose.hpp>
+
+/// step::choose by a thread block: the same indices in the same order.
+namespace UNMASK_NAMESPACE::device {
+
+/// Shared memory of a block that counts: a number for each of its warps.
+struct count_space {
+  std::uint32_t warps[decide_threads / warp_threads];
+};
+
+/// The sum of every thread's x, for all of them. Called by a whole block.
+[[nodiscard]] UNMASK_HD inline std::uint32_t
+sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    x += b.shuffle_xor(x, distance);
+  }
+  if (b.warp_lane() == 0) {
+    space.warps[b.warp()] = x;
+  }
+  b.sync();
+  std::uint32_t sum = 0;
+  for (index_t w = 0; w < b.warps(); ++w) {
+    sum += space.warps[w];
+  }
+  b.sync();
+  return sum;
+}
+
+/// The sum of x over the lower lanes of the warp and this one.
+[[nodiscard]] UNMASK_HD inline std::uint32_t sum_to_here(const auto& b, std::uint32_t x) {
+  for (index_t distance = 1; distance < warp_threads; distance *= 2) {
+    const std::uint32_t other = b.shuffle(x, math::max(b.warp_lane() - distance, index_t{0}));
+    x += b.warp_lane() >= distance ? other : 0;
+  }
+  return x;
+}
+
+/// Writes the indices of all `always` keys and of the `wanted` lowest others, ascending, and
+/// returns how many they are: see step::choose. Called by a whole block of whole warps.
+///
+/// The highest key that is chosen is found bit by bit, with a count of the keys for each: 32 reads
+/// of the keys, whatever they are, and two for the list. O(34 count / threads).
+[[nodiscard]] UNMASK_HD inline index_t choose(const auto& b,
+                                              const std::uint32_t* keys,
+                                              index_t count,
+                                              index_t wanted,
+                                              index_t* chosen,
+                                              count_space& space) {
+  const auto count_if = [&](const auto& is_counted) {
+    std::uint32_t own = 0;
+    for (index_t i = b.lane(); i < count; i += b.lanes()) {
+      own += is_counted(keys[i]) ? 1U : 0U;
+    }
+    return static_cast<index_t>(sum_of_block(b, own, space));
+  };
+  const index_t always = count_if([](std::uint32_t key) { return key == step::always_key; });
+  const index_t never = count_if([](std::uint32_t key) { return key == step::never_key; });
+  const index_t others = math::min(math::max(wanted, index_t{0}), count - always - never);
+  // The highest key that is chosen, and how many of its equals.
+  index_t equals = always + others;
+  if (equals == 0) {
+    return 0;
+  }
+  std::uint32_t last = 0;
+  for (std::uint32_t bit = 0x80000000U; bit > 0; bit >>= 1U) {
+    // Keys that agree with `last` above the bit, and have a 0 there.
+    const std::uint32_t known = ~(bit - 1U);
+    const index_t lower = count_if([&](std::uint32_t key) { return (key & known) == last; });
+    if (lower < equals) {
+      equals -= lower;
+      last |= bit;
+    }
+  }
+  // Each round lists as many keys as there are threads. A word counts the keys below `last` in its
+  // lower half, those equal to it in the upper one; neither exceeds the block.
+  index_t below_so_far = 0;
+  index_t equal_so_far = 0;
+  for (index_t first = 0; first < count; first += b.lanes()) {
+    const index_t i = first + b.lane();
+    const bool is_below = i < count && keys[i] < last;
+    const bool is_equal = i < count && keys[i] == last;
+    const std::uint32_t own = (is_below ? 1U : 0U) + (is_equal ? 0x10000U : 0U);
+    std::uint32_t before = sum_to_here(b, own);
+    if (b.warp_lane() == warp_threads - 1) {
+      space.warps[b.warp()] = before;
+    }
+    b.sync();
+    std::uint32_t all = 0;
+    before -= own;
+    for (index_t w = 0; w < b.warps(); ++w) {
+      before += w < b.warp() ? space.warps[w] : 0U;
+      all += space.warps[w];
+    }
+    b.sync();
+    const index_t below = below_so_far + static_cast<index_t>(before & 0xffffU);
+    const index_t equal = equal_so_far + static_cast<index_t>(before >> 16U);
+    if (is_below || (is_equal && equal < equals)) {
+      chosen[below + math::min(equal, equals)] = i;
+    }
+    below_so_far += static_cast<index_t>(all & 0xffffU);
+    equal_so_far += static_cast<index_t>(all >> 16U);
+  }
+  return below_so_far + math::min(equal_so_far, equals);
+}
+
+}  // namespace unmask::device

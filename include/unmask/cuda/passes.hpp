@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/arrays.hpp>
+#include <unmask/step/layers.hpp>
+
+#include <bit>
+#include <optional>
+#include <vector>
+
+namespace UNMASK_NAMESPACE::device {
+
+/// What the host knows of the passes through the layers without waiting inside one: which hook is
+/// next, and how many rows there can be. Of a policy that is asked at layers.
+///
+/// Exact are the positions that enter a pass, the rows of logits wanted then, and the rows of a
+/// pass that refreshes; they are shown with the plan. Behind a hook, what the rule's most() says,
+/// if it has one, with what the library may add.
+template <class Policy>
+class known_passes {
+ public:
+  known_passes(index_t layers, const host_arrays& shown)
+      : layers_(layers)
+      , shown_(shown) {}
+
+  /// Slots in ascending order; `memory` is device memory.
+  void add_slot(const step::layer_memory& memory) { slots_.emplace_back().memory = memory; }
+
+  void start(index_t slot, const Policy& policy, const layout& geometry) {
+    known& k = at(slot);
+    k.policy.emplace(policy);
+    k.geometry = geometry;
+    k.begun = false;
+  }
+  /// A step was enqueued: every slot's next pass is another one.
+  void forget() {
+    for (known& k : slots_) {
+      k.begun = false;
+    }
+  }
+
+  // Everything below is about the pass that the host was shown last.
+
+  [[nodiscard]] bool hooks(index_t slot, index_t layer) {
+    if constexpr (step::layers::has_rule<Policy>) {
+      return rule_of(at(slot)).hooks(layer, layers_);
+    } else {
+      static_cast<void>(slot);
+      static_cast<void>(layer);
+      return false;
+    }
+  }
+  [[nodiscard]] index_t next_hook(index_t slot) { return begun(slot).next; }
+  [[nodiscard]] bool has_passed(index_t slot) { return begun(slot).next == layers_; }
+
+  [[nodiscard]] device_list positions(index_t slot) {
+    const known& k = begun(slot);
+    return {k.memory.present, &k.memory.state->present, k.present};
+  }
+  [[nodiscard]] device_list rows(index_t slot) {
+    const known& k = begun(slot);
+    return {k.memory.rows, &k.memory.state->rows, k.rows};
+  }
+  [[nodiscard]] device_list chosen_rows(index_t slot, index_t most) {
+    const step::layer_memory& l = at(slot).memory;
+    return {l.chosen_rows, &l.state->chosen, most};
+  }
+  [[nodiscard]] device_list chosen(index_t slot, index_t most) {
+    const step::layer_memory& l = at(slot).memory;
+    return {l.chosen, &l.state->chosen, most};
+  }
+
+  /// The most rows that the hook of a layer chooses.
+  [[nodiscard]] index_t most_chosen(index_t slot, index_t layer) {
+    const known& k = begun(slot);
+    const step::layer_state& pass = shown_.passes[slot];
+    if constexpr (step::layers::has_rule<Policy>) {
+      using rule = step::layers::rule_of<Policy>;
+      if constexpr (bounding<rule>) {
+        if (!pass.info.refresh) {
+          const plan& now = shown_.statuses[slot].next;
+          layer_info info = pass.info;
+          info.layer = layer;
+          info.present = k.present;
+          info.budget = shown_.budgets[slot * layers_ + layer];
+          std::int64_t most = math::max(rule_of(k).most(info, k.geometry, now.feed), index_t{0});
+          most += pass.fresh;
+          most += rule::skipped == skipping::leaves ? std::popcount(now.forced) : 0;
+          return most < k.present ? static_cast<index_t>(most) : k.present;
+        }
+      }
+    }
+    static_cast<void>(layer);
+    return k.present;
+  }
+
+  /// Notes that a hook chose at most `most` rows.
+  void pass_hook(index_t slot, index_t layer, index_t most) {
+    known& k = begun(slot);
+    k.next = next_from(k, layer + 1);
+    if constexpr (step::layers::has_rule<Policy>) {
+      if (step::layers::rule_of<Policy>::skipped == skipping::leaves) {
+        k.present = most;
+        k.rows = math::min(k.rows, most);
+      }
+    }
+  }
+
+ private:
+  struct known {
+    step::layer_memory memory;
+    std::optional<Policy> policy;
+    layout geometry;
+    bool begun = false;
+    index_t forwards = 0;
+    index_t next = 0;
+    index_t present = 0;
+    index_t rows = 0;
+  };
+
+  [[nodiscard]] known& at(index_t slot) { return slots_[static_cast<std::size_t>(slot)]; }
+
+  [[nodiscard]] known& begun(index_t slot) {
+    known& k = at(slot);
+    const index_t forwards = shown_.statuses[slot].report.forwards;
+    if (!k.begun || k.forwards != forwards) {  // asked too early, it was another step's
+      k.begun = true;
+      k.forwards = forwards;
+      k.next = next_from(k, 0);
+      k.present = shown_.passes[slot].present;
+      k.rows = shown_.passes[slot].rows;
+    }
+    return k;
+  }
+
+  [[nodiscard]] static const auto& rule_of(const known& k) {
+    return k.policy->template part_at<step::layers::rule_index<Policy>>();
+  }
+
+  [[nodiscard]] index_t next_from(const known& k, index_t layer) const {
+    if constexpr (step::layers::has_rule<Policy>) {
+      while (layer < layers_ && !rule_of(k).hooks(layer, layers_)) {
+        ++layer;
+      }
+      return layer;
+    } else {
+      static_cast<void>(k);
+      static_cast<void>(layer);
+      return layers_;
+    }
+  }
+
+  index_t layers_;
+  host_arrays shown_;
+  std::vector<known> slots_;
+};
+
+}  // namespace unmask::device

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/copy_row.hpp>
+
+#include <cuda_runtime_api.h>
+
+/// host/rows.hpp for lists on the device: rows that are copied between a compact tensor, one row
+/// for each position that is computed, and an engine's memory, one row for each position there is.
+///
+/// Declared here and defined by rows.cuh: called from a .cu file, or from C++ if one says
+/// `template cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t);`.
+/// One launch of list.most blocks, of which those behind the end of the list do nothing; 16 bytes
+/// an access where `from` and `to` are equally far from a multiple of 16, else one number. Nothing
+/// is waited for; any stride.
+namespace UNMASK_NAMESPACE::device {
+
+/// Enqueues copy_row() for all rows of the lists.
+template <element T>
+[[nodiscard]] cudaError_t launch_copies(const row_copies<T>& copies, cudaStream_t stream) noexcept;
+
+/// Copies the listed rows of `from` to consecutive rows of `to`, `to_stride` numbers apart, which
+/// do not overlap those of `from`.
+template <element T>
+[[nodiscard]] cudaError_t gather_rows(const rows_view<T, memory::device>& from,
+                                      const device_list& rows,
+                                      T* to,
+                                      std::ptrdiff_t to_stride,
+                                      cudaStream_t stream) noexcept {
+  const device_list consecutive{nullptr, rows.count, rows.most};
+  return launch_copies<T>({from, rows, consecutive, {to, {0, rows.most}, from.columns, to_stride}},
+                          stream);
+}
+
+/// Copies row k of `from` to the row of positions[k] in `to`; positions outside of `to` are left
+/// out.
+template <element T>
+[[nodiscard]] cudaError_t scatter_rows(const rows_view<T, memory::device>& from,
+                                       const device_list& positions,
+                                       const state_view<T, memory::device>& to,
+                                       cudaStream_t stream) noexcept {
+  const device_list consecutive{nullptr, positions.count, positions.most};
+  return launch_copies<T>({from, consecutive, positions, to}, stream);
+}
+
+}  // namespace unmask::device

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// As sessions_1.cu: policies that are asked at layers.
+
+#include <unmask/cuda.cuh>
+
+#include <type_traits>
+
+#include "unmask/device/policies.hpp"
+
+namespace policies = unmask::testing;
+
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::skipping_rows)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::budgeted)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::refreshed)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::delayed)>>;
+template class unmask::on_stream::workspace<
+    std::remove_const_t<decltype(policies::skipping_delayed)>>;
+
+template cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t) noexcept;
+template cudaError_t unmask::device::launch_copies(const row_copies<bfloat16>&,
+                                                   cudaStream_t) noexcept;
