@@ -21,7 +21,7 @@ void point(const char* curve, index_t x, const char* label, index_t rows, index_
   std::vector<std::uint64_t> seen;
   race r;
   const auto k = r.enter([&] { kernel(); });
-  const auto f = r.enter([&] { read_plainly<128>(all, pool, seen); });
+  const auto f = r.enter([&] { read_plainly(all, pool, seen); });
   r.run(9, 1e6);
   std::printf("%s,%d,%s,%.2f,%.2f\n", curve, x, label, r.median(k) / 1e3, r.median(f) / 1e3);
 }

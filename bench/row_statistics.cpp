@@ -35,7 +35,7 @@ void read_rows(benchmark::State& state, host::tier level) {
     const double start = nanoseconds();
     kernel();
     const double read = nanoseconds();
-    read_plainly<128>(all, pool, seen);
+    read_plainly(all, pool, seen);
     const double plain = nanoseconds();
     for (int i = 0; i < 8; ++i) {
       resident();

@@ -93,20 +93,14 @@ class logits {
 
 using words = std::uint64_t __attribute__((vector_size(64)));
 
-/// Reads `count` words in order and gives something that depends on all. With `Ahead`, asks for the
-/// words so many further on: the processor's own guesses do not reach the memory's speed everywhere.
-template <std::size_t Ahead>
-[[nodiscard]] std::uint64_t read_words(const words* p, std::size_t count) {
+/// Reads `count` words in order and gives something that depends on all.
+[[nodiscard]] inline std::uint64_t read_words(const words* p, std::size_t count) {
   words a{};
   words b{};
   words c{};
   words d{};
   std::size_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    for (std::size_t k = 0; Ahead > 0 && k < 4; ++k) {
-      const auto at = reinterpret_cast<std::uintptr_t>(p + i) + (k + Ahead) * sizeof(words);
-      __builtin_prefetch(reinterpret_cast<const void*>(at));
-    }
     a |= p[i];
     b |= p[i + 1];
     c |= p[i + 2];
@@ -117,7 +111,7 @@ template <std::size_t Ahead>
 }
 
 /// The plain read of all rows by a pool's threads, in pieces of 512 KB.
-template <std::size_t Ahead, unmask::element T>
+template <unmask::element T>
 void read_plainly(const logits<T>& all, host::thread_pool& pool, std::vector<std::uint64_t>& seen) {
   const auto* p = reinterpret_cast<const words*>(all.data());
   const std::size_t count = all.size() * sizeof(T) / sizeof(words);
@@ -125,7 +119,7 @@ void read_plainly(const logits<T>& all, host::thread_pool& pool, std::vector<std
   seen.resize(count / piece + 1);
   const auto work = [&](index_t i) noexcept {
     const std::size_t first = static_cast<std::size_t>(i) * piece;
-    seen[static_cast<std::size_t>(i)] = read_words<Ahead>(p + first, std::min(piece, count - first));
+    seen[static_cast<std::size_t>(i)] = read_words(p + first, std::min(piece, count - first));
   };
   pool.run(static_cast<index_t>(seen.size()), work);
 }

@@ -186,10 +186,6 @@ struct previous_row {
 /// it is null; a token outside this row's columns gets -inf.
 template <element T>
 struct row_input {
-  // Not defaulted: row_input() would write zeroes before the values below, a fifth of the host's
-  // work in a step.
-  UNMASK_HD constexpr row_input() {}
-
   const T* logits = nullptr;
   index_t columns = 0;
   token_id first_token = 0;

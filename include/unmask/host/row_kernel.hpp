@@ -16,7 +16,6 @@ struct row_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
   using floats = simd::floats;
   using stages = stage_kernel<UNMASK_SIMD>;
-  using form = typename stages::form;
   static constexpr index_t width = simd::width;
   static constexpr index_t lanes = canonical::lanes;
   static constexpr std::uint32_t all_bits = ~std::uint32_t{0} >> (32U - unsigned{width});
@@ -39,18 +38,9 @@ struct row_kernel<UNMASK_SIMD> {
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
-      const form seen = stages::form_of(row, edit, first, count, blank);
       if constexpr (reads_memory<S, T>) {
-        if (seen == form::plain) {
+        if (stages::plain(row, edit, first, count, blank)) {
           push(tree, read_chunk<S>(row, row.logits + first, first, count, so_far));
-          continue;
-        }
-      }
-      if constexpr (masks_on_the_way<S>) {
-        if (seen == form::masked) {
-          const token_id token = row.first_token + first;
-          const masked<T> z{row.logits + first, row.allowed + token / 32, 0};
-          push(tree, read_chunk<S>(row, z, first, count, so_far));
           continue;
         }
       }
@@ -70,79 +60,6 @@ struct row_kernel<UNMASK_SIMD> {
   template <statistics S, element T>
   static constexpr bool reads_memory =
       std::is_same_v<T, float> || !(provides_v<S, stat::sampled> || canonical::compares<S>);
-  // True if a mask is applied to columns on their way into the sums. Not in the tier that is there
-  // to compile everywhere: the time to compile these is only well spent where it buys speed.
-  template <statistics S>
-  static constexpr bool masks_on_the_way =
-      !(provides_v<S, stat::sampled> || canonical::compares<S> ||
-        std::is_same_v<simd, portable_vectors>);
-
-  // Columns of which a mask leaves some out: what read_chunk() reads in place of a pointer. Bit
-  // `column` of the words, counted from `allowed`, is the first column's.
-  template <element T>
-  struct masked {
-    const T* logits;
-    const std::uint32_t* allowed;
-    index_t column;
-
-    masked operator+(index_t n) const { return {logits + n, allowed, column + n}; }
-    // Of `width` columns from a multiple of it on; bits above them may be anything.
-    [[nodiscard]] std::uint32_t bits() const {
-      const auto bit = static_cast<std::uint32_t>(column);
-      return allowed[bit / 32] >> bit % 32;
-    }
-    // Of four vectors, from a multiple of that on.
-    [[nodiscard]] std::uint64_t group() const {
-      if constexpr (4 * width == 64) {
-        const std::uint32_t* const word = allowed + static_cast<std::uint32_t>(column) / 32;
-        return word[0] | std::uint64_t{word[1]} << 32U;
-      } else {
-        return bits();
-      }
-    }
-  };
-
-  template <element T>
-  UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const T* z) {
-    return simd::load(z);
-  }
-  template <element T>
-  UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const masked<T>& z) {
-    return simd::kept(simd::load(z.logits), z.bits());
-  }
-  // Four vectors of columns: two of simd::load_pair(), or as they lie.
-  template <element T>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void
-  load_four(const T* z, floats& a, floats& b, floats& c, floats& d) {
-    simd::load_pair(z, a, b);
-    simd::load_pair(z + 2 * width, c, d);
-  }
-  template <element T>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void
-  load_four(const masked<T>& z, floats& a, floats& b, floats& c, floats& d) {
-    const std::uint64_t bits = z.group();
-    const auto from = [bits](index_t vector) {
-      return static_cast<std::uint32_t>(bits >> static_cast<unsigned>(vector * width));
-    };
-    a = simd::kept(simd::load(z.logits), from(0));
-    b = simd::kept(simd::load(z.logits + width), from(1));
-    c = simd::kept(simd::load(z.logits + 2 * width), from(2));
-    d = simd::kept(simd::load(z.logits + 3 * width), from(3));
-  }
-  // The order in which load_four() leaves columns is that of elements of this type.
-  template <element T>
-  static T order_of(const T*);
-  template <element T>
-  static float order_of(const masked<T>&);
-
-  template <element T>
-  [[nodiscard]] static float at(const T* z, index_t column) {
-    return math::to_float(z[column]);
-  }
-  template <element T>
-  [[nodiscard]] static float at(const masked<T>& z, index_t column) {
-    return ((z + column).bits() & 1U) != 0 ? math::to_float(z.logits[column]) : -math::infinity();
-  }
 
   // The best logit and the best key of the chunks of a run so far.
   struct leader {
@@ -151,16 +68,15 @@ struct row_kernel<UNMASK_SIMD> {
   };
 
   // The record of the chunk at column `first`, whose logits, padded to whole groups, are `z`.
-  template <statistics S, element T, class Z>
+  template <statistics S, element T, element Z>
   UNMASK_TARGET static record<S>
-  read_chunk(const row_input<T>& row, Z z, index_t first, index_t count, leader& so_far) {
+  read_chunk(const row_input<T>& row, const Z* z, index_t first, index_t count, leader& so_far) {
     const index_t padded = (count + lanes - 1) / lanes * lanes;
     canonical::scale reference;
     canonical::chunk_sums sums;
     float best = -math::infinity();
     if constexpr (provides_v<S, stat::confidence>) {
-      const next_chunk<T> next{row.logits + first};
-      best = with_sums<S>(z, padded, next, reference, sums);
+      best = with_sums<S>(z, padded, reference, sums);
     } else {
       best = largest_of(z, padded);
     }
@@ -177,7 +93,7 @@ struct row_kernel<UNMASK_SIMD> {
     float second = -math::infinity();
     if (best > so_far.best || best == 0.0F) {  // which of -0 and +0 came first shows in the bits
       const index_t column = first_equal(z, best, -1);
-      best = at(z, column);
+      best = math::to_float(z[column]);
       if (best > so_far.best) {
         so_far.best = best;
         token = row.first_token + first + column;
@@ -217,19 +133,19 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // Adds the largest columns of a chunk to what is held of the row.
-  template <element T, class Z>
+  template <element T, element Z>
   UNMASK_TARGET __attribute__((flatten)) static void
-  hold(const row_input<T>& row, Z z, index_t padded, float best, index_t first) {
+  hold(const row_input<T>& row, const Z* z, index_t padded, float best, index_t first) {
     if (row.held == nullptr || !(best > row.held->threshold())) {
       return;
     }
     for (index_t j = 0; j < padded; j += width) {
-      const floats x = load(z + j);
+      const floats x = simd::load(z + j);
       const floats least = simd::splat(row.held->threshold());
       std::uint32_t above = ~simd::equal(simd::max(x, least), least) & all_bits;
       for (; above != 0; above &= above - 1) {
         const index_t column = j + static_cast<index_t>(__builtin_ctz(above));
-        row.held->push(at(z, column), row.first_token + first + column);
+        row.held->push(math::to_float(z[column]), row.first_token + first + column);
       }
     }
   }
@@ -253,21 +169,21 @@ struct row_kernel<UNMASK_SIMD> {
     return canonical::chunk_record<S>(best, token, second, reference, sums);
   }
 
-  template <class Z>
-  UNMASK_TARGET static bool contains_nan(Z z, index_t padded) {
+  template <element Z>
+  UNMASK_TARGET static bool contains_nan(const Z* z, index_t padded) {
     std::uint32_t found = 0;
     for (index_t j = 0; j < padded; j += width) {
-      found |= simd::unordered(load(z + j));
+      found |= simd::unordered(simd::load(z + j));
     }
     return found != 0;
   }
 
   // The first column but `skipped` that holds x, which must be there.
-  template <class Z>
-  UNMASK_TARGET static index_t first_equal(Z z, float x, index_t skipped) {
+  template <element Z>
+  UNMASK_TARGET static index_t first_equal(const Z* z, float x, index_t skipped) {
     const floats wanted = simd::splat(x);
     for (index_t j = 0;; j += width) {
-      std::uint32_t found = simd::equal(load(z + j), wanted);
+      std::uint32_t found = simd::equal(simd::load(z + j), wanted);
       if (skipped >= j && skipped < j + width) {
         found &= ~(1U << static_cast<unsigned>(skipped - j));
       }
@@ -278,66 +194,38 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // The largest number of all columns but `column`; -inf if there is none.
-  template <class Z>
-  UNMASK_TARGET static float runner_up(Z z, index_t padded, index_t column) {
-    constexpr index_t group = 4 * width;
-    const index_t home = column / group * group;
-    floats near = simd::splat(-math::infinity());
-    for (index_t j = home; j < home + group; j += width) {
-      const std::uint32_t own =
-          column >= j && column < j + width ? 1U << static_cast<unsigned>(column - j) : 0U;
-      near = simd::max(simd::kept(load(z + j), ~own), near);
-    }
-    const index_t behind = home + group;
+  template <element Z>
+  UNMASK_TARGET static float runner_up(const Z* z, index_t padded, index_t column) {
+    const index_t home = column / width * width;
+    const std::uint32_t others = ~(1U << static_cast<unsigned>(column - home));
+    const floats none = simd::splat(-math::infinity());
+    const floats near = simd::max(simd::kept(simd::load(z + home), others), none);
+    const index_t behind = home + width;
     const float value =
         math::max(simd::largest(near),
                   math::max(largest_of(z, home), largest_of(z + behind, padded - behind)));
     // The first of equals decides between -0 and +0.
-    return value == 0.0F ? at(z, first_equal(z, value, column)) : value;
+    return value == 0.0F ? math::to_float(z[first_equal(z, value, column)]) : value;
   }
 
   // The largest of some columns, a multiple of `width`; NaN never is.
-  template <class Z>
-  UNMASK_TARGET static float largest_of(Z z, index_t count) {
+  template <element Z>
+  UNMASK_TARGET static float largest_of(const Z* z, index_t count) {
     floats even = simd::splat(-math::infinity());
     floats odd = even;
     index_t j = 0;
-    for (; j + 4 * width <= count; j += 4 * width) {
+    for (; j + 2 * width <= count; j += 2 * width) {
       floats a;
       floats b;
-      floats c;
-      floats d;
-      load_four(z + j, a, b, c, d);
-      even = simd::max(c, simd::max(a, even));  // the order of the operands drops NaN
-      odd = simd::max(d, simd::max(b, odd));
+      simd::load_pair(z + j, a, b);
+      even = simd::max(a, even);  // the order of the operands drops NaN
+      odd = simd::max(b, odd);
     }
-    for (; j < count; j += width) {
-      even = simd::max(load(z + j), even);
+    if (j < count) {
+      even = simd::max(simd::load(z + j), even);
     }
     return simd::largest(simd::max(even, odd));
   }
-
-  // The columns one chunk further on in the row, or behind it, where the next row may begin. They
-  // are asked for while a chunk is summed: the exponentials keep the processor from looking far
-  // enough ahead for it to ask by itself, and hardware that follows streams stops at each page.
-  template <element T>
-  class next_chunk {
-   public:
-    UNMASK_TARGET explicit next_chunk(const T* chunk)
-        : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * sizeof(T)) {}
-
-    // Four vectors of columns, from column j on.
-    UNMASK_TARGET __attribute__((always_inline)) inline void ask_for(index_t j) const {
-      constexpr std::size_t line = 64;
-      const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * sizeof(T);
-      for (std::size_t byte = 0; byte < 4 * std::size_t{width} * sizeof(T); byte += line) {
-        __builtin_prefetch(reinterpret_cast<const void*>(from + byte));
-      }
-    }
-
-   private:
-    std::uintptr_t at_;  // a pointer may not point behind its array
-  };
 
   // canonical::chunk_sums and the maximum of a few lanes.
   struct lane_sums {
@@ -375,13 +263,11 @@ struct row_kernel<UNMASK_SIMD> {
   }
 
   // canonical::sums_of and the maximum of the chunk, in sweeps over four vectors of lanes.
-  template <statistics S, bool Shifted, class Z, element T, class Simd = simd>
-  UNMASK_TARGET static float sums_of(Z z,
+  template <statistics S, bool Shifted, element Z, class Simd = simd>
+  UNMASK_TARGET static float sums_of(const Z* z,
                                      index_t padded,
-                                     const next_chunk<T>& next,
                                      const canonical::scale& reference,
                                      canonical::chunk_sums& out) {
-    using order = decltype(order_of(z));
     alignas(64) float sum[lanes];
     alignas(64) float weighted[lanes];
     alignas(64) float square[lanes];
@@ -400,8 +286,8 @@ struct row_kernel<UNMASK_SIMD> {
         floats x1;
         floats x2;
         floats x3;
-        next.ask_for(j);
-        load_four(z + j, x0, x1, x2, x3);
+        simd::load_pair(z + j, x0, x1);
+        simd::load_pair(z + j + 2 * width, x2, x3);
         add<S, Shifted>(x0, shift, exponent, a);
         add<S, Shifted>(x1, shift, exponent, b);
         add<S, Shifted>(x2, shift, exponent, c);
@@ -409,21 +295,21 @@ struct row_kernel<UNMASK_SIMD> {
       }
       best = simd::max(best, simd::max(simd::max(a.best, b.best), simd::max(c.best, d.best)));
       if constexpr (4 * width == lanes) {  // they never leave the registers
-        out.sum = Simd::template total_of_lanes<order>(a.sum, b.sum, c.sum, d.sum);
+        out.sum = Simd::template total_of_lanes<Z>(a.sum, b.sum, c.sum, d.sum);
         if constexpr (provides_v<S, stat::entropy>) {
           out.weighted =
-              Simd::template total_of_lanes<order>(a.weighted, b.weighted, c.weighted, d.weighted);
+              Simd::template total_of_lanes<Z>(a.weighted, b.weighted, c.weighted, d.weighted);
         }
         if constexpr (provides_v<S, stat::second_moment>) {
-          out.square = Simd::template total_of_lanes<order>(a.square, b.square, c.square, d.square);
+          out.square = Simd::template total_of_lanes<Z>(a.square, b.square, c.square, d.square);
         }
       } else {
-        Simd::template store_pair<order>(sum + lane, a.sum, b.sum);
-        Simd::template store_pair<order>(sum + lane + 2 * width, c.sum, d.sum);
-        Simd::template store_pair<order>(weighted + lane, a.weighted, b.weighted);
-        Simd::template store_pair<order>(weighted + lane + 2 * width, c.weighted, d.weighted);
-        Simd::template store_pair<order>(square + lane, a.square, b.square);
-        Simd::template store_pair<order>(square + lane + 2 * width, c.square, d.square);
+        Simd::template store_pair<Z>(sum + lane, a.sum, b.sum);
+        Simd::template store_pair<Z>(sum + lane + 2 * width, c.sum, d.sum);
+        Simd::template store_pair<Z>(weighted + lane, a.weighted, b.weighted);
+        Simd::template store_pair<Z>(weighted + lane + 2 * width, c.weighted, d.weighted);
+        Simd::template store_pair<Z>(square + lane, a.square, b.square);
+        Simd::template store_pair<Z>(square + lane + 2 * width, c.square, d.square);
       }
     }
     if constexpr (4 * width != lanes) {
@@ -446,17 +332,14 @@ struct row_kernel<UNMASK_SIMD> {
 
   // The sums of a chunk, the scale they are relative to, and the maximum; -inf if there is none.
   // flatten: the scale needs fused multiply-adds.
-  template <statistics S, class Z, element T>
-  UNMASK_TARGET __attribute__((flatten)) static float with_sums(Z z,
-                                                                index_t padded,
-                                                                const next_chunk<T>& next,
-                                                                canonical::scale& reference,
-                                                                canonical::chunk_sums& sums) {
+  template <statistics S, element Z>
+  UNMASK_TARGET __attribute__((flatten)) static float
+  with_sums(const Z* z, index_t padded, canonical::scale& reference, canonical::chunk_sums& sums) {
     const float first_best = largest_of(z, lanes);
     float best = -math::infinity();
     if (canonical::opens_scale(first_best)) {
       reference = canonical::opening_scale(first_best);
-      best = sums_of<S, false>(z, padded, next, reference, sums);
+      best = sums_of<S, false>(z, padded, reference, sums);
       if (canonical::reaches(reference, best)) {
         return best;
       }
@@ -465,7 +348,7 @@ struct row_kernel<UNMASK_SIMD> {
     }
     if (best > -math::infinity()) {
       reference = canonical::closing_scale(best);
-      sums_of<S, true>(z, padded, next, reference, sums);
+      sums_of<S, true>(z, padded, reference, sums);
     }
     return best;
   }

@@ -11,32 +11,16 @@ struct stage_kernel<UNMASK_SIMD> {
   static constexpr index_t width = simd::width;
   static constexpr index_t lanes = canonical::lanes;
 
-  // How the statistics see the columns [first, first + count) of `row`.
-  enum class form : unsigned char { plain, masked, staged };
-
-  // Whole groups of lanes without any option are what the engine wrote, and a mask can be applied
-  // to them on the way; the rest is written to a buffer first. So is what a mask leaves mostly out,
-  // of which the columns need not be read. `blank` is the first blanked token that has not been met.
+  // True if the columns [first, first + count) of `row` are whole groups of lanes without any
+  // option: what the statistics see is what the engine wrote. `blank` is the first blanked token
+  // that has not been met.
   template <element T, class Edit>
-  UNMASK_TARGET static form form_of(
+  UNMASK_TARGET static bool plain(
       const row_input<T>& row, const Edit& /*edit*/, index_t first, index_t count, index_t blank) {
-    const token_id begin = row.first_token + first;
-    const bool blanks = blank < row.blanked_count && row.blanked[blank] < begin + count;
-    if (!std::is_same_v<Edit, no_edit> || row.unconditional != nullptr || blanks ||
-        count % lanes != 0) {
-      return form::staged;
-    }
-    if (row.allowed == nullptr) {
-      return form::plain;
-    }
-    if (begin % 32 != 0) {
-      return form::staged;
-    }
-    index_t left_out = 0;  // of a few looked at
-    for (index_t j = 0; j < count; j += 256) {
-      left_out += row.allowed[(begin + j) / 32] == 0 ? 256 : 0;
-    }
-    return left_out <= count / 4 ? form::masked : form::staged;
+    const token_id end = row.first_token + first + count;
+    const bool blanks = blank < row.blanked_count && row.blanked[blank] < end;
+    return std::is_same_v<Edit, no_edit> && row.allowed == nullptr &&
+           row.unconditional == nullptr && !blanks && count % lanes == 0;
   }
 
   // Edits, masks and blanks the columns [first, first + count) of `row` into `buffer`, padded with
