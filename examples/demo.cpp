@@ -2,6 +2,8 @@
 //
 // Decodes prompts with a tiny masked diffusion language model under several policies: shows answers
 // filling in, then prints what each policy got right and what it cost. `--help` lists the options.
+#include <unmask/policy/read_policy.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -212,6 +214,10 @@ int run(const options& o) {
 int main(int count, char** arguments) {
   try {
     const options o = parse_options({arguments + 1, arguments + count});
+    if (o.parts) {
+      std::cout << unmask::describe_parts();
+      return 0;
+    }
     if (o.help) {
       std::cout << help_text();
       return 0;

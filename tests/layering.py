@@ -15,7 +15,7 @@ import tempfile
 CORE = ["version.hpp", "core/"]
 MATHS = CORE + ["stats/", "step/"]
 DECODING = MATHS + ["policy/", "session.hpp", "layer_session.hpp", "any_session.hpp",
-                    "any_layer_session.hpp"]
+                    "any_layer_session.hpp", "named_policy.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
@@ -29,6 +29,8 @@ MAY_INCLUDE = {
     "layer_session.hpp": CORE + ["step/", "session.hpp"],
     "any_session.hpp": CORE + ["step/", "session.hpp"],
     "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
+    "named_policy.hpp": CORE + ["policy/", "any_session.hpp", "any_layer_session.hpp"],
+    "c_api.h": [],
     "unmask.hpp": DECODING + ["host/"],
     "cuda.hpp": DECODING + ["unmask.hpp", "cuda/"],
     "cuda.cuh": DECODING + ["unmask.hpp", "cuda.hpp", "cuda/"],

@@ -8,6 +8,7 @@ namespace demo {
 namespace {
 
 using namespace unmask;
+using example::layer_rule_kind;
 using values = const knob_values&;
 
 cache_setup with(feeding how) {
@@ -56,8 +57,8 @@ const std::array table{
         [](values v) {
           cache_setup s = with(feeding::dual);
           s.cache.drops_keys = true;
-          s.cache.eviction.keep = v.exact(0);
-          s.cache.eviction.pool = v.whole(1);
+          s.cache.dropped.keep = v.exact(0);
+          s.cache.dropped.pool = v.whole(1);
           s.cache.dual = {.period = v.whole(2), .whole = 2};
           return s;
         },

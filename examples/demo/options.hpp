@@ -14,6 +14,7 @@ namespace demo {
 /// What the command line asks for.
 struct options {
   bool help = false;
+  bool parts = false;
   std::vector<chosen_policy> policies;  ///< empty: the default ones
   std::vector<chosen_cache> caches;     ///< empty: none
   std::vector<std::string> tasks;       ///< empty: all

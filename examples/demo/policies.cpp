@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/policies.hpp"
 
+#include <unmask/policy/read_policy.hpp>
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -12,62 +14,30 @@ namespace {
 
 using namespace unmask;
 
-/// Stops at the end token if the user wants it to: with the wish in a value instead of in the type,
-/// each policy of the table is compiled once and not twice.
-struct stop_if_wanted : stop_at_end {
-  bool wanted = false;
-  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
-    return wanted ? stop_at_end::stop(q, own) : ending::running;
-  }
-};
-
-/// Policies that the demo compiles with every cache. With the others go those that feed a range,
-/// and early skipping: each further kind of rule would double the time that the table takes.
-enum class caches : unsigned char { most, all };
-
-[[noreturn]] void refuse(const char* why) {
-  throw std::invalid_argument(std::string("--cache ") + why);
-}
-
-/// A session whose policy is the product of `parts` and the cache that was asked for.
-template <caches With = caches::most, class... Parts>
-std::unique_ptr<any_layer_session> session_of(const session_setup& s, const Parts&... parts) {
-  stop_if_wanted stop;
-  stop.wanted = s.stop_at_end;
+/// The one policy that is no text, because its profile is data: a session of it with a cache and a
+/// layer rule.
+std::unique_ptr<any_layer_session> session_of(const session_setup& s,
+                                              const profile_threshold<>& rule) {
   const cache_setup& c = s.cache;
+  any_stops stops;
+  stops.count = s.stop_at_end ? 1 : 0;  // it starts as stop_at_end
+  const auto make = [&s](const auto&... parts) -> std::unique_ptr<any_layer_session> {
+    return make_any_layer_session(policy{parts...}, s.model, s.capacity);
+  };
   if (!c.layered()) {
-    return make_any_layer_session(policy{parts..., stop, c.cache}, s.model, s.capacity);
+    return make(by_confidence{}, rule, stops, c.cache);
   }
-  using plain = policy<Parts...>;
-  if constexpr (plain::branches || !plain::settles) {
-    refuse("must be one that runs a range for a policy that looks ahead: branches have no hidden "
-           "states of their own to compare with");
-  } else {
-    const any_picking_cache cache{c.cache};
-    if constexpr (With == caches::all) {
-      if (c.which == layer_rule_kind::budget) {
-        return make_any_layer_session(policy{parts..., stop, cache, c.budget}, s.model, s.capacity);
-      }
-      if (c.which == layer_rule_kind::similarity) {
-        return make_any_layer_session(
-            policy{parts..., stop, cache, c.similarity}, s.model, s.capacity);
-      }
-    }
-    early_skip skip = c.skip;
-    if (c.which == layer_rule_kind::none) {
-      skip.stage_count = 0;
-    } else if (c.which != layer_rule_kind::skip) {
-      refuse("similarity and budget are compiled with the policies one, threshold and credit only");
-    }
-    return make_any_layer_session(policy{parts..., stop, cache, skip}, s.model, s.capacity);
+  if (c.which == example::layer_rule_kind::budget ||
+      c.which == example::layer_rule_kind::similarity) {
+    throw std::invalid_argument("profile is compiled without the caches similarity and budget");
   }
+  early_skip skip = c.skip;
+  skip.stage_count = c.which == example::layer_rule_kind::none ? 0 : skip.stage_count;
+  return make(by_confidence{}, rule, stops, any_picking_cache{c.cache}, skip);
 }
-
-using values = const knob_values&;
-using setup = const session_setup&;
 
 /// One decode with the static rule, recorded, gives the thresholds of all later ones.
-std::unique_ptr<any_layer_session> profiled(values v, setup s) {
+std::unique_ptr<any_layer_session> profiled(const knob_values& v, const session_setup& s) {
   profile_threshold<> rule;
   rule.slack = v.real(0);
   rule.cap = v.real(1);
@@ -78,12 +48,12 @@ std::unique_ptr<any_layer_session> profiled(values v, setup s) {
   if (s.decode_first) {
     session_setup first = s;
     first.capacity.trace = true;  // candidates are reported, too
-    const auto session = session_of(first, by_confidence{}, rule);
+    const auto session = session_of(first, rule);
     profile_recorder recorder({.block_length = s.block_length}, rule.recorded);
     s.decode_first(*session, [&] { recorder.observe(*session); });
     rule = recorder.calibrate(rule);
   }
-  return session_of(s, by_confidence{}, rule);
+  return session_of(s, rule);
 }
 
 const sweep thresholds{"threshold", {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}, {}};
@@ -95,7 +65,7 @@ const std::array table{
         {},
         {"one"},
         {"", {}, {}},
-        [](values, setup s) { return session_of<caches::all>(s, by_confidence{}, top_k{1}); },
+        "top_k(1)",
     },
     known_policy{
         "left_to_right",
@@ -103,7 +73,7 @@ const std::array table{
         {{"k", 1, true}},
         {"left_to_right"},
         {"k", {1, 2, 4, 8, 20}, {}},
-        [](values v, setup s) { return session_of(s, left_to_right{}, top_k{v.whole(0)}); },
+        "left_to_right + top_k({k})",
     },
     known_policy{
         "random",
@@ -111,7 +81,7 @@ const std::array table{
         {{"k", 1, true}},
         {"random"},
         {"k", {1, 2, 4, 8, 20}, {}},
-        [](values v, setup s) { return session_of(s, at_random{}, top_k{v.whole(0)}); },
+        "random + top_k({k})",
     },
     known_policy{
         "margin",
@@ -119,7 +89,7 @@ const std::array table{
         {{"k", 2, true}},
         {"margin(2)"},
         {"k", {1, 2, 4, 8, 20}, {}},
-        [](values v, setup s) { return session_of(s, by_margin{}, top_k{v.whole(0)}); },
+        "margin + top_k({k})",
     },
     known_policy{
         "steps",
@@ -127,7 +97,7 @@ const std::array table{
         {{"steps", 8, true}},
         {"steps(8)"},
         {"steps", {1, 2, 4, 8, 20}, {}},
-        [](values v, setup s) { return session_of(s, by_confidence{}, scheduled{v.whole(0)}); },
+        "scheduled({steps})",
     },
     known_policy{
         "threshold",
@@ -135,9 +105,7 @@ const std::array table{
         {{"threshold", 0.9}},
         {"threshold(0.9)", "threshold(0.5)"},
         thresholds,
-        [](values v, setup s) {
-          return session_of<caches::all>(s, by_confidence{}, confidence_above{v.real(0)});
-        },
+        "threshold({threshold})",
     },
     known_policy{
         "at_least",
@@ -145,9 +113,7 @@ const std::array table{
         {{"threshold", 0.9}},
         {},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s, by_confidence{}, confidence_at_least{v.real(0)});
-        },
+        "at_least({threshold})",
     },
     known_policy{
         "factor",
@@ -155,9 +121,7 @@ const std::array table{
         {{"factor", 1.0}, {"accept_last", 0, true}},
         {"factor(1)"},
         {"factor", {0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3}, {}},
-        [](values v, setup s) {
-          return session_of(s, by_confidence{}, factor{v.real(0), v.yes(1)});
-        },
+        "factor({factor}, {accept_last})",
     },
     known_policy{
         "entropy",
@@ -165,7 +129,7 @@ const std::array table{
         {{"bound", 0.1}},
         {"entropy(0.1)"},
         {"bound", {0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1, 2}, {}},
-        [](values v, setup s) { return session_of(s, by_entropy{}, entropy_bound{v.real(0)}); },
+        "entropy + entropy_bound({bound})",
     },
     known_policy{
         "adaptive",
@@ -173,10 +137,7 @@ const std::array table{
         {{"start", 0.9}, {"lower", 0.001}, {"raise", 0.0008}, {"least", 0.5}},
         {},
         {"start", {0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}, {}},
-        [](values v, setup s) {
-          return session_of(
-              s, by_confidence{}, adaptive_threshold{v.real(0), v.real(1), v.real(2), v.real(3)});
-        },
+        "adaptive_threshold({start}, {lower}, {raise}, {least})",
     },
     known_policy{
         "stable",
@@ -184,10 +145,7 @@ const std::array table{
         {{"confidence", 0.9}, {"divergence", 0.01}, {"fallback", 1, true}},
         {"stable(0.9)"},
         {"confidence", {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}, {}},
-        [](values v, setup s) {
-          return session_of(
-              s, by_confidence{}, stable_and_confident{v.real(0), v.real(1), v.whole(2)});
-        },
+        "stable_and_confident({confidence}, {divergence}, {fallback})",
     },
     known_policy{
         "sampled",
@@ -195,9 +153,7 @@ const std::array table{
         {{"threshold", 0.9}, {"temperature", 1.0}},
         {},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s, by_confidence{}, confidence_above{v.real(0)}, sampling{v.real(1)});
-        },
+        "threshold({threshold}) + sampling({temperature})",
     },
     known_policy{
         "nucleus",
@@ -209,17 +165,8 @@ const std::array table{
          {"min_p", 0.0}},
         {},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s,
-                            by_confidence{},
-                            confidence_above{v.real(0)},
-                            temperature{v.real(1)},
-                            sampling{},
-                            keep_top_p{v.real(2)},
-                            keep_top_k{v.whole(3)},
-                            keep_min_p{v.real(4)},
-                            confidence_of_kept{});
-        },
+        "threshold({threshold}) + temperature({temperature}) + sampling + keep_top_p({top_p}) + "
+        "keep_top_k({top_k}) + keep_min_p({min_p}) + confidence_of_kept",
     },
     known_policy{
         "hierarchical",
@@ -227,9 +174,7 @@ const std::array table{
         {{"low", 0.4}, {"threshold", 0.9}},
         {},
         {"low", {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}, {}},
-        [](values v, setup s) {
-          return session_of(s, by_confidence{}, hierarchical{v.real(0), v.real(1)});
-        },
+        "hierarchical({low}, {threshold})",
     },
     known_policy{
         "slow_fast",
@@ -237,12 +182,7 @@ const std::array table{
         {{"threshold", 0.9}, {"exploration", 6, true}, {"promising", 0.3}, {"spread", 1}},
         {},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s,
-                            by_confidence{},
-                            confidence_at_least{v.real(0)},
-                            slow_fast{v.whole(1), v.real(2), v.real(3)});
-        },
+        "at_least({threshold}) + slow_fast({exploration}, {promising}, {spread})",
     },
     known_policy{
         "reopen",
@@ -250,10 +190,7 @@ const std::array table{
         {{"below", 0.4}, {"threshold", 0.5}},
         {"reopen(0.4)"},
         {"below", {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}, {}},
-        [](values v, setup s) {
-          return session_of(
-              s, by_confidence{}, confidence_above{v.real(1)}, reopen_below{v.real(0)});
-        },
+        "threshold({threshold}) + reopen_below({below})",
     },
     known_policy{
         "remask",
@@ -261,10 +198,7 @@ const std::array table{
         {{"below", 0.4}, {"low", 0.4}, {"threshold", 0.9}},
         {},
         {"below", {0, 0.2, 0.4, 0.6, 0.8}, {}},
-        [](values v, setup s) {
-          return session_of(
-              s, by_confidence{}, hierarchical{v.real(1), v.real(2)}, remask_below{v.real(0)});
-        },
+        "hierarchical({low}, {threshold}) + remask_below({below})",
     },
     known_policy{
         "credit",
@@ -272,12 +206,7 @@ const std::array table{
         {{"threshold", 0.9}, {"strength", 0.65}, {"decay", 0.7}, {"exponent", 0.2}},
         {"credit(0.9)"},
         thresholds,
-        [](values v, setup s) {
-          return session_of<caches::all>(s,
-                                         by_confidence{},
-                                         confidence_above{v.real(0)},
-                                         trace_credit<>{v.real(1), v.real(2), v.real(3)});
-        },
+        "threshold({threshold}) + credit({strength}, {decay}, {exponent})",
     },
     known_policy{
         "adaptive_credit",
@@ -285,9 +214,7 @@ const std::array table{
         {{"threshold", 0.9}},
         {},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s, by_confidence{}, confidence_above{v.real(0)}, adaptive_credit<>{});
-        },
+        "threshold({threshold}) + adaptive_credit",
     },
     known_policy{
         "lookahead",
@@ -295,10 +222,7 @@ const std::array table{
         {{"branches", 3, true}, {"threshold", 0.9}},
         {"lookahead(3)"},
         {"threshold", {0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1}, {"lookahead(7)"}},
-        [](values v, setup s) {
-          return session_of(
-              s, by_confidence{}, confidence_above{v.real(1)}, lookahead{.branches = v.whole(0)});
-        },
+        "threshold({threshold}) + lookahead({branches})",
     },
     known_policy{
         "pipeline",
@@ -306,12 +230,7 @@ const std::array table{
         {{"add", 0.1}, {"activate", 0.95}, {"threshold", 0.9}},
         {"pipeline(0.1)"},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s,
-                            by_confidence{},
-                            confidence_above{v.real(2)},
-                            block_pipeline{.add = v.real(0), .activate = v.real(1)});
-        },
+        "threshold({threshold}) + block_pipeline({add}, {activate})",
     },
     known_policy{
         "profile",
@@ -326,7 +245,7 @@ const std::array table{
         {"slack",
          {0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6},
          {"profile(cap=1, by_step=1, metric=4, candidates=1)"}},
-        [](values v, setup s) { return profiled(v, s); },
+        {},  // compiled on its own: its profile is no text
     },
     known_policy{
         "edited",
@@ -334,13 +253,7 @@ const std::array table{
         {{"threshold", 0.9}, {"edit", 0.9}, {"most_edits", 16, true}},
         {},
         {"edit", {0.5, 0.9, 0.99, 0.999, 1}, {}},
-        [](values v, setup s) {
-          return session_of(s,
-                            by_confidence{},
-                            confidence_above{v.real(0)},
-                            edit_settled{v.real(1)},
-                            edited_blocks{v.whole(2)});
-        },
+        "threshold({threshold}) + edit_settled({edit}) + edited_blocks({most_edits})",
     },
     known_policy{
         "pipeline_lookahead",
@@ -348,13 +261,8 @@ const std::array table{
         {{"threshold", 0.9}, {"branches", 3, true}, {"add", 0.1}, {"activate", 0.95}},
         {},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s,
-                            by_confidence{},
-                            confidence_above{v.real(0)},
-                            block_pipeline{.add = v.real(2), .activate = v.real(3)},
-                            lookahead{.branches = v.whole(1)});
-        },
+        "threshold({threshold}) + block_pipeline({add}, {activate}) + "
+        "lookahead({branches})",
     },
     known_policy{
         "credit_lookahead",
@@ -362,13 +270,7 @@ const std::array table{
         {{"threshold", 0.9}, {"branches", 3, true}},
         {"credit_lookahead(0.9)"},
         thresholds,
-        [](values v, setup s) {
-          return session_of(s,
-                            by_confidence{},
-                            confidence_above{v.real(0)},
-                            trace_credit<>{},
-                            lookahead{.branches = v.whole(1)});
-        },
+        "threshold({threshold}) + credit + lookahead({branches})",
     },
     known_policy{
         "timesteps",
@@ -376,16 +278,53 @@ const std::array table{
         {{"steps", 20, true}, {"epsilon", 1e-3}},
         {},
         {"steps", {2, 3, 4, 8, 20, 40}, {}},
-        [](values v, setup s) {
-          return session_of(s, by_entropy{}, timesteps{v.whole(0), v.real(1)}, whole_sequence{});
-        },
+        "entropy + timesteps({steps}, {epsilon}) + whole_sequence",
     },
 };
+
+/// What a text that no line of the table has the name of is.
+const known_policy composed{"composed", "composed by name", {}, {}, {"", {}, {}}, {}};
+
+/// The pattern of a policy with its knobs' values in it.
+std::string filled(const known_policy& p, std::span<const double> values) {
+  std::string text(p.text);
+  for (std::size_t i = 0; i < p.knobs.size(); ++i) {
+    const std::string hole = "{" + std::string(p.knobs[i].name) + "}";
+    for (std::size_t at = text.find(hole); at != std::string::npos; at = text.find(hole)) {
+      text.replace(at, hole.size(), shortest(values[i]));
+    }
+  }
+  return text;
+}
 
 }  // namespace
 
 std::span<const known_policy> known_policies() {
   return table;
+}
+
+const known_policy& composed_policy() {
+  return composed;
+}
+
+std::string chosen_policy::text() const {
+  return entry_ == &composed ? name_ : filled(*entry_, values_);
+}
+
+std::unique_ptr<any_layer_session> chosen_policy::make(session_setup setup) const {
+  setup.cache = cache_.setup();
+  const std::string text = this->text();
+  if (text.empty()) {
+    return profiled(knob_values(values_), setup);
+  }
+  const named_parts parts = read_policy(text + (setup.stop_at_end ? " + stop_at_end" : ""));
+  if (setup.cache.layered() && parts.has.branches) {
+    throw std::invalid_argument(
+        "--cache must be one that runs a range for a policy that looks ahead: branches have no "
+        "hidden states of their own to compare with");
+  }
+  return cache_.is_none() ? example::named_session(parts, setup.model, setup.capacity)
+                          : example::named_session(parts, setup.cache, setup.model, setup.capacity);
 }
 
 }  // namespace demo

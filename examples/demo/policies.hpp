@@ -42,17 +42,23 @@ struct known_policy {
   std::vector<knob> knobs;
   std::vector<std::string_view> shown;  ///< as what it appears when no policy is asked for
   sweep main;                           ///< the points of its frontier; no knob: it is one point
-  std::unique_ptr<unmask::any_layer_session> (*make)(const knob_values&, const session_setup&);
+  /// The composition that it stands for, with a {hole} for each knob; empty for profile.
+  std::string_view text;
 };
 
-/// Every policy that the demo knows: a new one is one more entry in policies.cpp.
+/// Every policy that the demo has a name for: a new one is one more entry in policies.cpp.
 std::span<const known_policy> known_policies();
+
+/// Stands in the table's place for a policy that was composed by its parts' names.
+const known_policy& composed_policy();
 
 /// A policy with its knobs set.
 class chosen_policy {
  public:
-  /// Reads `name`, `name(0.9)` or `name(knob=0.9, ...)`. Throws std::invalid_argument naming what
-  /// is wrong and what is known. Whether a value makes sense is for the policy to say, in make().
+  /// Reads `name`, `name(0.9)` or `name(knob=0.9, ...)` of the table, or else a composition such as
+  /// `credit + threshold(0.9)`: unmask::read_policy. Throws std::invalid_argument naming what is
+  /// wrong and what is known. Whether a knob's value makes sense is for the policy to say, in
+  /// make().
   explicit chosen_policy(std::string_view text);
 
   /// The name, with its knobs if any were given: `threshold(0.9)`.
@@ -71,12 +77,12 @@ class chosen_policy {
   /// The same policy with a cache.
   chosen_policy with_cache(const chosen_cache& cache) const;
 
+  /// The composition with its knobs' values: what unmask::read_policy reads; empty for profile.
+  std::string text() const;
+
   /// A session that decodes with this policy and its cache. Throws std::invalid_argument where the
   /// two do not go together.
-  std::unique_ptr<unmask::any_layer_session> make(session_setup setup) const {
-    setup.cache = cache_.setup();
-    return entry_->make(knob_values(values_), setup);
-  }
+  std::unique_ptr<unmask::any_layer_session> make(session_setup setup) const;
 
  private:
   const known_policy* entry_;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/read_policy.hpp>
+
+#include <algorithm>
 #include <utility>
 
 #include "demo/policies.hpp"
@@ -11,9 +14,25 @@ named_call call_of(const known_policy& p) {
   return {p.name, p.knobs};
 }
 
+// True for a text that is not of the table: it joins parts, or begins with the name of a part that
+// the table has no policy of.
+bool is_composition(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find_first_of(" \t("));
+  const auto is_named = [name](const auto& known) { return known.name == name; };
+  return text.find('+') != std::string_view::npos || name == "any_of" || name == "all_of" ||
+         (std::ranges::any_of(unmask::known_parts(), is_named) &&
+          std::ranges::none_of(known_policies(), is_named));
+}
+
 }  // namespace
 
 chosen_policy::chosen_policy(std::string_view text) {
+  if (is_composition(text)) {
+    static_cast<void>(unmask::read_policy(text));  // says what is wrong with it now
+    entry_ = &composed_policy();
+    name_ = text;
+    return;
+  }
   std::vector<named_call> known;
   for (const known_policy& p : known_policies()) {
     known.push_back(call_of(p));
@@ -42,6 +61,9 @@ chosen_policy chosen_policy::with_cache(const chosen_cache& cache) const {
 }
 
 std::string chosen_policy::series() const {
+  if (entry_ == &composed_policy()) {
+    return label();
+  }
   std::string knobs;
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const knob& k = entry_->knobs[i];
@@ -89,6 +111,7 @@ std::string list_of_policies() {
   std::string list;
   for (const known_policy& p : known_policies()) {
     list += call_help(call_of(p), p.about);
+    list += p.text.empty() ? "" : "      = " + std::string(p.text) + "\n";
   }
   return list;
 }

@@ -72,6 +72,23 @@ class Demo(unittest.TestCase):
         self.fails(["--policy", "threshold(1.5)"], "--policy threshold(1.5)", "in [0, 1]", "1.5")
         self.fails(["--policy", "steps(0)"], "--policy steps(0)", "at least 1")
 
+    def test_policies_are_composed_by_the_names_of_their_parts(self):
+        shape = ("--limit", "2", "--task", "sort", "--seed", "3")
+        name, parts, other = measured(*shape, "--policy", "credit(0.8)", "--policy", "threshold(0.8) + credit",
+                                      "--policy", "entropy + any_of(entropy_bound(0.3), top_k(2)) + lookahead(2)")["policies"]
+        self.assertEqual(parts["policy"], "threshold(0.8) + credit")
+        for key in ("forwards", "committed", "exact"):
+            self.assertEqual(name[key], parts[key], key)
+        self.assertLess(other["forwards"], other["committed"])
+        self.fails(["--policy", "credit + treshold(0.9)"], "column 10", "did you mean threshold?")
+        self.fails(["--policy", "top_k(-1)"], "k of top_k", "at least 0", "-1")
+        self.fails(["--policy", "any_of(margin)"], "margin is no admission")
+        self.fails(["--policy", "keep_top_k + top_k"], "sampling")
+        done = run("--parts")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for text in ("threshold(threshold=0.9)", "in [0, 1]", "revision: tokens that keep leading"):
+            self.assertIn(text, done.stdout)
+
     def test_bad_files_name_file_and_line(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "lines.jsonl")
@@ -110,7 +127,7 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # What cannot go together is said, with the reason.
         self.fails(["--cache", "skip", "--policy", "lookahead(3)"], "lookahead(3) + skip", "branches")
-        self.fails(["--cache", "budget", "--policy", "entropy(0.1)"], "one, threshold and credit")
+        self.fails(["--cache", "budget", "--policy", "sampled"], "sampled + budget", "not compiled by name", "sampling")
 
     def test_every_cache_decodes_with_every_kind_of_rule(self):
         text = run("--help").stdout.split("\ncaches\n")[1]

@@ -231,7 +231,8 @@ concept inquiring = part<P> && requires(const P& p,
 
 /// A watching or revising part whose edit depends on the tokens around a position, which it reads
 /// from `own.at.view` both times. The tokens that lookahead places between the two calls are then
-/// watched at every position, too, so that the edit is exact in every branch.
+/// watched at every position, too, so that the edit is exact in every branch. A part of
+/// which only some values do so says with `reads_sequence_now() -> bool` whether this one does.
 template <class P>
 concept sequence_reading = part<P> && requires {
   requires bool{P::reads_sequence};
@@ -313,7 +314,7 @@ concept renoising = part<P> && requires(const P& p, scope<P>& own) {
 };
 
 /// A revisiting part that reads own.at.current_probability: the settled token is watched then,
-/// which makes its probability exact.
+/// which makes its probability exact. `watches_current_now() -> bool` as reads_sequence_now().
 template <class P>
 concept current_watching = revisiting<P> && requires {
   requires bool{P::watches_current};

@@ -285,29 +285,40 @@ class on_host::workspace {
   template <element T>
   void truncate(const pending<T>& rows) {
     const auto cut_off = [&](index_t r) noexcept {
-      const target& to = targets_[static_cast<std::size_t>(r)];
-      const step::slot_memory<Policy>& m = slots_[slot_of(to)];
-      const index_t branch = to.index / m.window;
-      const index_t i = to.index % m.window;
-      host::call_on_tier(where_.tier, [&] {
-        step::keep_space<Policy> space;
-        const bool proved =
-            step::keep_held(solo{}, m, branch, i, held_[static_cast<std::size_t>(r)], space);
-        again_[static_cast<std::size_t>(r)] = proved ? 0 : 1;
-        if (!proved) {
+      const auto at = static_cast<std::size_t>(r);
+      again_[at] = keep_held(at) ? 0 : 1;
+      if (again_[at] != 0) {
+        const step::slot_memory<Policy>& m = slots_[slot_of(targets_[at])];
+        const index_t branch = targets_[at].index / m.window;
+        const index_t i = targets_[at].index % m.window;
+        host::call_on_tier(where_.tier, [&] {
           host::read_again(m.row(branch, i),
-                           rows[static_cast<std::size_t>(r)],
+                           rows[at],
                            step::edit_of(m),
                            m.kept_apart(branch, i),
                            step::truncation_of(*m.policy));
-        }
-      });
+        });
+      }
     };
     where_.executor.run(static_cast<index_t>(rows.size()), cut_off);
     for (std::size_t r = 0; r < rows.size(); ++r) {
       statuses_[slot_of(targets_[r])].report.second_reads += again_[r];
     }
   }
+
+  // The same for one row from what is held alone, whatever it was read from: false if that is not
+  // enough.
+  [[nodiscard]] bool keep_held(std::size_t r) {
+    const step::slot_memory<Policy>& m = slots_[slot_of(targets_[r])];
+    bool proved = false;
+    host::call_on_tier(where_.tier, [&] {
+      step::keep_space<Policy> space;
+      proved = step::keep_held(
+          solo{}, m, targets_[r].index / m.window, targets_[r].index % m.window, held_[r], space);
+    });
+    return proved;
+  }
+
   [[nodiscard]] static std::size_t slot_of(const target& t) {
     return static_cast<std::size_t>(t.slot);
   }

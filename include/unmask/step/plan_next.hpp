@@ -102,6 +102,36 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   out.report.open = q.open_count;
 }
 
+/// True when an edit of the policy depends on the tokens around a position.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD bool reads_sequence_now([[maybe_unused]] const Policy& p) {
+  if constexpr (I == Policy::leaf_total || !Policy::reads_sequence) {
+    return false;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (requires(const leaf& part) { part.reads_sequence_now(); }) {
+      return p.template part_at<I>().reads_sequence_now() || reads_sequence_now<I + 1>(p);
+    } else {
+      return sequence_reading<leaf> || reads_sequence_now<I + 1>(p);
+    }
+  }
+}
+
+/// True when a part asks for the probability of settled tokens.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD bool watches_current_now([[maybe_unused]] const Policy& p) {
+  if constexpr (I == Policy::leaf_total || !Policy::watches_current) {
+    return false;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (requires(const leaf& part) { part.watches_current_now(); }) {
+      return p.template part_at<I>().watches_current_now() || watches_current_now<I + 1>(p);
+    } else {
+      return current_watching<leaf> || watches_current_now<I + 1>(p);
+    }
+  }
+}
+
 /// Lists, for each position that the next step reads, the tokens its read leaves out.
 template <class Policy>
 UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
@@ -127,12 +157,12 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
         watch<mark::open>(m, list, m.cell_of(position), at);
       } else {
         watch<mark::settled>(m, list, m.cell_of(position), at);
-        if constexpr (Policy::watches_current) {
+        if (watches_current_now(*m.policy)) {
           list.add(m.state->tokens[position]);
         }
       }
-      if constexpr (Policy::branches && Policy::reads_sequence) {
-        for (index_t b = 0; b < next.branches; ++b) {
+      if constexpr (Policy::branches) {
+        for (index_t b = 0; b < (reads_sequence_now(*m.policy) ? next.branches : 0); ++b) {
           list.add(next.branch[b].token);
         }
       }

@@ -149,11 +149,40 @@ struct policy_edit {
   }
 };
 
+/// The one edit of a policy, as a type that does not name the policy: kernels that read rows are
+/// compiled once for all policies with that edit and the same statistics.
+template <class Edit>
+struct part_edit {
+  Edit part;
+  step_info at;
+  [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
+    if constexpr (requires { part.edit(logit, token, at); }) {
+      return part.edit(logit, token, at);
+    } else {
+      return part.edit(logit, token);
+    }
+  }
+};
+
+/// The first editing part.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD const auto& first_edit(const Policy& p) {
+  using leaf = typename Policy::template leaf_type<I>;
+  if constexpr (logit_edit<leaf>) {
+    return p.template part_at<I>();
+  } else {
+    return first_edit<I + 1>(p);
+  }
+}
+
 /// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without
 /// any.
 template <class Policy>
 [[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
-  if constexpr (stages<Policy>::edits > 0) {
+  if constexpr (stages<Policy>::edits == 1) {
+    const auto& part = first_edit(*m.policy);
+    return part_edit<std::remove_cvref_t<decltype(part)>>{part, info_of(*m.state)};
+  } else if constexpr (stages<Policy>::edits > 1) {
     return policy_edit<Policy>{m.policy, info_of(*m.state)};
   } else {
     static_cast<void>(m);

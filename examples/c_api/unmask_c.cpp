@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/c_api.h>
+#include <unmask/policy/read_policy.hpp>
+#include <unmask/version.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "named/named_session.hpp"
+
+// The library behind include/unmask/c_api.h. Every call is a translation: of structures, of
+// exceptions to a status, of spans to pointers.
+
+struct unmask_session {
+  unmask_session(const unmask::named_parts& parts,
+                 const unmask::model_info& about,
+                 const unmask::limits& capacity,
+                 unmask::index_t threads)
+      : model(about)
+      , limits(capacity) {
+    unmask::on_host where;
+    if (threads > 1) {
+      pool.emplace(threads);
+      where.executor = *pool;
+    }
+    session = example::named_session(parts, model, limits, where);
+    const auto slots = static_cast<std::size_t>(limits.sequences);
+    const auto window = static_cast<std::size_t>(limits.window);
+    segments.reserve(slots * (1 + unmask::max_branches));
+    commits.reserve(window + 1);
+    answers.reserve(window * unmask::revision_list::most_asked);
+    editable.resize(static_cast<std::size_t>(limits.length));
+    started.resize(slots);
+  }
+
+  unmask::model_info model;
+  unmask::limits limits;
+  std::optional<unmask::host::thread_pool> pool;
+  std::unique_ptr<unmask::any_layer_session> session;
+  std::vector<unmask_segment> segments;
+  std::vector<unmask_commit> commits;
+  std::vector<unmask_probability> answers;
+  std::vector<std::uint8_t> editable;
+  std::vector<bool> started;
+};
+
+namespace {
+
+using unmask::check_argument;
+
+static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
+                  sizeof(unmask_probability) == 24 && sizeof(unmask_report) == 36,
+              "the layout of version 1");
+static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
+              UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
+              UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
+              UNMASK_CANCELLED == static_cast<int>(unmask::ending::cancelled));
+
+thread_local std::string last_error;
+
+unmask_status fail(unmask_status status, const char* what) noexcept {
+  try {
+    last_error = what;
+  } catch (...) {
+    last_error.clear();
+  }
+  return status;
+}
+
+// What is asked of this build that it cannot do.
+struct unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+template <class Work>
+unmask_status guarded(const Work& work) noexcept {
+  try {
+    work();
+    return UNMASK_OK;
+  } catch (const std::invalid_argument& e) {
+    return fail(UNMASK_INVALID_ARGUMENT, e.what());
+  } catch (const std::logic_error& e) {
+    return fail(UNMASK_OUT_OF_ORDER, e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(UNMASK_OUT_OF_MEMORY, "out of memory");
+  } catch (const unsupported& e) {
+    return fail(UNMASK_UNSUPPORTED, e.what());
+  } catch (const std::exception& e) {
+    return fail(UNMASK_FAILED, e.what());
+  } catch (...) {
+    return fail(UNMASK_FAILED, "an exception that says nothing");
+  }
+}
+
+template <class T>
+T& needed(T* pointer, const char* name) {
+  check_argument(pointer != nullptr, name, "null", "a pointer");
+  return *pointer;
+}
+
+// A caller's structure as this library knows it.
+template <class T>
+T known_part_of(const T* given, const T& defaults, const char* name) {
+  const std::size_t size = needed(given, name).struct_size;
+  check_argument(size >= sizeof(std::uint32_t),
+                 std::string(name) + "->struct_size",
+                 size,
+                 "the sizeof of the structure");
+  T known = defaults;
+  std::memcpy(&known, given, std::min(size, sizeof(T)));
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
+  if (size > sizeof(T) &&
+      std::any_of(bytes + sizeof(T), bytes + size, [](unsigned char b) { return b != 0; })) {
+    throw unsupported(std::string(name) + " has fields that this library does not know");
+  }
+  return known;
+}
+
+// Gives the caller as much of an answer as it knows.
+template <class T>
+void give(T* to, T answer, const char* name) {
+  const std::size_t size = needed(to, name).struct_size;
+  check_argument(size >= sizeof(std::uint32_t),
+                 std::string(name) + "->struct_size",
+                 size,
+                 "the sizeof of the structure");
+  answer.struct_size = to->struct_size;
+  std::memcpy(to, &answer, std::min(size, sizeof(T)));
+}
+
+unmask::any_rows rows_of(const unmask_logits& l) {
+  check_argument(l.kind >= UNMASK_F32 && l.kind <= UNMASK_F16,
+                 "logits->kind",
+                 l.kind,
+                 "UNMASK_F32, UNMASK_BF16 or UNMASK_F16");
+  check_argument(l.memory_space == UNMASK_HOST || l.memory_space == UNMASK_DEVICE,
+                 "logits->memory_space",
+                 l.memory_space,
+                 "UNMASK_HOST or UNMASK_DEVICE");
+  check_argument(l.rows >= 0, "logits->rows", l.rows, "at least 0");
+  check_argument(l.data != nullptr || l.rows == 0, "logits->data", "null", "a pointer");
+  check_argument(l.stride == 0 || l.stride >= l.columns,
+                 "logits->stride",
+                 l.stride,
+                 "0, for as many as there are columns, or at least so many");
+  unmask::any_rows rows;
+  rows.data = l.data;
+  rows.kind = static_cast<unmask::element_kind>(l.kind);
+  rows.space = l.memory_space == UNMASK_HOST ? unmask::memory::host : unmask::memory::device;
+  rows.rows = l.rows;
+  rows.columns = l.columns;
+  rows.stride = l.stride == 0 ? l.columns : static_cast<std::ptrdiff_t>(l.stride);
+  return rows;
+}
+
+unmask_commit commit_of(const unmask::commit_entry& e, bool admitted) {
+  return {e.slot,
+          e.position,
+          e.token,
+          e.log_probability,
+          e.step,
+          e.block,
+          e.block_step,
+          admitted ? 1 : 0};
+}
+
+template <class T>
+void lend(const std::vector<T>& from, const T** entries, std::int32_t* count) {
+  needed(entries, "entries") = from.data();
+  needed(count, "count") = static_cast<std::int32_t>(from.size());
+}
+
+}  // namespace
+
+extern "C" {
+
+std::uint32_t unmask_abi_version(void) {
+  return UNMASK_ABI_VERSION;
+}
+
+const char* unmask_version(void) {
+#define UNMASK_TEXT_OF(x) #x
+#define UNMASK_TEXT(x) UNMASK_TEXT_OF(x)
+  return UNMASK_TEXT(UNMASK_VERSION_MAJOR) "." UNMASK_TEXT(UNMASK_VERSION_MINOR) "." UNMASK_TEXT(
+      UNMASK_VERSION_PATCH);
+#undef UNMASK_TEXT
+#undef UNMASK_TEXT_OF
+}
+
+const char* unmask_last_error(void) {
+  return last_error.c_str();
+}
+
+const char* unmask_describe_parts(void) {
+  try {
+    static const std::string text = unmask::describe_parts();
+    return text.c_str();
+  } catch (...) {
+    return "";
+  }
+}
+
+unmask_status unmask_check_policy(const char* policy) {
+  return guarded([&] { static_cast<void>(unmask::read_policy(&needed(policy, "policy"))); });
+}
+
+unmask_status
+unmask_create(const char* policy, const unmask_options* options, unmask_session** session) {
+  return guarded([&] {
+    needed(session, "session") = nullptr;
+    const unmask_options o = known_part_of(options, UNMASK_OPTIONS_INIT, "options");
+    if (o.memory_space == UNMASK_DEVICE || o.stream != nullptr) {
+      throw unsupported("this library was built without a device: memory_space must be "
+                        "UNMASK_HOST and stream null");
+    }
+    check_argument(o.memory_space == UNMASK_HOST,
+                   "options->memory_space",
+                   o.memory_space,
+                   "UNMASK_HOST or UNMASK_DEVICE");
+    check_argument(o.threads >= 1, "options->threads", o.threads, "at least 1");
+    const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
+    const unmask::model_info model{.vocab = o.vocab,
+                                   .mask_token = o.mask_token,
+                                   .end_token = o.end_token,
+                                   .row_shift = o.row_shift};
+    const unmask::limits capacity{
+        .sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0};
+    unmask::validate(model);
+    unmask::validate(capacity);
+    *session = new unmask_session(parts, model, capacity, o.threads);
+  });
+}
+
+void unmask_destroy(unmask_session* session) {
+  delete session;
+}
+
+unmask_status unmask_start(unmask_session* session,
+                           std::int32_t slot,
+                           std::int32_t* tokens,
+                           std::int32_t count,
+                           const unmask_sequence* sequence) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const unmask_sequence q = known_part_of(sequence, UNMASK_SEQUENCE_INIT, "sequence");
+    check_argument(tokens != nullptr, "tokens", "null", "a pointer");
+    check_argument(q.suppressed != nullptr || q.suppressed_count == 0,
+                   "sequence->suppressed",
+                   "null",
+                   "a pointer");
+    unmask::start_options options;
+    options.suppressed = {q.suppressed, q.suppressed_count};
+    if (q.editable != nullptr) {
+      options.editable = {q.editable, static_cast<std::size_t>(std::max(q.length, 0))};
+    }
+    s.session->start(slot,
+                     tokens,
+                     count,
+                     {.prompt = q.prompt,
+                      .length = q.length,
+                      .block_length = q.block_length,
+                      .seed = q.seed,
+                      .sequence = q.sequence},
+                     options);
+    s.started[static_cast<std::size_t>(slot)] = true;
+  });
+}
+
+unmask_status unmask_next(unmask_session* session, unmask_request* request) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    check_argument(request != nullptr, "request", "null", "a pointer");
+    const auto wanted = s.session->next();
+    s.segments.clear();
+    unmask_request answer = UNMASK_REQUEST_INIT;
+    if (wanted) {
+      for (const unmask::segment& g : wanted->segments) {
+        s.segments.push_back({g.slot,
+                              g.branch,
+                              g.placed.position,
+                              g.placed.token,
+                              g.feed.first,
+                              g.feed.last,
+                              g.attend.first,
+                              g.attend.last,
+                              g.rows.first,
+                              g.rows.last,
+                              g.first_row,
+                              static_cast<std::int32_t>(g.evict)});
+      }
+      answer.rows = wanted->rows;
+    }
+    answer.count = static_cast<std::int32_t>(s.segments.size());
+    answer.segments = s.segments.data();
+    give(request, answer, "request");
+  });
+}
+
+unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    s.session->supply(rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits")));
+  });
+}
+
+unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unmask_report* report) {
+  return guarded([&] {
+    const unmask::sequence_report& r = needed(session, "session").session->report(slot);
+    unmask_report answer = UNMASK_REPORT_INIT;
+    answer.end = static_cast<std::int32_t>(r.end);
+    answer.forwards = r.forwards;
+    answer.committed = r.committed;
+    answer.settled = r.settled;
+    answer.open = r.open;
+    answer.rewritten = r.rewritten;
+    answer.forced = r.forced;
+    answer.invalid_rows = r.invalid_rows;
+    give(report, answer, "report");
+  });
+}
+
+unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
+  return guarded([&] { needed(session, "session").session->cancel(slot); });
+}
+
+unmask_status unmask_committed(unmask_session* session,
+                               std::int32_t slot,
+                               const unmask_commit** entries,
+                               std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const auto from = s.session->committed(slot);
+    s.commits.clear();
+    for (const unmask::commit_entry& e : from) {
+      s.commits.push_back(commit_of(e, true));
+    }
+    lend(s.commits, entries, count);
+  });
+}
+
+unmask_status unmask_candidates(unmask_session* session,
+                                std::int32_t slot,
+                                const unmask_commit** entries,
+                                std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const auto from = s.session->candidates(slot);
+    s.commits.clear();
+    for (const unmask::candidate_entry& e : from) {
+      s.commits.push_back(commit_of(e, e.admitted));
+    }
+    lend(s.commits, entries, count);
+  });
+}
+
+unmask_status unmask_probabilities(unmask_session* session,
+                                   std::int32_t slot,
+                                   const unmask_probability** entries,
+                                   std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const auto from = s.session->probabilities(slot);
+    s.answers.clear();
+    for (const unmask::token_probability& p : from) {
+      s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
+    }
+    lend(s.answers, entries, count);
+  });
+}
+
+unmask_status unmask_decide(unmask_session* session,
+                            std::int32_t slot,
+                            std::int32_t* tokens,
+                            std::int32_t count,
+                            const std::uint8_t* editable,
+                            std::uint64_t seed,
+                            const unmask_logits* logits,
+                            std::uint8_t* transfer) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    check_argument(tokens != nullptr, "tokens", "null", "a pointer");
+    check_argument(transfer != nullptr, "transfer", "null", "a pointer");
+    check_argument(count >= 1 && count <= s.limits.window,
+                   "count",
+                   count,
+                   "in [1, unmask_options::window = ",
+                   s.limits.window,
+                   "]");
+    unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
+    check_argument(rows.space == unmask::memory::host,
+                   "logits->memory_space",
+                   "UNMASK_DEVICE",
+                   "that of the session");
+    check_argument(rows.rows == count, "logits->rows", rows.rows, "count = ", count);
+    check_argument(rows.columns >= s.model.vocab,
+                   "logits->columns",
+                   rows.columns,
+                   "at least unmask_options::vocab = ",
+                   s.model.vocab);
+    for (std::size_t i = 0; i < s.started.size(); ++i) {
+      unmask::check_order(!s.started[i] || s.session->report(static_cast<std::int32_t>(i)).end !=
+                                               unmask::ending::running,
+                          "unmask_decide() in a session in which a sequence runs");
+    }
+    const auto size = static_cast<std::size_t>(count);
+    for (std::size_t i = 0; i < size; ++i) {
+      const bool open = editable == nullptr ? tokens[i] == s.model.mask_token : editable[i] != 0;
+      s.editable[i] = open ? 1 : 0;
+    }
+    unmask::start_options options;
+    options.editable = {s.editable.data(), size};
+    s.session->start(
+        slot, tokens, count, {.length = count, .block_length = count, .seed = seed}, options);
+    if (const auto wanted = s.session->next()) {
+      const unmask::range part = wanted->segments[0].rows;
+      const std::ptrdiff_t width = rows.kind == unmask::element_kind::f32 ? 4 : 2;
+      rows.data = static_cast<const std::byte*>(rows.data) + part.first * rows.stride * width;
+      rows.rows = part.size();
+      s.session->supply(rows);
+      s.session->cancel(slot);
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      transfer[i] = s.editable[i] != 0 && tokens[i] != s.model.mask_token ? 1 : 0;
+    }
+  });
+}
+
+}  // extern "C"

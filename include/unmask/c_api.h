@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef UNMASK_C_API_H
+#define UNMASK_C_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// \file
+/// The library behind a C interface, for hosts in other languages: C99, usable through dlopen. What
+/// implements it is examples/c_api, compiled once.
+///
+/// Calls return a status; unmask_last_error() then says, for the calling thread, which argument,
+/// which value and which rule, and nothing was changed. No exception leaves a call. A session
+/// belongs to one thread at a time; sessions of different threads do not meet. After
+/// unmask_create() no call allocates but one that fails.
+///
+/// Structures begin with their size, which the caller sets: one that the library knows less of than
+/// the caller is taken if what it does not know is zero, one that it knows more of gets the
+/// defaults. Initialise them with the macro of their name: UNMASK_OPTIONS_INIT and so on.
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef UNMASK_API
+#  if defined(__GNUC__)
+#    define UNMASK_API __attribute__((visibility("default")))
+#  else
+#    define UNMASK_API
+#  endif
+#endif
+
+/// Grows with every change of this header; the same in unmask_abi_version() means the same calls.
+#define UNMASK_ABI_VERSION 1
+
+/// No token: for a model without an end token.
+#define UNMASK_NO_TOKEN 0x7fffffff
+
+enum unmask_status_codes {
+  UNMASK_OK = 0,
+  UNMASK_INVALID_ARGUMENT = 1,
+  UNMASK_OUT_OF_ORDER = 2,  ///< a call that another one has to come before
+  UNMASK_OUT_OF_MEMORY = 3,
+  UNMASK_UNSUPPORTED = 4,  ///< the library was built without it, or is older than the caller
+  UNMASK_FAILED = 5
+};
+typedef int32_t unmask_status;
+
+enum unmask_element_kinds { UNMASK_F32 = 0, UNMASK_BF16 = 1, UNMASK_F16 = 2 };
+enum unmask_memory_spaces { UNMASK_HOST = 0, UNMASK_DEVICE = 1 };
+enum unmask_endings {
+  UNMASK_RUNNING = 0,
+  UNMASK_COMPLETE = 1,
+  UNMASK_END_TOKEN = 2,
+  UNMASK_STOP_TOKENS = 3,
+  UNMASK_STEP_BUDGET = 4,
+  UNMASK_CANCELLED = 5
+};
+
+/// A session: slots that decode with one policy. Opaque.
+typedef struct unmask_session unmask_session;
+
+/// What a session is made with: the model, and capacities for all it will decode.
+typedef struct unmask_options {
+  uint32_t struct_size;
+  int32_t memory_space;  ///< of logits and tokens
+  void* stream;          ///< of the device; null on the host
+  int32_t threads;       ///< that read rows, the calling one included; on the host
+  int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
+  int32_t mask_token;    ///< stands at an open position, is never proposed
+  int32_t end_token;     ///< or UNMASK_NO_TOKEN
+  int32_t row_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
+  int32_t sequences;     ///< slots
+  int32_t length;        ///< most positions of a sequence, prompt included
+  int32_t window;        ///< most positions scored in a step: the block, or the whole answer
+  int32_t trace;         ///< not 0: each step also reports what it did not commit
+} unmask_options;
+#define UNMASK_OPTIONS_INIT                                                                        \
+  { (uint32_t)sizeof(unmask_options), UNMASK_HOST, NULL, 1, 0, 0, UNMASK_NO_TOKEN, 0, 1, 0, 0, 0 }
+
+/// One sequence.
+typedef struct unmask_sequence {
+  uint32_t struct_size;
+  int32_t prompt;        ///< positions that are given and never change
+  int32_t length;        ///< positions, prompt included
+  int32_t block_length;  ///< positions denoised together
+  uint64_t seed;         ///< of what the policy draws
+  uint32_t sequence;     ///< tells sequences of one seed apart
+  uint32_t suppressed_count;
+  const int32_t* suppressed;  ///< tokens never proposed, beside the mask token; read in the call
+  const uint8_t* editable;    ///< a byte a position, 1 = open; null: the whole answer
+} unmask_sequence;
+#define UNMASK_SEQUENCE_INIT                                                                       \
+  { (uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL }
+
+/// Positions that a forward pass runs for one slot, and the rows of logits it gives back.
+typedef struct unmask_segment {
+  int32_t slot;
+  int32_t branch;           ///< 0: the sequence; else with placed_token at placed_position
+  int32_t placed_position;  ///< of a lookahead branch, in this pass only
+  int32_t placed_token;
+  int32_t feed_first, feed_last;      ///< run [first, last)
+  int32_t attend_first, attend_last;  ///< with keys of [first, last)
+  int32_t row_first, row_last;        ///< give back the logits of these rows
+  int32_t first_row;                  ///< where they start in the tensor
+  int32_t evict;                      ///< 0 all keys, 1 all, choosing those to come, 2 the chosen
+} unmask_segment;
+
+/// What to compute next. The segments are the session's, until unmask_supply().
+typedef struct unmask_request {
+  uint32_t struct_size;
+  int32_t count;  ///< of segments; 0: all sequences have ended
+  int32_t rows;   ///< of all segments
+  const unmask_segment* segments;
+} unmask_request;
+#define UNMASK_REQUEST_INIT                                                                        \
+  { (uint32_t)sizeof(unmask_request), 0, 0, NULL }
+
+/// Rows of logits as they lie in memory.
+typedef struct unmask_logits {
+  uint32_t struct_size;
+  int32_t kind;          ///< UNMASK_F32, UNMASK_BF16, UNMASK_F16
+  int32_t memory_space;  ///< that of the session
+  int32_t rows;
+  int32_t columns;  ///< at least unmask_options::vocab
+  int64_t stride;   ///< from row to row, in elements; 0: columns
+  const void* data;
+} unmask_logits;
+#define UNMASK_LOGITS_INIT                                                                         \
+  { (uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL }
+
+/// A token that a step wrote, or with `admitted` = 0 one that it did not.
+typedef struct unmask_commit {
+  int32_t slot, position, token;
+  float log_probability;  ///< ln, of the row that the decision rested on
+  int32_t step, block, block_step;
+  int32_t admitted;
+} unmask_commit;
+
+/// How probable a token was that the policy asks about: probability_of.
+typedef struct unmask_probability {
+  int32_t slot, position, token, step;
+  float probability;
+  float share;  ///< among the asked tokens
+} unmask_probability;
+
+/// What became of a sequence.
+typedef struct unmask_report {
+  uint32_t struct_size;
+  int32_t end;        ///< UNMASK_RUNNING and so on
+  int32_t forwards;   ///< forward passes supplied
+  int32_t committed;  ///< tokens by decisions
+  int32_t settled;    ///< every position before this one is settled
+  int32_t open, rewritten, forced, invalid_rows;
+} unmask_report;
+#define UNMASK_REPORT_INIT                                                                         \
+  { (uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/// UNMASK_ABI_VERSION of the library; the version of what it was built from, "0.1.0".
+UNMASK_API uint32_t unmask_abi_version(void);
+UNMASK_API const char* unmask_version(void);
+/// What was wrong with the last call of this thread that failed; "" before the first.
+UNMASK_API const char* unmask_last_error(void);
+/// The parts that a policy can be composed of, with their arguments, as text.
+UNMASK_API const char* unmask_describe_parts(void);
+/// Reads a policy without making anything; what unmask_create() would refuse, this does.
+UNMASK_API unmask_status unmask_check_policy(const char* policy);
+
+/// Makes a session that decodes with a policy such as "credit + threshold(0.9)". Allocates all it
+/// will need. `session` receives it, null on failure.
+UNMASK_API unmask_status unmask_create(const char* policy,
+                                       const unmask_options* options,
+                                       unmask_session** session);
+/// Frees a session; null is fine.
+UNMASK_API void unmask_destroy(unmask_session* session);
+
+/// Begins a sequence in `slot`. `tokens` stay the caller's, in the session's memory space, until
+/// the sequence ends: the session writes the mask token to what is open, then commits in place.
+UNMASK_API unmask_status unmask_start(unmask_session* session,
+                                      int32_t slot,
+                                      int32_t* tokens,
+                                      int32_t count,
+                                      const unmask_sequence* sequence);
+/// What to compute next; count 0 when no sequence runs. The same until unmask_supply().
+UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* request);
+/// Takes the logits of the request, packed: row first_row + r is row row_first + r of a segment.
+UNMASK_API unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits);
+UNMASK_API unmask_status unmask_get_report(unmask_session* session,
+                                           int32_t slot,
+                                           unmask_report* report);
+/// Ends a sequence as it is. Not between unmask_next() and unmask_supply().
+UNMASK_API unmask_status unmask_cancel(unmask_session* session, int32_t slot);
+
+/// What the last step did in a slot: tokens that it wrote; with trace, every position that it
+/// decided about; answers to what the policy asks. The session's, until the next such call or
+/// unmask_supply().
+UNMASK_API unmask_status unmask_committed(unmask_session* session,
+                                          int32_t slot,
+                                          const unmask_commit** entries,
+                                          int32_t* count);
+UNMASK_API unmask_status unmask_candidates(unmask_session* session,
+                                           int32_t slot,
+                                           const unmask_commit** entries,
+                                           int32_t* count);
+UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
+                                              int32_t slot,
+                                              const unmask_probability** entries,
+                                              int32_t* count);
+
+/// One decision about one block, for hosts that keep the loop: `count` tokens and as many rows of
+/// logits, of which row p - row_shift predicts position p. Open are the positions that `editable`
+/// marks or, if that is null, those that hold the mask token. `transfer` receives a 1 where a token
+/// is written, and the tokens get it; an open position that is not written holds the mask token.
+///
+/// Uses `slot` of a session in which nothing runs. A decision on its own: the policy has no memory
+/// of the step before, so credit, schedules over steps, lookahead and comparisons with the step
+/// before want a session's loop.
+UNMASK_API unmask_status unmask_decide(unmask_session* session,
+                                       int32_t slot,
+                                       int32_t* tokens,
+                                       int32_t count,
+                                       const uint8_t* editable,
+                                       uint64_t seed,
+                                       const unmask_logits* logits,
+                                       uint8_t* transfer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // UNMASK_C_API_H

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/config.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// The text of a composed policy, taken apart: what it says, not what it means.
+///
+///     policy   = part { "+" part }
+///     part     = name [ "(" [ argument { "," argument } ] ")" ]
+///     argument = [ name "=" ] value
+///     value    = number | "[" [ number { "," number } ] "]" | part
+///
+/// A name is a letter or an underscore, then letters, digits and underscores. Spaces between these
+/// count for nothing. Host only; allocates.
+namespace UNMASK_NAMESPACE {
+
+/// What is wrong with the text of a policy, and where: what() quotes the text and counts columns
+/// from 1.
+class policy_text_error : public std::invalid_argument {
+ public:
+  policy_text_error(std::string_view text, std::size_t column, const std::string& problem)
+      : std::invalid_argument("policy '" + std::string(text) + "', column " +
+                              std::to_string(column) + ": " + problem)
+      , column_(column) {}
+  /// Of the first character of what is wrong, from 1.
+  [[nodiscard]] std::size_t column() const { return column_; }
+
+ private:
+  std::size_t column_;
+};
+
+struct part_text;
+
+/// The value of an argument: a number, a list of numbers, or a part (a word is one without
+/// arguments).
+struct value_text {
+  enum class kind : unsigned char { number, list, part };
+  kind is = kind::number;
+  double number = 0.0;
+  std::vector<double> list;
+  std::shared_ptr<const part_text> part;  ///< if that is what it is
+  std::string_view text;                  ///< as it was written
+  std::size_t column = 0;
+};
+
+struct argument_text {
+  std::string_view name = {};  ///< empty: by place
+  value_text value = {};
+};
+
+/// A part as it was written. Views of the text, which must outlive them.
+struct part_text {
+  std::string_view name;
+  std::size_t column = 0;  ///< of the name, from 1
+  std::vector<argument_text> arguments;
+};
+
+namespace detail {
+
+class policy_text_reader {
+ public:
+  explicit policy_text_reader(std::string_view text)
+      : text_(text) {}
+
+  [[nodiscard]] std::vector<part_text> parts() {
+    std::vector<part_text> all;
+    do {
+      all.push_back(part(0));
+    } while (take('+'));
+    if (at_ < text_.size()) {
+      fail("expected '+' or the end, got '" + std::string(text_.substr(at_, 1)) + "'");
+    }
+    return all;
+  }
+
+ private:
+  // How deep parts may stand in parts: no text of any length is a deep recursion.
+  static constexpr int most_levels = 16;
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw policy_text_error(text_, at_ + 1, problem);
+  }
+
+  void skip_spaces() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) {
+      ++at_;
+    }
+  }
+  [[nodiscard]] char peek() {
+    skip_spaces();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char wanted) {
+    const bool is_there = peek() == wanted;
+    at_ += is_there ? 1 : 0;
+    return is_there;
+  }
+  [[nodiscard]] static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  }
+  [[nodiscard]] static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  [[nodiscard]] std::string_view name() {
+    if (!is_letter(peek())) {
+      fail(at_ < text_.size()
+               ? "expected the name of a part, got '" + std::string(text_.substr(at_, 1)) + "'"
+               : std::string("expected the name of a part, got the end"));
+    }
+    const std::size_t first = at_;
+    while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) {
+      ++at_;
+    }
+    return text_.substr(first, at_ - first);
+  }
+
+  [[nodiscard]] part_text part(int level) {
+    skip_spaces();
+    if (level == most_levels) {
+      fail("parts may stand in parts " + std::to_string(most_levels) + " deep, not deeper");
+    }
+    part_text p;
+    p.column = at_ + 1;
+    p.name = name();
+    if (take('(') && !take(')')) {
+      do {
+        p.arguments.push_back(argument(level));
+      } while (take(','));
+      if (!take(')')) {
+        fail(std::string(p.name) + " must end with ')'");
+      }
+    }
+    return p;
+  }
+
+  [[nodiscard]] argument_text argument(int level) {
+    argument_text a;
+    if (is_letter(peek())) {
+      const std::size_t start = at_;
+      const std::string_view word = name();
+      if (take('=')) {
+        a.name = word;
+      } else {
+        at_ = start;
+      }
+    }
+    a.value = value(level);
+    return a;
+  }
+
+  [[nodiscard]] value_text value(int level) {
+    value_text v;
+    const char next = peek();
+    const std::size_t start = at_;
+    v.column = start + 1;
+    if (is_letter(next)) {
+      v.is = value_text::kind::part;
+      v.part = std::make_shared<const part_text>(part(level + 1));
+    } else if (take('[')) {
+      v.is = value_text::kind::list;
+      if (!take(']')) {
+        do {
+          v.list.push_back(number());
+        } while (take(','));
+        if (!take(']')) {
+          fail("a list must end with ']'");
+        }
+      }
+    } else {
+      v.number = number();
+    }
+    v.text = text_.substr(start, at_ - start);
+    return v;
+  }
+
+  [[nodiscard]] double number() {
+    skip_spaces();
+    double read = 0.0;
+    const char* const first = text_.data() + at_;
+    const char* const last = text_.data() + text_.size();
+    const auto result = std::from_chars(first, last, read);
+    if (result.ec != std::errc{} || result.ptr == first) {
+      fail("expected a number, a list or a name, got " +
+           (at_ < text_.size() ? "'" + std::string(text_.substr(at_, 1)) + "'" : "the end"));
+    }
+    at_ += static_cast<std::size_t>(result.ptr - first);
+    return read;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace detail
+
+/// Takes the text of a policy apart. Throws policy_text_error where it does not follow the grammar.
+[[nodiscard]] inline std::vector<part_text> parse_policy_text(std::string_view text) {
+  return detail::policy_text_reader(text).parts();
+}
+
+/// Where a shorter way leads from one name to the other: letters put in, taken out or changed.
+/// O(|a| |b|) time.
+[[nodiscard]] inline std::size_t spelling_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min(changed, std::min(row[j], row[j - 1]) + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace unmask

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/any_layer_session.hpp>
+#include <unmask/any_session.hpp>
+#include <unmask/policy/compose_named.hpp>
+#include <unmask/policy/read_policy.hpp>
+
+#include <algorithm>
+
+/// Policies composed by name, at run time: for command lines, configuration files and bindings.
+///
+///     const auto session = unmask::make_any_session("credit + threshold(0.9)", model, capacity);
+///
+/// Decisions are exactly those of the policy composed of the same parts in C++. The types that this
+/// compiles are few: parts are chosen by value within a type, and a type is chosen by what costs
+/// work or memory. Include it, beside unmask.hpp, where sessions are made and not everywhere: what
+/// it costs is compile time.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+[[nodiscard]] inline limits with_branches(const named_parts& parts, limits capacity) {
+  capacity.branches = std::max(capacity.branches, parts.has.branches ? parts.look.branches : 0);
+  return capacity;
+}
+
+}  // namespace detail
+
+/// Makes a session that decodes with the parts of a composition.
+///
+/// limits::branches grows to what lookahead asks for. Errors as session's constructor, and
+/// std::invalid_argument for abilities that no type of `Compositions` has together.
+template <class Compositions = common_compositions, class Backend = on_host>
+[[nodiscard]] std::unique_ptr<any_session> make_any_session(const named_parts& parts,
+                                                            const model_info& model,
+                                                            const limits& capacity,
+                                                            const Backend& where = {}) {
+  return with_policy<Compositions>(
+      parts, model, [&](const auto& p) -> std::unique_ptr<any_session> {
+        return make_any_session(p, model, detail::with_branches(parts, capacity), where);
+      });
+}
+
+/// The same from text; errors as read_policy, too.
+template <std::convertible_to<std::string_view> Text, class Backend = on_host>
+[[nodiscard]] std::unique_ptr<any_session> make_any_session(const Text& text,
+                                                            const model_info& model,
+                                                            const limits& capacity,
+                                                            const Backend& where = {}) {
+  return make_any_session<common_compositions, Backend>(read_policy(text), model, capacity, where);
+}
+
+/// The same for engines that may run a layer session.
+template <class Compositions = common_compositions, class Backend = on_host>
+[[nodiscard]] std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
+                                                                        const model_info& model,
+                                                                        const limits& capacity,
+                                                                        const Backend& where = {}) {
+  return with_policy<Compositions>(
+      parts, model, [&](const auto& p) -> std::unique_ptr<any_layer_session> {
+        return make_any_layer_session(p, model, detail::with_branches(parts, capacity), where);
+      });
+}
+
+}  // namespace unmask

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/adaptive.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/any_ranking.hpp>
+#include <unmask/policy/choice.hpp>
+#include <unmask/policy/frontier.hpp>
+#include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/noise_level.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// One admission that is not composed.
+using admission_leaf = choice_of<confidence_above,
+                                 confidence_at_least,
+                                 top_k,
+                                 scheduled,
+                                 factor,
+                                 entropy_bound,
+                                 hierarchical,
+                                 timesteps,
+                                 independent_timesteps,
+                                 at_frontier,
+                                 adaptive_threshold,
+                                 stable_and_confident>;
+
+/// An admission expression as a value: leaves joined by all_of and any_of.
+///
+/// Written in postfix: `push(leaf)` for each leaf in written order, `join(both)` where two operands
+/// meet. At most `capacity` leaves, and at most one of adaptive_threshold and of
+/// stable_and_confident, which keep a state. Without leaves it admits nothing.
+class admission_expression {
+ public:
+  static constexpr index_t capacity = 8;
+
+  void push(const admission_leaf& leaf) {
+    leaves_[size_++] = leaf;
+    postfix_[length_++] = operation::leaf;
+  }
+  void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
+  [[nodiscard]] index_t size() const { return size_; }
+
+  void check(const layout& g) const {
+    for (index_t i = 0; i < size_; ++i) {
+      leaves_[i].visit_on_host([&g](const auto& leaf) { leaf.check(g); });
+    }
+  }
+
+  /// True when a leaf may commit nothing: nothing has to commit then, see waiting.
+  [[nodiscard]] bool waits() const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || leaves_[i].holds<timesteps>() || leaves_[i].holds<independent_timesteps>();
+    }
+    return any;
+  }
+
+ protected:
+  enum class operation : std::uint8_t { leaf, both, either };
+
+  // True when the expression holds where leaf i holds if holds(leaf i) does.
+  UNMASK_HD bool evaluate(const auto& holds) const {
+    std::uint32_t stack = 0;  // its top is the lowest bit
+    index_t leaf = 0;
+    for (index_t i = 0; i < length_; ++i) {
+      if (postfix_[i] == operation::leaf) {
+        stack = stack << 1U | (holds(leaves_[leaf++]) ? 1U : 0U);
+      } else {
+        const std::uint32_t right = stack & 1U;
+        const std::uint32_t left = stack >> 1U & 1U;
+        const std::uint32_t joined = postfix_[i] == operation::both ? left & right : left | right;
+        stack = (stack >> 2U) << 1U | joined;
+      }
+    }
+    return (stack & 1U) != 0;
+  }
+
+  admission_leaf leaves_[capacity] = {};
+  operation postfix_[2 * capacity] = {};
+  index_t size_ = 0;
+  index_t length_ = 0;
+};
+
+/// The admission of such an expression. With `Compares` it may hold the leaves that compare rows
+/// with those of the step before; without, those admit nothing.
+template <bool Compares>
+class any_admission : public admission_expression {
+ public:
+  static constexpr statistics required =
+      Compares ? named_statistics | stat::drift | stat::divergence : named_statistics;
+  static constexpr bool needs_runs = true;
+
+  any_admission() = default;
+  explicit any_admission(const admission_expression& e)
+      : admission_expression(e) {}
+
+  UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
+
+  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
+    return evaluate([&](const admission_leaf& leaf) { return leaf_admits(leaf, c, s, own); });
+  }
+
+  UNMASK_HD delay delays(const auto& c, const auto& own) const {
+    delay strictest = delay::none;
+    for (index_t i = 0; i < size_; ++i) {
+      if (leaves_[i].template holds<at_frontier>()) {
+        const delay wanted = leaves_[i].visit([&](const auto& leaf) {
+          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, at_frontier>) {
+            return leaf.delays(c, own);
+          } else {
+            return delay::none;
+          }
+        });
+        strictest = wanted > strictest ? wanted : strictest;
+      }
+    }
+    return strictest;
+  }
+
+ protected:
+  // Calls use(leaf, its scope) for the leaves that keep a state.
+  UNMASK_HD void for_each_with_state(auto& own, const auto& use) const {
+    for (index_t i = 0; i < size_; ++i) {
+      leaves_[i].visit([&](const auto& leaf) {
+        using part = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (std::is_same_v<part, adaptive_threshold>) {
+          no_state none;
+          scope<part> inner{own.state.adaptive, none, none, own.at};
+          use(leaf, inner);
+        } else if constexpr (std::is_same_v<part, stable_and_confident>) {
+          no_state none;
+          scope<part> inner{own.state.stable, none, own.tally, own.at};
+          use(leaf, inner);
+        }
+      });
+    }
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD static bool
+  leaf_admits(const admission_leaf& l, const auto& c, const standing& s, auto& own) {
+    return l.visit([&](const auto& leaf) -> bool {
+      using part = std::remove_cvref_t<decltype(leaf)>;
+      if constexpr (std::is_same_v<part, adaptive_threshold>) {
+        if constexpr (Compares) {
+          no_state none;
+          scope<part> inner{own.state.adaptive, none, none, own.at};
+          return leaf.admits(c, s, inner);
+        } else {
+          return false;
+        }
+      } else if constexpr (std::is_same_v<part, stable_and_confident>) {
+        if constexpr (Compares) {
+          no_state none;
+          scope<part> inner{own.state.stable, none, own.tally, own.at};
+          return leaf.admits(c, s, inner);
+        } else {
+          return false;
+        }
+      } else if constexpr (requires { leaf.admits(c, s, own); }) {
+        return leaf.admits(c, s, own);
+      } else {
+        return leaf.admits(c, s);
+      }
+    });
+  }
+};
+static_assert(admission<any_admission<false>> && delaying<any_admission<false>>);
+
+/// The same with the leaves that compare rows with those of the step before.
+struct any_comparing_admission : any_admission<true> {
+  using any_admission<true>::any_admission;
+
+  struct position_state {
+    adaptive_threshold::position_state adaptive;
+    stable_and_confident::position_state stable;
+  };
+  using tally = stable_and_confident::tally;
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    for_each_with_state(own, [&row](const auto& leaf, auto& inner) { leaf.revise(row, inner); });
+  }
+
+  UNMASK_HD tally survey(const auto& c, auto& own) const {
+    tally sum;
+    for_each_with_state(own, [&](const auto& leaf, auto& inner) {
+      if constexpr (requires { leaf.survey(c, inner); }) {
+        sum.merge(leaf.survey(c, inner));
+      }
+    });
+    return sum;
+  }
+};
+static_assert(admission<any_comparing_admission> && revision<any_comparing_admission> &&
+              surveying<any_comparing_admission>);
+
+}  // namespace unmask

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/ranking.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// What every policy composed by name gathers in one read, whatever its parts ask for.
+inline constexpr statistics named_statistics = stat::confidence | stat::margin | stat::entropy;
+
+/// What a ranking goes by.
+enum class order : std::uint8_t { confidence, margin, entropy, left_to_right, random };
+
+/// by_confidence, by_margin, by_entropy, left_to_right or at_random, and loosely{} of it where
+/// `looseness` is not 0: that is its temperature. Range looseness >= 0; 0 for random.
+struct any_ranking {
+  order by = order::confidence;
+  float looseness = 0.0F;
+
+  static constexpr statistics required = named_statistics;
+
+  void check(const layout&) const {
+    check_argument(looseness >= 0.0F && (looseness == 0.0F || by != order::random),
+                   "any_ranking::looseness",
+                   looseness,
+                   "at least 0, and 0 for a random order");
+  }
+
+  UNMASK_HD float score(const auto& c, const auto& own) const {
+    switch (by) {
+    case order::confidence:
+      return loosened(by_confidence{}, c, own);
+    case order::margin:
+      return loosened(by_margin{}, c, own);
+    case order::entropy:
+      return loosened(by_entropy{}, c, own);
+    case order::left_to_right:
+      return loosened(left_to_right{}, c, own);
+    case order::random:
+      break;
+    }
+    return at_random{}.score(c, own);
+  }
+
+ private:
+  template <class Order>
+  UNMASK_HD float loosened(const Order& order, const auto& c, const auto& own) const {
+    return looseness == 0.0F ? order.score(c) : loosely<Order>{order, looseness}.score(c, own);
+  }
+};
+static_assert(ranking<any_ranking>);
+
+/// by_confidence, by_margin or by_entropy: what lookahead finds a row worth.
+struct any_worth {
+  order by = order::entropy;
+
+  static constexpr statistics required = named_statistics;
+
+  UNMASK_HD float score(const auto& c) const {
+    return by == order::confidence ? by_confidence{}.score(c)
+           : by == order::margin   ? by_margin{}.score(c)
+                                   : by_entropy{}.score(c);
+  }
+};
+static_assert(ranking<any_worth> && branching<lookahead_by<any_worth>>);
+
+}  // namespace unmask

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/part.hpp>
+
+#include <cstddef>
+#include <new>
+#include <type_traits>
+
+/// What the parts whose rule is a value are made of (any_ranking, any_admission and so on): a
+/// policy of such parts is one type for many compositions, and decides exactly as the policy
+/// composed of the parts themselves does.
+namespace UNMASK_NAMESPACE {
+
+/// A value of one of several types, as std::variant, but trivially copyable and readable in a
+/// kernel. Starts as the first of them.
+template <class... T>
+class choice_of {
+  template <class Head, class...>
+  struct first_of {
+    using type = Head;
+  };
+  template <class Use>
+  using answer_of = std::invoke_result_t<const Use&, const typename first_of<T...>::type&>;
+
+ public:
+  static_assert((std::is_trivially_copyable_v<T> && ...));
+
+  template <class V>
+  static constexpr bool has = (std::is_same_v<V, T> || ...);
+
+  choice_of()
+      : choice_of(typename first_of<T...>::type{}) {}
+  template <class V>
+  choice_of(const V& value)  // NOLINT(google-explicit-constructor): as std::variant
+      requires(has<V>) {
+    ::new (static_cast<void*>(bytes_)) V(value);
+    index_ = index_of<V>();
+  }
+
+  template <class V>
+  [[nodiscard]] UNMASK_HD bool holds() const {
+    return index_ == index_of<V>();
+  }
+
+  /// Calls use(value) with the value as what it is; the answer has one type for all of them.
+  template <class Use>
+  UNMASK_HD answer_of<Use> visit(const Use& use) const {
+    return visit_from<0, T...>(use);
+  }
+  /// The same for what may be called on the host only.
+  template <class Use>
+  answer_of<Use> visit_on_host(const Use& use) const {
+    return visit_on_host_from<0, T...>(use);
+  }
+
+ private:
+  template <class V>
+  [[nodiscard]] UNMASK_HD static constexpr std::uint8_t index_of() {
+    std::uint8_t at = 0;
+    std::uint8_t found = 0;
+    ((found = std::is_same_v<V, T> ? at : found, ++at), ...);
+    return found;
+  }
+
+  template <std::uint8_t I, class Head, class... Tail, class Use>
+  UNMASK_HD answer_of<Use> visit_from(const Use& use) const {
+    if constexpr (sizeof...(Tail) == 0) {
+      return use(*reinterpret_cast<const Head*>(bytes_));
+    } else {
+      if (index_ == I) {
+        return use(*reinterpret_cast<const Head*>(bytes_));
+      }
+      return visit_from<I + 1, Tail...>(use);
+    }
+  }
+
+  template <std::uint8_t I, class Head, class... Tail, class Use>
+  answer_of<Use> visit_on_host_from(const Use& use) const {
+    if constexpr (sizeof...(Tail) == 0) {
+      return use(*reinterpret_cast<const Head*>(bytes_));
+    } else {
+      if (index_ == I) {
+        return use(*reinterpret_cast<const Head*>(bytes_));
+      }
+      return visit_on_host_from<I + 1, Tail...>(use);
+    }
+  }
+
+  [[nodiscard]] static constexpr std::size_t largest() {
+    std::size_t most = 0;
+    ((most = sizeof(T) > most ? sizeof(T) : most), ...);
+    return most;
+  }
+
+  alignas(T...) std::byte bytes_[largest()];
+  std::uint8_t index_ = 0;
+};
+
+}  // namespace unmask

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/named_parts.hpp>
+
+#include <cmath>
+#include <limits>
+#include <span>
+
+/// How a part is described to those who compose by name, and how what they wrote is read.
+namespace UNMASK_NAMESPACE {
+
+/// What an argument of a part is.
+enum class argument_kind : std::uint8_t {
+  real,
+  whole,   ///< a whole number
+  flag,    ///< true or false
+  word,    ///< one of part_argument::words
+  tokens,  ///< a list of tokens
+  reals    ///< a list of numbers
+};
+
+/// An argument: its default is the one of the C++ part.
+struct part_argument {
+  std::string_view name;
+  argument_kind kind = argument_kind::real;
+  double value = 0.0;  ///< unless told otherwise; a flag's 0 or 1, a word's index; none for a list
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool without_least = false;   ///< the least value itself is out of range
+  bool without_most = false;    ///< the largest is
+  std::string_view words = {};  ///< separated by |
+  bool is_token = false;        ///< without one it is no_token, which is the default
+
+  [[nodiscard]] bool is_list() const {
+    return kind == argument_kind::tokens || kind == argument_kind::reals;
+  }
+  [[nodiscard]] bool admits(double x) const {
+    return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
+  }
+  /// The word of an index.
+  [[nodiscard]] std::string_view word(std::size_t index) const {
+    std::string_view rest = words;
+    for (; index > 0; --index) {
+      rest.remove_prefix(rest.find('|') + 1);
+    }
+    return rest.substr(0, rest.find('|'));
+  }
+};
+
+/// The stage that a part takes its place in; a policy has one ranking, one admission (expression)
+/// and one schedule.
+enum class part_stage : std::uint8_t {
+  ranking,
+  admission,
+  revision,
+  question,
+  delay,
+  edit,
+  draw,
+  truncation,
+  revisit,
+  remask,
+  branches,
+  schedule,
+  cache,
+  stop
+};
+
+class argument_values;
+
+/// A part that policies can be composed of by name.
+struct known_part {
+  std::string_view name;
+  std::string_view type;  ///< of the C++ part
+  part_stage stage = part_stage::ranking;
+  std::string_view about;  ///< in a line
+  std::span<const part_argument> arguments;
+  /// Gives a composition the part. Throws policy_text_error.
+  void (*add)(named_parts& parts, const argument_values& values) = nullptr;
+};
+
+[[nodiscard]] constexpr std::string_view to_string(part_stage s) {
+  constexpr std::string_view names[] = {"ranking",
+                                        "admission",
+                                        "revision",
+                                        "question",
+                                        "delay",
+                                        "edit",
+                                        "draw",
+                                        "truncation",
+                                        "revisit",
+                                        "remask",
+                                        "branches",
+                                        "schedule",
+                                        "cache",
+                                        "stop"};
+  return names[static_cast<std::size_t>(s)];
+}
+
+/// The shortest text that reads back as the same float; whole numbers as they are.
+[[nodiscard]] inline std::string shortest_text(double value) {
+  char text[32];
+  const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
+  const auto end = whole ? std::to_chars(std::begin(text), std::end(text), std::int64_t(value))
+                         : std::to_chars(std::begin(text), std::end(text), float(value));
+  return {text, end.ptr};
+}
+
+/// What an argument may be, in words: "in [0, 1]", "a whole number, at least 1".
+[[nodiscard]] inline std::string rule_text(const part_argument& a) {
+  std::string words;
+  switch (a.kind) {
+  case argument_kind::flag:
+    return "true or false";
+  case argument_kind::word: {
+    std::string rule = "one of " + std::string(a.words);
+    for (std::size_t at = rule.find('|'); at != std::string::npos; at = rule.find('|')) {
+      rule.replace(at, 1, ", ");
+    }
+    return rule;
+  }
+  case argument_kind::tokens:
+    return "a list of tokens";
+  case argument_kind::reals:
+    return "a list of numbers";
+  case argument_kind::whole:
+    words = a.is_token ? "a token, " : "a whole number, ";
+    break;
+  case argument_kind::real:
+    break;
+  }
+  if (std::isfinite(a.least) && std::isfinite(a.most)) {
+    return words + "in " + (a.without_least ? "(" : "[") + shortest_text(a.least) + ", " +
+           shortest_text(a.most) + (a.without_most ? ")" : "]");
+  }
+  if (std::isfinite(a.least)) {
+    return words + (!a.without_least ? "at least " + shortest_text(a.least)
+                    : a.least == 0.0 ? std::string("positive")
+                                     : "more than " + shortest_text(a.least));
+  }
+  return words + "a finite number";
+}
+
+/// An argument's default as it would be written: "0.9", "true", "block"; empty for a list, and for
+/// a token.
+[[nodiscard]] inline std::string default_text(const part_argument& a) {
+  return a.is_list() || a.is_token       ? std::string{}
+         : a.kind == argument_kind::flag ? (a.value != 0.0 ? "true" : "false")
+         : a.kind == argument_kind::word ? std::string(a.word(static_cast<std::size_t>(a.value)))
+                                         : shortest_text(a.value);
+}
+
+/// The values of a part's arguments, in the order of the table.
+class argument_values {
+ public:
+  /// Reads what was written. Throws policy_text_error naming part, argument, value and rule.
+  argument_values(std::string_view text, const known_part& part, const part_text& written)
+      : text_(text)
+      , part_(part)
+      , written_(written) {
+    for (const part_argument& a : part.arguments) {
+      values_.push_back({a.value, {}});
+    }
+    given_.resize(part.arguments.size());
+    for (std::size_t i = 0; i < written.arguments.size(); ++i) {
+      read(i, written.arguments[i]);
+    }
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (part.arguments[i].is_list() && !given_[i]) {
+        fail(std::string(part.arguments[i].name) + " of " + std::string(part.name) +
+             " must be given: " + rule_text(part.arguments[i]) + ", such as [1, 2]");
+      }
+    }
+  }
+
+  [[nodiscard]] float real(std::size_t i) const { return static_cast<float>(values_[i].number); }
+  [[nodiscard]] double exact(std::size_t i) const { return values_[i].number; }
+  [[nodiscard]] index_t whole(std::size_t i) const {
+    return static_cast<index_t>(values_[i].number);
+  }
+  [[nodiscard]] bool yes(std::size_t i) const { return values_[i].number != 0.0; }
+  template <class Enum>
+  [[nodiscard]] Enum word(std::size_t i) const {
+    return static_cast<Enum>(values_[i].number);
+  }
+  [[nodiscard]] const std::vector<double>& list(std::size_t i) const { return values_[i].list; }
+
+  /// Throws policy_text_error at the part.
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw policy_text_error(text_, written_.column, problem);
+  }
+  /// Returns the part if its own check passes; throws policy_text_error at it otherwise.
+  template <class Part>
+  [[nodiscard]] const Part& checked_part(const Part& part) const {
+    if constexpr (checked<Part>) {
+      try {
+        part.check(layout{});
+      } catch (const std::invalid_argument& e) {
+        fail(e.what());
+      }
+    }
+    return part;
+  }
+  /// Fails unless `there` is free, and takes it.
+  void take_only(bool& there, std::string_view what) const {
+    if (there) {
+      fail("a policy has one " + std::string(what) + ", and " + std::string(part_.name) +
+           " is the second");
+    }
+    there = true;
+  }
+
+ private:
+  struct read_value {
+    double number = 0.0;
+    std::vector<double> list;
+  };
+
+  [[nodiscard]] std::string names() const {
+    std::string all;
+    for (const part_argument& a : part_.arguments) {
+      all += (all.empty() ? "" : ", ") + std::string(a.name);
+    }
+    return all;
+  }
+
+  void read(std::size_t place, const argument_text& written) {
+    const std::string name(part_.name);
+    std::size_t i = place;
+    if (!written.name.empty()) {
+      for (i = 0; i < values_.size() && part_.arguments[i].name != written.name;) {
+        ++i;
+      }
+    } else {
+      for (std::size_t k = 0; k < place; ++k) {
+        if (!written_.arguments[k].name.empty()) {
+          refuse(written.value,
+                 "an argument of " + name + " by place must come before those by name");
+        }
+      }
+    }
+    if (i >= values_.size()) {
+      const std::string most = std::to_string(values_.size());
+      refuse(written.value,
+             !written.name.empty()
+                 ? "'" + std::string(written.name) + "' is no argument of " + name +
+                       (values_.empty() ? ": it has none" : ": it has " + names())
+             : values_.empty() ? name + " takes no arguments"
+                               : name + " takes at most " + most + " arguments: " + names());
+    }
+    if (given_[i]) {
+      refuse(written.value,
+             std::string(part_.arguments[i].name) + " of " + name + " is given twice");
+    }
+    given_[i] = true;
+    convert(part_.arguments[i], written.value, values_[i]);
+  }
+
+  [[noreturn]] void refuse(const value_text& at, const std::string& problem) const {
+    throw policy_text_error(text_, at.column, problem);
+  }
+
+  void convert(const part_argument& a, const value_text& from, read_value& to) const {
+    const auto check = [&](bool holds) {
+      if (!holds) {
+        refuse(from,
+               std::string(a.name) + " of " + std::string(part_.name) + " must be " + rule_text(a) +
+                   ", got " + std::string(from.text));
+      }
+    };
+    const auto is_whole = [](double x, double most) {
+      return std::floor(x) == x && std::abs(x) <= most;
+    };
+    const bool is_word = from.is == value_text::kind::part && from.part->arguments.empty();
+    switch (a.kind) {
+    case argument_kind::real:
+      check(from.is == value_text::kind::number && std::isfinite(from.number) &&
+            std::isfinite(static_cast<float>(from.number)) && a.admits(from.number));
+      to.number = from.number;
+      break;
+    case argument_kind::whole:
+      check(from.is == value_text::kind::number && is_whole(from.number, no_token) &&
+            a.admits(from.number));
+      to.number = from.number;
+      break;
+    case argument_kind::flag:
+      check((from.is == value_text::kind::number && (from.number == 0.0 || from.number == 1.0)) ||
+            (is_word && (from.part->name == "true" || from.part->name == "false")));
+      to.number = is_word ? (from.part->name == "true" ? 1.0 : 0.0) : from.number;
+      break;
+    case argument_kind::word: {
+      std::size_t count = 1;
+      for (const char c : a.words) {
+        count += c == '|' ? 1 : 0;
+      }
+      std::size_t k = 0;
+      while (k < count && !(is_word && a.word(k) == from.part->name)) {
+        ++k;
+      }
+      check(k < count);
+      to.number = static_cast<double>(k);
+      break;
+    }
+    case argument_kind::tokens:
+    case argument_kind::reals:
+      check(from.is == value_text::kind::list);
+      for (const double x : from.list) {
+        check(a.kind == argument_kind::reals ? !std::isnan(x)
+                                             : is_whole(x, no_token - 1.0) && x >= 0.0);
+      }
+      to.list = from.list;
+      break;
+    }
+  }
+
+  std::string_view text_;
+  const known_part& part_;
+  const part_text& written_;
+  std::vector<read_value> values_;
+  std::vector<bool> given_;
+};
+
+}  // namespace unmask

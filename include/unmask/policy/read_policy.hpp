@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/known_parts.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+// Reads a text into the parts of a composition.
+class named_parts_reader {
+ public:
+  explicit named_parts_reader(std::string_view text)
+      : text_(text) {}
+
+  [[nodiscard]] named_parts read() {
+    for (const part_text& written : parse_policy_text(text_)) {
+      if (joins(written.name)) {
+        take_once("admission", written);
+        admit(written);
+      } else {
+        const known_part& part = find(written);
+        take(part, written);
+        part.add(parts_, argument_values(text_, part, written));
+        notes_.push_back({&part, written.column});
+      }
+    }
+    if (parts_.admission.size() == 0) {
+      throw policy_text_error(text_,
+                              text_.size() + 1,
+                              "a policy needs an admission, such as threshold(0.9) or top_k(1)");
+    }
+    parts_.schedule.waits = parts_.admission.waits();
+    check_together();
+    return parts_;
+  }
+
+ private:
+  struct note {
+    const known_part* part;
+    std::size_t column;
+  };
+
+  [[nodiscard]] static bool joins(std::string_view name) {
+    return name == "any_of" || name == "all_of";
+  }
+
+  [[noreturn]] void fail(std::size_t column, const std::string& problem) const {
+    throw policy_text_error(text_, column, problem);
+  }
+
+  // An unknown name gets those that are spelled nearly so, or else all.
+  [[nodiscard]] const known_part& find(const part_text& written) const {
+    std::string near;
+    std::string all;
+    for (const known_part& p : known_parts()) {
+      if (p.name == written.name) {
+        return p;
+      }
+      all += (all.empty() ? "" : ", ") + std::string(p.name);
+      if (spelling_distance(p.name, written.name) <= 1 + written.name.size() / 4 ||
+          p.type == written.name) {
+        near += (near.empty() ? "" : " or ") + std::string(p.name);
+      }
+    }
+    fail(written.column,
+         "there is no part '" + std::string(written.name) + "'" +
+             (near.empty() ? "; there are " + all + ", any_of, all_of"
+                           : ": did you mean " + near + "?"));
+  }
+
+  // Stages of which a policy has one part.
+  void take(const known_part& part, const part_text& written) {
+    switch (part.stage) {
+    case part_stage::ranking:
+    case part_stage::admission:
+    case part_stage::draw:
+    case part_stage::branches:
+    case part_stage::schedule:
+      return take_once(to_string(part.stage), written);
+    case part_stage::cache:
+      return part.name == "key_eviction" ? void() : take_once("cache", written);
+    default:
+      return;
+    }
+  }
+  void take_once(std::string_view stage, const part_text& written) {
+    for (const auto& [taken, name] : taken_) {
+      if (taken == stage) {
+        fail(written.column,
+             "a policy has one " + std::string(stage) + ": " + std::string(name) + " and " +
+                 std::string(written.name) +
+                 (stage == "admission" ? " are joined by any_of(...) or all_of(...)" : " are two"));
+      }
+    }
+    taken_.emplace_back(stage, written.name);
+  }
+
+  void admit(const part_text& written) {
+    if (!joins(written.name)) {
+      const known_part& part = find(written);
+      if (part.stage != part_stage::admission) {
+        fail(written.column,
+             std::string(part.name) + " is no admission: it stands beside any_of and all_of, not "
+                                      "in them");
+      }
+      part.add(parts_, argument_values(text_, part, written));
+      notes_.push_back({&part, written.column});
+      return;
+    }
+    if (written.arguments.empty()) {
+      fail(written.column, std::string(written.name) + " joins at least one admission");
+    }
+    for (std::size_t i = 0; i < written.arguments.size(); ++i) {
+      const argument_text& a = written.arguments[i];
+      if (!a.name.empty() || a.value.is != value_text::kind::part) {
+        fail(a.value.column,
+             std::string(written.name) + " joins admissions, such as threshold(0.9), got " +
+                 std::string(a.value.text));
+      }
+      admit(*a.value.part);
+      if (i > 0) {
+        parts_.admission.join(written.name == "all_of");
+      }
+    }
+  }
+
+  // The column of the last part for which `is` holds, 0 without one.
+  [[nodiscard]] std::size_t last(const auto& is) const {
+    std::size_t column = 0;
+    for (const note& n : notes_) {
+      column = is(*n.part) ? std::max(column, n.column) : column;
+    }
+    return column;
+  }
+
+  // What does not go together, as policy<> and its parts say it of types.
+  void check_together() const {
+    const abilities& has = parts_.has;
+    const auto named = [](auto... names) {
+      return [=](const known_part& p) { return ((p.name == names) || ...); };
+    };
+    const auto of = [](part_stage s) { return [s](const known_part& p) { return p.stage == s; }; };
+    const auto refuse = [this](bool both, std::size_t a, std::size_t b, const char* why) {
+      if (both) {
+        fail(std::max(a, b), why);
+      }
+    };
+    const std::size_t compares = last(named("adaptive_threshold", "stable_and_confident"));
+    const std::size_t looks = last(of(part_stage::branches));
+    const std::size_t keeps = last(of(part_stage::truncation));
+    const std::size_t edits =
+        std::max(last(of(part_stage::revision)), last(of(part_stage::question)));
+    const std::size_t credit = last(named("credit", "adaptive_credit"));
+    const std::size_t frontier = last(named("at_frontier"));
+    const std::size_t rewrites =
+        std::max(last(of(part_stage::revisit)), last(of(part_stage::remask)));
+    const std::size_t canvas = last(named("canvas"));
+    const std::size_t draws = last(of(part_stage::draw));
+    refuse(has.compares && (has.watches || parts_.revisits.reopens),
+           compares,
+           std::max(edits, rewrites),
+           "a part that compares rows with the step before does not go with parts that edit or "
+           "watch single tokens");
+    refuse(has.compares && has.branches,
+           compares,
+           looks,
+           "a part that compares rows with the step before does not go with lookahead");
+    refuse(has.compares && parts_.keep.rules.renormalises,
+           compares,
+           keeps,
+           "a part that compares rows with the step before does not go with confidence_of_kept");
+    refuse(has.keeps && has.remembers,
+           keeps,
+           credit,
+           "parts that keep some tokens do not go with credit, which raises tokens that the read "
+           "did not keep apart");
+    refuse(has.keeps && has.watches && has.branches,
+           keeps,
+           std::max(looks, edits),
+           "a policy that keeps some tokens can edit single tokens or look ahead, not both");
+    refuse(has.keeps && !has.draws && !parts_.keep.rules.renormalises && !has.paints,
+           keeps,
+           0,
+           "a part that keeps some tokens has no effect unless a token is drawn or the statistics "
+           "are theirs: add sampling or confidence_of_kept");
+    refuse(parts_.keep.rules.renormalises && parts_.keep.rules.keeps_all(no_token) &&
+               last(named("keep_top_k", "keep_top_p", "keep_min_p")) == 0,
+           keeps,
+           0,
+           "confidence_of_kept needs a part that keeps less than all: keep_top_k, keep_top_p or "
+           "keep_min_p");
+    refuse(has.remasks && parts_.revisits.reopens,
+           rewrites,
+           0,
+           "remask_below does not go with reopen_below: each counts on being the only one that "
+           "opens positions");
+    refuse(has.remasks && has.branches,
+           rewrites,
+           looks,
+           "remask_below does not go with lookahead: a branch would be spawned from a position "
+           "that another one settled");
+    refuse(frontier > 0 && (looks > 0 || rewrites > 0 || canvas > 0),
+           frontier,
+           std::max({looks, rewrites, canvas}),
+           "at_frontier goes neither with lookahead nor with parts that rewrite settled tokens nor "
+           "with a canvas");
+    refuse(canvas > 0 && (rewrites > 0 || looks > 0 || draws > 0),
+           canvas,
+           std::max({rewrites, looks, draws}),
+           "a canvas settles nothing before its end and draws itself: it goes neither with "
+           "lookahead nor with sampling nor with parts that rewrite settled tokens");
+    const std::size_t strict = last(named("no_end_before", "token_list"));
+    refuse(credit > 0 && strict > credit,
+           strict,
+           0,
+           "write no_end_before and token_list before credit: it would raise tokens that cannot be "
+           "proposed");
+    check_states();
+  }
+
+  void check_states() const {
+    const auto twice = [this](std::string_view name) {
+      std::size_t seen = 0;
+      for (const note& n : notes_) {
+        if (n.part->name == name && seen++ > 0) {
+          fail(n.column, "a policy by name has one " + std::string(name) + ", this is the second");
+        }
+      }
+    };
+    twice("adaptive_threshold");
+    twice("stable_and_confident");
+  }
+
+  std::string_view text_;
+  named_parts parts_;
+  std::vector<note> notes_;
+  std::vector<std::pair<std::string_view, std::string_view>> taken_;
+};
+
+}  // namespace detail
+
+/// Reads a composition from text, such as "credit + threshold(0.9)" or "entropy +
+/// any_of(entropy_bound(0.1), top_k(2)) + temperature(0.7) + stop_at_end".
+///
+/// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
+/// the ones and then the others. Exactly one admission, where any_of(...) and all_of(...) join
+/// several; at most one ranking (confidence), schedule (sequential_blocks), cache, draw and
+/// lookahead. Parts of one stage apply in written order; temperature comes before a canvas, whose
+/// own stop comes last. Throws policy_text_error naming the part, the argument, its value, the rule
+/// and the column. Host only; allocates.
+[[nodiscard]] inline named_parts read_policy(std::string_view text) {
+  return detail::named_parts_reader(text).read();
+}
+
+/// A part as its help names it: "threshold(threshold=0.9)".
+[[nodiscard]] inline std::string signature_of(const known_part& part) {
+  std::string text(part.name);
+  for (const part_argument& a : part.arguments) {
+    const std::string value = default_text(a);
+    text += (&a == part.arguments.data() ? "(" : ", ") + std::string(a.name) +
+            (value.empty() ? "" : "=" + value);
+  }
+  return text + (part.arguments.empty() ? "" : ")");
+}
+
+/// The table as text: each part with its stage, its arguments with their ranges, and what it does.
+[[nodiscard]] inline std::string describe_parts() {
+  std::string text;
+  for (const known_part& part : known_parts()) {
+    text += signature_of(part) + "\n    " + std::string(to_string(part.stage)) + ": " +
+            std::string(part.about) + "\n";
+    for (const part_argument& a : part.arguments) {
+      text += "    " + std::string(a.name) + ": " + rule_text(a) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace unmask

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// The C interface decodes as the session behind it, and says what is wrong with a call.
+
+#include <unmask/c_api.h>
+#include <unmask/unmask.hpp>
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/llada.hpp"
+#include "engine/tokenizer.hpp"
+#include "engine_files.hpp"
+
+namespace {
+
+using ::testing::HasSubstr;
+
+struct closed {
+  void operator()(unmask_session* s) const { unmask_destroy(s); }
+};
+using session_pointer = std::unique_ptr<unmask_session, closed>;
+
+session_pointer made(const char* policy, const unmask_options& options) {
+  unmask_session* s = nullptr;
+  EXPECT_EQ(unmask_create(policy, &options, &s), UNMASK_OK) << unmask_last_error();
+  return session_pointer(s);
+}
+
+unmask_options small_options() {
+  unmask_options o = UNMASK_OPTIONS_INIT;
+  o.vocab = 4;
+  o.mask_token = 3;
+  o.length = 6;
+  o.window = 6;
+  return o;
+}
+unmask_sequence small_sequence() {
+  unmask_sequence q = UNMASK_SEQUENCE_INIT;
+  q.length = 6;
+  q.block_length = 6;
+  return q;
+}
+unmask_logits logits_of(const std::vector<float>& z, std::int32_t columns) {
+  unmask_logits l = UNMASK_LOGITS_INIT;
+  l.rows = static_cast<std::int32_t>(z.size()) / columns;
+  l.columns = columns;
+  l.data = z.data();
+  return l;
+}
+
+TEST(c_api, decodes_a_real_model_as_the_session_does) {
+  const example::gguf_file file(example::testing::weights_path("f32"));
+  const example::char_tokenizer text(file);
+  example::llada_model engine(file);
+  const auto vocab = static_cast<std::int32_t>(text.vocabulary());
+  const std::vector<std::int32_t> canvas =
+      text.canvas("Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?", 40);
+  const auto length = static_cast<std::int32_t>(canvas.size());
+
+  std::vector<std::int32_t> expected = canvas;
+  const unmask::policy composed{unmask::by_confidence{},
+                                unmask::confidence_above{0.6F},
+                                unmask::trace_credit<>{},
+                                unmask::stop_at_end{}};
+  unmask::session session(composed,
+                          {.vocab = vocab, .mask_token = text.mask(), .end_token = text.end()},
+                          unmask::tokens_view<unmask::memory::host>(expected),
+                          {.prompt = length - 40, .length = length, .block_length = 20});
+  while (const auto request = session.next()) {
+    const auto [first, last] = request->segments[0].rows;
+    const auto z = engine.forward(expected, std::size_t(first), std::size_t(last));
+    session.supply(unmask::host_logits<float>(z.data, request->rows, vocab));
+  }
+
+  std::vector<std::int32_t> tokens = canvas;
+  unmask_options options = UNMASK_OPTIONS_INIT;
+  options.vocab = vocab;
+  options.mask_token = text.mask();
+  options.end_token = text.end();
+  options.length = length;
+  options.window = 20;
+  options.threads = 2;
+  const session_pointer s = made("credit + threshold(0.6) + stop_at_end", options);
+  unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
+  sequence.prompt = length - 40;
+  sequence.length = length;
+  sequence.block_length = 20;
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), length, &sequence), UNMASK_OK);
+  unmask_request request = UNMASK_REQUEST_INIT;
+  std::int32_t written = 0;
+  while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+    ASSERT_EQ(request.count, 1);
+    const unmask_segment g = request.segments[0];
+    const auto z = engine.forward(tokens, std::size_t(g.row_first), std::size_t(g.row_last));
+    unmask_logits logits = UNMASK_LOGITS_INIT;
+    logits.rows = request.rows;
+    logits.columns = vocab;
+    logits.data = z.data;
+    ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
+    const unmask_commit* commits = nullptr;
+    std::int32_t count = 0;
+    ASSERT_EQ(unmask_committed(s.get(), 0, &commits, &count), UNMASK_OK);
+    for (std::int32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(tokens[std::size_t(commits[i].position)], commits[i].token);
+      EXPECT_LE(commits[i].log_probability, 0.0F);
+    }
+    written += count;
+  }
+  EXPECT_EQ(tokens, expected);
+  unmask_report report = UNMASK_REPORT_INIT;
+  ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+  EXPECT_EQ(report.forwards, session.report().forwards);
+  EXPECT_EQ(report.committed, written);
+  EXPECT_EQ(report.end, static_cast<int>(session.report().end));
+}
+
+TEST(c_api, decides_once_from_tokens_and_logits) {
+  const session_pointer s = made("threshold(0.7)", small_options());
+  std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
+  std::vector<float> z(6 * 5, 0.0F);  // a padding column
+  z[0 * 5 + 2] = 5.0F;
+  z[1 * 5 + 0] = 9.0F;  // not open
+  z[3 * 5 + 3] = 9.0F;  // the mask token is never proposed
+  z[4 * 5 + 4] = 9.0F;  // padding
+  z[4 * 5 + 1] = 4.0F;
+  std::vector<std::uint8_t> transfer(6, 7);
+  const unmask_logits l = logits_of(z, 5);
+  ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()), UNMASK_OK)
+      << unmask_last_error();
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{2, 1, 3, 3, 1, 0}));
+  EXPECT_EQ(transfer, (std::vector<std::uint8_t>{1, 0, 0, 0, 1, 0}));
+  // The mask token of a prompt is text where `editable` says so.
+  tokens = {3, 3, 3, 3, 3, 3};
+  const std::vector<std::uint8_t> editable = {0, 0, 0, 0, 1, 1};
+  ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, editable.data(), 0, &l, transfer.data()),
+            UNMASK_OK);
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{3, 3, 3, 3, 1, 3}));
+  // Nothing is open: nothing happens.
+  tokens = {0, 0, 0, 0, 0, 0};
+  ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
+            UNMASK_OK);
+  EXPECT_EQ(transfer, std::vector<std::uint8_t>(6, 0));
+}
+
+TEST(c_api, reads_every_element_type_and_stride) {
+  const float value = 6.0F;
+  const std::uint16_t bf16 = 0x40c0;  // 6
+  const std::uint16_t f16 = 0x4600;   // 6
+  for (const int kind : {UNMASK_F32, UNMASK_BF16, UNMASK_F16}) {
+    const session_pointer s = made("threshold(0.7)", small_options());
+    std::vector<std::int32_t> tokens(6, 3);
+    std::vector<float> wide(6 * 9, 0.0F);
+    std::vector<std::uint16_t> narrow(6 * 9, 0);
+    wide[2 * 9 + 1] = value;
+    narrow[2 * 9 + 1] = kind == UNMASK_BF16 ? bf16 : f16;
+    unmask_logits l = logits_of(wide, 9);
+    l.columns = 4;
+    l.stride = 9;
+    l.kind = kind;
+    l.data = kind == UNMASK_F32 ? static_cast<const void*>(wide.data()) : narrow.data();
+    std::vector<std::uint8_t> transfer(6);
+    ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
+              UNMASK_OK)
+        << unmask_last_error();
+    EXPECT_EQ(tokens, (std::vector<std::int32_t>{3, 3, 1, 3, 3, 3})) << kind;
+  }
+}
+
+TEST(c_api, answers_questions_and_reports_candidates) {
+  unmask_options o = small_options();
+  o.trace = 1;
+  const session_pointer s = made("top_k(1) + probability_of([0, 1])", o);
+  std::vector<std::int32_t> tokens(6);
+  const unmask_sequence q = small_sequence();
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+  unmask_request request = UNMASK_REQUEST_INIT;
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  const std::vector<float> z(6 * 4, 0.0F);
+  const unmask_logits l = logits_of(z, 4);
+  ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK);
+  const unmask_commit* entries = nullptr;
+  const unmask_probability* answers = nullptr;
+  std::int32_t count = 0;
+  ASSERT_EQ(unmask_candidates(s.get(), 0, &entries, &count), UNMASK_OK);
+  ASSERT_EQ(count, 6);
+  EXPECT_EQ(entries[0].admitted, 1);
+  EXPECT_EQ(entries[1].admitted, 0);
+  ASSERT_EQ(unmask_probabilities(s.get(), 0, &answers, &count), UNMASK_OK);
+  ASSERT_EQ(count, 12);
+  EXPECT_NEAR(answers[0].probability, 1.0 / 3.0, 1e-6);
+  EXPECT_NEAR(answers[0].share, 0.5, 1e-6);
+}
+
+// The status of a call and what is said of it.
+void expect_fails(unmask_status got, unmask_status status, const std::vector<const char*>& words) {
+  EXPECT_EQ(got, status) << unmask_last_error();
+  for (const char* word : words) {
+    EXPECT_THAT(unmask_last_error(), HasSubstr(word));
+  }
+}
+
+TEST(c_api, says_what_is_wrong_with_a_session) {
+  unmask_session* s = nullptr;
+  const unmask_options o = small_options();
+  constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
+  expect_fails(unmask_create("threshold(2)", &o, &s), bad, {"column 11", "in [0, 1]", "2"});
+  EXPECT_EQ(s, nullptr);
+  expect_fails(unmask_create(nullptr, &o, &s), bad, {"policy", "null"});
+  expect_fails(unmask_create("top_k", nullptr, &s), bad, {"options", "null"});
+  expect_fails(unmask_create("top_k", &o, nullptr), bad, {"session", "null"});
+  expect_fails(unmask_check_policy("margin"), bad, {"admission"});
+  expect_fails(unmask_check_policy(nullptr), bad, {"policy"});
+  EXPECT_EQ(unmask_check_policy("margin + top_k"), UNMASK_OK);
+  const auto with = [&](auto change) {
+    unmask_options other = o;
+    change(other);
+    return unmask_create("top_k", &other, &s);
+  };
+  expect_fails(with([](auto& x) { x.struct_size = 0; }), bad, {"struct_size", "0"});
+  expect_fails(with([](auto& x) { x.vocab = 0; }), bad, {"vocab", "0"});
+  expect_fails(with([](auto& x) { x.mask_token = 4; }), bad, {"mask_token", "4"});
+  expect_fails(with([](auto& x) { x.sequences = 0; }), bad, {"sequences", "0"});
+  expect_fails(with([](auto& x) { x.length = -1; }), bad, {"length", "-1"});
+  expect_fails(with([](auto& x) { x.window = 0; }), bad, {"window", "0"});
+  expect_fails(with([](auto& x) { x.threads = 0; }), bad, {"threads", "0"});
+  expect_fails(with([](auto& x) { x.memory_space = 9; }), bad, {"memory_space", "9"});
+  expect_fails(with([](auto& x) { x.memory_space = UNMASK_DEVICE; }),
+               UNMASK_UNSUPPORTED,
+               {"without a device"});
+  expect_fails(unmask_create("sampling + lookahead + reopen_below + top_k", &o, &s),
+               bad,
+               {"not compiled by name", "lookahead, sampling"});
+  EXPECT_EQ(unmask_abi_version(), std::uint32_t{UNMASK_ABI_VERSION});
+  EXPECT_THAT(unmask_version(), HasSubstr("."));
+  EXPECT_THAT(unmask_describe_parts(), HasSubstr("threshold(threshold=0.9)"));
+}
+
+TEST(c_api, takes_structures_of_other_sizes) {
+  struct newer {
+    unmask_options options;
+    std::uint64_t more;
+  } n{small_options(), 0};
+  n.options.struct_size = sizeof(newer);
+  const session_pointer s = made("top_k", n.options);
+  n.more = 1;
+  unmask_session* refused = nullptr;
+  expect_fails(unmask_create("top_k", &n.options, &refused), UNMASK_UNSUPPORTED, {"options"});
+  // An older caller's report ends early.
+  unmask_report report = UNMASK_REPORT_INIT;
+  report.struct_size = offsetof(unmask_report, settled);
+  report.settled = 77;
+  ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+  EXPECT_EQ(report.settled, 77);
+}
+
+TEST(c_api, says_what_is_wrong_with_a_call) {
+  const session_pointer s = made("top_k", small_options());
+  std::vector<std::int32_t> tokens(6);
+  const unmask_sequence q = small_sequence();
+  constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
+  const std::vector<float> z(6 * 4, 0.0F);
+  const unmask_logits l = logits_of(z, 4);
+  unmask_request request = UNMASK_REQUEST_INIT;
+  expect_fails(unmask_supply(s.get(), &l), UNMASK_OUT_OF_ORDER, {"next()"});
+  expect_fails(unmask_start(nullptr, 0, tokens.data(), 6, &q), bad, {"session", "null"});
+  expect_fails(unmask_start(s.get(), 1, tokens.data(), 6, &q), bad, {"slot", "1"});
+  expect_fails(unmask_start(s.get(), 0, nullptr, 6, &q), bad, {"tokens", "null"});
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, nullptr), bad, {"sequence", "null"});
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 5, &q), bad, {"5"});
+  unmask_sequence wrong = q;
+  wrong.block_length = 0;
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &wrong), bad, {"block_length", "0"});
+  wrong = q;
+  wrong.suppressed_count = 1;
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &wrong), bad, {"suppressed", "null"});
+  EXPECT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  EXPECT_EQ(request.count, 0);
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+  expect_fails(unmask_next(s.get(), nullptr), bad, {"request", "null"});
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  EXPECT_EQ(request.rows, 6);
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OUT_OF_ORDER, {"start()"});
+  expect_fails(unmask_cancel(s.get(), 0), UNMASK_OUT_OF_ORDER, {"cancel()"});
+  const auto with = [&](auto change) {
+    unmask_logits other = l;
+    change(other);
+    return unmask_supply(s.get(), &other);
+  };
+  expect_fails(with([](auto& x) { x.kind = 3; }), bad, {"kind", "3"});
+  expect_fails(with([](auto& x) { x.memory_space = UNMASK_DEVICE; }), bad, {"memory", "device"});
+  expect_fails(with([](auto& x) { x.memory_space = 2; }), bad, {"memory_space", "2"});
+  expect_fails(with([](auto& x) { x.rows = 5; }), bad, {"rows", "5", "6"});
+  expect_fails(with([](auto& x) { x.rows = -1; }), bad, {"rows", "-1"});
+  expect_fails(with([](auto& x) { x.columns = 3; }), bad, {"columns", "3", "4"});
+  expect_fails(with([](auto& x) { x.stride = 3; }), bad, {"stride", "3"});
+  expect_fails(with([](auto& x) { x.data = nullptr; }), bad, {"data", "null"});
+  ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK);
+  expect_fails(unmask_supply(s.get(), nullptr), bad, {"logits", "null"});
+
+  unmask_report report = UNMASK_REPORT_INIT;
+  const unmask_commit* entries = nullptr;
+  const unmask_probability* answers = nullptr;
+  std::int32_t count = 0;
+  expect_fails(unmask_get_report(s.get(), 9, &report), bad, {"slot", "9"});
+  expect_fails(unmask_get_report(s.get(), 0, nullptr), bad, {"report", "null"});
+  expect_fails(unmask_committed(s.get(), 0, nullptr, &count), bad, {"entries", "null"});
+  expect_fails(unmask_committed(s.get(), 0, &entries, nullptr), bad, {"count", "null"});
+  expect_fails(unmask_candidates(s.get(), 0, &entries, &count), UNMASK_OUT_OF_ORDER, {"trace"});
+  expect_fails(unmask_probabilities(s.get(), -1, &answers, &count), bad, {"slot", "-1"});
+
+  std::vector<std::uint8_t> transfer(6);
+  const auto decide = [&](std::int32_t* t, std::int32_t n, std::uint8_t* to) {
+    return unmask_decide(s.get(), 0, t, n, nullptr, 0, &l, to);
+  };
+  expect_fails(decide(tokens.data(), 6, transfer.data()), UNMASK_OUT_OF_ORDER, {"runs"});
+  ASSERT_EQ(unmask_cancel(s.get(), 0), UNMASK_OK);
+  expect_fails(decide(nullptr, 6, transfer.data()), bad, {"tokens", "null"});
+  expect_fails(decide(tokens.data(), 6, nullptr), bad, {"transfer", "null"});
+  expect_fails(decide(tokens.data(), 7, transfer.data()), bad, {"count", "7"});
+  expect_fails(decide(tokens.data(), 5, transfer.data()), bad, {"rows", "6", "5"});
+  EXPECT_EQ(decide(tokens.data(), 6, transfer.data()), UNMASK_OK) << unmask_last_error();
+  unmask_destroy(nullptr);
+}
+
+}  // namespace

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/named_policy.hpp>
+
+#include "unmask/named/lockstep.hpp"
+
+namespace unmask::testing {
+
+std::unique_ptr<any_session>
+named_session(std::string_view text, const model_info& model, const limits& capacity) {
+  return make_any_session(text, model, capacity);
+}
+
+namespace {
+
+// Random texts of parts that cost nothing: the plainest type and the one with all edits decide
+// alike, so which one a composition gets does not show.
+TEST(named_policy, decides_alike_in_every_type_that_fits) {
+  chances c(7);
+  const auto number = [&c](double low, double high) { return shortest_text(c.real(low, high)); };
+  const auto one_of = [&c](std::vector<std::string> from) {
+    return from[static_cast<std::size_t>(c.within(0, static_cast<index_t>(from.size()) - 1))];
+  };
+  const auto leaf = [&] {
+    return one_of({"threshold(" + number(0.2, 0.9) + ")",
+                   "at_least(" + number(0.2, 0.9) + ")",
+                   "top_k(" + std::to_string(c.within(0, 4)) + ")",
+                   "scheduled(" + std::to_string(c.within(1, 6)) + ")",
+                   "factor(" + number(0, 2) + ")",
+                   "entropy_bound(" + number(0, 2) + ")",
+                   "hierarchical(" + number(0, 0.5) + ")",
+                   "timesteps(" + std::to_string(c.within(1, 30)) + ")",
+                   "independent_timesteps(" + std::to_string(c.within(1, 30)) + ")"});
+  };
+  index_t committed = 0;
+  for (int k = 0; k < 150; ++k) {
+    std::string text = one_of({"confidence",
+                               "margin",
+                               "entropy",
+                               "left_to_right",
+                               "random",
+                               "loosely(margin, " + number(0.1, 2) + ")"});
+    text += "+" + one_of({"any_of(", "all_of("}) + leaf() + "," + one_of({"any_of(", "all_of("}) +
+            leaf() + "," + leaf() + "))";
+    text += one_of({"", "+whole_sequence", "+block_pipeline", "+slow_fast", "+edited_blocks"});
+    text += one_of({"", "+hold_end", "+end_last", "+no_equal_neighbours"});
+    text += one_of({"", "+stop_at_end", "+stop_sequence([3])", "+step_budget(4)"});
+    text += "+step_budget(60)";  // a step that may wait may wait for ever
+    text += one_of({"", "+prefix_cache(2)", "+dual_cache", "+block_cache(3,2)", "+interval_cache"});
+    const named_parts parts = read_policy(text);
+    const dense_request q = random_named_request(c, false);
+    SCOPED_TRACE(text);
+    committed += expect_same_decode(
+        {named_session(text, q.model, capacity_of(q))},
+        {make_any_session<compositions<edits_and({})>>(parts, q.model, capacity_of(q))},
+        q);
+  }
+  EXPECT_GT(committed, 500);
+}
+
+TEST(named_policy, says_what_is_not_compiled_together) {
+  try {
+    static_cast<void>(make_any_session<compositions<abilities{}>>(
+        read_policy("credit+lookahead+threshold"), {.vocab = 4, .mask_token = 0}, {}));
+    ADD_FAILURE();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_NE(std::string(e.what()).find("credit, lookahead"), std::string::npos) << e.what();
+  }
+}
+
+TEST(named_policy, has_room_for_the_branches_that_it_asks_for) {
+  std::vector<token_id> text(6);
+  const limits capacity{.sequences = 1, .length = 6, .window = 6};
+  const model_info model{.vocab = 12, .mask_token = 11};
+  const auto session = named_session("lookahead(5)+threshold", model, capacity);
+  session->start(0, text.data(), 6, {.length = 6});
+  EXPECT_TRUE(session->next().has_value());
+}
+
+}  // namespace
+}  // namespace unmask::testing

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/read_policy.hpp>
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+namespace unmask {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string problem_of(std::string_view text) {
+  try {
+    static_cast<void>(read_policy(text));
+  } catch (const policy_text_error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+TEST(policy_text, is_parts_with_arguments_by_place_and_by_name) {
+  const auto parts = parse_policy_text(" a+b( 1 , x = -2e-1,[3,4] )+ c(d(e), f=g)");
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[0].name, "a");
+  EXPECT_EQ(parts[0].column, 2U);
+  EXPECT_EQ(parts[1].name, "b");
+  ASSERT_EQ(parts[1].arguments.size(), 3U);
+  EXPECT_EQ(parts[1].arguments[0].value.number, 1.0);
+  EXPECT_EQ(parts[1].arguments[1].name, "x");
+  EXPECT_EQ(parts[1].arguments[1].value.number, -0.2);
+  EXPECT_EQ(parts[1].arguments[2].value.list, (std::vector<double>{3, 4}));
+  EXPECT_EQ(parts[2].arguments[0].value.part->arguments[0].value.part->name, "e");
+  EXPECT_EQ(parts[2].arguments[1].value.part->name, "g");
+}
+
+TEST(policy_text, errors_say_where) {
+  const auto column = [](std::string_view text) -> std::size_t {
+    try {
+      static_cast<void>(parse_policy_text(text));
+    } catch (const policy_text_error& e) {
+      return e.column();
+    }
+    return 0;
+  };
+  EXPECT_EQ(column(""), 1U);
+  EXPECT_EQ(column("a+"), 3U);
+  EXPECT_EQ(column("a b"), 3U);
+  EXPECT_EQ(column("a(1"), 4U);
+  EXPECT_EQ(column("a(1,)"), 5U);
+  EXPECT_EQ(column("a([1;2])"), 5U);
+  EXPECT_EQ(column("a(x=)"), 5U);
+  EXPECT_EQ(column("1"), 1U);
+  EXPECT_EQ(column("a()"), 0U);
+  std::string deep = "a";
+  for (int i = 0; i < 100000; ++i) {
+    deep += "(a";
+  }
+  EXPECT_GT(column(deep), 0U);
+}
+
+TEST(read_policy, sets_the_parts_named) {
+  const named_parts p = read_policy(
+      "margin + credit(0.5, decay=0.25) + any_of(threshold(0.8), all_of(top_k(3), at_least)) + "
+      "temperature(0.5) + block_pipeline(at_once=2) + stop_at_end + step_budget(7)");
+  EXPECT_EQ(p.ranking.by, order::margin);
+  EXPECT_EQ(p.admission.size(), 3);
+  EXPECT_EQ(p.edit.value, 0.5F);
+  EXPECT_EQ(p.stops.count, 2);
+  EXPECT_TRUE(p.has.watches && p.has.remembers && p.has.edits);
+  p.revisions.rules[0].visit_on_host([](const auto& rule) {
+    if constexpr (requires { rule.strength; }) {
+      EXPECT_EQ(rule.strength, 0.5F);
+      EXPECT_EQ(rule.decay, 0.25F);
+      EXPECT_EQ(rule.exponent, trace_credit<>{}.exponent);
+    } else {
+      ADD_FAILURE() << "another rule";
+    }
+  });
+}
+
+TEST(read_policy, names_what_is_wrong) {
+  const std::pair<const char*, std::vector<const char*>> cases[] = {
+      {"threshold(1.5)", {"column 11", "threshold of threshold", "in [0, 1]", "got 1.5"}},
+      {"top_k(k=2.5)", {"k of top_k", "whole number", "at least 0", "2.5"}},
+      {"top_k(-1)", {"k of top_k", "at least 0", "-1"}},
+      {"temperature(0)+top_k", {"value of temperature", "positive", "got 0"}},
+      {"treshold(0.9)", {"column 1", "'treshold'", "did you mean threshold?"}},
+      {"confidence_above(0.9)", {"did you mean threshold?"}},
+      {"zzz", {"no part 'zzz'", "threshold", "any_of"}},
+      {"threshold(level=1)", {"'level' is no argument of threshold", "it has threshold"}},
+      {"threshold(0.9, 1)", {"at most 1 arguments"}},
+      {"margin(2)+top_k", {"margin takes no arguments"}},
+      {"threshold(0.9, threshold=0.8)", {"given twice"}},
+      {"credit(decay=0.5, 0.2)+top_k", {"by place must come before"}},
+      {"margin", {"needs an admission"}},
+      {"threshold+top_k", {"one admission", "any_of"}},
+      {"margin+entropy+top_k", {"one ranking", "margin and entropy"}},
+      {"any_of(margin)", {"margin is no admission"}},
+      {"any_of()", {"at least one"}},
+      {"any_of(0.9)", {"got 0.9"}},
+      {"loosely(random)+top_k", {"order of loosely", "confidence, margin", "got random"}},
+      {"hold_end(2)+top_k", {"until_first of hold_end", "true or false", "got 2"}},
+      {"logit_bias([1, 2], [3])+top_k", {"2 and 1"}},
+      {"logit_bias([1])+top_k", {"biases of logit_bias must be given"}},
+      {"token_list([-1])+top_k", {"a list of tokens", "[-1]"}},
+      {"token_list([])+top_k", {"1 to 16 tokens, this has 0"}},
+      {"adaptive_threshold+credit", {"compares rows"}},
+      {"adaptive_threshold+lookahead", {"compares rows", "lookahead"}},
+      {"keep_top_k+top_k", {"no effect", "sampling"}},
+      {"confidence_of_kept+top_k", {"keeps less than all"}},
+      {"keep_top_k+sampling+credit+top_k", {"credit"}},
+      {"remask_below+lookahead+top_k", {"remask_below does not go with lookahead"}},
+      {"remask_below+reopen_below+top_k", {"remask_below does not go with reopen_below"}},
+      {"all_of(at_frontier, top_k)+lookahead", {"at_frontier"}},
+      {"canvas+sampling+top_k", {"canvas"}},
+      {"credit+no_end_before+top_k", {"before credit"}},
+      {"credit+credit+top_k", {"one credit"}},
+      {"canvas(hottest=0.1)+top_k", {"hottest", "coldest"}},
+      {"key_eviction(pool=2)+top_k", {"pool", "odd"}},
+      {"any_of(adaptive_threshold, adaptive_threshold)", {"one adaptive_threshold"}},
+      {"any_of(top_k,top_k,top_k,top_k,top_k,top_k,top_k,top_k,top_k)", {"at most 8"}},
+  };
+  for (const auto& [text, words] : cases) {
+    for (const char* word : words) {
+      EXPECT_THAT(problem_of(text), HasSubstr(word)) << text;
+    }
+  }
+}
+
+// A text with one argument given, the others at their defaults.
+std::string
+with_argument(const known_part& part, const part_argument& a, const std::string& value) {
+  std::string text(part.name);
+  text += "(";
+  for (const part_argument& other : part.arguments) {
+    if (other.is_list()) {
+      text += std::string(other.name) + "=[1], ";
+    }
+  }
+  text += std::string(a.name) + "=" + value + ")";
+  const bool admits = part.stage == part_stage::admission;
+  text += admits ? "" : "+top_k";
+  text += part.stage == part_stage::truncation ? "+sampling" : "";
+  return text;
+}
+
+TEST(known_parts, have_ranges_that_are_those_of_the_parts) {
+  int ends = 0;
+  for (const known_part& part : known_parts()) {
+    for (const part_argument& a : part.arguments) {
+      if ((a.kind != argument_kind::real && a.kind != argument_kind::whole) || a.is_token) {
+        continue;
+      }
+      const auto expect = [&](double value, bool is_fine) {
+        const std::string text = with_argument(part, a, shortest_text(value));
+        EXPECT_EQ(problem_of(text) == "none", is_fine) << text << ": " << problem_of(text);
+        ++ends;
+      };
+      // What the part itself says is behind the table: its check() runs too, so a wide range shows
+      // as a refusal within it, and a narrow one as a default out of it.
+      EXPECT_TRUE(a.admits(a.value)) << part.name << " " << a.name;
+      const double step = a.kind == argument_kind::whole ? 1.0 : 1e-3;
+      if (std::isfinite(a.least)) {
+        expect(a.least, !a.without_least && !(part.name == "canvas" && a.name == "hottest"));
+        expect(a.least - step, false);
+      }
+      if (std::isfinite(a.most)) {
+        expect(a.most, !a.without_most);
+        expect(a.most + step, false);
+      }
+    }
+  }
+  EXPECT_GT(ends, 100);
+}
+
+TEST(known_parts, are_told_apart_and_described) {
+  std::set<std::string_view> names;
+  for (const known_part& part : known_parts()) {
+    EXPECT_TRUE(names.insert(part.name).second) << part.name;
+    EXPECT_FALSE(part.about.empty());
+    EXPECT_THAT(describe_parts(), HasSubstr(signature_of(part)));
+  }
+  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(threshold=0.9)");
+}
+
+}  // namespace
+}  // namespace unmask
