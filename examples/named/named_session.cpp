@@ -18,7 +18,7 @@ using skipping_compositions = compositions<edits_and({}),
                                            edits_and({.revisits = true}),
                                            edits_and({.revisits = true, .remasks = true}),
                                            edits_and({.draws = true}),
-                                           edits_and({.draws = true, .keeps = true}),
+                                           abilities{.edits = true, .draws = true, .keeps = true},
                                            abilities{.edits = true, .compares = true}>;
 // The rules of other kinds: each would double what is compiled.
 using plain_compositions = compositions<edits_and({})>;

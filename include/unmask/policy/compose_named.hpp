@@ -23,7 +23,7 @@ template <bool Has, class Part>
 }  // namespace detail
 
 /// The policy of a composition whose abilities are among `A`, with `more` parts. A cache among
-/// these takes the place of the composition's.
+/// these takes the place of the composition's. For nvcc, `A` is the name of a constexpr variable.
 template <abilities A, class... More>
 [[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
   using admission_type =

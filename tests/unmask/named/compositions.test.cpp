@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
 
+#include "support/count_allocations.hpp"
 #include "unmask/named/lockstep.hpp"
 
 namespace unmask::testing {
@@ -55,6 +56,36 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
         q);
   }
   EXPECT_GT(committed, 500);
+}
+
+TEST(named_policy, allocates_nothing_in_a_step) {
+  const model_info model{.vocab = 3000, .mask_token = 0, .end_token = 1};
+  const limits capacity{.sequences = 1, .length = 36, .window = 8};
+  std::vector<float> logits(std::size_t{4} * 8 * 3000);
+  for (const char* text :
+       {"margin + any_of(threshold(0.3), all_of(top_k(2), hierarchical)) + stop_at_end",
+        "credit + repetition_penalty + probability_of([2, 3]) + threshold + lookahead(3)",
+        "sampling + keep_top_k(20) + logit_bias([4], [1]) + top_k(2)",
+        "any_of(adaptive_threshold, stable_and_confident) + block_pipeline(at_once=1)"}) {
+    chances c(1);
+    std::vector<token_id> tokens(36, 2);
+    const auto s = named_session(text, model, capacity);
+    s->start(0, tokens.data(), 36, {.prompt = 4, .length = 36, .block_length = 8});
+    int steps = 0;
+    for (bool runs = true; runs; ++steps) {
+      const allocation_count count;
+      const auto request = s->next();
+      runs = request.has_value();
+      if (runs) {
+        for (float& z : logits) {
+          z = c.real(-2.0, 8.0);
+        }
+        s->supply(host_logits<float>(logits.data(), request->rows, 3000));
+      }
+      EXPECT_EQ(counts_allocations ? count.value() : 0, 0) << text << " step " << steps;
+    }
+    EXPECT_GT(steps, 4) << text;
+  }
 }
 
 TEST(named_policy, says_what_is_not_compiled_together) {

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <set>
+#include <string>
 
 namespace unmask {
 namespace {
@@ -172,6 +174,45 @@ TEST(known_parts, have_ranges_that_are_those_of_the_parts) {
     }
   }
   EXPECT_GT(ends, 100);
+}
+
+// The names in the first column of the README's table of policies: `name{...}`, `name<...>{...}`.
+std::set<std::string> parts_of_the_readme() {
+  std::ifstream file(UNMASK_TEST_DATA "/../../README.md");
+  std::set<std::string> names;
+  bool in_table = false;
+  for (std::string line; std::getline(file, line);) {
+    in_table = line.rfind("| part | stage", 0) == 0 || (in_table && line.rfind("|", 0) == 0);
+    const std::string column = in_table ? line.substr(0, line.find(" | ")) : "";
+    for (std::size_t open = column.find('`'); open != std::string::npos;) {
+      const std::size_t close = column.find('`', open + 1);
+      const std::string part = column.substr(open + 1, close - open - 1);
+      const std::size_t end = part.find_first_of("{<, ");
+      names.insert(part.substr(0, end));
+      open = column.find('`', close + 1);
+    }
+  }
+  return names;
+}
+
+TEST(known_parts, are_all_parts_but_those_that_a_text_cannot_say) {
+  const std::set<std::string> without_a_name = {"a",  // stands for any admission
+                                                "profile_threshold",
+                                                "profile_recorder",
+                                                "delayed_cache",
+                                                "early_skip",
+                                                "cache_budget",
+                                                "similarity_refresh",
+                                                "row_riders::allowed"};
+  std::set<std::string> named;
+  for (const known_part& part : known_parts()) {
+    named.emplace(part.type);
+  }
+  const std::set<std::string> all = parts_of_the_readme();
+  EXPECT_GT(all.size(), 50U);
+  for (const std::string& part : all) {
+    EXPECT_EQ(named.count(part) + without_a_name.count(part), 1U) << part;
+  }
 }
 
 TEST(known_parts, are_told_apart_and_described) {
