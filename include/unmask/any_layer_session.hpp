@@ -73,9 +73,6 @@ class any_layer_session : public any_session {
     static_cast<void>(about(index));
     return p;
   }
-  /// Errors as session::read; std::invalid_argument too for logits in the wrong memory.
-  virtual void read(std::size_t index, const any_rows& logits) = 0;
-  virtual void decide() = 0;
   [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
 
  protected:
@@ -105,12 +102,6 @@ class any_layer_session_of final
  public:
   using base::base;
 
-  void read(std::size_t index, const any_rows& logits) override {
-    base::with_type(logits, "memory space of the logits", [&](const auto& rows) {
-      base::typed_session().read(index, rows);
-    });
-  }
-  void decide() override { base::typed_session().decide(); }
   [[nodiscard]] const plan& planned(index_t slot) override {
     return base::typed_session().planned(slot);
   }

@@ -41,6 +41,15 @@ struct any_rows {
   }
 };
 
+/// What goes with rows of logits, as row_riders; `unconditional` has their element type.
+struct any_riders {
+  const std::uint32_t* allowed = nullptr;
+  std::ptrdiff_t allowed_stride = 0;
+  const void* unconditional = nullptr;
+  std::ptrdiff_t unconditional_stride = 0;
+  float guidance_scale = 0.0F;
+};
+
 /// A session whose policy is not in its type: for the edge where a policy is chosen by name. One
 /// virtual call a step; inside everything is as static as in `session`.
 class any_session {
@@ -57,7 +66,11 @@ class any_session {
                      const start_options& options = {}) = 0;
   [[nodiscard]] virtual std::optional<forward_request> next() = 0;
   /// Errors as session::supply; std::invalid_argument too for logits in the wrong memory.
-  virtual void supply(const any_rows& logits) = 0;
+  virtual void supply(const any_rows& logits, const any_riders& riders = {}) = 0;
+  /// Errors as session::read, and as supply().
+  virtual void read(std::size_t index, const any_rows& logits, const any_riders& riders = {}) = 0;
+  /// Errors as session::decide.
+  virtual void decide() = 0;
   [[nodiscard]] virtual const sequence_report& report(index_t slot) = 0;
   [[nodiscard]] virtual std::span<const commit_entry> committed(index_t slot) = 0;
   /// Errors as session::candidates.
@@ -91,10 +104,17 @@ class any_session_of : public Base {
     session_.start(slot, policy_, {tokens, count}, geometry, options);
   }
   [[nodiscard]] std::optional<forward_request> next() override { return session_.next(); }
-  void supply(const any_rows& logits) override {
-    with_type(
-        logits, "memory space of the logits", [&](const auto& rows) { session_.supply(rows); });
+  void supply(const any_rows& logits, const any_riders& riders) override {
+    with_type(logits, "memory space of the logits", [&](const auto& rows) {
+      session_.supply(rows, typed(riders, rows));
+    });
   }
+  void read(std::size_t index, const any_rows& logits, const any_riders& riders) override {
+    with_type(logits, "memory space of the logits", [&](const auto& rows) {
+      session_.read(index, rows, typed(riders, rows));
+    });
+  }
+  void decide() override { session_.decide(); }
   [[nodiscard]] const sequence_report& report(index_t slot) override {
     return session_.report(slot);
   }
@@ -133,6 +153,14 @@ class any_session_of : public Base {
   template <element T>
   [[nodiscard]] static rows_view<T, Backend::space> typed(const any_rows& r) {
     return {static_cast<const T*>(r.data), r.rows, r.columns, r.stride};
+  }
+  template <element T, memory M>
+  [[nodiscard]] static row_riders<T> typed(const any_riders& r, const rows_view<T, M>&) {
+    return {r.allowed,
+            r.allowed_stride,
+            static_cast<const T*>(r.unconditional),
+            r.unconditional_stride,
+            r.guidance_scale};
   }
 
   Policy policy_;

@@ -111,6 +111,47 @@ TEST(any_session, is_cancelled_as_a_session_is) {
   EXPECT_EQ(s->report(1).end, ending::cancelled);
 }
 
+TYPED_TEST(any_session_of_elements, reads_segments_with_their_riders_as_the_session_does) {
+  const policy p{by_confidence{}, top_k{1}};
+  std::vector<tokens_of> ours(2, tokens_of(4, 1)), theirs = ours;
+  session<std::remove_const_t<decltype(p)>> s(model, capacity);
+  const auto any = make_any_session(p, model, capacity);
+  for (const index_t slot : {0, 1}) {
+    const layout g = {.prompt = 1, .length = 4, .block_length = 3};
+    s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
+    any->start(slot, theirs[static_cast<std::size_t>(slot)].data(), 4, g);
+  }
+  packed_rows<TypeParam> logits(3, model.vocab, 3), unconditional(3, model.vocab, 5);
+  const fake_model conditional{.seed = 5, .vocab = model.vocab};
+  const fake_model other{.seed = 6, .vocab = model.vocab};
+  // Odd tokens at positions 1 and 3, even ones at 2; the third word of a row is padding.
+  const std::vector<std::uint32_t> allowed = {0xaaaaaaaa, 0, 7, 0x55555555, 1, 7, 0xaaaaaaaa, 0, 7};
+  while (const auto request = s.next()) {
+    ASSERT_TRUE(any->next());
+    for (std::size_t i = 0; i < request->segments.size(); ++i) {
+      const segment& part = request->segments[i];
+      for (index_t r = 0; r < part.rows.size(); ++r) {
+        const tokens_of& seen = ours[static_cast<std::size_t>(part.slot)];
+        conditional.row<TypeParam>(seen, part.rows.first + r, logits.row(r));
+        other.row<TypeParam>(seen, part.rows.first + r, unconditional.row(r));
+      }
+      const auto rows = logits.view().subrows({0, part.rows.size()});
+      const std::uint32_t* const words = allowed.data() + 3 * (part.rows.first - 1);
+      const TypeParam* const beside = unconditional.data();
+      s.read(i, rows, {words, 3, beside, unconditional.stride(), 1.5F});
+      any->read(i, rows, {words, 3, beside, unconditional.stride(), 1.5F});
+    }
+    s.decide();
+    any->decide();
+    ASSERT_EQ(theirs, ours);
+  }
+  for (const tokens_of& tokens : theirs) {
+    EXPECT_EQ(tokens[1] % 2, 1);
+    EXPECT_EQ(tokens[2] % 2, 0);
+    EXPECT_EQ(tokens[3] % 2, 1);
+  }
+}
+
 TEST(any_session, refuses_logits_in_the_wrong_memory) {
   const auto s = make_any_session(policy{by_margin{}, top_k{1}}, model, capacity);
   tokens_of tokens(2);

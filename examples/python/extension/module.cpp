@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "session.hpp"
+
+namespace unmask_python {
+namespace {
+
+using namespace nb::literals;
+
+[[nodiscard]] nb::slice slice_of(const unmask::range& r) {
+  return nb::slice(nb::int_(r.first), nb::int_(r.last), nb::none());
+}
+
+/// A tensor, or a list of them or of None, as one for each of `count` segments.
+[[nodiscard]] std::optional<tensor> nth(const nb::object& given, std::size_t i) {
+  if (given.is_none()) {
+    return std::nullopt;
+  }
+  const nb::object one = given[i];
+  return one.is_none() ? std::nullopt : std::optional(nb::cast<tensor>(one));
+}
+
+[[nodiscard]] std::optional<tensor> whole(const nb::object& given) {
+  return given.is_none() ? std::nullopt : std::optional(nb::cast<tensor>(given));
+}
+
+void supply(session& s,
+            const nb::object& logits,
+            const nb::object& allowed,
+            const nb::object& unconditional,
+            float guidance_scale) {
+  if (!nb::isinstance<nb::list>(logits) && !nb::isinstance<nb::tuple>(logits)) {
+    s.supply(nb::cast<tensor>(logits), {whole(allowed), whole(unconditional), guidance_scale});
+    return;
+  }
+  std::vector<tensor> rows;
+  std::vector<rider_tensors> riders;
+  for (const nb::handle one : logits) {
+    const std::size_t i = rows.size();
+    riders.push_back({nth(allowed, i), nth(unconditional, i), guidance_scale});
+    rows.push_back(nb::cast<tensor>(one));
+  }
+  s.supply(rows, riders);
+}
+
+void bind_values(nb::module_& m) {
+  using unmask::ending;
+  nb::enum_<ending>(m, "Ending", "Why a sequence came to its end.")
+      .value("running", ending::running, "It has not.")
+      .value("complete", ending::complete, "No position is open any more.")
+      .value("end_token",
+             ending::end_token,
+             "An end token is settled and everything left of it is, too.")
+      .value("stop_tokens",
+             ending::stop_tokens,
+             "A stop sequence is settled and everything left of it is, too.")
+      .value("step_budget",
+             ending::step_budget,
+             "The number of forward passes it was given is used up.")
+      .value("cancelled", ending::cancelled, "The engine called cancel().");
+
+  using unmask::segment;
+  nb::class_<segment>(m, "Segment", "One sequence's, or one lookahead branch's, share of a pass.")
+      .def_ro("slot", &segment::slot)
+      .def_ro("branch", &segment::branch, "0 is the sequence itself.")
+      .def_prop_ro(
+          "placed",
+          [](const segment& s) -> std::optional<std::pair<int, int>> {
+            if (s.branch == 0) {
+              return std::nullopt;
+            }
+            return std::pair{s.placed.position, s.placed.token};
+          },
+          "Of a branch: the position and the token in which it differs from its sequence.")
+      .def_prop_ro(
+          "rows",
+          [](const segment& s) { return slice_of(s.rows); },
+          "Give back the logits of these rows of the sequence.")
+      .def_prop_ro(
+          "feed",
+          [](const segment& s) { return slice_of(s.feed); },
+          "Run these positions; an engine without a cache may run more.")
+      .def_prop_ro(
+          "attend",
+          [](const segment& s) { return slice_of(s.attend); },
+          "The positions that are run attend to these.")
+      .def_ro("first_row",
+              &segment::first_row,
+              "Index of the first of them in a tensor that has the rows of all segments.");
+
+  nb::class_<request>(m, "Request", "What the engine has to compute next.")
+      .def_ro("segments", &request::segments)
+      .def_ro("rows", &request::rows, "Rows of logits in all.");
+
+  using unmask::sequence_report;
+  nb::class_<sequence_report>(m, "Report", "What became of a sequence so far.")
+      .def_ro("end", &sequence_report::end)
+      .def_ro("forwards", &sequence_report::forwards, "Forward passes supplied.")
+      .def_ro("committed", &sequence_report::committed, "Tokens committed by decisions.")
+      .def_ro("settled",
+              &sequence_report::settled,
+              "Every position before this one is settled: safe to stream, unless the policy "
+              "rewrites.")
+      .def_ro("open", &sequence_report::open, "Positions still open.")
+      .def_ro("rewritten", &sequence_report::rewritten, "Settled tokens replaced or reopened.")
+      .def_ro("forced",
+              &sequence_report::forced,
+              "Commits that no admission asked for, made so that the block advances.")
+      .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
+      .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
+      .def("__repr__", [](const sequence_report& r) {
+        return "Report(" + nb::cast<std::string>(nb::str(nb::cast(r.end))) +
+               ", forwards=" + std::to_string(r.forwards) +
+               ", committed=" + std::to_string(r.committed) + ", open=" + std::to_string(r.open) +
+               ")";
+      });
+
+  using unmask::candidate_entry;
+  using unmask::commit_entry;
+  nb::class_<commit_entry>(m, "Commit", "A token that a step wrote.")
+      .def_ro("slot", &commit_entry::slot)
+      .def_ro("position", &commit_entry::position)
+      .def_ro("token", &commit_entry::token)
+      .def_ro("log_probability",
+              &commit_entry::log_probability,
+              "Of the probability that the decision rested on, in nats.")
+      .def_ro("step", &commit_entry::step, "Index of the forward pass, from 0.")
+      .def_ro("block", &commit_entry::block)
+      .def("__repr__", [](const commit_entry& c) {
+        return "Commit(slot=" + std::to_string(c.slot) +
+               ", position=" + std::to_string(c.position) + ", token=" + std::to_string(c.token) +
+               ", log_probability=" + std::to_string(c.log_probability) + ")";
+      });
+  nb::class_<candidate_entry, commit_entry>(
+      m, "Candidate", "An open position of a step, and the token proposed for it.")
+      .def_ro("admitted", &candidate_entry::admitted);
+
+  using unmask::token_probability;
+  nb::class_<token_probability>(m, "Probability", "How probable a token asked about was.")
+      .def_ro("slot", &token_probability::slot)
+      .def_ro("position", &token_probability::position)
+      .def_ro("token", &token_probability::token)
+      .def_ro("probability", &token_probability::probability)
+      .def_ro(
+          "share", &token_probability::share, "Probability among the tokens asked about alone.");
+}
+
+void bind_session(nb::module_& m) {
+  nb::class_<session>(m, "Session", R"doc(Decodes one or many sequences with a policy given by name.
+
+    session = unmask.Session("credit + threshold(0.9)", vocab=V, mask_token=M, window=32, length=L)
+    session.start(0, tokens, prompt=prompt)
+    while (request := session.next()) is not None:
+        logits = engine(tokens)                       # float32, bfloat16 or float16
+        session.supply([logits[s.rows] for s in request.segments])
+
+The engine owns tokens and logits; tokens are written in place, logits are read where they are.
+`window` is the largest number of positions decided about in one step: the block length, or the
+whole answer. `suppress_mask=False` lets the mask token be proposed, as released decoders do; its
+position then stays open. `threads` read the rows; sessions with the same number share them. With
+`stream`, a cudaStream_t as an integer, tokens and logits are on that stream's device.
+
+Other threads of Python run during every call. A session that two threads use serves them in turn.)doc")
+      .def(
+          "__init__",
+          [](session* place,
+             std::string policy,
+             int vocab,
+             int mask_token,
+             std::optional<int> end_token,
+             int length,
+             int window,
+             int sequences,
+             int row_shift,
+             bool suppress_mask,
+             int branches,
+             bool trace,
+             int threads,
+             std::optional<std::uintptr_t> stream) {
+            new (place) session(std::move(policy),
+                                {.vocab = vocab,
+                                 .mask_token = mask_token,
+                                 .end_token = end_token.value_or(unmask::no_token),
+                                 .row_shift = row_shift,
+                                 .suppress_mask = suppress_mask},
+                                {.sequences = sequences,
+                                 .length = length,
+                                 .window = window,
+                                 .branches = branches,
+                                 .trace = trace},
+                                threads,
+                                stream);
+          },
+          "policy"_a,
+          nb::kw_only(),
+          "vocab"_a,
+          "mask_token"_a,
+          "end_token"_a = nb::none(),
+          "length"_a,
+          "window"_a,
+          "sequences"_a = 1,
+          "row_shift"_a = 0,
+          "suppress_mask"_a = true,
+          "branches"_a = 0,
+          "trace"_a = false,
+          "threads"_a = 1,
+          "stream"_a = nb::none())
+      .def(
+          "start",
+          [](session& s,
+             int slot,
+             writable_tensor tokens,
+             int prompt,
+             std::optional<int> length,
+             int block_length,
+             std::uint64_t seed,
+             const std::optional<tensor>& editable,
+             const std::vector<int>& suppressed) {
+            const auto all = static_cast<int>(tokens.ndim() == 1 ? tokens.shape(0) : 0);
+            s.start(slot,
+                    std::move(tokens),
+                    {.prompt = prompt,
+                     .length = length.value_or(all),
+                     .block_length = block_length,
+                     .seed = seed},
+                    editable,
+                    suppressed);
+          },
+          "slot"_a,
+          "tokens"_a.noconvert(),
+          nb::kw_only(),
+          "prompt"_a,
+          "length"_a = nb::none(),
+          "block_length"_a = 32,
+          "seed"_a = 0,
+          "editable"_a.noconvert() = nb::none(),
+          "suppressed"_a = std::vector<int>{},
+          R"doc(Begins a sequence in a slot, replacing what was there.
+
+Opens the positions behind the prompt (only those that `editable` marks, if given) and writes the
+mask token there. `tokens` is int32, or int64 on a CPU, and is written in place until the sequence
+has ended. `suppressed` tokens are never proposed.)doc")
+      .def("next",
+           &session::next,
+           "What to compute next, or None when no sequence runs. The same until supply().")
+      .def("supply",
+           &supply,
+           "logits"_a,
+           nb::kw_only(),
+           "allowed"_a = nb::none(),
+           "unconditional"_a = nb::none(),
+           "guidance_scale"_a = 0.0F,
+           R"doc(Takes the logits of the request and decides.
+
+`logits` is one tensor with the rows of all segments, or a list with one for each segment; columns
+behind the vocabulary are ignored. `allowed` are a grammar's packed bits, ceil(vocab / 32) int32
+words a row; `unconditional` are the rows u of z = u + (guidance_scale + 1)(c - u). Each is shaped
+as `logits` is: a tensor, or a list of tensors and None.)doc")
+      .def("report", &session::report, "slot"_a = 0, "What became of the sequence in a slot.")
+      .def("committed", &session::committed, "slot"_a = 0, "What the last step wrote in a slot.")
+      .def("candidates",
+           &session::candidates,
+           "slot"_a = 0,
+           "What the last step decided about; needs trace=True.")
+      .def("probabilities",
+           &session::probabilities,
+           "slot"_a = 0,
+           "How probable the tokens were that the policy asks about.")
+      .def("cancel", &session::cancel, "slot"_a, "Ends a sequence as it is.")
+      .def_prop_ro("policy", &session::policy)
+      .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })
+      .def_prop_ro("mask_token", [](const session& s) { return s.model().mask_token; });
+}
+
+}  // namespace
+}  // namespace unmask_python
+
+NB_MODULE(_unmask, m) {
+  m.doc() = "Decoding policies for masked diffusion language models.";
+  unmask_python::bind_values(m);
+  unmask_python::bind_session(m);
+  m.def("describe_parts",
+        &unmask_python::describe_parts,
+        "The parts that a policy may name, with their arguments and ranges, as text.");
+}

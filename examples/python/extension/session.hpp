@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sessions.hpp"
+#include "tensor.hpp"
+
+namespace unmask_python {
+
+/// A pool that several sessions, and so several Python threads, may share: they take turns.
+class shared_threads {
+ public:
+  explicit shared_threads(unmask::index_t count)
+      : pool_(count) {}
+
+  [[nodiscard]] unmask::index_t concurrency() const { return pool_.concurrency(); }
+  void run(unmask::index_t count, unmask::host::task work) {
+    const std::lock_guard turn(mutex_);
+    pool_.run(count, work);
+  }
+
+  /// One pool for each number of threads, as long as some session uses it. With the GIL held.
+  [[nodiscard]] static std::shared_ptr<shared_threads> of(unmask::index_t count) {
+    if (count < 1 || count > 1024) {
+      refuse("threads", "be in [1, 1024]", std::to_string(count));
+    }
+    static std::map<unmask::index_t, std::weak_ptr<shared_threads>> pools;
+    std::shared_ptr<shared_threads> pool = pools[count].lock();
+    if (pool == nullptr) {
+      pools[count] = pool = std::make_shared<shared_threads>(count);
+    }
+    return pool;
+  }
+
+ private:
+  std::mutex mutex_;
+  unmask::host::thread_pool pool_;
+};
+
+/// The tokens of a slot, which the caller owns: int32 tokens are written where they are, int64
+/// tokens by way of a copy, because a session's tokens have 32 bits.
+class slot_tokens {
+ public:
+  slot_tokens() = default;
+  explicit slot_tokens(writable_tensor tokens)
+      : tensor_(std::move(tokens)) {
+    using code = nb::dlpack::dtype_code;
+    check_dense(tensor_, "tokens", 1);
+    space_ = space_of(tensor_, "tokens");
+    size_ = static_cast<unmask::index_t>(tensor_.shape(0));
+    if (is_of(tensor_, code::Int, 32)) {
+      data_ = static_cast<unmask::token_id*>(tensor_.data());
+    } else if (is_of(tensor_, code::Int, 64) && space_ == unmask::memory::host) {
+      wide_ = static_cast<std::int64_t*>(tensor_.data());
+      copy_.assign(wide_, wide_ + size_);
+      data_ = copy_.data();
+    } else {
+      refuse("tokens", "be int32, or int64 on a CPU", dtype_of(tensor_));
+    }
+  }
+
+  [[nodiscard]] unmask::token_id* data() { return data_; }
+  [[nodiscard]] unmask::index_t size() const { return size_; }
+  [[nodiscard]] unmask::memory space() const { return space_; }
+
+  /// Shows the caller what the session has written.
+  void publish(unmask::index_t first, unmask::index_t last) {
+    for (unmask::index_t p = first; wide_ != nullptr && p < last; ++p) {
+      wide_[p] = copy_[static_cast<std::size_t>(p)];
+    }
+  }
+
+ private:
+  writable_tensor tensor_;
+  std::vector<unmask::token_id> copy_;
+  std::int64_t* wide_ = nullptr;
+  unmask::token_id* data_ = nullptr;
+  unmask::index_t size_ = 0;
+  unmask::memory space_ = unmask::memory::host;
+};
+
+/// A forward_request that Python may keep.
+struct request {
+  std::vector<unmask::segment> segments;
+  unmask::index_t rows = 0;
+};
+
+/// unmask::any_session for Python: checks tensors, keeps what the session points to alive, and lets
+/// other threads of Python run while it works.
+class session {
+  // Without the GIL, and one thread at a time.
+  auto alone(const auto& work) {
+    const nb::gil_scoped_release others;
+    const std::lock_guard turn(mutex_);
+    return work();
+  }
+
+  template <class T>
+  [[nodiscard]] static std::vector<T> copied(std::span<const T> entries) {
+    return {entries.begin(), entries.end()};
+  }
+
+ public:
+  session(std::string policy,
+          const unmask::model_info& model,
+          const unmask::limits& capacity,
+          unmask::index_t threads,
+          std::optional<std::uintptr_t> stream)
+      : policy_(std::move(policy))
+      , model_(model)
+      , space_(stream ? unmask::memory::device : unmask::memory::host) {
+    if (stream) {
+#ifdef UNMASK_PYTHON_CUDA
+      session_ = make_device_session(policy_, model, capacity, *stream);
+#else
+      refuse("stream", "be None in a package built without UNMASK_PYTHON_CUDA", "a stream");
+#endif
+    } else if (threads == 1) {
+      session_ = make_host_session(policy_, model, capacity, {});
+    } else {
+      threads_ = shared_threads::of(threads);
+      session_ = make_host_session(policy_, model, capacity, {.executor = *threads_});
+    }
+    slots_.resize(static_cast<std::size_t>(capacity.sequences));
+  }
+
+  void start(unmask::index_t slot,
+             writable_tensor tokens,
+             unmask::layout geometry,
+             const std::optional<tensor>& editable,
+             const std::vector<unmask::token_id>& suppressed) {
+    used fresh{slot_tokens(std::move(tokens)), geometry};
+    if (fresh.tokens.space() != space_) {
+      refuse("tokens",
+             "be in the session's memory",
+             fresh.tokens.space() == unmask::memory::host ? "host memory" : "device memory");
+    }
+    unmask::start_options options;
+    options.suppressed = suppressed;
+    if (editable) {
+      check_dense(*editable, "editable", 1);
+      if (editable->dtype().bits != 8 || space_of(*editable, "editable") != unmask::memory::host) {
+        refuse("editable", "be bool or uint8 in host memory", dtype_of(*editable));
+      }
+      options.editable = {static_cast<const std::uint8_t*>(editable->data()), editable->shape(0)};
+    }
+    alone([&] {
+      session_->start(slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
+      std::swap(slots_[static_cast<std::size_t>(slot)], fresh);
+      publish(slot);
+    });
+  }
+
+  [[nodiscard]] std::optional<request> next() {
+    return alone([&] {
+      const auto wanted = session_->next();
+      wanted_.reset();
+      if (wanted) {
+        wanted_ = {{wanted->segments.begin(), wanted->segments.end()}, wanted->rows};
+      }
+      return wanted_;
+    });
+  }
+
+  void supply(const tensor& logits, const rider_tensors& riders) {
+    const unmask::any_rows rows = rows_of(logits, "logits");
+    const unmask::any_riders beside = riders.beside(rows, model_.vocab);
+    alone([&] {
+      session_->supply(rows, beside);
+      publish_step();
+    });
+  }
+
+  /// One tensor for each segment of the request.
+  void supply(const std::vector<tensor>& logits, const std::vector<rider_tensors>& riders) {
+    std::vector<unmask::any_rows> rows;
+    std::vector<unmask::any_riders> beside;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      rows.push_back(rows_of(logits[i], "logits"));
+      beside.push_back(riders[i].beside(rows.back(), model_.vocab));
+    }
+    alone([&] {
+      check_segments(rows);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        session_->read(i, rows[i], beside[i]);
+      }
+      session_->decide();
+      publish_step();
+    });
+  }
+
+  [[nodiscard]] unmask::sequence_report report(unmask::index_t slot) {
+    return alone([&] { return session_->report(slot); });
+  }
+  [[nodiscard]] auto committed(unmask::index_t slot) {
+    return alone([&] { return copied(session_->committed(slot)); });
+  }
+  [[nodiscard]] auto candidates(unmask::index_t slot) {
+    return alone([&] { return copied(session_->candidates(slot)); });
+  }
+  [[nodiscard]] auto probabilities(unmask::index_t slot) {
+    return alone([&] { return copied(session_->probabilities(slot)); });
+  }
+  void cancel(unmask::index_t slot) {
+    alone([&] { session_->cancel(slot); });
+  }
+
+  [[nodiscard]] const std::string& policy() const {
+    return policy_;
+  }
+  [[nodiscard]] const unmask::model_info& model() const {
+    return model_;
+  }
+
+ private:
+  struct used {
+    slot_tokens tokens;
+    unmask::layout geometry;
+  };
+
+  void publish(unmask::index_t slot) {
+    used& s = slots_[static_cast<std::size_t>(slot)];
+    s.tokens.publish(s.geometry.prompt, s.geometry.length);
+  }
+  // The slots of the request that is now answered: others may have new owners.
+  void publish_step() {
+    for (const unmask::segment& s : wanted_->segments) {
+      publish(s.slot);
+    }
+    wanted_.reset();
+  }
+
+  // Before the first is read, so that a wrong one leaves the session as it was.
+  void check_segments(const std::vector<unmask::any_rows>& rows) const {
+    unmask::check_order(wanted_.has_value(), "supply() without a request: call next() first");
+    const std::size_t count = wanted_->segments.size();
+    if (rows.size() != count) {
+      refuse("logits",
+             "be one tensor for each of the " + std::to_string(count) + " segments",
+             std::to_string(rows.size()));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const unmask::index_t size = wanted_->segments[i].rows.size();
+      if (rows[i].rows != size || rows[i].columns < model_.vocab) {
+        refuse("logits[" + std::to_string(i) + "]",
+               "have " + std::to_string(size) + " rows and at least " +
+                   std::to_string(model_.vocab) + " columns",
+               std::to_string(rows[i].rows) + " rows and " + std::to_string(rows[i].columns) +
+                   " columns");
+      }
+      if (rows[i].space != space_) {
+        refuse("logits[" + std::to_string(i) + "]", "be in the session's memory", "another");
+      }
+    }
+  }
+
+  std::string policy_;
+  unmask::model_info model_;
+  unmask::memory space_;
+  std::mutex mutex_;
+  std::shared_ptr<shared_threads> threads_;
+  std::unique_ptr<unmask::any_session> session_;
+  std::vector<used> slots_;
+  std::optional<request> wanted_;
+};
+
+}  // namespace unmask_python

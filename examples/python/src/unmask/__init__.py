@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Decoding policies for masked diffusion language models, for engines in Python.
+
+An engine computes logits; a policy, composed by name, decides which positions to fill with which
+tokens. Three ways in, by who owns the loop:
+
+Session   asks the engine for forward passes: any number of sequences, any schedule, caches.
+Block     decides one block of one request in a loop that the host owns.
+Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
+"""
+from ._unmask import (
+    Candidate,
+    Commit,
+    Ending,
+    Probability,
+    Report,
+    Request,
+    Segment,
+    Session,
+    describe_parts,
+)
+from .block import Block
+from .decider import Decider
+
+__all__ = [
+    "Block",
+    "Candidate",
+    "Commit",
+    "Decider",
+    "Ending",
+    "Probability",
+    "Report",
+    "Request",
+    "Segment",
+    "Session",
+    "describe_parts",
+]

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Installs the Python package from this checkout and tests it with NumPy and PyTorch on a CPU, beside
+# the engines of examples/python/hosts: bash tests/python.sh [pytest options]
+#
+# UNMASK_VENV names a virtual environment to use (build/python/venv); UNMASK_TORCH what pip is asked
+# for to get PyTorch (torch), such as a wheel without CUDA.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=cmake/packages.sh
+source cmake/packages.sh
+
+unmask_packages python3 python3-venv python3-dev
+
+folder=build/python
+venv=${UNMASK_VENV:-$folder/venv}
+mkdir -p "$folder"
+[[ -x $venv/bin/python ]] || unmask_quietly python3 -m venv "$venv"
+pip=("$venv/bin/python" -m pip --disable-pip-version-check)
+
+echo "Installing PyTorch, NumPy and pytest into $venv"
+"$venv/bin/python" -c 'import torch' 2>/dev/null ||
+  # shellcheck disable=SC2086
+  unmask_quietly "${pip[@]}" install ${UNMASK_TORCH:-torch}
+unmask_quietly "${pip[@]}" install numpy pytest
+echo "Building and installing examples/python"
+unmask_quietly "${pip[@]}" install ./examples/python
+
+# Of SGLang its algorithm modules alone, which need nothing but PyTorch; the wheel for one Python is
+# good for that in all.
+sglang=$folder/sglang-0.5.23
+if [[ ! -d $sglang ]]; then
+  echo "Unpacking the algorithms of SGLang 0.5.23"
+  unmask_quietly "${pip[@]}" download --no-deps --only-binary :all: --implementation cp \
+    --python-version 3.11 --abi cp311 --platform manylinux_2_34_x86_64 \
+    --dest "$folder" sglang==0.5.23
+  "$venv/bin/python" - "$folder"/sglang-0.5.23-*.whl "$sglang.part" <<'PYTHON'
+import sys
+import zipfile
+
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.startswith("sglang/srt/dllm/")])
+PYTHON
+  mv "$sglang.part" "$sglang"
+fi
+
+# dlmserve asks for much that only its loading of large models needs.
+echo "Installing dlmserve 0.1.1"
+unmask_quietly "${pip[@]}" install 'transformers>=4.44,<5' fastapi uvicorn prometheus-client
+unmask_quietly "${pip[@]}" install --no-deps dlmserve==0.1.1
+
+UNMASK_SGLANG=$PWD/$sglang "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"

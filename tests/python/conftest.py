@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+import pathlib
+
+import pytest
+import torch
+
+torch.set_num_threads(1)  # of many small tensors
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def repository():
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def load_host():
+    """Imports examples/python/hosts/<path> as a module of its own."""
+    import importlib.util
+
+    def load(path, name=None):
+        file = REPOSITORY / "examples" / "python" / "hosts" / path
+        spec = importlib.util.spec_from_file_location(name or f"host_{file.stem}", file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

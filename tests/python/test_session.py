@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Session beside a decoder in double precision, its tensors, its errors, its threads."""
+import ast
+import gc
+import pathlib
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+import unmask
+
+VOCAB, MASK, END, LENGTH, PROMPT = 67, 66, 65, 24, 5
+
+
+class Model:
+    """Logits that depend on the neighbours, as float32."""
+
+    def __init__(self, seed):
+        draw = np.random.default_rng(seed)
+        self.own, self.left, self.right = (
+            draw.normal(0, 2, shape).astype(np.float32)
+            for shape in ((LENGTH, VOCAB), (VOCAB, VOCAB), (VOCAB, VOCAB))
+        )
+
+    def __call__(self, tokens):
+        tokens = np.asarray(tokens)
+        return self.own + self.left[np.roll(tokens, 1)] + self.right[np.roll(tokens, -1)]
+
+
+def probabilities(z, forbidden=(MASK,)):
+    z = np.array(z, dtype=np.float64)
+    z[:, list(forbidden)] = -np.inf
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def naive_threshold(model, tokens, block_length, threshold, allowed=None):
+    """The rule of "threshold(t)" in a page of its own. Returns the forward passes."""
+    forwards = 0
+    for first in range(PROMPT, LENGTH, block_length):
+        block = range(first, min(first + block_length, LENGTH))
+        while any(tokens[p] == MASK for p in block):
+            z = model(tokens).astype(np.float64)
+            if allowed is not None:
+                z[~allowed] = -np.inf
+            p, forwards = probabilities(z), forwards + 1
+            open_ = [i for i in block if tokens[i] == MASK]
+            chosen = [i for i in open_ if p[i].max() > threshold]
+            for i in chosen or [max(open_, key=lambda i: p[i].max())]:
+                tokens[i] = p[i].argmax()
+    return forwards
+
+
+def new_session(policy="threshold(0.6)", **options):
+    return unmask.Session(
+        policy, **{**dict(vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH), **options}
+    )
+
+
+def canvas(seed, dtype=np.int64):
+    tokens = np.full(LENGTH, MASK, dtype=dtype)
+    tokens[:PROMPT] = np.random.default_rng(seed).integers(0, END, PROMPT)
+    return tokens
+
+
+def decode(session, model, tokens, slot=0, to=lambda z: z, **start):
+    session.start(slot, tokens, prompt=PROMPT, **start)
+    while (request := session.next()) is not None:
+        (segment,) = request.segments
+        assert segment.rows.stop - segment.rows.start == request.rows
+        session.supply(to(model(tokens))[segment.rows])
+    return session.report(slot)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_decodes_as_the_rule_says(seed):
+    model, ours = Model(seed), canvas(seed)
+    theirs = ours.copy()
+    report = decode(new_session(), model, ours, block_length=7)
+    assert report.forwards == naive_threshold(model, theirs, 7, 0.6)
+    assert ours.tolist() == theirs.tolist()
+    assert report.end == unmask.Ending.complete and report.open == 0
+    assert report.committed == LENGTH - PROMPT and report.settled == LENGTH
+    assert repr(report).startswith(f"Report(Ending.complete, forwards={report.forwards}, ")
+
+
+def test_tokens_of_every_kind_are_written_in_place():
+    model, expected = Model(1), canvas(1)
+    decode(new_session(), model, expected)
+    for tokens in (
+        canvas(1, np.int32),
+        torch.from_numpy(canvas(1)),
+        torch.from_numpy(canvas(1, np.int32)),
+        torch.from_numpy(np.tile(canvas(1), (3, 1)))[1],
+    ):
+        address = tokens.data_ptr() if torch.is_tensor(tokens) else tokens.ctypes.data
+        decode(new_session(), model, tokens, to=torch.from_numpy)
+        assert tokens.tolist() == expected.tolist()
+        assert address == (tokens.data_ptr() if torch.is_tensor(tokens) else tokens.ctypes.data)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_logits_are_read_where_they_are(dtype):
+    """Rows with a stride and with NaN around them decode as the same numbers in float32."""
+    model, expected, ours = Model(2), canvas(2), canvas(2)
+    decode(new_session(), model, expected, to=lambda z: torch.from_numpy(z).to(dtype).float())
+
+    def padded(z):
+        wide = torch.full((LENGTH, VOCAB + 9), float("nan"), dtype=dtype)
+        wide[:, :VOCAB] = torch.from_numpy(z)
+        return wide
+
+    decode(new_session(), model, ours, to=padded)
+    assert ours.tolist() == expected.tolist()
+
+
+def test_a_batch_decodes_as_its_sequences_do_alone():
+    models = [Model(seed) for seed in (3, 4, 5)]
+    policy = "credit + threshold(0.6) + temperature(0.9)"
+    alone = [canvas(seed) for seed in (3, 4, 5)]
+    for model, tokens in zip(models, alone):
+        decode(new_session(policy), model, tokens, block_length=6)
+    for packed in (False, True):
+        together = [canvas(seed) for seed in (3, 4, 5)]
+        session = new_session(policy, sequences=3, threads=2)
+        for slot, tokens in enumerate(together):
+            session.start(slot, tokens, prompt=PROMPT, block_length=6)
+        while (request := session.next()) is not None:
+            rows = [models[s.slot](together[s.slot])[s.rows] for s in request.segments]
+            session.supply(np.concatenate(rows) if packed else rows)
+        assert [t.tolist() for t in together] == [t.tolist() for t in alone]
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_bitmask_holds_for_its_row(as_list):
+    model, ours = Model(6), canvas(6)
+    theirs = ours.copy()
+    allowed = np.random.default_rng(6).random((LENGTH, VOCAB)) < 0.3
+    allowed[:, 0] = True
+    bits = np.zeros((LENGTH, (VOCAB + 31) // 32), dtype=np.uint32)
+    for row, column in np.argwhere(allowed):
+        bits[row, column // 32] |= np.uint32(1 << (column % 32))
+    session = new_session()
+    session.start(0, ours, prompt=PROMPT)
+    while (request := session.next()) is not None:
+        rows = request.segments[0].rows
+        logits, mask = model(ours)[rows], bits[rows]
+        if as_list:
+            session.supply([logits], allowed=[mask])
+        else:
+            session.supply(torch.from_numpy(logits), allowed=torch.from_numpy(mask.view(np.int32)))
+    naive_threshold(model, theirs, LENGTH, 0.6, allowed)
+    assert ours.tolist() == theirs.tolist()
+    assert all(allowed[p, ours[p]] for p in range(PROMPT, LENGTH))
+
+
+def test_guidance_is_that_of_llada():
+    conditional, other, scale = Model(7), Model(8), 1.5
+    ours, theirs = canvas(7), canvas(7)
+    session = new_session()
+    session.start(0, ours, prompt=PROMPT)
+    while (request := session.next()) is not None:
+        rows = request.segments[0].rows
+        session.supply(conditional(ours)[rows], unconditional=other(ours)[rows], guidance_scale=scale)
+    guided = lambda t: other(t) + (scale + 1) * (conditional(t) - other(t))  # noqa: E731
+    naive_threshold(guided, theirs, LENGTH, 0.6)
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_what_a_step_wrote():
+    model, tokens = Model(9), canvas(9)
+    session = new_session(trace=True)
+    session.start(0, tokens, prompt=PROMPT, editable=np.arange(LENGTH) % 3 > 0, suppressed=[1, 2])
+    open_ = [p for p in range(PROMPT, LENGTH) if p % 3]
+    assert [p for p in range(PROMPT, LENGTH) if tokens[p] == MASK and p % 3] == open_
+    step = 0
+    while (request := session.next()) is not None:
+        before, z = tokens.copy(), model(tokens)
+        session.supply(z[request.segments[0].rows])
+        p = probabilities(z, (MASK, 1, 2))
+        written = session.committed()
+        assert [c.position for c in written] == np.flatnonzero(tokens != before).tolist()
+        for c in written:
+            assert (c.slot, c.step, c.token) == (0, step, tokens[c.position])
+            assert repr(c).startswith(f"Commit(slot=0, position={c.position}, token={c.token}, ")
+            assert c.log_probability == pytest.approx(np.log(p[c.position].max()), abs=1e-5)
+        candidates = session.candidates()
+        assert [c.position for c in candidates] == [i for i in open_ if before[i] == MASK]
+        assert [c.position for c in candidates if c.admitted] == [c.position for c in written]
+        step += 1
+
+
+def test_probabilities_of_asked_tokens():
+    model, tokens = Model(10), canvas(10)
+    session = new_session("top_k(1) + probability_of([3, 4])")
+    session.start(0, tokens, prompt=PROMPT, block_length=1)
+    request = session.next()
+    z = model(tokens)
+    session.supply(z[request.segments[0].rows])
+    p = probabilities(z)[PROMPT]
+    answers = {a.token: a for a in session.probabilities()}
+    assert answers[3].probability == pytest.approx(p[3], rel=1e-4)
+    assert answers[4].share == pytest.approx(p[4] / (p[3] + p[4]), rel=1e-4)
+
+
+def test_a_lookahead_policy_asks_for_its_branches():
+    tokens, model = canvas(11), Model(11)
+    session = new_session("threshold(0.9) + lookahead(2)", branches=2)
+    session.start(0, tokens, prompt=PROMPT)
+    seen = 0
+    while (request := session.next()) is not None:
+        rows = []
+        for s in request.segments:
+            branch = tokens.copy()
+            if s.placed is not None:
+                branch[s.placed[0]], seen = s.placed[1], seen + 1
+            rows.append(model(branch)[s.rows])
+        session.supply(rows)
+    assert seen > 0 and MASK not in tokens
+
+
+def test_a_slot_is_cancelled_and_used_again():
+    session, model = new_session(), Model(12)
+    session.start(0, canvas(12), prompt=PROMPT)
+    session.cancel(0)
+    assert session.next() is None and session.report().end == unmask.Ending.cancelled
+    first, again = canvas(12), canvas(12)
+    decode(new_session(), model, first)
+    decode(session, model, again)
+    assert again.tolist() == first.tolist()
+
+
+def test_an_ended_sequence_no_longer_owns_its_tokens():
+    session = new_session(sequences=2)
+    tokens, other, models = canvas(13), canvas(14), (Model(13), Model(14))
+    session.start(0, tokens, prompt=LENGTH - 1)
+    session.start(1, other, prompt=PROMPT, block_length=1)
+    step = 0
+    while (request := session.next()) is not None:
+        session.supply([models[s.slot]((tokens, other)[s.slot])[s.rows] for s in request.segments])
+        step += 1
+        if session.report(0).end == unmask.Ending.complete:
+            tokens[-1] = 7
+    assert step > 1 and tokens[-1] == 7
+
+
+def test_tensors_live_as_long_as_the_session_needs_them():
+    session = new_session()
+    tokens = torch.from_numpy(canvas(15)).clone()
+    session.start(0, tokens, prompt=PROMPT)
+    view = tokens.numpy()
+    del tokens
+    gc.collect()
+    model = Model(15)
+    while (request := session.next()) is not None:
+        session.supply(model(view)[request.segments[0].rows])
+    expected = canvas(15)
+    decode(new_session(), model, expected)
+    assert view.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda: new_session("treshold(0.9)"), "did you mean threshold"),
+        (lambda: new_session("threshold(2)"), "threshold"),
+        (lambda: new_session(vocab=0), "vocab must be at least 1, got 0"),
+        (lambda: new_session(threads=0), "threads must be in"),
+        (lambda: new_session(stream=0), "stream must be None"),
+        (lambda: new_session().start(3, canvas(0), prompt=1), "slot must be in"),
+        (lambda: new_session().start(0, canvas(0).astype(np.float32), prompt=1), "tokens must be int32"),
+        (lambda: new_session().start(0, canvas(0)[::2], prompt=1), "last stride of 1, got 2"),
+        (lambda: new_session().start(0, canvas(0)[None], prompt=1), "one dimension"),
+        (lambda: new_session().start(0, canvas(0), prompt=99), "prompt must be"),
+        (
+            lambda: new_session().start(0, canvas(0), prompt=1, editable=np.zeros(LENGTH)),
+            "editable must be bool or uint8",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+def test_bad_logits_leave_the_session_as_it_was():
+    session, model, tokens = new_session(), Model(16), canvas(16)
+    with pytest.raises(RuntimeError, match="next"):
+        session.supply(model(tokens))
+    with pytest.raises(RuntimeError, match="next"):
+        session.supply([model(tokens)])
+    session.start(0, tokens, prompt=PROMPT)
+    rows = session.next().segments[0].rows
+    good = model(tokens)[rows]
+    for bad, says in [
+        (good[:-1], "rows"),
+        ([good[:-1]], "rows"),
+        ([], "one tensor for each of the 1 segments"),
+        (good[:, :-1].copy(), "columns"),
+        ([good[:, :-1].copy()], "columns"),
+        (good.astype(np.float64), "float32, bfloat16 or float16, got float64"),
+        (np.asfortranarray(good), "last stride"),
+        (good[0], "rows and columns"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            session.supply(bad)
+    for bad, says in [
+        (np.zeros((1, 3), np.uint32), "rows"),
+        (np.zeros((len(good), 2), np.uint32), "columns"),
+        (np.zeros((len(good), 3), np.uint8), "int32"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            session.supply(good, allowed=bad)
+    with pytest.raises(ValueError, match="dtype of the logits"):
+        session.supply(good, unconditional=good.astype(np.float16))
+    session.supply(good)
+    while (request := session.next()) is not None:
+        session.supply(model(tokens)[request.segments[0].rows])
+    expected = canvas(16)
+    decode(new_session(), model, expected)
+    assert tokens.tolist() == expected.tolist()
+
+
+def test_read_only_tokens_are_refused():
+    tokens = canvas(17)
+    tokens.flags.writeable = False
+    with pytest.raises((TypeError, BufferError, ValueError)):
+        new_session().start(0, tokens, prompt=PROMPT)
+
+
+def test_threads_of_python_run_meanwhile():
+    """Another thread counts while supply() works, though it is never made way for."""
+    vocab, rows = 200_000, 64
+    logits = np.random.default_rng(0).normal(size=(rows, vocab)).astype(np.float32)
+    session = unmask.Session("threshold(0.9)", vocab=vocab, mask_token=0, length=rows, window=rows)
+    tokens = np.zeros(rows, dtype=np.int32)
+    counted, ended = [0], threading.Event()
+
+    def count():
+        while not ended.is_set():
+            counted[0] += 1
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)  # nobody gets the GIL but where it is released
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        during = tries = 0
+        while during == 0 and tries < 500:  # a busy machine may not run the other thread
+            session.start(0, tokens, prompt=0, block_length=rows)
+            session.next()
+            before = counted[0]
+            session.supply(logits)
+            during, tries = counted[0] - before, tries + 1
+    finally:
+        ended.set()
+        sys.setswitchinterval(interval)
+        counter.join()
+    assert during > 0
+
+
+def test_sessions_of_several_threads_share_a_pool():
+    """With one pool of threads between them, they decode as they do alone."""
+    expected = []
+    for seed in range(4):
+        tokens = canvas(seed)
+        decode(new_session("credit + threshold(0.6)"), Model(seed), tokens)
+        expected.append(tokens.tolist())
+    results = [None] * 4
+
+    def work(seed):
+        for _ in range(10):
+            tokens = canvas(seed)
+            decode(new_session("credit + threshold(0.6)", threads=3), Model(seed), tokens)
+            results[seed] = tokens.tolist()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == expected
+
+
+def test_the_stubs_say_what_there_is():
+    module = unmask.Session.__module__.split(".")[0] + "._unmask"
+    file = pathlib.Path(sys.modules[module].__file__).parent / "_unmask.pyi"
+    classes = {
+        c.name: {f.name for f in c.body if isinstance(f, ast.FunctionDef)}
+        for c in ast.parse(file.read_text()).body
+        if isinstance(c, ast.ClassDef)
+    }
+    assert classes["Session"] >= {"start", "next", "supply", "report", "committed", "cancel"}
+    for name, members in classes.items():
+        there = getattr(sys.modules[module], name)
+        assert there.__doc__ and all(hasattr(there, m) for m in members)
+    assert (file.parent / "py.typed").exists()
+
+
+def test_the_parts_have_a_description():
+    assert "threshold(" in unmask.describe_parts() and "credit(" in unmask.describe_parts()
