@@ -52,8 +52,8 @@ void drifts(const char* name) {
     std::vector<T> gathered(half.size() * width);
     race r;
     const auto floor = r.enter([&] {
-      read_plainly(now, pool, seen);
-      read_plainly(before, pool, seen);
+      read_plainly<128>(now, pool, seen);
+      read_plainly<128>(before, pool, seen);
     });
     const auto skip = r.enter([&] { read_drift<skipping>(now, before, pool); });
     const auto cosine = r.enter([&] { read_drift<unmask::cosine_terms>(now, before, pool); });

@@ -54,7 +54,7 @@ void each_block(const launch& l, const auto& body) {
 template <element T, class Policy = launched_policy>
 void emulate_reads(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
-  const auto space = std::make_unique<device::read_space<T, Policy::required>>();
+  const auto space = std::make_unique<device::read_space<T, Policy>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
     device::step_position<T, device::exact_exponential>(
         b,
