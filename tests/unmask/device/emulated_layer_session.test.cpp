@@ -132,24 +132,35 @@ void enqueue_pass(layer_session<Policy, on_stream>& s,
   s.decide();
 }
 
+/// A sequence that an engine decodes on a stream of its own.
+template <class Policy>
+struct sequence_on_a_stream {
+  std::vector<token_id> tokens = std::vector<token_id>(length, 2);
+  CUstream_st stream;
+  layer_session<Policy, on_stream> session{model, capacity, on_stream{&stream}};
+  engine_memory engine;
+
+  explicit sequence_on_a_stream(const Policy& p) {
+    session.start(0, p, {tokens.data(), length}, shape);
+  }
+  void enqueue() { enqueue_pass(session, engine, tokens.data(), &stream); }
+};
+
 template <class Policy>
 void decode_beside(const Policy& p) {
   sequence_report expected_report;
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
-  std::vector<token_id> tokens(length, 2);
-  CUstream_st stream;
-  layer_session<Policy, on_stream> s(model, capacity, on_stream{&stream});
-  s.start(0, p, {tokens.data(), length}, shape);
-  engine_memory e;
+  sequence_on_a_stream<Policy> q(p);
+  auto& s = q.session;
   while (s.next()) {
     auto calls = fake_cuda().calls;
     const int waits = fake_cuda().waits;
-    enqueue_pass(s, e, tokens.data(), &stream);
+    q.enqueue();
     EXPECT_EQ(fake_cuda().waits, waits) << "waited inside a pass";
     calls["launch"] = fake_cuda().calls["launch"];
     EXPECT_EQ(fake_cuda().calls, calls) << "a pass is launches and nothing else";
   }
-  EXPECT_EQ(tokens, expected);
+  EXPECT_EQ(q.tokens, expected);
   expect_equal(s.report(), expected_report);
   EXPECT_EQ(s.report().end, ending::complete);
 }
@@ -171,25 +182,24 @@ TEST(EmulatedLayerSession, APassWaitsForNothing) {
 /// promise that the block commits something.
 TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
   policy p{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
-  std::vector<token_id> tokens(length, 2);
-  CUstream_st stream;
-  layer_session<decltype(p), on_stream> s(model, capacity, on_stream{&stream});
-  s.start(0, p, {tokens.data(), length}, shape);
-  engine_memory e;
+  sequence_on_a_stream<decltype(p)> q(p);
+  auto& s = q.session;
   ASSERT_TRUE(s.next() && s.planned().refresh);
-  enqueue_pass(s, e, tokens.data(), &stream);
+  q.enqueue();
   ASSERT_TRUE(s.next() && !s.planned().refresh);
   auto pass = s.pass(0);
   EXPECT_EQ(pass.positions().most, 12);
-  const device_state<float> stored(e.stored.data(), length, width);
-  const auto half = pass.at_layer(1, device_hidden<float>(e.hidden.data(), 12, width), stored);
+  const device_state<float> stored(q.engine.stored.data(), length, width);
+  const auto half =
+      pass.at_layer(1, device_hidden<float>(q.engine.hidden.data(), 12, width), stored);
   EXPECT_EQ(half.rows.most, 6 + 1);
   EXPECT_EQ(half.positions.most, 6 + 1);
   EXPECT_EQ(pass.positions().most, 6 + 1);
-  const auto quarter = pass.at_layer(2, device_hidden<float>(e.hidden.data(), 7, width), stored);
+  const auto quarter =
+      pass.at_layer(2, device_hidden<float>(q.engine.hidden.data(), 7, width), stored);
   EXPECT_EQ(quarter.rows.most, 3 + 1);
   EXPECT_EQ(pass.rows().most, 3 + 1);
-  fake_drain(&stream);
+  fake_drain(&q.stream);
   EXPECT_GE(quarter.rows.size(), 3);
 }
 
@@ -199,32 +209,29 @@ template <class Policy>
 int decode_with_replays(const Policy& p) {
   sequence_report expected_report;
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
-  std::vector<token_id> tokens(length, 2);
-  CUstream_st stream;
-  layer_session<Policy, on_stream> s(model, capacity, on_stream{&stream});
-  s.start(0, p, {tokens.data(), length}, shape);
-  engine_memory e;
+  sequence_on_a_stream<Policy> q(p);
+  auto& s = q.session;
   int captures = 0;
   while (s.next() && captures < 100) {
     if (s.planned().refresh) {
-      enqueue_pass(s, e, tokens.data(), &stream);
+      q.enqueue();
       continue;
     }
     ++captures;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t step = nullptr;
-    cudaStreamBeginCapture(&stream, cudaStreamCaptureModeThreadLocal);
-    enqueue_pass(s, e, tokens.data(), &stream);
-    cudaStreamEndCapture(&stream, &graph);
+    cudaStreamBeginCapture(&q.stream, cudaStreamCaptureModeThreadLocal);
+    q.enqueue();
+    cudaStreamEndCapture(&q.stream, &graph);
     cudaGraphInstantiate(&step, graph, 0);
     for (int i = 0; i < 15; ++i) {
-      cudaGraphLaunch(step, &stream);
+      cudaGraphLaunch(step, &q.stream);
     }
-    fake_drain(&stream);
+    fake_drain(&q.stream);
     cudaGraphExecDestroy(step);
     cudaGraphDestroy(graph);
   }
-  EXPECT_EQ(tokens, expected);
+  EXPECT_EQ(q.tokens, expected);
   EXPECT_EQ(s.report().forwards, expected_report.forwards);
   EXPECT_EQ(s.report().committed, expected_report.committed);
   EXPECT_EQ(s.report().end, ending::complete);
@@ -242,29 +249,27 @@ TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
 
 TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
   policy p{by_confidence{}, top_k{1}, early_skip{}, dual_cache{}};
-  std::vector<token_id> tokens(length, 2);
-  CUstream_st stream;
-  layer_session<decltype(p), on_stream> s(model, capacity, on_stream{&stream});
-  s.start(0, p, {tokens.data(), length}, shape);
+  sequence_on_a_stream<decltype(p)> q(p);
+  auto& s = q.session;
   ASSERT_TRUE(s.next());
-  engine_memory e;
   auto pass = s.pass(0);
-  const device_hidden<float> rows(e.hidden.data(), length, width);
-  const device_state<float> stored(e.stored.data(), length, width);
-  const device_logits<float> logits(e.logits.data(), 12, vocab);
+  const device_hidden<float> rows(q.engine.hidden.data(), length, width);
+  const device_state<float> stored(q.engine.stored.data(), length, width);
+  const device_logits<float> logits(q.engine.logits.data(), 12, vocab);
   const int launches = fake_cuda().launches;
   EXPECT_THROW(pass.at_layer(0, rows, stored), std::logic_error);  // no hook there
   EXPECT_THROW(pass.at_layer(2, rows, stored), std::logic_error);  // the one at 1 was not asked
   EXPECT_THROW(pass.at_layer(6, rows, stored), std::invalid_argument);
   EXPECT_THROW(pass.at_layer(1, rows.subrows({0, 39}), stored), std::invalid_argument);
-  EXPECT_THROW(pass.at_layer(1, rows, device_state<float>(e.stored.data(), length, 3)),
+  EXPECT_THROW(pass.at_layer(1, rows, device_state<float>(q.engine.stored.data(), length, 3)),
                std::invalid_argument);
   EXPECT_THROW(s.read(0, logits), std::logic_error);  // the hooks were not asked
   EXPECT_EQ(fake_cuda().launches, launches);
   EXPECT_EQ(pass.at_layer(1, rows, stored).rows.most, length);
   EXPECT_THROW(pass.at_layer(1, rows, stored), std::logic_error);  // behind it
   EXPECT_EQ(pass.at_layer(2, rows, stored).rows.most, length);
-  EXPECT_THROW(s.read(0, device_logits<float>(e.logits.data(), 11, vocab)), std::invalid_argument);
+  EXPECT_THROW(s.read(0, device_logits<float>(q.engine.logits.data(), 11, vocab)),
+               std::invalid_argument);
   s.read(0, logits);
   s.decide();
   EXPECT_EQ(s.report().forwards, 1);
