@@ -52,7 +52,7 @@ def version():
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     whole = Amalgamation()
     whole.take("unmask/unmask.hpp")
