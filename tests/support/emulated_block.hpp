@@ -198,6 +198,7 @@ class block_emulator {
       t = std::make_unique<thread>();
     }
     everyone_.expected = threads;
+    told_.fill(std::vector<std::uint64_t>(threads_.size()));
     for (index_t i = 0; i < threads; ++i) {
       ++warps_[static_cast<std::size_t>(i / device::warp_threads)].all.expected;
     }
@@ -227,6 +228,7 @@ class block_emulator {
     const barrier* waits_at = nullptr;
     std::uint64_t until = 0;
     unsigned shuffles = 0;
+    unsigned questions = 0;
 
     [[nodiscard]] bool blocked() const { return waits_at != nullptr && waits_at->opened < until; }
   };
@@ -267,6 +269,8 @@ class block_emulator {
   std::vector<std::unique_ptr<thread>> threads_;
   std::vector<warp> warps_;
   barrier everyone_;
+  // Two in turn, as a warp's boxes: what each thread tells the others.
+  std::array<std::vector<std::uint64_t>, 2> told_;
   std::exception_ptr failure_;
 };
 
@@ -280,6 +284,22 @@ class emulated_block {
   [[nodiscard]] index_t lane() const { return thread_; }
   [[nodiscard]] index_t lanes() const { return all_->threads(); }
   void sync() const { all_->wait(thread_, all_->everyone_); }
+
+  [[nodiscard]] lane_count count(bool yes) const {
+    lane_count sum;
+    for (index_t i = 0; const std::uint64_t said : asked(yes ? 1 : 0)) {
+      sum.before += i++ < thread_ ? static_cast<index_t>(said) : 0;
+      sum.all += static_cast<index_t>(said);
+    }
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t any(std::uint64_t bits) const {
+    std::uint64_t all = 0;
+    for (const std::uint64_t said : asked(bits)) {
+      all |= said;
+    }
+    return all;
+  }
 
   [[nodiscard]] index_t warp() const { return thread_ / device::warp_threads; }
   [[nodiscard]] index_t warps() const { return lanes() / device::warp_threads; }
@@ -323,6 +343,14 @@ class emulated_block {
   }
 
  private:
+  // What every thread says.
+  [[nodiscard]] const std::vector<std::uint64_t>& asked(std::uint64_t own) const {
+    auto& told = all_->told_[all_->at(thread_).questions++ % 2];
+    told[static_cast<std::size_t>(thread_)] = own;
+    sync();
+    return told;
+  }
+
   block_emulator* all_;
   index_t thread_;
 };
@@ -338,6 +366,7 @@ void block_emulator::run(const Body& body) {
   for (index_t i = 0; i < threads(); ++i) {
     at(i).waits_at = nullptr;
     at(i).shuffles = 0;
+    at(i).questions = 0;
     at(i).fiber.prepare([this, i, &body] {
       try {
         body(emulated_block(*this, i));

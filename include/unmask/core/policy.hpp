@@ -179,6 +179,13 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
+  /// True when a part folds something over the candidates.
+  static constexpr bool surveys = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (surveying<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   /// True when a part looks ahead with branches.
   static constexpr bool branches = [] {
     return []<class... Leaf>(detail::type_list<Leaf...>) {

@@ -90,13 +90,12 @@ decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::
       static_cast<void>(use_scratch(m, scratch));
     }
     step::decide(t, m);
-  } else if (t.lane() == 0) {
-    m.status->report.last_commits = 0;
-    m.status->report.last_candidates = 0;
-    m.status->report.last_probabilities = 0;
+  } else {
+    step::begin_report(t, m);
     if constexpr (Policy::layered) {
       if (m.layers.state->next == step::layers::refused(m)) {
-        step::enter_layers(m);
+        t.sync();
+        step::enter_layers(t, m);
       }
     }
   }

@@ -9,11 +9,42 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// The thread block of a running kernel, one-dimensional, of whole warps where warps are asked for.
+/// The thread block of a running kernel, one-dimensional, of whole warps.
 struct device_block {
   [[nodiscard]] __device__ index_t lane() const { return static_cast<index_t>(threadIdx.x); }
   [[nodiscard]] __device__ index_t lanes() const { return static_cast<index_t>(blockDim.x); }
   __device__ void sync() const { __syncthreads(); }
+  [[nodiscard]] __device__ lane_count count(bool yes) const {
+    __shared__ index_t of_warp[most_warps];
+    const std::uint32_t own = ballot(yes);
+    if (warp_lane() == 0) {
+      of_warp[warp()] = __popc(own);
+    }
+    sync();
+    lane_count sum{__popc(own & ((1U << static_cast<unsigned>(warp_lane())) - 1U)), 0};
+    for (index_t w = 0; w < warps(); ++w) {
+      sum.before += w < warp() ? of_warp[w] : 0;
+      sum.all += of_warp[w];
+    }
+    sync();
+    return sum;
+  }
+  [[nodiscard]] __device__ std::uint64_t any(std::uint64_t bits) const {
+    __shared__ std::uint64_t of_warp[most_warps];
+    const std::uint32_t high =
+        __reduce_or_sync(0xffffffffU, static_cast<std::uint32_t>(bits >> 32U));
+    const std::uint32_t low = __reduce_or_sync(0xffffffffU, static_cast<std::uint32_t>(bits));
+    if (warp_lane() == 0) {
+      of_warp[warp()] = (std::uint64_t{high} << 32U) | low;
+    }
+    sync();
+    std::uint64_t all = 0;
+    for (index_t w = 0; w < warps(); ++w) {
+      all |= of_warp[w];
+    }
+    sync();
+    return all;
+  }
 
   [[nodiscard]] __device__ index_t warp() const { return lane() / warp_threads; }
   [[nodiscard]] __device__ index_t warps() const { return lanes() / warp_threads; }
@@ -43,6 +74,9 @@ struct device_block {
     __threadfence_system();
     *static_cast<volatile std::uint32_t*>(where) = x;
   }
+
+ private:
+  static constexpr index_t most_warps = 32;
 };
 static_assert(thread_block<device_block>);
 

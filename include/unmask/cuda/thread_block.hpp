@@ -22,7 +22,7 @@ inline constexpr index_t warp_threads = 32;
 /// thread's memory accesses before it and after it for the other blocks. publish(p, x) writes x
 /// where the host may be looking, who then sees all that was written before, too.
 template <class B>
-concept thread_block = team<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
+concept thread_block = deciding_team<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
   { b.warp() } -> std::same_as<index_t>;
   { b.warps() } -> std::same_as<index_t>;
   { b.warp_lane() } -> std::same_as<index_t>;

@@ -3,7 +3,8 @@
 
 #include <unmask/step/rank.hpp>
 
-/// What a step writes: the promise of progress, commits, second thoughts, the next canvas.
+/// What a step writes: the promise of progress, commits, second thoughts, the next canvas. Spread
+/// over the team, and reported in position order.
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// The bit of plan::forced that scored position i answers to.
@@ -30,66 +31,98 @@ template <class Policy>
   return token == no_token ? lowest_allowed(m) : token;
 }
 
-/// Lane 0: each forced block in which nothing was admitted admits its best candidate; one whose
-/// rows are all invalid, its first open position. A barred position only if no block has anything
-/// else. Returns how many that were.
+/// Each block of `missing`, in which nothing was admitted, admits its best candidate; one whose
+/// rows are all invalid, its first open position. Returns how many commit for that.
 template <class Policy>
-UNMASK_HD index_t keep_promise(const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::may_wait || !Policy::settles) {
-    return 0;
-  } else {
-    const plan& now = m.status->next;
-    std::uint64_t served = 0;
-    for (index_t i = 0; i < now.score.size(); ++i) {
-      if (m.roles[i] == role::admitted) {
-        served |= bit_of(m, i);
-      }
-    }
-    index_t forced = 0;
-    for (index_t r = 0; r < count + now.score.size(); ++r) {
-      const index_t i = r < count ? key_index(m.keys[r]) : r - count;
-      if (r >= count && m.roles[i] != role::invalid) {
-        continue;
-      }
-      const std::uint64_t bit = bit_of(m, i);
-      if ((now.forced & ~served & bit) != 0) {
-        served |= bit;
+UNMASK_HD index_t serve(const deciding_team auto& t,
+                        const slot_memory<Policy>& m,
+                        index_t count,
+                        std::uint64_t missing) {
+  const index_t size = m.status->next.score.size();
+  index_t served = 0;
+  for (; missing != 0; missing &= missing - 1) {
+    const std::uint64_t block = missing & (~missing + 1);
+    while_in_rounds(t, count + size, [&](index_t r, bool is_there) {
+      const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
+      const bool is_of_block =
+          is_there && (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & block) != 0;
+      const lane_count found = t.count(is_of_block);
+      const bool is_best = is_of_block && found.before == 0;
+      if (is_best) {
         m.roles[i] = role::admitted;
-        forced += proposal(m, i) == m.state->model.mask_token ? 0 : 1;  // that one commits nothing
       }
+      // A proposed mask token commits nothing.
+      served += t.count(is_best && proposal(m, i) != m.state->model.mask_token).all;
+      return found.all == 0;
+    });
+  }
+  return served;
+}
+
+/// Each forced block admits at least one position: see serve(). A barred position only if no block
+/// has anything else.
+template <class Policy>
+UNMASK_HD void
+keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
+  if constexpr (!Policy::may_wait && Policy::settles) {
+    const plan& now = m.status->next;
+    std::uint64_t own = 0;
+    for (index_t i = t.lane(); i < now.score.size(); i += t.lanes()) {
+      own |= m.roles[i] == role::admitted ? bit_of(m, i) : 0;
     }
+    const std::uint64_t missing = now.forced & ~t.any(own);
+    if (missing == 0) {
+      return;
+    }
+    index_t served = serve(t, m, count, missing);
     if constexpr (delays_any<Policy>) {
-      for (index_t i = 0; i < now.score.size() && served == 0; ++i) {
-        if (m.roles[i] == role::barred && (now.forced & bit_of(m, i)) != 0) {
-          served |= bit_of(m, i);
-          m.roles[i] = role::admitted;
-          ++forced;
-        }
+      bool is_idle = true;
+      for (index_t i = t.lane(); i < now.score.size(); i += t.lanes()) {
+        is_idle = is_idle && m.roles[i] != role::admitted;
+      }
+      if (t.count(!is_idle).all == 0) {
+        while_in_rounds(t, now.score.size(), [&](index_t i, bool is_there) {
+          const bool is_barred =
+              is_there && m.roles[i] == role::barred && (now.forced & bit_of(m, i)) != 0;
+          const lane_count found = t.count(is_barred);
+          if (is_barred && found.before == 0) {
+            m.roles[i] = role::admitted;
+          }
+          served += found.all > 0 ? 1 : 0;
+          return found.all == 0;
+        });
       }
     }
-    return forced;
+    if (t.lane() == 0) {
+      m.status->report.forced += served;
+    }
+    t.sync();
   }
 }
 
-/// Lane 0: admits the best of those that were not until more positions settle than are masked
-/// again, as far as there are candidates.
+/// Admits the best of those that were not until more positions settle than are masked again, as far
+/// as there are candidates.
 template <class Policy>
-UNMASK_HD void settle_more_than_open(const slot_memory<Policy>& m, index_t count) {
+UNMASK_HD void
+settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::remasks) {
+    const range scored = m.status->next.score;
     index_t wanted = 1;
-    for (index_t i = 0; i < m.status->next.score.size(); ++i) {
-      const bool again =
-          m.roles[i] != role::bystander && m.marks[m.status->next.score.first + i] == mark::settled;
-      wanted += (again ? 1 : 0) - (m.roles[i] == role::admitted ? 1 : 0);
-    }
-    for (index_t r = 0; r < count && wanted > 0; ++r) {
-      role& of = m.roles[key_index(m.keys[r])];
-      wanted -= of == role::admitted ? 0 : 1;
-      of = role::admitted;
-    }
-  } else {
-    static_cast<void>(m);
-    static_cast<void>(count);
+    for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
+      const bool competes = is_there && m.roles[i] != role::bystander;
+      wanted += t.count(competes && m.marks[scored.first + i] == mark::settled).all;
+      wanted -= t.count(competes && m.roles[i] == role::admitted).all;
+    });
+    while_in_rounds(t, count, [&](index_t r, bool is_there) {
+      const bool is_left = is_there && m.roles[key_index(m.keys[r])] != role::admitted;
+      const lane_count left = t.count(is_left);
+      if (is_left && left.before < wanted) {
+        m.roles[key_index(m.keys[r])] = role::admitted;
+      }
+      wanted -= left.all;
+      return wanted > 0;
+    });
+    t.sync();
   }
 }
 
@@ -110,123 +143,206 @@ current_probability(const slot_memory<Policy>& m, const record<Policy::required>
   return math::from_bits(0x7fc00000U);
 }
 
-/// Lane 0: how many tokens this step commits.
+/// How many tokens this step commits.
 template <class Policy>
-[[nodiscard]] UNMASK_HD index_t commits_of(const slot_memory<Policy>& m) {
+[[nodiscard]] UNMASK_HD index_t commits_of(const deciding_team auto& t,
+                                           const slot_memory<Policy>& m) {
   index_t commits = m.status->report.last_commits;  // the winner's placement
-  for (index_t i = 0; i < m.status->next.score.size(); ++i) {
-    const bool counts = m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
-    commits += counts ? 1 : 0;
-  }
+  for_each_in_rounds(t, m.status->next.score.size(), [&](index_t i, bool is_there) {
+    commits += t.count(is_there && m.roles[i] == role::admitted &&
+                       proposal(m, i) != m.state->model.mask_token)
+                   .all;
+  });
   return commits;
 }
 
-/// Lane 0: writes the proposed token over a settled one, or the mask token, which opens it.
+/// Gives the settled positions that a part wants replaced or reopened their role. In position order
+/// by lane 0, since parts may count.
 template <class Policy>
-UNMASK_HD void
-rewrite(const slot_memory<Policy>& m, const candidate<Policy::required>& c, verdict what) {
-  slot_state& s = *m.state;
-  const bool changes =
-      what == verdict::reopen ||
-      (what == verdict::replace && c.token != c.current && c.token != s.model.mask_token);
-  if (!changes) {
-    return;
-  }
-  s.view.rewritten = math::min(s.view.rewritten, c.position);
-  s.view.first_changed = math::min(s.view.first_changed, c.position);
-  ++s.view.changed;
-  ++m.status->report.rewritten;
-  const token_id token = what == verdict::replace ? c.token : s.model.mask_token;
-  s.tokens[c.position] = token;
-  if (what == verdict::reopen) {
-    m.marks[c.position] = mark::open;
-    m.reset(m.cell_of(c.position));
-    ++s.view.open_count;
-    s.view.settled = math::min(s.view.settled, c.position);
-  }
-  note(m, c.position, token, log_probability_of(c));
-}
-
-/// Lane 0: asks the revisiting parts about a settled position and does what they say.
-template <class Policy>
-UNMASK_HD void revisit(const slot_memory<Policy>& m, index_t i, index_t commits) {
-  const candidate<Policy::required> c = candidate_at(m, i);
-  if (!m.reads(winner_of(m), i) || m.marks[c.position] != mark::settled || !c.valid()) {
-    return;
-  }
-  step_info at = info_of(*m.state, m.status->next, c.position);
-  at.commits = commits;
-  at.current_probability = current_probability(m, m.row(i), i);
-  rewrite(m, c, step::revisit(m, c, at));
-}
-
-/// Lane 0: notes the answers of the step.
-template <class Policy>
-UNMASK_HD void answer(const slot_memory<Policy>& m) {
-  if constexpr (Policy::inquiries > 0) {
-    index_t& count = m.status->report.last_probabilities;
-    for (index_t n = 0; n < m.status->next.score.size() * Policy::inquiries; ++n) {
-      if (m.asked[n].token != no_token) {
-        m.answers[count++] = m.asked[n];
-      }
-    }
-  } else {
-    static_cast<void>(m);
-  }
-}
-
-/// Lane 0: writes the admitted tokens and rewrites the revisited ones, in position order.
-template <class Policy>
-UNMASK_HD void commit(const slot_memory<Policy>& m) {
-  slot_state& s = *m.state;
-  sequence_report& report = m.status->report;
-  const range score_range = m.status->next.score;
-  const index_t commits = Policy::revisits ? commits_of(m) : 0;
-  for (index_t i = 0; i < score_range.size(); ++i) {
-    const index_t position = score_range.first + i;
-    if (m.roles[i] == role::bystander) {
-      if constexpr (Policy::revisits) {
-        revisit(m, i, commits);
-      }
-      continue;
-    }
-    if constexpr (Policy::remasks) {
-      if (m.marks[position] == mark::settled) {
-        const token_id token = proposal(m, i);
-        const bool stays = m.roles[i] == role::admitted && token != s.model.mask_token;
-        trace(m, i, token, stays);
-        rewrite(m, candidate_at(m, i), stays ? verdict::replace : verdict::reopen);
+UNMASK_HD void revisit(const deciding_team auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::revisits) {
+    const range scored = m.status->next.score;
+    const index_t commits = commits_of(t, m);
+    for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
+      if (m.roles[i] != role::bystander || !m.reads(winner_of(m), i) ||
+          m.marks[scored.first + i] != mark::settled || !m.row(i).valid()) {
         continue;
       }
+      const candidate<Policy::required> c = candidate_at(m, i);
+      step_info at = info_of(*m.state, m.status->next, c.position);
+      at.commits = commits;
+      at.current_probability = current_probability(m, m.row(i), i);
+      const verdict v = step::revisit(m, c, at);
+      m.roles[i] = v == verdict::replace  ? role::replaced
+                   : v == verdict::reopen ? role::reopened
+                                          : role::bystander;
     }
-    report.invalid_rows += m.row(i).valid() ? 0 : 1;
-    const candidate<Policy::required> c = candidate_at(m, i);
-    const token_id token = proposal(m, i);
-    // A proposed mask token, possible only where it is not suppressed, leaves the position open.
-    const bool settles = m.roles[i] == role::admitted && token != s.model.mask_token;
-    trace(m, i, token, settles);
-    if (settles) {
-      settle(m, position, token, log_probability_of(c));
+    t.sync();
+  }
+}
+
+/// Notes the answers of the step, without gaps.
+template <class Policy>
+UNMASK_HD void answer(const deciding_team auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::inquiries > 0) {
+    index_t answers = 0;
+    for_each_in_rounds(
+        t, m.status->next.score.size() * Policy::inquiries, [&](index_t n, bool is_there) {
+          const bool is_answer = is_there && m.asked[n].token != no_token;
+          const lane_count found = t.count(is_answer);
+          if (is_answer) {
+            m.answers[answers + found.before] = m.asked[n];
+          }
+          answers += found.all;
+        });
+    if (t.lane() == 0) {
+      m.status->report.last_probabilities = answers;
     }
   }
 }
 
-/// Lane 0: writes the next canvas: admitted positions hold their token, the others noise.
+/// What a step does to a scored position.
+enum class outcome : std::uint8_t {
+  none,     ///< it did not compete, and no part wants it changed
+  stays,    ///< it competed and is as it was: open, or settled with the token that it proposed
+  settles,  ///< an open one gets its token
+  rewins,   ///< a settled one competed and gets another token
+  loses,    ///< a settled one competed and is open again
+  edited,   ///< a settled one gets another token, as a part wants
+  reopened  ///< a settled one is open again, as a part wants
+};
+
+/// What becomes of scored position i.
 template <class Policy>
-UNMASK_HD void repaint(const slot_memory<Policy>& m) {
-  slot_state& s = *m.state;
-  for (index_t i = 0; i < m.status->next.score.size(); ++i) {
-    if (m.roles[i] == role::bystander) {
-      continue;
+[[nodiscard]] UNMASK_HD outcome outcome_of(const slot_memory<Policy>& m, index_t i) {
+  const role is = m.roles[i];
+  if (is == role::bystander) {
+    return outcome::none;
+  }
+  const token_id mask = m.state->model.mask_token;
+  if constexpr (Policy::revisits) {
+    const index_t position = m.status->next.score.first + i;
+    if (is == role::reopened) {
+      return outcome::reopened;
     }
-    m.status->report.invalid_rows += m.row(i).valid() ? 0 : 1;
-    const candidate<Policy::required> c = candidate_at(m, i);
-    const step_info at = info_of(s, m.status->next, c.position);
-    const token_id token =
-        m.roles[i] == role::admitted ? c.token : renoise(m, c.position, at, false);
-    trace(m, i, token, m.roles[i] == role::admitted);
-    s.view.changed += token == c.current ? 0 : 1;
-    s.tokens[c.position] = token;
+    const token_id token = proposal(m, i);
+    const bool changes = token != m.state->tokens[position] && token != mask;
+    if (is == role::replaced) {
+      return changes ? outcome::edited : outcome::none;
+    }
+    if (Policy::remasks && m.marks[position] == mark::settled) {
+      const bool wins = is == role::admitted && token != mask;
+      return !wins ? outcome::loses : changes ? outcome::rewins : outcome::stays;
+    }
+  }
+  // A proposed mask token, possible only where it is not suppressed, leaves the position open.
+  return is == role::admitted && proposal(m, i) != mask ? outcome::settles : outcome::stays;
+}
+
+/// Writes the admitted tokens and rewrites the revisited ones; reports them in position order.
+template <class Policy>
+UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m) {
+  revisit(t, m);
+  slot_state& s = *m.state;
+  sequence_report& report = m.status->report;
+  const range scored = m.status->next.score;
+  const index_t before = report.last_commits;
+  index_t noted = before;
+  index_t traced = 0;
+  index_t invalid = 0;
+  index_t rewritten = 0;
+  index_t opened = 0;
+  for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
+    const index_t position = scored.first + i;
+    const outcome o = is_there ? outcome_of(m, i) : outcome::none;
+    const bool competed = o != outcome::none && o < outcome::edited;
+    const bool opens = o == outcome::loses || o == outcome::reopened;
+    const bool rewrites = opens || o == outcome::rewins || o == outcome::edited;
+    invalid += t.count(competed && !m.row(i).valid()).all;
+    if (m.traced != nullptr) {
+      const lane_count entries = t.count(competed);
+      if (competed) {
+        const bool won = m.roles[i] == role::admitted && proposal(m, i) != s.model.mask_token;
+        trace(m, traced + entries.before, i, proposal(m, i), won);
+      }
+      traced += entries.all;
+    }
+    const lane_count entries = t.count(rewrites || o == outcome::settles);
+    if (rewrites || o == outcome::settles) {
+      const token_id token = opens ? s.model.mask_token : proposal(m, i);
+      m.entries[noted + entries.before] =
+          entry_of(m, position, token, log_probability_of(candidate_at(m, i)));
+      s.tokens[position] = token;
+      if (opens || o == outcome::settles) {
+        m.marks[position] = opens ? mark::open : mark::settled;
+        m.reset(m.cell_of(position));
+      }
+    }
+    noted += entries.all;
+    if constexpr (Policy::revisits) {
+      const lane_count changes = t.count(rewrites);
+      if (rewrites && changes.before == 0 && rewritten == 0) {
+        s.view.rewritten = position;
+      }
+      rewritten += changes.all;
+      const lane_count opening = t.count(opens);
+      if (opens && opening.before == 0 && opened == 0) {
+        s.view.settled = math::min(s.view.settled, position);
+      }
+      opened += opening.all;
+    }
+  });
+  t.sync();
+  if (t.lane() == 0) {
+    const index_t settled = noted - before - rewritten;
+    s.view.open_count -= settled - opened;
+    s.view.changed += noted - before;
+    if (noted > before) {
+      s.view.first_changed = math::min(s.view.first_changed, m.entries[before].position);
+    }
+    report.committed += settled;
+    report.rewritten += rewritten;
+    report.invalid_rows += invalid;
+    report.last_commits = noted;
+    report.last_candidates = traced;
+  }
+}
+
+/// Writes the next canvas: admitted positions hold their token, the others noise.
+template <class Policy>
+UNMASK_HD void repaint(const deciding_team auto& t, const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  index_t traced = 0;
+  index_t invalid = 0;
+  index_t changed = 0;
+  for_each_in_rounds(t, m.status->next.score.size(), [&](index_t i, bool is_there) {
+    const bool is_candidate = is_there && m.roles[i] != role::bystander;
+    invalid += t.count(is_candidate && !m.row(i).valid()).all;
+    token_id token = no_token;
+    bool changes = false;
+    if (is_candidate) {
+      const candidate<Policy::required> c = candidate_at(m, i);
+      const step_info at = info_of(s, m.status->next, c.position);
+      token = m.roles[i] == role::admitted ? c.token : renoise(m, c.position, at, false);
+      changes = token != c.current;
+    }
+    if (m.traced != nullptr) {
+      const lane_count entries = t.count(is_candidate);
+      if (is_candidate) {
+        trace(m, traced + entries.before, i, token, m.roles[i] == role::admitted);
+      }
+      traced += entries.all;
+    }
+    if (is_candidate) {
+      s.tokens[m.status->next.score.first + i] = token;
+    }
+    changed += t.count(changes).all;
+  });
+  t.sync();
+  if (t.lane() == 0) {
+    s.view.changed += changed;
+    m.status->report.invalid_rows += invalid;
+    m.status->report.last_candidates = traced;
   }
 }
 

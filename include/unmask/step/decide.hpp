@@ -8,27 +8,31 @@
 ///   elect -> revise -> rank -> survey -> admit -> commit -> stop -> schedule -> spawn -> arm
 ///
 /// Phases are separated by team barriers that every lane reaches. What is O(positions) is spread
-/// over the lanes; what moves the sequence is done by lane 0, in position or rank order.
+/// over the lanes, lists included, whose order is that of positions. Lane 0 alone plans, adds up
+/// what has to be added in order (costs, tallies), and asks parts that may count (revisit).
 namespace UNMASK_NAMESPACE::step {
 
-/// Decides one step of one slot from the records in m.records, and plans the next.
-///
-/// O(n log^2 n) exchanges for n scored positions, spread over the team, and O(n) on lane 0.
-/// Allocates nothing and waits for nothing but the team.
+/// Empties the lists of the report, which are of this step.
 template <class Policy>
-UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
-  if (!m.status->next.active()) {
-    if (t.lane() == 0) {  // of this step, in which an ended sequence has none
-      m.status->report.last_commits = 0;
-      m.status->report.last_candidates = 0;
-      m.status->report.last_probabilities = 0;
-    }
-    return;
-  }
+UNMASK_HD void begin_report(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
     m.status->report.last_probabilities = 0;
+  }
+}
+
+/// Decides one step of one slot from the records in m.records, and plans the next.
+///
+/// O(n log^2 n) exchanges for n scored positions, spread over the team. Allocates nothing and waits
+/// for nothing but the team.
+template <class Policy>
+UNMASK_HD void decide(const deciding_team auto& t, const slot_memory<Policy>& m) {
+  begin_report(t, m);
+  if (!m.status->next.active()) {
+    return;
+  }
+  if (t.lane() == 0) {
     m.state->view.changed = 0;
     m.state->view.rewritten = m.state->view.length;
     m.state->view.first_changed = m.state->view.length;
@@ -42,22 +46,22 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
   place(t, m, count);
   phase::spend(t, m, count);
   phase::admit(t, m, count);
+  phase::keep_promise(t, m, count);
+  phase::settle_more_than_open(t, m, count);
+  phase::answer(t, m);
+  const range scored = m.status->next.score;
+  if constexpr (Policy::settles) {
+    phase::commit(t, m);
+  } else {
+    phase::repaint(t, m);
+  }
   if (t.lane() == 0) {
-    const index_t forced = phase::keep_promise(m, count);
-    m.status->report.forced += forced;
-    phase::settle_more_than_open(m, count);
-    phase::answer(m);
-    if constexpr (Policy::settles) {
-      phase::commit(m);
-    } else {
-      phase::repaint(m);
-    }
     ++m.state->view.step;
-    const range scored = m.status->next.score;
     phase::plan_next(m);
-    spawn(m, scored);
   }
   t.sync();
+  phase::want_rows(t, m);
+  spawn(t, m, scored);
   phase::arm(t, m);
   t.sync();
 }
@@ -65,7 +69,8 @@ UNMASK_HD void decide(const auto& t, const slot_memory<Policy>& m) {
 /// Opens the answer of a slot whose state, policy and suppressed tokens are written, and plans its
 /// first step. `editable` has a byte for each position, 1 = open; null opens the whole answer.
 template <class Policy>
-UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {
+UNMASK_HD void
+begin(const deciding_team auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {
   slot_state& s = *m.state;
   const layout& g = s.geometry;
   for (index_t p = t.lane(); p < g.length; p += t.lanes()) {
@@ -112,6 +117,7 @@ UNMASK_HD void begin(const auto& t, const slot_memory<Policy>& m, const std::uin
     phase::plan_next(m);
   }
   t.sync();
+  phase::want_rows(t, m);
   phase::arm(t, m);
   t.sync();
 }

@@ -19,34 +19,36 @@ worth(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t
   return part.worth(c.template as<seen>());
 }
 
+/// Whether the worth of scored position i, open in a branch, is among the lowest that count there.
+/// A NaN is.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool is_low(const slot_memory<Policy>& m, index_t branch, index_t i) {
+  const float share = lookahead_of(m).lowest_share;
+  const float* const worths = m.worths + branch * m.window;
+  index_t open = 0;
+  index_t lower = 0;
+  for (index_t j = 0; share < 1.0F && j < m.status->next.score.size(); ++j) {
+    if (m.decides(branch, j)) {
+      ++open;
+      lower += worths[j] < worths[i] || (worths[j] == worths[i] && j < i) ? 1 : 0;
+    }
+  }
+  const index_t counted =
+      math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
+  return counted >= open || lower < counted;
+}
+
 /// The mean of a branch's lowest worths, in position order; 1 if nothing is left open.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float mean_worth(const slot_memory<Policy>& m, index_t branch) {
-  const index_t size = m.status->next.score.size();
-  const float* const worths = m.worths + branch * m.window;
-  index_t open = 0;
-  for (index_t i = 0; i < size; ++i) {
-    open += m.decides(branch, i) ? 1 : 0;
-  }
-  if (open == 0) {
-    return 1.0F;
-  }
-  const float share = lookahead_of(m).lowest_share;
-  const index_t counted =
-      math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
+  const index_t from = branch * m.window;
+  index_t counted = 0;
   float sum = 0.0F;
-  for (index_t i = 0; i < size; ++i) {
-    if (!m.decides(branch, i)) {
-      continue;
-    }
-    index_t lower = 0;
-    for (index_t j = 0; counted < open && j < size; ++j) {
-      const bool below = worths[j] < worths[i] || (worths[j] == worths[i] && j < i);
-      lower += m.decides(branch, j) && below ? 1 : 0;
-    }
-    sum += lower < counted ? worths[i] : 0.0F;
+  for (index_t k = from; k < from + m.status->next.score.size(); ++k) {
+    sum += m.is_low[k] ? m.worths[k] : 0.0F;
+    counted += m.is_low[k] ? 1 : 0;
   }
-  return math::divide(sum, static_cast<float>(counted));
+  return counted == 0 ? 1.0F : math::divide(sum, static_cast<float>(counted));
 }
 
 /// Lane 0: makes the plan of the branch that won the plan of this step.
@@ -123,6 +125,12 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
       }
     }
     t.sync();
+    for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
+      const index_t b = k / size;
+      const index_t i = k % size;
+      m.is_low[b * m.window + i] = m.decides(b, i) && branches::is_low(m, b, i);
+    }
+    t.sync();
     for (index_t b = t.lane(); b < count; b += t.lanes()) {
       const float creation = b == 0 ? 1.0F : now.branch[b - 1].worth;
       m.branch_scores[b] = lookahead_of(m).score_of_branch(creation, branches::mean_worth(m, b));
@@ -149,46 +157,55 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// Lane 0: places the next branches' tokens: the candidates of the last step (`scored`), still
-/// open, still to be scored and not delayed, of highest worth; ties go to the lower position.
+/// Places the next branches' tokens: the candidates of the last step (`scored`), still open, still
+/// to be scored and not delayed, of highest worth; ties go to the lower position. Sorts their keys,
+/// which the step no longer needs.
 template <class Policy>
-UNMASK_HD void spawn(const slot_memory<Policy>& m, range scored) {
+UNMASK_HD void spawn(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::branches) {
     plan& next = m.status->next;
-    next.branches = 0;
     if (!next.active()) {
       return;
     }
-    const index_t wanted = math::min(lookahead_of(m).branches, max_branches);
-    for (index_t i = 0; i < scored.size(); ++i) {
+    const token_id mask = m.state->model.mask_token;
+    const index_t size = sort_size(scored.size());
+    for (index_t i = t.lane(); i < size; i += t.lanes()) {
+      m.keys[i] = no_key;
       const index_t position = scored.first + i;
-      if (!m.state->view.is_open(position) || !next.score.contains(position)) {
+      if (i >= scored.size() || !m.state->view.is_open(position) ||
+          !next.score.contains(position)) {
         continue;
       }
-      const auto c = candidate<Policy::required>::of(m.row(i), position, m.state->model.mask_token);
-      if (!c.valid() || c.token == m.state->model.mask_token) {
+      // The row of a position just reopened was read while it was settled.
+      const bool was_settled = m.roles[i] == role::bystander || m.roles[i] == role::reopened;
+      const auto c = candidate<Policy::required>::of(m.row(i), position, mask);
+      if (!c.valid() || c.token == mask || was_settled || is_delayed(m, c)) {
         continue;
       }
-      if (m.roles[i] == role::bystander || is_delayed(m, c)) {
-        continue;  // the row of a position just reopened was read while it was settled
-      }
-      const placement p{
-          position, c.token, branches::worth(m, m.row(i), position), log_probability_of(c)};
-      index_t at = next.branches;
-      while (at > 0 && next.branch[at - 1].worth < p.worth) {
-        --at;
-      }
-      if (at >= wanted || math::is_nan(p.worth)) {
-        continue;
-      }
-      next.branches = math::min(next.branches + 1, wanted);
-      for (index_t k = next.branches - 1; k > at; --k) {
-        next.branch[k] = next.branch[k - 1];
-      }
-      next.branch[at] = p;
+      const float worth = branches::worth(m, m.row(i), position);
+      m.keys[i] = math::is_nan(worth) ? no_key : order_key(worth, i);
     }
-    branches::spread(m);
+    sort(t, m.keys, size);
+    const index_t wanted =
+        math::min(math::min(lookahead_of(m).branches, max_branches), scored.size());
+    for (index_t b = t.lane(); b < wanted; b += t.lanes()) {
+      if (m.keys[b] != no_key) {
+        const index_t i = key_index(m.keys[b]);
+        const auto c = candidate<Policy::required>::of(m.row(i), scored.first + i, mask);
+        next.branch[b] = {c.position, c.token, key_score(m.keys[b]), log_probability_of(c)};
+      }
+    }
+    t.sync();
+    if (t.lane() == 0) {
+      next.branches = 0;
+      while (next.branches < wanted && m.keys[next.branches] != no_key) {
+        ++next.branches;
+      }
+      branches::spread(m);
+    }
+    t.sync();
   } else {
+    static_cast<void>(t);
     static_cast<void>(m);
     static_cast<void>(scored);
   }

@@ -207,9 +207,9 @@ UNMASK_HD void settle_choice(const auto& t, const slot_memory<Policy>& m, index_
     t.sync();
     if (t.lane() == 0) {
       l.state->present = chosen;
-      map_rows(m);
     }
     t.sync();
+    map_rows(t, m);
   }
 }
 

@@ -44,12 +44,8 @@ using rule_of = typename Policy::template leaf_type<rule_index<Policy>>;
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t first_open(const slot_memory<Policy>& m) {
   const range score = m.status->next.score;
-  for (index_t p = score.first; p < score.last; ++p) {
-    if (m.marks[p] == mark::open) {
-      return p;
-    }
-  }
-  return -1;
+  const index_t first = m.state->view.first_open_in(score);
+  return first < score.last ? first : -1;
 }
 
 /// A position of the pass as the parts see it. Position 0 of a model whose rows are shifted is also
@@ -97,33 +93,51 @@ template <class Policy>
   return m.state->model.layers + 1;
 }
 
-/// Lane 0: finds the rows of logits that are wanted among the positions still present.
+/// The index of a position among those present; -1 if it left the pass. O(log present).
+[[nodiscard]] UNMASK_HD inline index_t index_of(const layer_memory& l, index_t position) {
+  index_t low = 0;
+  index_t high = l.state->present;
+  while (low < high) {
+    const index_t middle = (low + high) / 2;
+    if (l.present[middle] < position) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < l.state->present && l.present[low] == position ? low : -1;
+}
+
+/// Finds the rows of logits that are wanted among the positions still present. Scored positions
+/// share a row only at the beginning of a sequence whose rows are shifted.
 template <class Policy>
-UNMASK_HD void map_rows(const slot_memory<Policy>& m) {
+UNMASK_HD void map_rows(const deciding_team auto& t, const slot_memory<Policy>& m) {
   const layer_memory& l = m.layers;
   const range score = m.status->next.score;
   const index_t shift = m.state->model.row_shift;
-  index_t at = 0;
-  index_t rows = 0;
-  for (index_t i = 0; i < score.size(); ++i) {
-    l.row_of[i] = 0;
-    if (!m.reads(i)) {
-      continue;
-    }
-    const index_t position = math::max(score.first + i - shift, index_t{0});
-    while (at < l.state->present && l.present[at] < position) {
-      ++at;
-    }
-    if (at == l.state->present || l.present[at] != position) {
-      l.row_of[i] = -1;
-    } else {
-      if (rows == 0 || l.rows[rows - 1] != at) {
-        l.rows[rows++] = at;
-      }
-      l.row_of[i] = rows - 1;
-    }
+  for (index_t i = t.lane(); i < score.size(); i += t.lanes()) {
+    l.row_of[i] = 0;  // reads() asks
   }
-  l.state->rows = rows;
+  t.sync();
+  index_t rows = 0;
+  for_each_in_rounds(t, score.size(), [&](index_t i, bool is_there) {
+    const bool is_read = is_there && m.reads(i);
+    const index_t at =
+        is_read ? index_of(l, math::max(score.first + i - shift, index_t{0})) : index_t{-1};
+    const bool shares = is_read && score.first + i <= shift && i > 0 && m.reads(i - 1);
+    const lane_count found = t.count(at >= 0 && !shares);
+    if (at >= 0 && !shares) {
+      l.rows[rows + found.before] = at;
+    }
+    if (is_read) {
+      l.row_of[i] = at < 0 ? -1 : rows + found.before - (shares ? 1 : 0);
+    }
+    rows += found.all;
+  });
+  if (t.lane() == 0) {
+    l.state->rows = rows;
+  }
+  t.sync();
 }
 
 }  // namespace layers
@@ -200,57 +214,74 @@ UNMASK_HD void forget_layers(const slot_memory<Policy>& m) {
   }
 }
 
-/// Lane 0: lists the positions that enter the pass of plan m.status->next.
+namespace layers {
+
+/// Whether a position enters the pass of plan m.status->next.
 template <class Policy>
-UNMASK_HD void enter_layers(const slot_memory<Policy>& m) {
+[[nodiscard]] UNMASK_HD bool
+enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t first) {
+  const plan& next = m.status->next;
+  constexpr std::size_t I = cache_index<Policy>;
+  if constexpr (I < Policy::leaf_total) {
+    using cache = typename Policy::template leaf_type<I>;
+    if constexpr (picking<cache>) {
+      const layer_row row = row_at(m, position, first);
+      return next.refresh || row.open || position >= m.state->reached ||
+             with_scope<I>(
+                 m, row, layer_tally_of<cache>{}, [&row](const auto& part, const auto& own) {
+                   return part.feeds(row, own);
+                 });
+    }
+  }
+  return true;
+}
+
+}  // namespace layers
+
+/// Lists the positions that enter the pass of plan m.status->next.
+template <class Policy>
+UNMASK_HD void enter_layers(const deciding_team auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::layered) {
     const plan& next = m.status->next;
     const layer_memory& l = m.layers;
     const index_t first = layers::first_open(m);
     index_t count = 0;
     index_t fresh = 0;
-    for (index_t p = next.feed.first; p < next.feed.last; ++p) {
-      bool fed = true;
-      constexpr std::size_t I = layers::cache_index<Policy>;
-      if constexpr (I < Policy::leaf_total) {
-        using cache = typename Policy::template leaf_type<I>;
-        if constexpr (picking<cache>) {
-          const layer_row row = layers::row_at(m, p, first);
-          fed = next.refresh || row.open || p >= m.state->reached ||
-                layers::with_scope<I>(
-                    m, row, layer_tally_of<cache>{}, [&row](const auto& part, const auto& own) {
-                      return part.feeds(row, own);
-                    });
+    for_each_in_rounds(t, next.feed.size(), [&](index_t n, bool is_there) {
+      const index_t position = next.feed.first + n;
+      const bool enters = is_there && layers::enters(m, position, first);
+      const lane_count entering = t.count(enters);
+      if (enters) {
+        l.present[count + entering.before] = position;
+      }
+      count += entering.all;
+      fresh += t.count(enters && position >= m.state->reached).all;
+    });
+    if (t.lane() == 0) {
+      layer_info info;
+      info.layers = m.state->model.layers;
+      info.fed = count;
+      info.present = count;
+      info.commits = m.state->view.commit_count;
+      info.block_length = m.state->view.block(next.first_block).size();
+      info.refresh = next.refresh;
+      *l.state = {count, fresh, count, 0, 0, next_hook(m, 0), info};
+      if constexpr (layers::has_rule<Policy>) {
+        using rule = layers::rule_of<Policy>;
+        if constexpr (allocating<rule>) {
+          const layer_row nowhere;
+          layers::with_scope<layers::rule_index<Policy>>(
+              m, nowhere, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
+                part.allocate(l.means, l.budgets, info.layers, own);
+                return 0;
+              });
         }
       }
-      if (fed) {
-        l.present[count++] = p;
-        fresh += p >= m.state->reached ? 1 : 0;
-      }
     }
-    layer_info info;
-    info.layers = m.state->model.layers;
-    info.fed = count;
-    info.present = count;
-    info.commits = m.state->view.commit_count;
-    info.block_length = m.state->view.block(next.first_block).size();
-    info.refresh = next.refresh;
-    *l.state = {count, fresh, count, 0, 0, next_hook(m, 0), info};
-    if constexpr (layers::has_rule<Policy>) {
-      if constexpr (allocating<layers::rule_of<Policy>>) {
-        const layer_row nowhere;
-        layers::with_scope<layers::rule_index<Policy>>(m,
-                                                       nowhere,
-                                                       layer_tally_of<layers::rule_of<Policy>>{},
-                                                       [&](const auto& rule, const auto& own) {
-                                                         rule.allocate(
-                                                             l.means, l.budgets, info.layers, own);
-                                                         return 0;
-                                                       });
-      }
-    }
-    layers::map_rows(m);
+    t.sync();
+    layers::map_rows(t, m);
   } else {
+    static_cast<void>(t);
     static_cast<void>(m);
   }
 }

@@ -42,9 +42,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
   slot_status& out = *m.status;
   sequence_view& q = s.view;
-  while (q.settled < q.length && m.marks[q.settled] != mark::open) {
-    ++q.settled;
-  }
+  q.settled = q.first_open_in({q.settled, q.length});
   q.commit_count = out.report.last_commits;
   if (q.commit_count > 0) {
     q.latest = m.entries[q.commit_count - 1].position;
@@ -75,22 +73,6 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     if constexpr (Policy::branches) {
       next.branch_last[0] = next.score.last;
     }
-    out.next = next;
-    enter_layers(m);
-    range wanted = next.score;
-    while (wanted.first < wanted.last && !m.reads(wanted.first - next.score.first)) {
-      ++wanted.first;
-    }
-    while (wanted.first < wanted.last && !m.reads(wanted.last - 1 - next.score.first)) {
-      --wanted.last;
-    }
-    const index_t shift = s.model.row_shift;
-    out.rows = {math::max(wanted.first - shift, 0),
-                wanted.empty() ? math::max(wanted.first - shift, 0)
-                               : math::max(wanted.last - 1 - shift, 0) + 1};
-  }
-  if (next.end != ending::running) {
-    out.rows = {0, 0};
   }
   if constexpr (Policy::branches) {
     next.winner = s.winner;
@@ -100,6 +82,46 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   out.report.forwards = q.step;
   out.report.settled = q.settled;
   out.report.open = q.open_count;
+}
+
+/// Says which rows the next step wants: from the first to the last that it reads, and what enters
+/// its pass through the layers.
+template <class Policy>
+UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>& m) {
+  const plan& next = m.status->next;
+  range& rows = m.status->rows;
+  const index_t shift = m.state->model.row_shift;
+  if (t.lane() == 0) {
+    const index_t none = next.active() ? math::max(next.score.last - shift, index_t{0}) : 0;
+    rows = {none, none};
+  }
+  if (!next.active()) {
+    return;
+  }
+  enter_layers(t, m);
+  t.sync();
+  const index_t size = next.score.size();
+  const auto row_of = [&](index_t i) {
+    return math::max(next.score.first + i - shift, index_t{0});
+  };
+  while_in_rounds(t, size, [&](index_t i, bool is_there) {
+    const bool is_read = is_there && m.reads(i);
+    const lane_count reading = t.count(is_read);
+    if (is_read && reading.before == 0) {
+      rows.first = row_of(i);
+    }
+    return reading.all == 0;
+  });
+  while_in_rounds(t, size, [&](index_t k, bool is_there) {
+    const index_t i = size - 1 - k;
+    const bool is_read = is_there && m.reads(i);
+    const lane_count reading = t.count(is_read);
+    if (is_read && reading.before == 0) {
+      rows.last = row_of(i) + 1;
+    }
+    return reading.all == 0;
+  });
+  t.sync();
 }
 
 /// True when an edit of the policy depends on the tokens around a position.

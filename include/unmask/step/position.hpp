@@ -217,27 +217,20 @@ entry_of(const slot_memory<Policy>& m, index_t position, token_id token, float l
   return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step};
 }
 
-/// Lane 0: notes a token in the report of the step.
+/// Notes scored position i as entry `at` in the trace of the step.
 template <class Policy>
 UNMASK_HD void
-note(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
-  m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability);
+trace(const slot_memory<Policy>& m, index_t at, index_t i, token_id token, bool admitted) {
+  m.traced[at] = {
+      entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))),
+      admitted};
 }
 
-/// Lane 0: notes scored position i in the trace of the step, if there is one.
-template <class Policy>
-UNMASK_HD void trace(const slot_memory<Policy>& m, index_t i, token_id token, bool admitted) {
-  if (m.traced != nullptr) {
-    m.traced[m.status->report.last_candidates++] = {
-        entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))),
-        admitted};
-  }
-}
-
-/// Lane 0: writes a token to an open position.
+/// Lane 0: writes a token to an open position, and reports it.
 template <class Policy>
 UNMASK_HD void
 settle(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
+  m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability);
   m.state->tokens[position] = token;
   m.marks[position] = mark::settled;
   m.reset(m.cell_of(position));
@@ -245,7 +238,6 @@ settle(const slot_memory<Policy>& m, index_t position, token_id token, float log
   ++m.state->view.changed;
   m.state->view.first_changed = math::min(m.state->view.first_changed, position);
   ++m.status->report.committed;
-  note(m, position, token, log_probability);
 }
 
 }  // namespace unmask::step

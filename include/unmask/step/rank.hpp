@@ -7,18 +7,30 @@
 /// Who is a candidate, in which order, and who is admitted.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Folds the tallies over the candidates, in position order.
+/// Folds the tallies over the candidates: each on its own by all lanes, their sum in position order
+/// by lane 0.
 template <class Policy>
 UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (stages<Policy>::surveys > 0) {
+  if constexpr (Policy::surveys) {
+    const index_t size = m.status->next.score.size();
+    const auto counts = [&m](index_t i) {
+      return m.roles[i] == role::candidate || m.roles[i] == role::delayed;
+    };
+    for (index_t i = t.lane(); i < size; i += t.lanes()) {
+      if (counts(i)) {
+        const candidate<Policy::required> c = candidate_at(m, i);
+        m.surveyed[i] = step::survey(m, c, info_of(*m.state, m.status->next, c.position));
+      }
+    }
+    t.sync();
     if (t.lane() == 0) {
-      *m.tallies = tallies_of<Policy>{};
-      for (index_t i = 0; i < m.status->next.score.size(); ++i) {
-        if (m.roles[i] == role::candidate || m.roles[i] == role::delayed) {
-          const candidate<Policy::required> c = candidate_at(m, i);
-          step::survey(m, c, info_of(*m.state, m.status->next, c.position));
+      tallies_of<Policy> sum{};
+      for (index_t i = 0; i < size; ++i) {
+        if (counts(i)) {
+          merge_tallies<Policy>(sum, m.surveyed[i]);
         }
       }
+      *m.tallies = sum;
     }
     t.sync();
   }
@@ -105,17 +117,22 @@ template <class Policy>
   return low;
 }
 
-/// Sums the costs along the ranks, in rank order.
+/// Sums the costs along the ranks, in rank order by lane 0; all lanes know what each candidate
+/// costs.
 template <class Policy>
 UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (stages<Policy>::costs > 0) {
+    for (index_t r = t.lane(); r < count; r += t.lanes()) {
+      m.cost_before[r] = cost(m, candidate_at(m, key_index(m.keys[r])));
+    }
+    t.sync();
     if (t.lane() == 0) {
       float sum = 0.0F;
       float largest = -math::infinity();
       for (index_t r = 0; r < count; ++r) {
+        const float c = m.cost_before[r];
         m.cost_before[r] = sum;
         m.largest_before[r] = largest;
-        const float c = cost(m, candidate_at(m, key_index(m.keys[r])));
         sum += c;
         largest = math::max(largest, c);
       }

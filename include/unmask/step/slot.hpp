@@ -51,7 +51,9 @@ enum class role : std::uint8_t {
   refused,  ///< a candidate that the admission is not asked about
   barred,   ///< open, but not to be committed in this step
   invalid,  ///< open, but its row cannot be decided on
-  admitted
+  admitted,
+  replaced,  ///< settled; a part wants its proposed token there
+  reopened   ///< settled; a part wants it masked again
 };
 
 /// One slot's memory, in the backend's space: pointers into one block of bytes.
@@ -67,6 +69,8 @@ struct slot_memory {
   Policy* policy = nullptr;
   sequence_states<Policy>* sequence = nullptr;
   tallies_of<Policy>* tallies = nullptr;
+  /// [window], by position - score.first: what was noted of each candidate. Only if a part surveys.
+  tallies_of<Policy>* surveyed = nullptr;
   /// [window], cell = position % window.
   position_states<Policy>* cells = nullptr;
   /// [window][vocab] edited logits of the step before and what is known of them, by cell. Only if
@@ -90,8 +94,10 @@ struct slot_memory {
   /// [window], by position - score.first: the rank, -1 for no candidate. Only if the policy needs
   /// runs.
   index_t* ranks = nullptr;
-  /// [1 + branches][window] worths and [1 + branches] scores. Only if the policy looks ahead.
+  /// [1 + branches][window] worths, which of them are among the lowest of their branch, and
+  /// [1 + branches] scores. Only if the policy looks ahead.
   float* worths = nullptr;
+  bool* is_low = nullptr;
   float* branch_scores = nullptr;
   /// [window + 1]: what the last step committed.
   commit_entry* entries = nullptr;
@@ -254,6 +260,9 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   m.policy = at.take<Policy>(1);
   m.sequence = at.take<sequence_states<Policy>>(1);
   m.tallies = at.take<tallies_of<Policy>>(1);
+  if constexpr (Policy::surveys) {
+    m.surveyed = at.take<tallies_of<Policy>>(window);
+  }
   m.cells = at.take<position_states<Policy>>(window);
   if constexpr (Policy::compares) {
     m.previous = at.take<float>(window * capacity.vocab);
@@ -274,6 +283,7 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   }
   if constexpr (Policy::branches) {
     m.worths = at.take<float>(rows);
+    m.is_low = at.take<bool>(rows);
     m.branch_scores = at.take<float>(1 + capacity.branches);
   }
   m.entries = at.take<commit_entry>(window + 1);

@@ -59,13 +59,47 @@ TEST(EmulatedBlock, ShufflesExchangeWithinAWarp) {
   }
 }
 
+TEST(EmulatedBlock, ThreadsAskEachOtherWhateverTheirOrder) {
+  for (const index_t threads : {1, 31, 32, 96, 200}) {
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      block_emulator block(threads, seed);
+      std::vector<std::vector<lane_count>> counts(static_cast<std::size_t>(threads));
+      std::vector<std::uint64_t> bits(static_cast<std::size_t>(threads));
+      block.run([&](const emulated_block& b) {
+        auto& own = counts[static_cast<std::size_t>(b.lane())];
+        for (index_t k = 2; k < 6; ++k) {  // one question after the other, without a barrier
+          own.push_back(b.count(b.lane() % k == 1));
+        }
+        bits[static_cast<std::size_t>(b.lane())] = b.any(std::uint64_t{1} << (b.lane() % 64));
+      });
+      for (index_t lane = 0; lane < threads; ++lane) {
+        for (index_t k = 2; k < 6; ++k) {
+          index_t before = 0;
+          index_t all = 0;
+          for (index_t i = 0; i < threads; ++i) {
+            all += i % k == 1 ? 1 : 0;
+            before += i < lane && i % k == 1 ? 1 : 0;
+          }
+          const lane_count c =
+              counts[static_cast<std::size_t>(lane)][static_cast<std::size_t>(k - 2)];
+          EXPECT_EQ(c.before, before);
+          EXPECT_EQ(c.all, all);
+        }
+        const std::uint64_t expected =
+            threads >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << threads) - 1;
+        EXPECT_EQ(bits[static_cast<std::size_t>(lane)], expected);
+      }
+    }
+  }
+}
+
 TEST(EmulatedBlock, ABarrierThatNotEveryThreadReachesIsAnError) {
   block_emulator block(32);
   EXPECT_THROW(block.run([](const emulated_block& b) {
-                 if (b.lane() != 5) {
-                   b.sync();
-                 }
-               }),
+    if (b.lane() != 5) {
+      b.sync();
+    }
+  }),
                std::logic_error);
 }
 

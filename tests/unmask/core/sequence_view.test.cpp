@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/sequence_view.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/dice.hpp"
+
+namespace unmask::testing {
+namespace {
+
+TEST(SequenceView, CountsAndFindsOpenPositionsInAnyRange) {
+  dice d(5);
+  for (int round = 0; round < 200; ++round) {
+    // One byte a position, so that the sanitizers see a read before or behind them.
+    const index_t length = d.within(1, 70);
+    const double share = d.chance(0.5) ? 0.05 : 0.6;
+    std::vector<mark> marks;
+    for (index_t p = 0; p < length; ++p) {
+      marks.push_back(d.chance(share) ? mark::open : d.chance(0.5) ? mark::settled : mark::fixed);
+    }
+    sequence_view q;
+    q.length = length;
+    for (index_t offset = 0; offset < 8 && offset < length; ++offset) {  // every alignment
+      q.marks = marks.data() + offset;
+      for (index_t first = 0; first <= length - offset; ++first) {
+        for (index_t last = first; last <= length - offset; ++last) {
+          index_t count = 0;
+          index_t lowest = last;
+          for (index_t p = last - 1; p >= first; --p) {
+            count += q.is_open(p) ? 1 : 0;
+            lowest = q.is_open(p) ? p : lowest;
+          }
+          ASSERT_EQ(q.open_in({first, last}), count);
+          ASSERT_EQ(q.first_open_in({first, last}), lowest);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unmask::testing
