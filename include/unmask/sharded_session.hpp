@@ -122,10 +122,15 @@ class sharded_session : private session<Policy, Backend> {
 
   /// As session::next(). On a stream this is also where messages that do not go together are found
   /// out: throws, once, what supply() throws on the host. Nothing was decided then, and the request
-  /// is out again.
+  /// is out again, for read_shard(), too.
   [[nodiscard]] std::optional<forward_request> next() {
     const auto request = base::next();
-    shards_.check_merged();
+    try {
+      shards_.check_merged();
+    } catch (...) {
+      --step_;
+      throw;
+    }
     return request;
   }
 
@@ -193,7 +198,7 @@ class sharded_session : private session<Policy, Backend> {
   void supply(messages everyones) {
     check_order(base::waiting(), "supply() without a request: call next() first");
     const std::size_t bytes = message_bytes();
-    const std::size_t size = std::size(everyones);
+    const std::size_t size = everyones.size();
     check_argument(size > 0 && size % bytes == 0,
                    "bytes of the messages",
                    size,

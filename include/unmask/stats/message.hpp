@@ -60,9 +60,18 @@ template <statistics S>
 }
 
 /// Messages in a device's memory, one after the other, at a multiple of 4 bytes.
-struct device_messages {
-  const std::byte* data = nullptr;
-  std::size_t size = 0;
+class device_messages {
+ public:
+  constexpr device_messages() = default;
+  constexpr device_messages(const std::byte* first, std::size_t bytes)
+      : data_(first)
+      , size_(bytes) {}
+  [[nodiscard]] constexpr const std::byte* data() const { return data_; }
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 namespace detail {
