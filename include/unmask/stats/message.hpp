@@ -78,6 +78,9 @@ namespace detail {
 
 template <class T>
 [[nodiscard]] UNMASK_HD T load(const std::byte* from) {
+#if defined(__CUDA_ARCH__)  // words, not bytes: see device_messages
+  from = static_cast<const std::byte*>(__builtin_assume_aligned(from, 4));
+#endif
   T value;
   memcpy(&value, from, sizeof(T));
   return value;
