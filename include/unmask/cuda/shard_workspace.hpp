@@ -102,12 +102,14 @@ on_stream::shard_workspace<Policy>::shard_workspace(const model_info& model,
   site_.message = arrays.message;
   site_.found = std::construct_at(reinterpret_cast<ranks::complaint*>(mirror_.get()));
   device::check(cudaMemsetAsync(memory_.get(), 0, bytes, where.stream), "cudaMemsetAsync");
-  device::check(cudaMemcpyAsync(arrays.run,
-                                runs_.data(),
-                                runs_.size() * sizeof(device::shard_run),
-                                cudaMemcpyHostToDevice,
-                                where.stream),
-                "cudaMemcpyAsync of the runs of a shard");
+  if (!runs_.empty()) {  // else this rank has no columns
+    device::check(cudaMemcpyAsync(arrays.run,
+                                  runs_.data(),
+                                  runs_.size() * sizeof(device::shard_run),
+                                  cudaMemcpyHostToDevice,
+                                  where.stream),
+                  "cudaMemcpyAsync of the runs of a shard");
+  }
   device::check(cudaStreamSynchronize(where.stream), "cudaStreamSynchronize");
 }
 
