@@ -3,7 +3,8 @@
 #
 # Compiles and links examples/nccl, and runs it where there are GPUs: bash tests/nccl.sh
 #
-# Takes the system's NCCL (libnccl-dev), or the one of the Python package nvidia-nccl-cu13.
+# Needs nvcc 12 or newer. Takes the system's NCCL (libnccl-dev), or the one of the Python package
+# nvidia-nccl-cu13.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
@@ -21,7 +22,7 @@ if [[ -z ${NCCL_ROOT:-} && ! -e /usr/include/nccl.h ]]; then
   export NCCL_ROOT
 fi
 export PATH=$PATH:/usr/local/cuda/bin
-unmask_quietly cmake --fresh -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNMASK_CUDA=OFF \
+unmask_quietly cmake --fresh -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNMASK_CUDA=ON \
   -DUNMASK_BUILD_TESTS=OFF -DUNMASK_BUILD_BENCH=OFF -DUNMASK_EXAMPLES_NCCL=ON
 unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_example_nccl_decode
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "c_api/device.hpp"
 #include "named/named_session.hpp"
 
 // The library behind include/unmask/c_api.h. Every call is a translation: of structures, of
@@ -16,17 +17,26 @@ struct unmask_session {
   unmask_session(const unmask::named_parts& parts,
                  const unmask::model_info& about,
                  const unmask::limits& capacity,
-                 unmask::index_t threads)
+                 const unmask_options& options)
       : model(about)
-      , limits(capacity) {
-    unmask::on_host where;
-    if (threads > 1) {
-      pool.emplace(threads);
-      where.executor = *pool;
-    }
-    session = example::named_session(parts, model, limits, where);
+      , limits(capacity)
+      , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
+      , stream(options.stream) {
     const auto slots = static_cast<std::size_t>(limits.sequences);
     const auto window = static_cast<std::size_t>(limits.window);
+    if (space == unmask::memory::device) {
+#ifdef UNMASK_C_API_CUDA
+      session = example::device_session(parts, model, limits, stream);
+      fetched.resize(window);
+#endif
+    } else {
+      unmask::on_host where;
+      if (options.threads > 1) {
+        pool.emplace(options.threads);
+        where.executor = *pool;
+      }
+      session = example::named_session(parts, model, limits, where);
+    }
     segments.reserve(slots * (1 + unmask::max_branches));
     commits.reserve(window + 1);
     answers.reserve(window * unmask::revision_list::most_asked);
@@ -34,14 +44,29 @@ struct unmask_session {
     started.resize(slots);
   }
 
+  /// Tokens in the session's memory space as the host sees them; waits on a device.
+  const std::int32_t* seen(const std::int32_t* tokens, std::size_t count) {
+#ifdef UNMASK_C_API_CUDA
+    if (space == unmask::memory::device) {
+      example::fetch_tokens(tokens, fetched.data(), count, stream);
+      return fetched.data();
+    }
+#endif
+    static_cast<void>(count);
+    return tokens;
+  }
+
   unmask::model_info model;
   unmask::limits limits;
+  unmask::memory space;
+  void* stream;
   std::optional<unmask::host::thread_pool> pool;
-  std::unique_ptr<unmask::any_layer_session> session;
+  std::unique_ptr<unmask::any_session> session;
   std::vector<unmask_segment> segments;
   std::vector<unmask_commit> commits;
   std::vector<unmask_probability> answers;
   std::vector<std::uint8_t> editable;
+  std::vector<std::int32_t> fetched;
   std::vector<bool> started;
 };
 
@@ -56,6 +81,12 @@ static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
               UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
               UNMASK_CANCELLED == static_cast<int>(unmask::ending::cancelled));
+
+#ifdef UNMASK_C_API_CUDA
+constexpr bool has_device = true;
+#else
+constexpr bool has_device = false;
+#endif
 
 thread_local std::string last_error;
 
@@ -210,14 +241,18 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
   return guarded([&] {
     needed(session, "session") = nullptr;
     const unmask_options o = known_part_of(options, UNMASK_OPTIONS_INIT, "options");
-    if (o.memory_space == UNMASK_DEVICE || o.stream != nullptr) {
-      throw unsupported("this library was built without a device: memory_space must be "
-                        "UNMASK_HOST and stream null");
-    }
-    check_argument(o.memory_space == UNMASK_HOST,
+    check_argument(o.memory_space == UNMASK_HOST || o.memory_space == UNMASK_DEVICE,
                    "options->memory_space",
                    o.memory_space,
                    "UNMASK_HOST or UNMASK_DEVICE");
+    if (o.memory_space == UNMASK_DEVICE && !has_device) {
+      throw unsupported("this library was built without a device (UNMASK_C_API_CUDA): "
+                        "options->memory_space must be UNMASK_HOST");
+    }
+    check_argument(o.memory_space == UNMASK_DEVICE || o.stream == nullptr,
+                   "options->stream",
+                   "a stream",
+                   "null where options->memory_space is UNMASK_HOST");
     check_argument(o.threads >= 1, "options->threads", o.threads, "at least 1");
     const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
     const unmask::model_info model{.vocab = o.vocab,
@@ -228,7 +263,7 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
         .sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0};
     unmask::validate(model);
     unmask::validate(capacity);
-    *session = new unmask_session(parts, model, capacity, o.threads);
+    *session = new unmask_session(parts, model, capacity, o);
   });
 }
 
@@ -388,9 +423,9 @@ unmask_status unmask_decide(unmask_session* session,
                    s.limits.window,
                    "]");
     unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
-    check_argument(rows.space == unmask::memory::host,
+    check_argument(rows.space == s.space,
                    "logits->memory_space",
-                   "UNMASK_DEVICE",
+                   rows.space == unmask::memory::host ? "UNMASK_HOST" : "UNMASK_DEVICE",
                    "that of the session");
     check_argument(rows.rows == count, "logits->rows", rows.rows, "count = ", count);
     check_argument(rows.columns >= s.model.vocab,
@@ -404,8 +439,9 @@ unmask_status unmask_decide(unmask_session* session,
                           "unmask_decide() in a session in which a sequence runs");
     }
     const auto size = static_cast<std::size_t>(count);
+    const std::int32_t* seen = editable == nullptr ? s.seen(tokens, size) : nullptr;
     for (std::size_t i = 0; i < size; ++i) {
-      const bool open = editable == nullptr ? tokens[i] == s.model.mask_token : editable[i] != 0;
+      const bool open = editable == nullptr ? seen[i] == s.model.mask_token : editable[i] != 0;
       s.editable[i] = open ? 1 : 0;
     }
     unmask::start_options options;
@@ -420,8 +456,9 @@ unmask_status unmask_decide(unmask_session* session,
       s.session->supply(rows);
       s.session->cancel(slot);
     }
+    seen = s.seen(tokens, size);
     for (std::size_t i = 0; i < size; ++i) {
-      transfer[i] = s.editable[i] != 0 && tokens[i] != s.model.mask_token ? 1 : 0;
+      transfer[i] = s.editable[i] != 0 && seen[i] != s.model.mask_token ? 1 : 0;
     }
   });
 }

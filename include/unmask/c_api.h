@@ -14,6 +14,11 @@
 /// belongs to one thread at a time; sessions of different threads do not meet. After
 /// unmask_create() no call allocates but one that fails.
 ///
+/// On a device (unmask_options::memory_space, in a library built with one) tokens and logits are device
+/// memory; all other pointers are the host's. unmask_start() and unmask_supply() only enqueue to the
+/// stream; what is asked of a session waits for it. Logits stay as they are until the stream is
+/// through with them, which is so when unmask_next() returns.
+///
 /// Structures begin with their size, which the caller sets: one that the library knows less of than
 /// the caller is taken if what it does not know is zero, one that it knows more of gets the
 /// defaults. Initialise them with the macro of their name: UNMASK_OPTIONS_INIT and so on.
@@ -64,7 +69,7 @@ typedef struct unmask_session unmask_session;
 typedef struct unmask_options {
   uint32_t struct_size;
   int32_t memory_space;  ///< of logits and tokens
-  void* stream;          ///< of the device; null on the host
+  void* stream;          ///< cudaStream_t, outlives the session, null is CUDA's default; null on the host
   int32_t threads;       ///< that read rows, the calling one included; on the host
   int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
   int32_t mask_token;    ///< stands at an open position, is never proposed
@@ -211,6 +216,7 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
 /// logits, of which row p - row_shift predicts position p. Open are the positions that `editable`
 /// marks or, if that is null, those that hold the mask token. `transfer` receives a 1 where a token
 /// is written, and the tokens get it; an open position that is not written holds the mask token.
+/// On a device it waits for the stream.
 ///
 /// Uses `slot` of a session in which nothing runs. A decision on its own: the policy has no memory
 /// of the step before, so credit, schedules over steps, lookahead and comparisons with the step

@@ -6,9 +6,11 @@
 ///
 ///     template class unmask::on_stream::workspace<my_policy>;
 ///
-/// for each policy whose sessions run on a stream.
+/// for each policy whose sessions run on a stream, and the same of on_stream::shard_workspace for
+/// each that several ranks decode with.
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/error.hpp>
 #include <unmask/cuda/rows.hpp>
+#include <unmask/cuda/shard_backend.hpp>
 #include <unmask/unmask.hpp>

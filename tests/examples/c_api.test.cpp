@@ -230,9 +230,13 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
   expect_fails(with([](auto& x) { x.window = 0; }), bad, {"window", "0"});
   expect_fails(with([](auto& x) { x.threads = 0; }), bad, {"threads", "0"});
   expect_fails(with([](auto& x) { x.memory_space = 9; }), bad, {"memory_space", "9"});
+#ifndef UNMASK_C_API_CUDA
   expect_fails(with([](auto& x) { x.memory_space = UNMASK_DEVICE; }),
                UNMASK_UNSUPPORTED,
-               {"without a device"});
+               {"without a device", "UNMASK_C_API_CUDA", "memory_space must be UNMASK_HOST"});
+#endif
+  int stream = 0;
+  expect_fails(with([&](auto& x) { x.stream = &stream; }), bad, {"options->stream", "null"});
   expect_fails(unmask_create("sampling + lookahead + reopen_below + top_k", &o, &s),
                bad,
                {"not compiled by name", "lookahead, sampling"});
@@ -321,6 +325,11 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   expect_fails(decide(tokens.data(), 6, transfer.data()), UNMASK_OUT_OF_ORDER, {"runs"});
   ASSERT_EQ(unmask_cancel(s.get(), 0), UNMASK_OK);
   expect_fails(decide(nullptr, 6, transfer.data()), bad, {"tokens", "null"});
+  unmask_logits there = l;
+  there.memory_space = UNMASK_DEVICE;
+  expect_fails(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &there, transfer.data()),
+               bad,
+               {"memory_space", "that of the session", "UNMASK_DEVICE"});
   expect_fails(decide(tokens.data(), 6, nullptr), bad, {"transfer", "null"});
   expect_fails(decide(tokens.data(), 7, transfer.data()), bad, {"count", "7"});
   expect_fails(decide(tokens.data(), 5, transfer.data()), bad, {"rows", "6", "5"});

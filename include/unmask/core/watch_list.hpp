@@ -38,9 +38,9 @@ class watch_list {
   index_t size_ = 0;
 };
 
-/// Index of `token` in an ascending list, or -1.
+/// How many tokens of an ascending list are below `token`.
 [[nodiscard]] UNMASK_HD inline index_t
-find_token(const token_id* tokens, index_t count, token_id token) {
+tokens_below(const token_id* tokens, index_t count, token_id token) {
   index_t low = 0;
   index_t high = count;
   while (low < high) {
@@ -51,7 +51,14 @@ find_token(const token_id* tokens, index_t count, token_id token) {
       high = middle;
     }
   }
-  return low < count && tokens[low] == token ? low : -1;
+  return low;
+}
+
+/// Index of `token` in an ascending list, or -1.
+[[nodiscard]] UNMASK_HD inline index_t
+find_token(const token_id* tokens, index_t count, token_id token) {
+  const index_t at = tokens_below(tokens, count, token);
+  return at < count && tokens[at] == token ? at : -1;
 }
 
 }  // namespace unmask

@@ -9,9 +9,12 @@
 #include <unmask/cuda/decide.cuh>
 #include <unmask/cuda/read_rows.cuh>
 #include <unmask/cuda/rows.cuh>
+#include <unmask/cuda/shard_workspace.hpp>
+#include <unmask/cuda/shards.cuh>
 #include <unmask/cuda/workspace.hpp>
 
-/// What on_stream::workspace launches. With this header, a .cu file can instantiate it.
+/// What on_stream::workspace and shard_workspace launch. With this header, a .cu file can
+/// instantiate them.
 namespace UNMASK_NAMESPACE::device {
 
 template <class T, class Policy>
@@ -45,6 +48,34 @@ cudaError_t launch_start(const session_site<Policy>& site,
                          unsigned threads,
                          cudaStream_t stream) noexcept {
   start_one<<<1, threads, 0, stream>>>(site, slot, arguments);
+  return cudaGetLastError();
+}
+
+template <class T, class Policy>
+cudaError_t launch_shard_reads(const session_site<Policy>& site,
+                               const shard_site<Policy>& shard,
+                               const row_batch& batch,
+                               index_t window,
+                               cudaStream_t stream) noexcept {
+  const dim3 grid(static_cast<unsigned>(window),
+                  static_cast<unsigned>(math::max(shard.runs, 1)),
+                  static_cast<unsigned>(math::max(batch.count, 1)));
+  read_shards<T, exact_exponential>
+      <<<grid, static_cast<unsigned>(read_threads), 0, stream>>>(site, shard, batch);
+  return cudaGetLastError();
+}
+
+template <class Policy>
+cudaError_t launch_merges(const session_site<Policy>& site,
+                          const shard_site<Policy>& shard,
+                          const std::byte* messages,
+                          index_t count,
+                          range read,
+                          index_t lines,
+                          unsigned threads,
+                          cudaStream_t stream) noexcept {
+  merge_shards<<<static_cast<unsigned>(lines), threads, 0, stream>>>(
+      site, shard, messages, count, read);
   return cudaGetLastError();
 }
 

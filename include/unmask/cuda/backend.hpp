@@ -48,6 +48,9 @@ struct on_stream {
 
   template <class Policy>
   class workspace;
+  /// For sharded_session: see shard_backend.hpp.
+  template <class Policy>
+  class shard_workspace;
 };
 
 /// Slots of a session on the device, and their mirror on the host.
@@ -126,10 +129,13 @@ class on_stream::workspace {
                                const rows_view<float16, space>& now,
                                const state_view<float16, space>& stored);
 
+  /// What the kernels know of the session, and the threads of a block that decides a slot.
+  [[nodiscard]] const device::session_site<Policy>& site() const { return site_; }
+  [[nodiscard]] unsigned decide_block() const;
+
  private:
   enum class kind : unsigned char { f32, bf16, f16 };
 
-  [[nodiscard]] unsigned decide_block() const;
   void launch(bool decides);
   [[nodiscard]] std::int64_t forwards() const;
   void fetch_lists();

@@ -9,7 +9,7 @@
 #include <unmask/host/on_tier.hpp>
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
-#include <unmask/host/shard_reader.hpp>
+#include <unmask/host/shard_workspace.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/truncate.hpp>
@@ -35,9 +35,9 @@ struct on_host {
   template <class Policy>
   class workspace;
 
-  /// Reads one rank's columns; for sharded_session.
+  /// For sharded_session.
   template <class Policy>
-  using shard_reader = host::shard_reader<Policy>;
+  using shard_workspace = host::shard_workspace<Policy>;
 };
 
 /// Slots and scratch of a session on the host.

@@ -45,10 +45,12 @@ class shard_reader {
     row.draw = step::draw_of(m, i);
     m.blank(row, branch, i);
     m.recall(row, i);
+    row.columns = columns.size();
+    row.first_token = columns.first;
     clear_blanked_logits(row);
     while (!columns.empty()) {
       const range node = ranks::first_node(columns, m.state->model.vocab);
-      std::get<pending<T>>(pending_).push_back(cut_off(row, node));
+      std::get<pending<T>>(pending_).push_back(ranks::part_of(row, node));
       owners_.push_back(&m);
       columns.first = node.last;
     }
@@ -70,28 +72,6 @@ class shard_reader {
  private:
   template <class T>  // as in the workspace
   using pending = std::vector<row_input<T>>;
-
-  // The columns of `node`, the next ones of `row`, with the blanked tokens among them; `row` keeps
-  // what follows.
-  template <element T>
-  [[nodiscard]] static row_input<T> cut_off(row_input<T>& row, range node) {
-    const auto advance = [](auto*& p, index_t by) { p = p == nullptr ? p : p + by; };
-    const auto drop_blanks = [&](row_input<T>& from, index_t count) {
-      advance(from.blanked, count);
-      advance(from.blanked_logits, count);
-      from.blanked_count -= count;
-    };
-    drop_blanks(row, detail::first_blank(row, node.first));
-    row_input<T> part = row;
-    part.columns = node.size();
-    part.first_token = node.first;
-    part.blanked_count = detail::first_blank(row, node.last);
-    drop_blanks(row, part.blanked_count);
-    advance(row.logits, node.size());
-    advance(row.unconditional, node.size());
-    advance(row.previous, node.size());
-    return part;
-  }
 
   executor_ref threads_;
   tier level_;

@@ -37,11 +37,12 @@ struct message_header {
 /// Why two messages do not go together.
 enum class fault {
   none,
-  not_a_message,  ///< the first bytes are not those of a header, or make no sense
-  other_record,   ///< records of other statistics, or of a vocabulary of another size
-  other_step,     ///< another step, number of rows or watch list: the ranks took different ways
-  not_adjacent,   ///< the columns do not continue those before
-  too_many_nodes  ///< no room for the nodes of the columns
+  not_a_message,   ///< the first bytes are not those of a header, or make no sense
+  other_record,    ///< records of other statistics, or of a vocabulary of another size
+  other_step,      ///< another step, number of rows or watch list: the ranks took different ways
+  not_adjacent,    ///< the columns do not continue those before
+  too_many_nodes,  ///< no room for the nodes of the columns
+  incomplete       ///< columns of a row are missing
 };
 
 /// Bytes of a message with room for these.
@@ -58,10 +59,28 @@ template <statistics S>
   return message_bytes<S>(h.all_rows, h.nodes, h.watched);
 }
 
+/// Messages in a device's memory, one after the other, at a multiple of 4 bytes.
+class device_messages {
+ public:
+  constexpr device_messages() = default;
+  constexpr device_messages(const std::byte* first, std::size_t bytes)
+      : data_(first)
+      , size_(bytes) {}
+  [[nodiscard]] constexpr const std::byte* data() const { return data_; }
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 namespace detail {
 
 template <class T>
 [[nodiscard]] UNMASK_HD T load(const std::byte* from) {
+#if defined(__CUDA_ARCH__)  // words, not bytes: see device_messages
+  from = static_cast<const std::byte*>(__builtin_assume_aligned(from, 4));
+#endif
   T value;
   memcpy(&value, from, sizeof(T));
   return value;
@@ -71,6 +90,9 @@ UNMASK_HD void store(std::byte* to, const T& value) {
   memcpy(to, &value, sizeof(T));
 }
 
+}  // namespace detail
+
+/// Where a message with header `h` has record `node` and watched logit `i` of a row, in bytes.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t
 node_offset(const message_header& h, index_t row, index_t node) {
@@ -85,8 +107,6 @@ logit_offset(const message_header& h, index_t row, index_t i) {
                          static_cast<std::size_t>(i);
   return node_offset<S>(h, h.all_rows, 0) + at * sizeof(float);
 }
-
-}  // namespace detail
 
 [[nodiscard]] UNMASK_HD inline message_header header_of(const std::byte* message) {
   return detail::load<message_header>(message);
@@ -125,10 +145,10 @@ UNMASK_HD void pack(const message_header& h,
                     std::byte* message) {
   const index_t count = nodes_of(h.columns, h.vocab);
   for (index_t k = 0; k < count; ++k) {
-    detail::store(message + detail::node_offset<S>(h, row, k), nodes[k]);
+    detail::store(message + node_offset<S>(h, row, k), nodes[k]);
   }
   for (index_t i = 0; i < h.watched; ++i) {
-    detail::store(message + detail::logit_offset<S>(h, row, i), watched[i]);
+    detail::store(message + logit_offset<S>(h, row, i), watched[i]);
   }
 }
 
@@ -140,7 +160,7 @@ unpack(const message_header& h, const std::byte* message, index_t row, node_stac
   range rest = h.columns;
   for (index_t k = 0; !rest.empty(); ++k) {
     const range node = first_node(rest, h.vocab);
-    sum.push(node, detail::load<record<S>>(message + detail::node_offset<S>(h, row, k)));
+    sum.push(node, detail::load<record<S>>(message + node_offset<S>(h, row, k)));
     rest.first = node.last;
   }
 }
@@ -149,7 +169,7 @@ unpack(const message_header& h, const std::byte* message, index_t row, node_stac
 template <statistics S>
 [[nodiscard]] UNMASK_HD float
 watched_logit(const message_header& h, const std::byte* message, index_t row, index_t i) {
-  return detail::load<float>(message + detail::logit_offset<S>(h, row, i));
+  return detail::load<float>(message + logit_offset<S>(h, row, i));
 }
 
 /// The operation of an all-reduce: `out` becomes the message about the columns of `left` and,
@@ -184,13 +204,12 @@ template <statistics S>
     unpack<S>(a, left, row, sum);
     unpack<S>(b, right, row, sum);
     for (index_t k = 0; k < sum.size(); ++k) {
-      detail::store(out + detail::node_offset<S>(both, row, k), sum[k]);
+      detail::store(out + node_offset<S>(both, row, k), sum[k]);
     }
     for (index_t i = 0; i < both.watched; ++i) {
       const float mine = watched_logit<S>(a, left, row, i);
       const float other = watched_logit<S>(b, right, row, i);
-      detail::store(out + detail::logit_offset<S>(both, row, i),
-                    mine == -math::infinity() ? other : mine);
+      detail::store(out + logit_offset<S>(both, row, i), mine == -math::infinity() ? other : mine);
     }
   }
   detail::store(out, both);

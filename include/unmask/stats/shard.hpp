@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/watch_list.hpp>
 #include <unmask/stats/canonical.hpp>
 
 /// A part of a row's columns as nodes of the canonical tree, for a vocabulary that is cut among
@@ -49,6 +50,23 @@ inline constexpr index_t max_nodes = 2 + 2 * canonical::tree_levels;
     ++count;
   }
   return count;
+}
+
+/// The columns of `node` of a row as a row of their own, with the blanked tokens among them.
+template <element T>
+[[nodiscard]] UNMASK_HD row_input<T> part_of(const row_input<T>& row, range node) {
+  const index_t skipped = node.first - row.first_token;
+  const index_t blank = tokens_below(row.blanked, row.blanked_count, node.first);
+  row_input<T> part = row;
+  part.columns = node.size();
+  part.first_token = node.first;
+  part.logits += skipped;
+  part.unconditional = row.unconditional == nullptr ? nullptr : row.unconditional + skipped;
+  part.previous = row.previous == nullptr ? nullptr : row.previous + skipped;
+  part.blanked_count = tokens_below(row.blanked, row.blanked_count, node.last) - blank;
+  part.blanked = row.blanked == nullptr ? nullptr : row.blanked + blank;
+  part.blanked_logits = row.blanked_logits == nullptr ? nullptr : row.blanked_logits + blank;
+  return part;
 }
 
 /// True if the tree merges node `x` with node `y`, which begins where `x` ends.

@@ -12,6 +12,7 @@
 #endif
 
 #include <unmask/cuda/rows.hpp>
+#include <unmask/cuda/shard_workspace.hpp>
 #include <unmask/cuda/workspace.hpp>
 
 #include <cstddef>
@@ -101,6 +102,54 @@ cudaError_t launch_start(const session_site<Policy>& site,
   return fake_launch(stream, [=] {
     testing::block_emulator block(static_cast<index_t>(threads), 6);
     block.run([&](const testing::emulated_block& b) { start_slot(b, arguments, site, slot); });
+  });
+}
+
+template <class T, class Policy>
+cudaError_t launch_shard_reads(const session_site<Policy>& site,
+                               const shard_site<Policy>& shard,
+                               const row_batch& batch,
+                               index_t window,
+                               cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(64, order.bits());
+    const index_t runs = std::max(shard.runs, 1);
+    for (const index_t at : order.permutation(std::max(batch.count, 1) * runs * window)) {
+      const testing::shared_junk space(sizeof(read_space<T, Policy>));
+      block.run([&](const testing::emulated_block& b) {
+        read_shard<T, exact_exponential>(b,
+                                         site,
+                                         shard,
+                                         batch,
+                                         at / (runs * window),
+                                         at % window,
+                                         at / window % runs,
+                                         *space.as<read_space<T, Policy>>());
+      });
+    }
+  });
+}
+
+template <class Policy>
+cudaError_t launch_merges(const session_site<Policy>& site,
+                          const shard_site<Policy>& shard,
+                          const std::byte* messages,
+                          index_t count,
+                          range read,
+                          index_t lines,
+                          unsigned threads,
+                          cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(static_cast<index_t>(threads), order.bits());
+    for (const index_t line : order.permutation(lines)) {
+      const testing::shared_junk wrong(sizeof(std::uint32_t));
+      block.run([&](const testing::emulated_block& b) {
+        merge_line(
+            b, site, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
+      });
+    }
   });
 }
 

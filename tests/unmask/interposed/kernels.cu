@@ -6,6 +6,7 @@
 #include "unmask/interposed/kernels.hpp"
 
 template class unmask::on_stream::workspace<unmask::testing::launched_policy>;
+template class unmask::on_stream::shard_workspace<unmask::testing::launched_policy>;
 template class unmask::on_stream::workspace<unmask::testing::launched_layers_policy>;
 
 namespace unmask::testing {
@@ -24,7 +25,9 @@ kernel_addresses addresses_of_kernels() {
   return {address_of(device::read_rows<float, exact_exponential, launched_policy>),
           address_of(device::read_rows<bfloat16, exact_exponential, launched_policy>),
           address_of(device::decide_slots<launched_policy>),
-          address_of(device::start_one<launched_policy>)};
+          address_of(device::start_one<launched_policy>),
+          address_of(device::read_shards<float, exact_exponential, launched_policy>),
+          address_of(device::merge_shards<launched_policy>)};
 }
 
 layer_kernel_addresses addresses_of_layer_kernels() {

@@ -21,6 +21,8 @@ struct kernel_addresses {
   const void* reads_of_bfloat16;
   const void* decisions;
   const void* starts;
+  const void* shard_reads;  // of float
+  const void* merges;
 };
 [[nodiscard]] kernel_addresses addresses_of_kernels();
 

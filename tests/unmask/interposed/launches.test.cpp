@@ -7,6 +7,7 @@
 #include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/decide_slot.hpp>
 #include <unmask/cuda/read_rows.hpp>
+#include <unmask/cuda/shards.hpp>
 
 #include <gtest/gtest.h>
 
@@ -88,6 +89,38 @@ void emulate_starts(const launch& l) {
   });
 }
 
+using shard = device::shard_site<launched_policy>;
+
+void emulate_shard_reads(const launch& l) {
+  EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
+  const auto space = std::make_unique<device::read_space<float, launched_policy>>();
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
+    device::read_shard<float, device::exact_exponential>(b,
+                                                         argument<site>(l, 0),
+                                                         argument<shard>(l, 1),
+                                                         argument<device::row_batch>(l, 2),
+                                                         static_cast<index_t>(at.z),
+                                                         static_cast<index_t>(at.x),
+                                                         static_cast<index_t>(at.y),
+                                                         *space);
+  });
+}
+
+void emulate_merges(const launch& l) {
+  std::uint32_t wrong = 7;
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
+    device::merge_line(b,
+                       argument<site>(l, 0),
+                       argument<shard>(l, 1),
+                       argument<const std::byte*>(l, 2),
+                       argument<index_t>(l, 3),
+                       argument<range>(l, 4),
+                       static_cast<index_t>(l.grid.x),
+                       static_cast<index_t>(at.x),
+                       wrong);
+  });
+}
+
 void emulate_choices(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::layer_threads));
   const auto space = std::make_unique<device::choice_space<launched_layers_policy>>();
@@ -117,7 +150,9 @@ class InterposedLaunches : public ::testing::Test {
     runtime().kernels = {{kernels.reads_of_float, emulate_reads<float>},
                          {kernels.reads_of_bfloat16, emulate_reads<bfloat16>},
                          {kernels.decisions, emulate_decisions<launched_policy>},
-                         {kernels.starts, emulate_starts<launched_policy>}};
+                         {kernels.starts, emulate_starts<launched_policy>},
+                         {kernels.shard_reads, emulate_shard_reads},
+                         {kernels.merges, emulate_merges}};
     const layer_kernel_addresses layered = addresses_of_layer_kernels();
     runtime().kernels.insert({{layered.reads, emulate_reads<float, launched_layers_policy>},
                               {layered.decisions, emulate_decisions<launched_layers_policy>},
@@ -256,6 +291,50 @@ TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
   }
   EXPECT_GT(hooks, 10);
   EXPECT_FALSE(host.next());
+}
+
+TEST_F(InterposedLaunches, AStepOfARankIsThreeLaunchesAndNothingElse) {
+  constexpr index_t vocab = 9000;
+  const fake_model model{.seed = 6, .vocab = vocab};
+  const model_info info{.vocab = vocab, .mask_token = vocab - 1};
+  const limits capacity{.length = 12, .window = 6};
+  const layout g{.prompt = 2, .length = 12, .block_length = 6};
+  const index_t cuts[] = {0, 3 * canonical::chunk_columns, vocab};
+  std::vector<std::vector<token_id>> tokens(3, std::vector<token_id>(12, 4));
+  session<launched_policy, on_host> host(info, capacity);
+  host.start(0, launched, tokens[2], g);
+  std::vector<sharded_session<launched_policy, on_stream>> ranks;
+  for (index_t r = 0; r < 2; ++r) {
+    ranks.emplace_back(info, capacity, cuts, r);
+    ranks.back().start(0, launched, {tokens[static_cast<std::size_t>(r)].data(), 12}, g);
+  }
+  while (const auto request = host.next()) {
+    std::vector<float> rows;
+    for (index_t r = request->segments[0].rows.first; r < request->segments[0].rows.last; ++r) {
+      rows.resize(rows.size() + vocab);
+      model.row<float>(tokens[2], r, std::span(rows).last(vocab));
+    }
+    host.supply(host_logits<float>(rows.data(), request->rows, vocab));
+    std::vector<std::byte> everyone;
+    for (auto& rank : ranks) {
+      ASSERT_TRUE(rank.next());
+      const calls before = runtime().calls;
+      const range columns = rank.columns();
+      const auto mine = rank.read_shard(
+          device_logits<float>(rows.data() + columns.first, request->rows, columns.size(), vocab));
+      EXPECT_EQ(since(before), (calls{{"launch", 1}}));
+      everyone.insert(everyone.end(), mine.data(), mine.data() + mine.size());
+    }
+    for (auto& rank : ranks) {
+      const calls before = runtime().calls;
+      rank.supply({everyone.data(), everyone.size()});
+      EXPECT_EQ(since(before), (calls{{"launch", 2}}));
+    }
+    ASSERT_EQ(tokens[0], tokens[2]);
+    ASSERT_EQ(tokens[1], tokens[2]);
+  }
+  EXPECT_FALSE(ranks[0].next());
+  EXPECT_GT(ranks[0].report().forwards, 2);
 }
 
 TEST_F(InterposedLaunches, AStepOfFloatsIsOneLaunchAndNothingElse) {

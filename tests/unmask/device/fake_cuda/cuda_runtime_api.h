@@ -31,7 +31,11 @@ enum cudaError_t : int {
   cudaErrorIllegalAddress = 700,
   cudaErrorStreamCaptureUnsupported = 900,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3
+};
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 inline constexpr unsigned cudaEventDisableTiming = 2;
@@ -194,9 +198,15 @@ inline cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStr
   fake_enqueue(stream, [=] { std::memset(p, byte, bytes); });
   return fake_cuda().outcome("cudaMemsetAsync");
 }
+/// Of nothing, either end may be null.
+inline void fake_copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) {
+    std::memcpy(to, from, bytes);
+  }
+}
 /// In the order of the default stream, which no stream of the tests waits for.
 inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
-  std::memcpy(to, from, bytes);
+  fake_copy(to, from, bytes);
   return fake_cuda().outcome("cudaMemcpy");
 }
 inline bool fake_knows(const void* p) {
@@ -213,10 +223,10 @@ inline cudaError_t cudaMemcpyAsync(
   if (kind == cudaMemcpyHostToDevice && !fake_knows(from)) {
     const auto* const first = static_cast<const std::byte*>(from);
     fake_enqueue(stream, [to, staged = std::vector<std::byte>(first, first + bytes)] {
-      std::memcpy(to, staged.data(), staged.size());
+      fake_copy(to, staged.data(), staged.size());
     });
   } else {
-    fake_enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+    fake_enqueue(stream, [=] { fake_copy(to, from, bytes); });
   }
   return fake_cuda().outcome("cudaMemcpyAsync");
 }

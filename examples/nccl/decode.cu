@@ -4,12 +4,13 @@
 // own. All ranks must commit what one session commits that sees whole rows. Has not been run yet,
 // for want of GPUs. Ends with 77 where there is none.
 
-#include <unmask/unmask.hpp>
+#include <unmask/cuda.cuh>
 
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "mpi/engines.hpp"
@@ -24,6 +25,14 @@ constexpr int vocab = 126464;
 constexpr unmask::layout shape{.prompt = 4, .length = 36, .block_length = 16};
 constexpr unmask::limits capacity{.sequences = 1, .length = 36, .window = 36};
 
+}  // namespace
+
+// What a program says once, in one .cu file, for each policy that ranks decode with on streams.
+template class unmask::on_stream::workspace<policy_type>;
+template class unmask::on_stream::shard_workspace<policy_type>;
+
+namespace {
+
 example::token_list decode_alone() {
   example::hashed_engine engine(vocab);
   example::token_list tokens = engine.canvas("seed", 32);
@@ -36,25 +45,29 @@ example::token_list decode_alone() {
 }
 
 void decode_rank(int rank, ncclComm_t ranks, int count, example::token_list& tokens) {
-  using example::check;
-  check(cudaSetDevice(rank), "cudaSetDevice");
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreate(&stream), "cudaStreamCreate");
-  {
-    example::hashed_engine engine(vocab);
-    tokens = engine.canvas("seed", 32);
-    const auto cuts = unmask::chunk_cuts(vocab, count);
-    unmask::sharded_session<policy_type> session(engine.model(), capacity, cuts, rank);
-    example::gathered_by_nccl exchange(ranks, stream, session.most_bytes());
-    session.start(0, policy, tokens, shape);
-    while (const auto request = session.next()) {
-      const unmask::range columns = session.columns();
-      const auto logits = engine.forward(*request, tokens, columns);
-      session.supply(exchange(session.read_shard(
-          unmask::host_logits<float>(logits.data(), request->rows, columns.size()))));
-    }
+  example::check(cudaSetDevice(rank), "cudaSetDevice");
+  const example::stream stream;
+  example::hashed_engine engine(vocab);
+  tokens = engine.canvas("seed", 32);
+  const auto cuts = unmask::chunk_cuts(vocab, count);
+  unmask::sharded_session<policy_type, unmask::on_stream> session(
+      engine.model(), capacity, cuts, rank, {stream.get()});
+  const unmask::range columns = session.columns();
+  const example::device_array<unmask::token_id> there(tokens.size());
+  const example::device_array<float> rows(std::size_t(capacity.window) *
+                                          std::size_t(columns.size()));
+  example::gathered_by_nccl exchange(ranks, stream, session.most_bytes());
+  there.upload(tokens.data(), tokens.size(), stream);
+  session.start(0, policy, {there.data(), shape.length}, shape);
+  while (const auto request = session.next()) {  // the only call that waits
+    there.download(tokens, stream);
+    const auto logits = engine.forward(*request, tokens, columns);
+    rows.upload(logits.data(), logits.size(), stream);  // an engine's logits are there already
+    const auto mine = session.read_shard(
+        unmask::device_logits<float>(rows.data(), request->rows, columns.size()));
+    session.supply(exchange(mine));
   }
-  check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  there.download(tokens, stream);
 }
 
 }  // namespace

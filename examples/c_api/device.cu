@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/cuda.cuh>
+
+#include "c_api/device_session.hpp"
+
+namespace example {
+
+namespace {
+
+// A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
+// is refused, and the message says so.
+using device_compositions = unmask::compositions<unmask::edits_and({}),
+                                                 unmask::edits_and({.branches = true}),
+                                                 unmask::edits_and({.revisits = true}),
+                                                 unmask::edits_and({.draws = true})>;
+
+}  // namespace
+
+std::unique_ptr<unmask::any_session> device_session(const unmask::named_parts& parts,
+                                                    const unmask::model_info& model,
+                                                    const unmask::limits& capacity,
+                                                    void* stream) {
+  return device_session_of<device_compositions>(parts, model, capacity, stream);
+}
+
+void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, void* stream) {
+  copy_tokens(from, to, count, static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace example

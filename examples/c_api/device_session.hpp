@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda.hpp>
+#include <unmask/named_policy.hpp>
+
+#include <new>
+
+#include "c_api/device.hpp"
+
+/// What device.cu is made of, in C++, so that the tests can run it without a device.
+namespace example {
+
+template <class Compositions>
+[[nodiscard]] std::unique_ptr<unmask::any_session>
+device_session_of(const unmask::named_parts& parts,
+                  const unmask::model_info& model,
+                  const unmask::limits& capacity,
+                  void* stream) {
+  try {
+    const unmask::on_stream where{static_cast<cudaStream_t>(stream)};
+    return unmask::make_any_session<Compositions>(parts, model, capacity, where);
+  } catch (const unmask::cuda_error& e) {
+    if (e.code() == cudaErrorMemoryAllocation) {
+      throw std::bad_alloc();
+    }
+    throw;
+  }
+}
+
+inline void
+copy_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, cudaStream_t stream) {
+  unmask::device::check(
+      cudaMemcpyAsync(to, from, count * sizeof *to, cudaMemcpyDeviceToHost, stream),
+      "cudaMemcpyAsync of tokens");
+  unmask::device::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+}  // namespace example

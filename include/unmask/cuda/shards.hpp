@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/read_rows.hpp>
+#include <unmask/stats/gather.hpp>
+
+/// The read of one rank's columns into a message, and the merge of all ranks' messages.
+///
+/// A message has a row for each line of the session and position of its window, at line * window +
+/// i, whether the step reads it or not: only the device knows which ones it does, and so a captured
+/// step has its messages where they were.
+namespace UNMASK_NAMESPACE::device {
+
+/// A run of chunks of one of a shard's nodes: what a thread block reads of a row.
+struct shard_run {
+  range node;
+  index_t which = 0;  ///< of the shard's nodes
+  index_t run = 0;    ///< of the node's runs
+};
+
+/// What the kernels know of a rank's shard, beside its session.
+template <class Policy>
+struct shard_site {
+  static constexpr statistics contents = Policy::required;
+
+  /// Of this rank's message of the step.
+  ranks::message_header header;
+  index_t run_chunks = 1;
+  index_t nodes = 0;
+  index_t runs = 0;
+  /// [runs]
+  const shard_run* run = nullptr;
+  /// For each row of a message: `runs` records, and for each node a counter, which is zero between
+  /// launches. Here the thread blocks that share a node meet.
+  record<contents>* parts = nullptr;
+  std::uint32_t* arrived = nullptr;
+  std::byte* message = nullptr;
+  /// Host memory that the device writes to: what was wrong with the messages.
+  ranks::complaint* found = nullptr;
+
+  [[nodiscard]] UNMASK_HD record<contents>& node_at(index_t row, index_t node) const {
+    return *reinterpret_cast<record<contents>*>(message +
+                                                ranks::node_offset<contents>(header, row, node));
+  }
+  [[nodiscard]] UNMASK_HD float* watched_at(index_t row) const {
+    return reinterpret_cast<float*>(message + ranks::logit_offset<contents>(header, row, 0));
+  }
+};
+
+namespace detail {
+
+// What this rank has of the part of a row that one block reads: its columns of the row, cut to the
+// node. False if no decision is due there.
+template <element T, class Policy>
+[[nodiscard]] UNMASK_HD bool shard_row_of(const step::slot_memory<Policy>& m,
+                                          const shard_site<Policy>& shard,
+                                          const row_batch& batch,
+                                          const segment_rows& from,
+                                          index_t i,
+                                          index_t row,
+                                          const range& node,
+                                          row_input<T>& in) {
+  if (!row_of(m, batch, from, i, in)) {
+    return false;
+  }
+  in.first_token = shard.header.columns.first;
+  if constexpr (step::slot_memory<Policy>::watches) {
+    in.blanked_logits = shard.watched_at(row);
+  }
+  in = ranks::part_of(in, node);
+  return true;
+}
+
+// -inf for the watched tokens that other ranks have.
+template <class Policy>
+UNMASK_HD void blank_foreign(const auto& b,
+                             const step::slot_memory<Policy>& m,
+                             const shard_site<Policy>& shard,
+                             index_t branch,
+                             index_t i,
+                             index_t row) {
+  const watched_logits list = m.kept_apart(branch, i);
+  float* const logits = shard.watched_at(row);
+  for (index_t w = b.lane(); w < shard.header.watched; w += b.lanes()) {
+    if (w >= list.count || !shard.header.columns.contains(list.tokens[w])) {
+      logits[w] = -math::infinity();
+    }
+  }
+}
+
+// What is wrong with message `which` or, from `count` on, with the rows of line `which` - count.
+template <class Policy>
+[[nodiscard]] UNMASK_HD ranks::complaint complaint_about(const session_site<Policy>& site,
+                                                         const shard_site<Policy>& shard,
+                                                         const std::byte* messages,
+                                                         index_t count,
+                                                         index_t which) {
+  constexpr statistics S = Policy::required;
+  const ranks::message_header& mine = shard.header;
+  if (which < count) {
+    const std::size_t at = static_cast<std::size_t>(which) * ranks::message_bytes<S>(mine);
+    const range rows = ranks::header_of(messages + at).rows;
+    const index_t window = site.slots[0].window;
+    ranks::complaint c = ranks::check_message<S>(mine, messages, which);
+    if (c.found == ranks::fault::none && (rows.first % window != 0 || rows.last % window != 0)) {
+      c.found = ranks::fault::other_step;
+    }
+    return c;
+  }
+  const index_t line = which - count;
+  const step::slot_memory<Policy>& m = site.slots[line / (1 + site.branches)];
+  const plan& now = m.status->next;
+  if (!now.active() || line % (1 + site.branches) > now.branches) {
+    return {};
+  }
+  return ranks::check_row<S>(mine, messages, count, line * m.window);
+}
+
+}  // namespace detail
+
+/// The work of one thread block: run `run` of the shard's runs, of the row of position score.first
+/// + i for segment `n` of the batch, as read_position(). The block that comes last in a node writes
+/// its record to the message; the very first one writes the header.
+///
+/// A batch may be empty, and a shard without columns has no runs: one block is launched all the
+/// same.
+template <element T, class Exponential, class Policy>
+UNMASK_HD void read_shard(const auto& b,
+                          const session_site<Policy>& site,
+                          const shard_site<Policy>& shard,
+                          const row_batch& batch,
+                          index_t n,
+                          index_t i,
+                          index_t run,
+                          read_space<T, Policy>& space) {
+  if (n == 0 && i == 0 && run == 0) {
+    copy_objects(b, &shard.header, reinterpret_cast<ranks::message_header*>(shard.message), 1);
+  }
+  if (n >= batch.count) {
+    return;
+  }
+  const segment_rows from = batch.segments[n];
+  const step::slot_memory<Policy> m = site.slots[from.slot];
+  const plan& now = m.status->next;
+  if (!now.active() || from.branch > now.branches || !detail::has_rows(m, from)) {
+    return;
+  }
+  const auto line = static_cast<index_t>(site.line(from.slot, from.branch));
+  if (i == 0 && run == 0 && b.lane() == 0) {
+    site.supplied[line] = 1;
+  }
+  const index_t row = line * m.window + i;
+  const index_t begin = shard.header.columns.first;
+  const shard_run mine = run < shard.runs ? shard.run[run] : shard_run{{begin, begin}, 0, 0};
+  if (b.lane() == 0) {
+    row_input<T> in;
+    space.verdict = detail::shard_row_of(m, shard, batch, from, i, row, mine.node, in);
+    space.row = in;
+  }
+  b.sync();
+  if (!space.verdict) {
+    return;
+  }
+  if (run == 0) {
+    detail::blank_foreign(b, m, shard, from.branch, i, row);
+  }
+  if (run < shard.runs) {
+    const std::ptrdiff_t part = std::ptrdiff_t{row} * shard.runs + run - mine.run;
+    const std::ptrdiff_t node = std::ptrdiff_t{row} * shard.nodes + mine.which;
+    read_row<Policy::required, Exponential>(b,
+                                            space.row,
+                                            step::edit_of(m),
+                                            mine.run,
+                                            shard.run_chunks,
+                                            {shard.parts + part, shard.arrived + node},
+                                            space.nodes,
+                                            shard.node_at(row, mine.which));
+  }
+}
+
+/// Puts the rows of one line, of `lines`, together from `count` messages. `read` are the lines that
+/// this rank's read_shard() was given. `wrong` is shared memory.
+///
+/// Where anything is wrong with the messages no block does anything, so that nothing is decided,
+/// and the host is told what it is.
+template <class Policy>
+UNMASK_HD void merge_line(const auto& b,
+                          const session_site<Policy>& site,
+                          const shard_site<Policy>& shard,
+                          const std::byte* messages,
+                          index_t count,
+                          range read,
+                          index_t lines,
+                          index_t line,
+                          std::uint32_t& wrong) {
+  if (b.lane() == 0) {
+    wrong = 0;
+  }
+  b.sync();
+  for (index_t k = b.lane(); k < count + lines; k += b.lanes()) {
+    if (detail::complaint_about(site, shard, messages, count, k).found != ranks::fault::none) {
+      b.add(&wrong, 1U);
+    }
+  }
+  b.sync();
+  if (wrong != 0) {
+    if (b.lane() == 0) {
+      site.supplied[line] = 0;
+      for (index_t k = 0; line == 0 && k < count + lines; ++k) {
+        const ranks::complaint c = detail::complaint_about(site, shard, messages, count, k);
+        if (c.found != ranks::fault::none) {
+          *shard.found = c;
+          break;
+        }
+      }
+    }
+    return;
+  }
+  const step::slot_memory<Policy> m = site.slots[line / (1 + site.branches)];
+  const index_t branch = line % (1 + site.branches);
+  const plan& now = m.status->next;
+  if (!now.active() || branch > now.branches) {
+    return;
+  }
+  if (!read.contains(line) && b.lane() == 0) {
+    site.supplied[line] = 1;
+  }
+  for (index_t i = b.lane(); i < now.score.size(); i += b.lanes()) {
+    if (m.reads(branch, i)) {
+      const watched_logits w = m.kept_apart(branch, i);
+      m.row(branch, i) = ranks::record_of<Policy::required>(
+          shard.header, messages, count, line * m.window + i, w.logits, w.count);
+    }
+  }
+}
+
+}  // namespace unmask::device

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/request.hpp>
+#include <unmask/host/shard_reader.hpp>
+#include <unmask/stats/gather.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace UNMASK_NAMESPACE::host {
+
+/// What a sharded_session on the host has beside its workspace: the reader of this rank's columns,
+/// and messages with a row for each row that the step is decided from.
+template <class Policy>
+class shard_workspace {
+  using memory_type = step::slot_memory<Policy>;
+  static constexpr statistics contents = Policy::required;
+
+ public:
+  using messages = std::span<const std::byte>;
+
+  /// `nodes` is what a message has room for in a row.
+  shard_workspace(const model_info& model,
+                  const limits& capacity,
+                  range columns,
+                  index_t nodes,
+                  const auto& where)
+      : vocab_(model.vocab)
+      , row_shift_(model.row_shift)
+      , columns_(columns)
+      , nodes_(nodes)
+      , most_rows_(static_cast<std::size_t>(capacity.sequences) *
+                   static_cast<std::size_t>(capacity.window) *
+                   (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0)))
+      , reader_(most_rows_ * static_cast<std::size_t>(ranks::nodes_of(columns, model.vocab)),
+                where.executor,
+                where.tier)
+      , message_(ranks::message_bytes<contents>(
+            static_cast<index_t>(most_rows_), nodes, memory_type::watch_capacity))
+      , watched_(static_cast<std::size_t>(memory_type::watch_capacity)) {}
+
+  [[nodiscard]] std::size_t most_bytes() const { return message_.size(); }
+
+  /// Bytes of a message about these segments.
+  [[nodiscard]] std::size_t message_bytes(const auto& slots, std::span<const segment> all) const {
+    return ranks::message_bytes<contents>(about(slots, all, 0));
+  }
+
+  /// The message of step `step` about the segments `mine` of `all`. Row 0 of `logits` is the first
+  /// row of the first of them, column 0 that of the first of this rank's columns.
+  template <element T>
+  [[nodiscard]] messages read(const auto& slots,
+                              std::span<const segment> all,
+                              range mine,
+                              const rows_view<T, memory::host>& logits,
+                              const row_riders<T>& riders,
+                              std::uint32_t step) {
+    ranks::message_header h = about(slots, all, step);
+    index_t row = 0;
+    h.rows = {h.all_rows, h.all_rows};
+    for_each_row(slots, all, [&](index_t k, const memory_type& m, index_t branch, index_t i) {
+      if (mine.contains(k)) {
+        h.rows.first = math::min(h.rows.first, row);
+        h.rows.last = row + 1;
+        const segment& s = all[static_cast<std::size_t>(k)];
+        const index_t before = s.first_row - all[static_cast<std::size_t>(mine.first)].first_row;
+        const index_t position = m.status->next.score.first + i;
+        const index_t r = before + math::max(position - row_shift_, 0) - s.rows.first;
+        const T* const row_of_logits = columns_.empty() ? nullptr : logits.row(r);
+        reader_.note(m, branch, i, row_of_logits, riders.from_row(r), columns_);
+      }
+      ++row;
+    });
+    const record<contents>* nodes = reader_.template read<T>();
+    const index_t nodes_of_row = ranks::nodes_of(columns_, vocab_);
+    row = 0;
+    for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
+      if (h.rows.contains(row)) {
+        const float* watched = watched_of(m, branch, i, h.watched);
+        ranks::pack<contents>(h, row, nodes, watched, message_.data());
+        nodes += nodes_of_row;
+      }
+      ++row;
+    });
+    std::memcpy(message_.data(), &h, sizeof h);
+    return {message_.data(), ranks::message_bytes<contents>(h)};
+  }
+
+  /// Puts the rows of step `step` together from `count` messages of message_bytes() each. Throws
+  /// std::invalid_argument for messages that do not go together, and has then done nothing.
+  void merge(const auto& slots,
+             std::span<const segment> all,
+             messages from,
+             index_t count,
+             std::uint32_t step) {
+    const ranks::message_header mine = about(slots, all, step);
+    for (index_t k = 0; k < count; ++k) {
+      ranks::check(ranks::check_message<contents>(mine, from.data(), k));
+    }
+    for (index_t row = 0; row < mine.all_rows; ++row) {
+      ranks::check(ranks::check_row<contents>(mine, from.data(), count, row));
+    }
+    index_t row = 0;
+    for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
+      const watched_logits w = m.kept_apart(branch, i);
+      m.row(branch, i) =
+          ranks::record_of<contents>(mine, from.data(), count, row, w.logits, w.count);
+      ++row;
+    });
+  }
+
+  /// For backends that find out later what merge() throws here.
+  void check_merged() const {}
+
+ private:
+  // Calls use(segment, memory, branch, i) for each row that the step is decided from, in the order
+  // of the messages' rows.
+  static void for_each_row(const auto& slots, std::span<const segment> all, const auto& use) {
+    for (index_t k = 0; k < static_cast<index_t>(all.size()); ++k) {
+      const segment& s = all[static_cast<std::size_t>(k)];
+      const memory_type& m = slots.memory_of(s.slot);
+      for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+        if (m.reads(s.branch, i)) {
+          use(k, m, s.branch, i);
+        }
+      }
+    }
+  }
+
+  // The header of this rank's message about all rows.
+  [[nodiscard]] ranks::message_header
+  about(const auto& slots, std::span<const segment> all, std::uint32_t step) const {
+    ranks::message_header h;
+    h.contents = contents.bits;
+    h.step = step;
+    h.vocab = vocab_;
+    h.columns = columns_;
+    h.nodes = nodes_;
+    for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
+      ++h.all_rows;
+      h.watched = math::max(h.watched, m.kept_apart(branch, i).count);
+    });
+    h.rows = {0, h.all_rows};
+    return h;
+  }
+
+  // The watched logits of a row, continued with -inf to what the message has room for.
+  [[nodiscard]] const float*
+  watched_of(const memory_type& m, index_t branch, index_t i, index_t count) {
+    const watched_logits w = m.kept_apart(branch, i);
+    std::copy_n(w.logits, w.count, watched_.data());
+    std::fill(watched_.data() + w.count, watched_.data() + count, -math::infinity());
+    return watched_.data();
+  }
+
+  index_t vocab_;
+  index_t row_shift_;
+  range columns_;
+  index_t nodes_;
+  std::size_t most_rows_;
+  shard_reader<Policy> reader_;
+  std::vector<std::byte> message_;
+  std::vector<float> watched_;
+};
+
+}  // namespace unmask::host

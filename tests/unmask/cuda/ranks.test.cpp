@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Several ranks on one device, which exchange messages by copies: what they decide is what one
+// session on the host decides.
+
+#include <unmask/cuda.hpp>
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "support/cuts.hpp"
+#include "support/ranks_on_stream.hpp"
+#include "unmask/device/policies.hpp"
+
+namespace unmask::testing {
+namespace {
+
+class DeviceRanks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) {
+      GTEST_SKIP() << "no CUDA device";
+    }
+  }
+};
+
+constexpr index_t chunk = canonical::chunk_columns;
+
+void for_each_policy(const auto& use) {
+  use(sure_ones);
+  use(credited);
+  use(drawn);
+  use(patient);
+  use(branching_out);
+}
+
+TEST_F(DeviceRanks, DecideBitByBitWhatOneSessionDecides) {
+  dice d(1);
+  for_each_policy([&](const auto& p) {
+    for (const index_t vocab : {33, 20011, 126464}) {
+      const auto decode = fake_decode_of(p, vocab, d.bits());
+      const auto cuts = random_cuts(d, vocab, d.within(1, 8), chunk);
+      expect_ranks_on_stream_equal<bfloat16>(decode, cuts, decode.template whole<bfloat16>());
+    }
+  });
+}
+
+TEST_F(DeviceRanks, CutInsideAChunkDecideBitByBitWhatRanksOnTheHostDo) {
+  dice d(2);
+  const auto decode = fake_decode_of(credited, 50257, d.bits());
+  const auto cuts = random_cuts(d, 50257, 4, 1);
+  expect_ranks_on_stream_equal<float>(decode, cuts, decode.ranks<float>(cuts));
+}
+
+TEST_F(DeviceRanks, ReadAllElementTypesWithMasksAndGuidance) {
+  dice d(3);
+  auto decode = fake_decode_of(credited, 9 * chunk + 1, d.bits());
+  decode.allowed = 0.4;
+  decode.guidance = 0.5F;
+  const auto cuts = chunk_cuts(decode.model.vocab, 3);
+  expect_ranks_on_stream_equal<float>(decode, cuts, decode.whole<float>());
+  expect_ranks_on_stream_equal<float16>(decode, cuts, decode.whole<float16>());
+}
+
+}  // namespace
+}  // namespace unmask::testing
