@@ -10,5 +10,6 @@
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/error.hpp>
+#include <unmask/cuda/key_selector.hpp>
 #include <unmask/cuda/rows.hpp>
 #include <unmask/unmask.hpp>

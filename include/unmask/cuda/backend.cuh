@@ -7,6 +7,7 @@
 
 #include <unmask/cuda/at_layer.cuh>
 #include <unmask/cuda/decide.cuh>
+#include <unmask/cuda/key_selector.cuh>
 #include <unmask/cuda/read_rows.cuh>
 #include <unmask/cuda/rows.cuh>
 #include <unmask/cuda/workspace.hpp>

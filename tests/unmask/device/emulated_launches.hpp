@@ -11,6 +11,7 @@
 #  error "needs tests/unmask/device/fake_cuda in front of the include path"
 #endif
 
+#include <unmask/cuda/key_selector.hpp>
 #include <unmask/cuda/rows.hpp>
 #include <unmask/cuda/workspace.hpp>
 
@@ -140,6 +141,28 @@ cudaError_t launch_copies(const row_copies<T>& copies, cudaStream_t stream) noex
     for (index_t k = 0; k < copies.rows.most; ++k) {
       block.run([&](const testing::emulated_block& b) { copy_row(b, copies, k); });
     }
+  });
+}
+
+template <element T>
+cudaError_t launch_scores(const key_products<T>& a, cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(64, order.bits());
+    for (const index_t at : order.permutation((a.keys.rows + 1) / 2)) {
+      block.run([&](const testing::emulated_block& b) { score_block(b, a, at); });
+    }
+  });
+}
+
+template <element T>
+cudaError_t launch_selection(const selection_arguments<T>& a, cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice d(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(32 * d.within(1, 8), d.bits());
+    const testing::shared_junk space(sizeof(count_space));
+    block.run(
+        [&](const testing::emulated_block& b) { select_keys(b, a, *space.as<count_space>()); });
   });
 }
 

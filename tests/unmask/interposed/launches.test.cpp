@@ -6,6 +6,7 @@
 #include <unmask/cuda.hpp>
 #include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/decide_slot.hpp>
+#include <unmask/cuda/key_selector.hpp>
 #include <unmask/cuda/read_rows.hpp>
 
 #include <gtest/gtest.h>
@@ -110,6 +111,20 @@ void emulate_stores(const launch& l) {
   });
 }
 
+void emulate_scores(const launch& l) {
+  EXPECT_EQ(l.block.x, static_cast<unsigned>(device::layer_threads));
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
+    device::score_block(b, argument<device::key_products<float>>(l, 0), static_cast<index_t>(at.x));
+  });
+}
+
+void emulate_selections(const launch& l) {
+  device::count_space space{};
+  each_block(l, [&](const emulated_block& b, dim3, std::byte*) {
+    device::select_keys(b, argument<device::selection_arguments<float>>(l, 0), space);
+  });
+}
+
 class InterposedLaunches : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -124,6 +139,9 @@ class InterposedLaunches : public ::testing::Test {
                               {layered.starts, emulate_starts<launched_layers_policy>},
                               {layered.choices, emulate_choices},
                               {layered.stores, emulate_stores}});
+    const key_kernel_addresses keys = addresses_of_key_kernels();
+    runtime().kernels.insert(
+        {{keys.scores, emulate_scores}, {keys.selections, emulate_selections}});
   }
 };
 
@@ -256,6 +274,30 @@ TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
   }
   EXPECT_GT(hooks, 10);
   EXPECT_FALSE(host.next());
+}
+
+TEST_F(InterposedLaunches, ChoosingTheKeysThatStayIsTwoLaunchesAndNothingElse) {
+  constexpr index_t length = 37;
+  constexpr index_t width = 64;
+  dice d(8);
+  std::vector<float> keys(length * width);
+  for (float& x : keys) {
+    x = d.real(-1.0F, 1.0F);
+  }
+  const std::vector<float> query(keys.begin(), keys.begin() + width);
+  std::vector<float> expected(length);
+  std::vector<float> scores(length);
+  host::score_keys<float>({keys.data(), length, width}, query, expected);
+  host::key_selector on_the_host(length);
+  const auto stay = on_the_host.select(expected, {10, 20}, 0.5, 3);
+  device::key_selector selector(length, on_stream{});
+  const calls before = runtime().calls;
+  device::score_keys<float>({keys.data(), length, width}, query.data(), scores.data(), nullptr);
+  const device_list got = selector.select(scores.data(), length, {10, 20}, 0.5, 3);
+  EXPECT_EQ(since(before), (calls{{"launch", 2}}));
+  EXPECT_EQ(scores, expected);
+  EXPECT_EQ((std::vector<index_t>{got.data, got.data + got.size()}),
+            (std::vector<index_t>{stay.begin(), stay.end()}));
 }
 
 TEST_F(InterposedLaunches, AStepOfFloatsIsOneLaunchAndNothingElse) {
