@@ -6,7 +6,6 @@
 #include <unmask/step/layers.hpp>
 
 #include <span>
-#include <type_traits>
 #include <vector>
 
 namespace UNMASK_NAMESPACE {
@@ -80,8 +79,7 @@ class layer_session : public session<Policy, Backend, true> {
 
  public:
   /// Rows or positions, ascending: in host memory, or on the device.
-  using list =
-      std::conditional_t<Backend::space == memory::host, std::span<const index_t>, device_list>;
+  using list = index_list<Backend::space>;
 
   /// Whether at_layer() is ever called.
   static constexpr bool has_hooks = step::layers::has_rule<Policy>;
@@ -116,7 +114,8 @@ class layer_session : public session<Policy, Backend, true> {
     /// They attend to these positions.
     [[nodiscard]] range attend() const { return segment_->attend; }
 
-    /// Which of them, where the policy evicts keys: see key_eviction and host::key_selector.
+    /// Which of them, where the policy evicts keys: see key_eviction and host::key_selector, or
+    /// device::key_selector.
     [[nodiscard]] eviction evict() const { return segment_->evict; }
 
     /// Whether at_layer() has to be called for a layer, in every pass.

@@ -6,6 +6,7 @@
 #include <unmask/core/plan.hpp>
 
 #include <span>
+#include <type_traits>
 
 /// Parts that decide which positions a forward pass computes: a cache chooses what enters it, a
 /// layer rule who is computed at which layer. What is not computed keeps what the engine stored for
@@ -71,6 +72,10 @@ struct device_list {
     return data == nullptr ? first + i : data[i];
   }
 };
+
+/// Rows or positions, ascending, where a session of that memory keeps them.
+template <memory M>
+using index_list = std::conditional_t<M == memory::host, std::span<const index_t>, device_list>;
 
 /// What a layer rule chose among the rows it was shown. Valid until the next call about the slot.
 template <class List>

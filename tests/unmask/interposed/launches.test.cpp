@@ -211,19 +211,19 @@ void decode(bool in_pieces, const calls& of_a_step) {
   EXPECT_GT(steps, 3);
 }
 
-TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
-  constexpr index_t length = 30;
+constexpr index_t hook_length = 30;
+constexpr model_info hook_model{.vocab = 11, .mask_token = 10, .layers = 8};
+constexpr limits hook_capacity{.length = hook_length, .window = 12};
+constexpr layout hook_shape{.prompt = 5, .length = hook_length, .block_length = 12};
+
+/// Decodes `tokens`, which `s` was started with in slot 0, beside the host.
+void decode_with_hooks(auto& s, const std::vector<token_id>& tokens) {
+  constexpr index_t length = hook_length;
   constexpr index_t width = 40;
-  constexpr index_t vocab = 11;
-  const model_info info{.vocab = vocab, .mask_token = vocab - 1, .layers = 8};
-  const limits capacity{.length = length, .window = 12};
-  const layout g{.prompt = 5, .length = length, .block_length = 12};
-  std::vector<token_id> expected(length, 3);
-  std::vector<token_id> tokens = expected;
-  layer_session<launched_layers_policy> host(info, capacity);
-  layer_session<launched_layers_policy, on_stream> s(info, capacity);
-  host.start(0, launched_layers, expected, g);
-  s.start(0, launched_layers, {tokens.data(), length}, g);
+  constexpr index_t vocab = hook_model.vocab;
+  std::vector<token_id> expected = tokens;
+  layer_session<launched_layers_policy> host(hook_model, hook_capacity);
+  host.start(0, launched_layers, expected, hook_shape);
   std::vector<float> host_stored(2 * length * width);
   std::vector<float> stored = host_stored;
   std::vector<float> logits(length * vocab);
@@ -235,7 +235,7 @@ TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
     auto pass = s.pass(0);
     const calls before_the_pass = runtime().calls;
     std::ptrdiff_t memory = 0;
-    for (index_t l = 0; l < info.layers; ++l) {
+    for (index_t l = 0; l < hook_model.layers; ++l) {
       if (!pass.hooks(l)) {
         continue;
       }
@@ -274,6 +274,20 @@ TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
   }
   EXPECT_GT(hooks, 10);
   EXPECT_FALSE(host.next());
+}
+
+TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
+  std::vector<token_id> tokens(hook_length, 3);
+  layer_session<launched_layers_policy, on_stream> s(hook_model, hook_capacity);
+  s.start(0, launched_layers, {tokens.data(), hook_length}, hook_shape);
+  decode_with_hooks(s, tokens);
+}
+
+TEST_F(InterposedLaunches, AHookOfAnyLayerSessionIsLaunchesAndNothingElse) {
+  std::vector<token_id> tokens(hook_length, 3);
+  const auto s = make_any_layer_session(launched_layers, hook_model, hook_capacity, on_stream{});
+  s->start(0, tokens.data(), hook_length, hook_shape);
+  decode_with_hooks(*s, tokens);
 }
 
 TEST_F(InterposedLaunches, ChoosingTheKeysThatStayIsTwoLaunchesAndNothingElse) {
