@@ -51,24 +51,21 @@ cudaError_t launch_start(const session_site<Policy>& site,
 
 template <class T, class Policy>
 cudaError_t launch_layer(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
                          index_t blocks,
                          cudaStream_t stream) noexcept {
-  choose_at_layer<<<static_cast<unsigned>(blocks),
-                    static_cast<unsigned>(layer_threads),
-                    0,
-                    stream>>>(site, arguments);
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(batch.count));
+  choose_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(site, batch);
   return cudaGetLastError();
 }
 
 template <class T, class Policy>
 cudaError_t launch_store(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
+                         index_t most,
                          cudaStream_t stream) noexcept {
-  store_at_layer<<<static_cast<unsigned>(arguments.most),
-                   static_cast<unsigned>(layer_threads),
-                   0,
-                   stream>>>(site, arguments);
+  const dim3 grid(static_cast<unsigned>(most), static_cast<unsigned>(batch.count));
+  store_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(site, batch);
   return cudaGetLastError();
 }
 

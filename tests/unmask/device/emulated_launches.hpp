@@ -107,16 +107,21 @@ cudaError_t launch_start(const session_site<Policy>& site,
 
 template <class T, class Policy>
 cudaError_t launch_layer(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
                          index_t blocks,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
     testing::block_emulator block(64, order.bits());
-    for (const index_t at : order.permutation(blocks)) {
+    for (const index_t at : order.permutation(batch.count * blocks)) {
       const testing::shared_junk space(sizeof(choice_space<Policy>));
       block.run([&](const testing::emulated_block& b) {
-        layer_block(b, site, arguments, at, blocks, *space.as<choice_space<Policy>>());
+        layer_block(b,
+                    site,
+                    batch.segments[at / blocks],
+                    at % blocks,
+                    blocks,
+                    *space.as<choice_space<Policy>>());
       });
     }
   });
@@ -124,12 +129,15 @@ cudaError_t launch_layer(const session_site<Policy>& site,
 
 template <class T, class Policy>
 cudaError_t launch_store(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
+                         index_t most,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::block_emulator block(32, 7);
-    for (index_t k = 0; k < arguments.most; ++k) {
-      block.run([&](const testing::emulated_block& b) { store_chosen(b, site, arguments, k); });
+    for (index_t at = 0; at < batch.count * most; ++at) {
+      block.run([&](const testing::emulated_block& b) {
+        store_chosen(b, site, batch.segments[at / most], at % most);
+      });
     }
   });
 }

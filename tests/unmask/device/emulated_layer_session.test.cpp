@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "support/sessions_beside.hpp"
+#include "support/layers_beside.hpp"
 #include "unmask/device/policies.hpp"
 #include "unmask/device/streamed_engine.hpp"
 
@@ -160,6 +160,58 @@ TYPED_TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
   s.read(0, logits);
   s.decide();
   EXPECT_EQ(s.report(0).forwards, 1);
+}
+
+/// Launches that a hook of 18 segments takes.
+template <class Policy>
+int launches_together(const Policy& p) {
+  CUstream_st stream;
+  layer_session<Policy, on_stream> s(
+      model, {.sequences = 18, .length = length, .window = 12}, on_stream{&stream});
+  std::vector<token_id> tokens(18 * length, 2);
+  for (index_t slot = 0; slot < 18; ++slot) {
+    s.start(slot, p, {tokens.data() + slot * length, length}, shape);
+  }
+  EXPECT_EQ(s.next()->segments.size(), 18U);
+  const std::vector<float> hidden(std::size_t{length} * width, 1.0F);
+  std::vector<float> stored(18U * length * width);
+  std::vector<device_layer_hook<float>> hooks;
+  for (std::size_t i = 0; i < 18; ++i) {
+    float* const previous = stored.data() + i * length * width;
+    hooks.push_back({i, {hidden.data(), length, width}, {previous, length, width}, {}});
+  }
+  index_t layer = 0;
+  while (!s.pass(0).hooks(layer)) {
+    ++layer;
+  }
+  auto calls = fake_cuda().calls;
+  const int launches = fake_cuda().launches;
+  s.at_layer(layer, std::span(hooks));
+  const int taken = fake_cuda().launches - launches;
+  calls["launch"] += taken;
+  EXPECT_EQ(fake_cuda().calls, calls) << "launches and nothing else";
+  fake_drain(&stream);
+  EXPECT_EQ(stored, std::vector<float>(stored.size(), 1.0F));
+  for (const device_layer_hook<float>& h : hooks) {
+    EXPECT_EQ(h.chosen.rows.size(), length);
+  }
+  return taken;
+}
+
+TEST(EmulatedLayerHooks, SixteenSegmentsShareALaunch) {
+  EXPECT_EQ(launches_together(policy{by_margin{}, top_k{1}, similarity_refresh{}}), 2);
+  EXPECT_EQ(launches_together(policy{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}}), 4);
+}
+
+TEST(EmulatedLayerHooks, ManySegmentsChooseWhatTheHostDoes) {
+  const test_stream stream;
+  dice d(3);
+  layers_beside<float, std::remove_const_t<decltype(skipping_rows)>> both(
+      skipping_rows, 18, 12, stream.get(), d);
+  while (both.step()) {
+  }
+  EXPECT_GT(both.steps(), 4);
+  EXPECT_GT(both.skips(), 18);
 }
 
 }  // namespace

@@ -71,7 +71,9 @@ TYPED_TEST_P(KeyParity, ChoosesWhatTheHostDoes) {
         d.one_of(std::vector<double>{0.0, 0.5, 1.0, static_cast<double>(d.real(0, 1))});
     const index_t pool = d.one_of(std::vector<index_t>{1, 3, 7, 2 * longest + 1});
     const auto stay = on_the_host.select(as_floats, block, keep, pool);
-    const device_array<TypeParam> lent(scores);
+    std::vector<TypeParam> more = scores;  // never empty
+    more.push_back(encoded<TypeParam>(infinity));
+    const device_array<TypeParam> lent(more);
     const device_list got = selector.select(lent.data(), count, block, keep, pool);
     EXPECT_EQ(got.most, static_cast<index_t>(stay.size())) << "how many stay is known";
     ASSERT_EQ(to_host(got, stream.get()), (std::vector<index_t>{stay.begin(), stay.end()}));
@@ -102,14 +104,14 @@ TYPED_TEST_P(KeyParity, ScoresHaveTheBitsOfTheHost) {
         {keys.data() + 1, rows, columns, stride}, std::span(query).subspan(1), expected);
     const device_array<TypeParam> lent_keys(keys);
     const device_array<TypeParam> lent_query(query);
-    const device_array<float> out(expected.size());
+    const device_array<float> out(expected.size() + 1);
     device::score_keys<TypeParam>({lent_keys.data() + 1, rows, columns, stride},
                                   lent_query.data() + 1,
                                   out.data(),
                                   stream.get());
     device::check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize of a test");
     const std::vector<float> got = out.to_host();
-    for (std::size_t r = 0; r < got.size(); ++r) {
+    for (std::size_t r = 0; r < expected.size(); ++r) {
       if (std::isnan(expected[r])) {  // its payload is exempt
         EXPECT_TRUE(std::isnan(got[r])) << "key " << r;
       } else {

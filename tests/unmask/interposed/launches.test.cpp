@@ -95,7 +95,7 @@ void emulate_choices(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::layer_block(b,
                         argument<layers_site>(l, 0),
-                        argument<device::layer_arguments<float>>(l, 1),
+                        argument<device::layer_batch<float>>(l, 1).segments[at.y],
                         static_cast<index_t>(at.x),
                         static_cast<index_t>(l.grid.x),
                         *space);
@@ -106,7 +106,7 @@ void emulate_stores(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::store_chosen(b,
                          argument<layers_site>(l, 0),
-                         argument<device::layer_arguments<float>>(l, 1),
+                         argument<device::layer_batch<float>>(l, 1).segments[at.y],
                          static_cast<index_t>(at.x));
   });
 }
