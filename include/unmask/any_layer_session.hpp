@@ -33,9 +33,14 @@ struct any_state {
 /// A layer_session whose policy is not in its type: an engine that runs single positions of its
 /// layers compiles its forward once and decodes every policy with it, chosen by name.
 ///
-/// The same loop as layer_session's, with one virtual call for each thing asked.
-class any_layer_session : public any_session {
+/// The same loop as layer_session's, with one virtual call for each thing asked. Its lists are
+/// where memory M is: any_layer_session or any_device_layer_session.
+template <memory M>
+class basic_any_layer_session : public any_session {
  public:
+  static constexpr memory space = M;
+  using list = index_list<M>;
+
   /// The pass of one segment through the layers. A handle, valid until its segment is read.
   class layer_pass {
    public:
@@ -45,22 +50,21 @@ class any_layer_session : public any_session {
     skipping skipped = skipping::leaves;
 
     [[nodiscard]] const segment& about() const { return session_->about(segment_); }
-    [[nodiscard]] std::span<const index_t> positions() const {
-      return session_->positions(segment_);
-    }
+    [[nodiscard]] list positions() const { return session_->positions(segment_); }
     [[nodiscard]] range attend() const { return about().attend; }
     [[nodiscard]] eviction evict() const { return about().evict; }
     [[nodiscard]] bool hooks(index_t layer) const { return session_->hooks(segment_, layer); }
     /// Errors as layer_session::layer_pass::at_layer; std::invalid_argument too for rows in the
     /// wrong memory or of different types.
-    layer_choice at_layer(index_t layer, const any_rows& now, const any_state& previous) {
+    basic_layer_choice<list>
+    at_layer(index_t layer, const any_rows& now, const any_state& previous) {
       return session_->at_layer(segment_, layer, now, previous);
     }
-    [[nodiscard]] std::span<const index_t> rows() const { return session_->rows(segment_); }
+    [[nodiscard]] list rows() const { return session_->rows(segment_); }
 
    private:
-    friend any_layer_session;
-    any_layer_session* session_ = nullptr;
+    friend basic_any_layer_session;
+    basic_any_layer_session* session_ = nullptr;
     std::size_t segment_ = 0;
   };
 
@@ -76,28 +80,33 @@ class any_layer_session : public any_session {
   [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
 
  protected:
-  any_layer_session() = default;
+  basic_any_layer_session() = default;
 
  private:
   virtual void describe(layer_pass& p) const = 0;
   [[nodiscard]] virtual const segment& about(std::size_t index) = 0;
-  [[nodiscard]] virtual std::span<const index_t> positions(std::size_t index) = 0;
+  [[nodiscard]] virtual list positions(std::size_t index) = 0;
   [[nodiscard]] virtual bool hooks(std::size_t index, index_t layer) = 0;
-  virtual layer_choice
+  virtual basic_layer_choice<list>
   at_layer(std::size_t index, index_t layer, const any_rows& now, const any_state& previous) = 0;
-  [[nodiscard]] virtual std::span<const index_t> rows(std::size_t index) = 0;
+  [[nodiscard]] virtual list rows(std::size_t index) = 0;
 };
 
-/// The any_layer_session of one policy type.
+/// Of host sessions, and of those on a stream.
+using any_layer_session = basic_any_layer_session<memory::host>;
+using any_device_layer_session = basic_any_layer_session<memory::device>;
+
+/// The basic_any_layer_session of one policy type.
 template <class Policy, class Backend = on_host>
-class any_layer_session_of final
-    : public any_session_of<Policy, Backend, any_layer_session, layer_session<Policy, Backend>> {
+class any_layer_session_of final : public any_session_of<Policy,
+                                                         Backend,
+                                                         basic_any_layer_session<Backend::space>,
+                                                         layer_session<Policy, Backend>> {
   using typed = layer_session<Policy, Backend>;
-  using base = any_session_of<Policy, Backend, any_layer_session, typed>;
-  static_assert(
-      Backend::space == memory::host,
-      "the lists of an any_layer_session are in host memory: on a stream an engine decodes "
-      "with a layer_session, whose lists are on the device");
+  using erased = basic_any_layer_session<Backend::space>;
+  using base = any_session_of<Policy, Backend, erased, typed>;
+  using typename erased::layer_pass;
+  using typename erased::list;
 
  public:
   using base::base;
@@ -109,7 +118,7 @@ class any_layer_session_of final
  private:
   [[nodiscard]] auto typed_pass(std::size_t index) { return base::typed_session().pass(index); }
 
-  void describe(any_layer_session::layer_pass& p) const override {
+  void describe(layer_pass& p) const override {
     p.has_hooks = typed::has_hooks;
     p.reads = typed::reads;
     p.skipped = typed::skipped;
@@ -117,16 +126,14 @@ class any_layer_session_of final
   [[nodiscard]] const segment& about(std::size_t index) override {
     return typed_pass(index).about();
   }
-  [[nodiscard]] std::span<const index_t> positions(std::size_t index) override {
-    return typed_pass(index).positions();
-  }
+  [[nodiscard]] list positions(std::size_t index) override { return typed_pass(index).positions(); }
   [[nodiscard]] bool hooks(std::size_t index, index_t layer) override {
     return typed_pass(index).hooks(layer);
   }
-  layer_choice at_layer(std::size_t index,
-                        index_t layer,
-                        const any_rows& now,
-                        const any_state& previous) override {
+  basic_layer_choice<list> at_layer(std::size_t index,
+                                    index_t layer,
+                                    const any_rows& now,
+                                    const any_state& previous) override {
     check_argument(previous.space == Backend::space,
                    "memory space of the stored rows",
                    previous.space == memory::host ? "host" : "device",
@@ -146,17 +153,16 @@ class any_layer_session_of final
                              return typed_pass(index).at_layer(layer, rows, stored);
                            });
   }
-  [[nodiscard]] std::span<const index_t> rows(std::size_t index) override {
-    return typed_pass(index).rows();
-  }
+  [[nodiscard]] list rows(std::size_t index) override { return typed_pass(index).rows(); }
 };
 
-/// Makes an any_layer_session of a policy value.
+/// Makes an any_layer_session of a policy value, or on a stream an any_device_layer_session.
 template <class Policy, class Backend = on_host>
-[[nodiscard]] std::unique_ptr<any_layer_session> make_any_layer_session(const Policy& policy,
-                                                                        const model_info& model,
-                                                                        const limits& capacity,
-                                                                        const Backend& where = {}) {
+[[nodiscard]] std::unique_ptr<basic_any_layer_session<Backend::space>>
+make_any_layer_session(const Policy& policy,
+                       const model_info& model,
+                       const limits& capacity,
+                       const Backend& where = {}) {
   return std::make_unique<any_layer_session_of<Policy, Backend>>(policy, model, capacity, where);
 }
 

@@ -11,6 +11,7 @@
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/error.hpp>
+#include <unmask/cuda/key_selector.hpp>
 #include <unmask/cuda/rows.hpp>
 #include <unmask/cuda/shard_backend.hpp>
 #include <unmask/unmask.hpp>

@@ -6,7 +6,6 @@
 #include <unmask/step/layers.hpp>
 
 #include <span>
-#include <type_traits>
 #include <vector>
 
 namespace UNMASK_NAMESPACE {
@@ -80,8 +79,7 @@ class layer_session : public session<Policy, Backend, true> {
 
  public:
   /// Rows or positions, ascending: in host memory, or on the device.
-  using list =
-      std::conditional_t<Backend::space == memory::host, std::span<const index_t>, device_list>;
+  using list = index_list<Backend::space>;
 
   /// Whether at_layer() is ever called.
   static constexpr bool has_hooks = step::layers::has_rule<Policy>;
@@ -116,7 +114,8 @@ class layer_session : public session<Policy, Backend, true> {
     /// They attend to these positions.
     [[nodiscard]] range attend() const { return segment_->attend; }
 
-    /// Which of them, where the policy evicts keys: see key_eviction and host::key_selector.
+    /// Which of them, where the policy evicts keys: see key_eviction and host::key_selector, or
+    /// device::key_selector.
     [[nodiscard]] eviction evict() const { return segment_->evict; }
 
     /// Whether at_layer() has to be called for a layer, in every pass.
@@ -129,7 +128,12 @@ class layer_session : public session<Policy, Backend, true> {
     template <row_tensor Tensor, element T, memory M>
     basic_layer_choice<list>
     at_layer(index_t layer, const Tensor& now, const state_view<T, M>& previous) {
-      return session_->choose_at(*segment_, layer, as_rows(now), previous);
+      const auto rows = as_rows(now);
+      static_assert(decltype(rows)::space == Backend::space && M == Backend::space,
+                    "hidden states and stored rows must live in the backend's memory space");
+      layer_hook<T, M> hook{session_->index_of(*segment_), rows, previous, {}};
+      session_->at_layer(layer, std::span(&hook, 1));
+      return hook.chosen;
     }
 
     /// The rows whose logits are wanted, in this order: indices into positions() behind the last
@@ -145,6 +149,25 @@ class layer_session : public session<Policy, Backend, true> {
     layer_session* session_;
     const segment* segment_;
   };
+
+  /// layer_pass::at_layer() of several segments at once, for an engine that runs them together: on
+  /// a stream it is one or two launches, whichever the rule takes, for each 16 of them. Segments
+  /// ascending; what is wrong with one is said before anything is chosen.
+  template <element T>
+  void at_layer(index_t layer, std::span<layer_hook<T, Backend::space>> hooks) {
+    check_order(has_hooks, "at_layer() of a policy that has no hook: ask hooks() first");
+    check_order(base::waiting(), "at_layer() without a request: call next() first");
+    if constexpr (has_hooks) {
+      for (std::size_t i = 0; i < hooks.size(); ++i) {
+        check_argument(i == 0 || hooks[i].segment > hooks[i - 1].segment,
+                       "index of the segment",
+                       hooks[i].segment,
+                       "more than that of the hook before it");
+        check(*pass(hooks[i].segment).segment_, layer, hooks[i]);
+      }
+      base::workspace().at_layer(base::segments(), layer, hooks);
+    }
+  }
 
   /// Begins the pass of segment `index` of the request.
   [[nodiscard]] layer_pass pass(std::size_t index) {
@@ -211,36 +234,28 @@ class layer_session : public session<Policy, Backend, true> {
     }
   }
 
-  template <element T, memory M, memory N>
-  basic_layer_choice<list> choose_at(const segment& s,
-                                     index_t layer,
-                                     const rows_view<T, M>& now,
-                                     const state_view<T, N>& previous) {
-    static_assert(M == Backend::space && N == Backend::space,
-                  "hidden states and stored rows must live in the backend's memory space");
-    if constexpr (has_hooks) {
-      check_order(base::waiting(), "at_layer() without a request: call next() first");
-      check_order(hooks_at(s, layer), "at_layer() at a layer that has no hook: ask hooks() first");
-      check_order(layer >= base::workspace().next_hook(s.slot),
-                  "at_layer() for a layer that the pass is already behind");
-      check_order(layer == base::workspace().next_hook(s.slot),
-                  "at_layer() behind a layer with a hook that was not asked");
-      const index_t present = size_of(positions_of(s));
-      check_argument(now.rows == present,
-                     "rows at the layer",
-                     now.rows,
-                     "those of the positions that reach it, ",
-                     present);
-      check_argument(previous.columns == now.columns,
-                     "columns of the stored rows",
-                     previous.columns,
-                     "those of the rows at the layer, ",
-                     now.columns);
-      return base::workspace().at_layer(s.slot, layer, now, previous);
-    } else {
-      check_order(false, "at_layer() of a policy that has no hook: ask hooks() first");
-      return {};
-    }
+  [[nodiscard]] std::size_t index_of(const segment& s) {
+    return static_cast<std::size_t>(&s - base::segments().data());
+  }
+
+  template <element T>
+  void check(const segment& s, index_t layer, const layer_hook<T, Backend::space>& hook) {
+    check_order(hooks_at(s, layer), "at_layer() at a layer that has no hook: ask hooks() first");
+    check_order(layer >= base::workspace().next_hook(s.slot),
+                "at_layer() for a layer that the pass is already behind");
+    check_order(layer == base::workspace().next_hook(s.slot),
+                "at_layer() behind a layer with a hook that was not asked");
+    const index_t present = size_of(positions_of(s));
+    check_argument(hook.now.rows == present,
+                   "rows at the layer",
+                   hook.now.rows,
+                   "those of the positions that reach it, ",
+                   present);
+    check_argument(hook.previous.columns == hook.now.columns,
+                   "columns of the stored rows",
+                   hook.previous.columns,
+                   "those of the rows at the layer, ",
+                   hook.now.columns);
   }
 
   std::vector<index_t> every_position_;

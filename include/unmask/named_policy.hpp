@@ -16,6 +16,10 @@
 /// compiles are few: parts are chosen by value within a type, and a type is chosen by what costs
 /// work or memory. Include it, beside unmask.hpp, where sessions are made and not everywhere: what
 /// it costs is compile time.
+///
+/// Sessions on a stream are made by the same functions in a .cu file that includes
+/// <unmask/cuda.cuh>: kernels of three element types for each type of `Compositions`, so name those
+/// few that are wanted.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
@@ -53,14 +57,15 @@ template <std::convertible_to<std::string_view> Text, class Backend = on_host>
 
 /// The same for engines that may run a layer session.
 template <class Compositions = common_compositions, class Backend = on_host>
-[[nodiscard]] std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
-                                                                        const model_info& model,
-                                                                        const limits& capacity,
-                                                                        const Backend& where = {}) {
-  return with_policy<Compositions>(
-      parts, model, [&](const auto& p) -> std::unique_ptr<any_layer_session> {
-        return make_any_layer_session(p, model, detail::with_branches(parts, capacity), where);
-      });
+[[nodiscard]] std::unique_ptr<basic_any_layer_session<Backend::space>>
+make_any_layer_session(const named_parts& parts,
+                       const model_info& model,
+                       const limits& capacity,
+                       const Backend& where = {}) {
+  using session_pointer = std::unique_ptr<basic_any_layer_session<Backend::space>>;
+  return with_policy<Compositions>(parts, model, [&](const auto& p) -> session_pointer {
+    return make_any_layer_session(p, model, detail::with_branches(parts, capacity), where);
+  });
 }
 
 }  // namespace unmask

@@ -91,12 +91,23 @@ class layers_beside {
       return false;
     }
     expect_equal(*request, *wanted);
-    std::vector<std::unique_ptr<device_array<T>>> lent;  // until the step is through
+    lent_.clear();  // the step before is through
+    passes_.clear();
     for (std::size_t i = 0; i < wanted->segments.size(); ++i) {
-      pass(i, wanted->segments[i], lent);
-      if (::testing::Test::HasFailure()) {
-        return false;
-      }
+      passes_.push_back({wanted->segments[i], host_->pass(i), device_->pass(i)});
+      EXPECT_EQ(passes_[i].on_the_device.positions().most,
+                static_cast<index_t>(passes_[i].on_the_host.positions().size()))
+          << "what enters a pass is known";
+    }
+    const bool together = dice_.chance(0.5);
+    for (index_t l = 0; l < info_.layers; ++l) {
+      hook(l, together);
+    }
+    for (std::size_t i = 0; i < passes_.size() && !::testing::Test::HasFailure(); ++i) {
+      give(i);
+    }
+    if (::testing::Test::HasFailure()) {
+      return false;
     }
     host_->decide();
     device_->decide();
@@ -106,55 +117,78 @@ class layers_beside {
   }
 
  private:
-  void
-  pass(std::size_t index, const segment& s, std::vector<std::unique_ptr<device_array<T>>>& lent) {
-    const auto slot = static_cast<std::size_t>(s.slot);
-    const bool refresh = host_->planned(s.slot).refresh;
-    auto on_the_host = host_->pass(index);
-    auto on_the_device = device_->pass(index);
-    EXPECT_EQ(on_the_device.positions().most, static_cast<index_t>(on_the_host.positions().size()))
-        << "what enters a pass is known";
-    for (index_t l = 0; l < info_.layers; ++l) {
+  struct two_passes {
+    segment about;
+    typename layer_session<Policy, on_host>::layer_pass on_the_host;
+    typename layer_session<Policy, on_stream>::layer_pass on_the_device;
+  };
+
+  /// The hooks of all segments at a layer, together or one by one.
+  void hook(index_t l, bool together) {
+    std::vector<std::vector<T>> hidden;
+    std::vector<host_layer_hook<T>> host_hooks;
+    std::vector<device_layer_hook<T>> device_hooks;
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      const auto& [about, on_the_host, on_the_device] = passes_[i];
       ASSERT_EQ(on_the_device.hooks(l), on_the_host.hooks(l));
       if (!on_the_host.hooks(l)) {
         continue;
       }
+      const auto slot = static_cast<std::size_t>(about.slot);
       const auto positions = on_the_host.positions();
       const device_list list = on_the_device.positions();
       ASSERT_EQ(to_host(list, stream_), (std::vector<index_t>{positions.begin(), positions.end()}));
-      const std::vector<T> hidden = hidden_of(l, slot, positions, list.most);
-      lent.push_back(std::make_unique<device_array<T>>(hidden));
+      hidden.push_back(hidden_of(l, slot, positions, list.most));
+      lent_.push_back(std::make_unique<device_array<T>>(hidden.back()));
       const index_t length = layouts_[slot].length;
       const std::ptrdiff_t first = 1 + std::ptrdiff_t{l} * length * width_;
-      const auto kept = on_the_host.at_layer(
-          l,
-          host_hidden<T>(
-              hidden.data() + 1, static_cast<index_t>(positions.size()), width_, stride()),
-          host_state<T>(host_stored_[slot].data() + first, length, width_));
-      const auto got = on_the_device.at_layer(
-          l,
-          device_hidden<T>(lent.back()->data() + 1, list.most, width_, stride()),
-          device_state<T>(device_stored_[slot]->data() + first, length, width_));
-      ASSERT_EQ(to_host(got.rows, stream_),
-                (std::vector<index_t>{kept.rows.begin(), kept.rows.end()}));
-      ASSERT_EQ(to_host(got.positions, stream_),
-                (std::vector<index_t>{kept.positions.begin(), kept.positions.end()}));
-      const std::vector<T> stored = device_stored_[slot]->to_host();
-      ASSERT_EQ(std::memcmp(stored.data(), host_stored_[slot].data(), stored.size() * sizeof(T)), 0)
-          << "what is stored at layer " << l;
-      if (refresh) {
-        EXPECT_EQ(got.rows.most, static_cast<index_t>(kept.rows.size()));
-      }
-      skips_ += static_cast<index_t>(kept.rows.size()) < s.feed.size() ? 1 : 0;
+      const auto count = static_cast<index_t>(positions.size());
+      host_hooks.push_back({i,
+                            {hidden.back().data() + 1, count, width_, stride()},
+                            {host_stored_[slot].data() + first, length, width_},
+                            {}});
+      device_hooks.push_back({i,
+                              {lent_.back()->data() + 1, list.most, width_, stride()},
+                              {device_stored_[slot]->data() + first, length, width_},
+                              {}});
     }
-    give(index, s, on_the_host, on_the_device, lent);
+    if (together && !host_hooks.empty()) {
+      host_->at_layer(l, std::span(host_hooks));
+      device_->at_layer(l, std::span(device_hooks));
+    } else {
+      for (std::size_t k = 0; k < host_hooks.size(); ++k) {
+        host_layer_hook<T>& a = host_hooks[k];
+        device_layer_hook<T>& b = device_hooks[k];
+        a.chosen = passes_[a.segment].on_the_host.at_layer(l, a.now, a.previous);
+        b.chosen = passes_[b.segment].on_the_device.at_layer(l, b.now, b.previous);
+      }
+    }
+    for (std::size_t k = 0; k < host_hooks.size(); ++k) {
+      compare(
+          l, passes_[host_hooks[k].segment].about, host_hooks[k].chosen, device_hooks[k].chosen);
+    }
   }
 
-  void give(std::size_t index,
-            const segment& s,
-            const auto& on_the_host,
-            const auto& on_the_device,
-            std::vector<std::unique_ptr<device_array<T>>>& lent) {
+  void compare(index_t l,
+               const segment& about,
+               const layer_choice& kept,
+               const device_layer_choice& got) {
+    const auto slot = static_cast<std::size_t>(about.slot);
+    ASSERT_EQ(to_host(got.rows, stream_),
+              (std::vector<index_t>{kept.rows.begin(), kept.rows.end()}));
+    ASSERT_EQ(to_host(got.positions, stream_),
+              (std::vector<index_t>{kept.positions.begin(), kept.positions.end()}));
+    const std::vector<T> stored = device_stored_[slot]->to_host();
+    ASSERT_EQ(std::memcmp(stored.data(), host_stored_[slot].data(), stored.size() * sizeof(T)), 0)
+        << "what is stored at layer " << l;
+    if (host_->planned(about.slot).refresh) {
+      EXPECT_EQ(got.rows.most, static_cast<index_t>(kept.rows.size()));
+    }
+    skips_ += static_cast<index_t>(kept.rows.size()) < about.feed.size() ? 1 : 0;
+  }
+
+  void give(std::size_t index) {
+    const auto& [s, on_the_host, on_the_device] = passes_[index];
     const auto rows = on_the_host.rows();
     ASSERT_EQ(to_host(on_the_device.rows(), stream_),
               (std::vector<index_t>{rows.begin(), rows.end()}));
@@ -167,11 +201,11 @@ class layers_beside {
                     on_the_host.positions()[static_cast<std::size_t>(rows[r])],
                     std::span(logits).subspan(r * columns, columns));
     }
-    lent.push_back(std::make_unique<device_array<T>>(logits));
+    lent_.push_back(std::make_unique<device_array<T>>(logits));
     host_->read(index,
                 host_logits<T>(logits.data(), static_cast<index_t>(rows.size()), info_.vocab));
     device_->read(index,
-                  device_logits<T>(lent.back()->data(), static_cast<index_t>(most), info_.vocab));
+                  device_logits<T>(lent_.back()->data(), static_cast<index_t>(most), info_.vocab));
   }
 
   [[nodiscard]] std::ptrdiff_t stride() const { return width_ + 2; }
@@ -217,6 +251,8 @@ class layers_beside {
   std::vector<std::unique_ptr<device_array<T>>> device_stored_;
   std::unique_ptr<layer_session<Policy, on_host>> host_;
   std::unique_ptr<layer_session<Policy, on_stream>> device_;
+  std::vector<two_passes> passes_;
+  std::vector<std::unique_ptr<device_array<T>>> lent_;
   int skips_ = 0;
   int steps_ = 0;
 };

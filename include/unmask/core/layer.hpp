@@ -6,6 +6,7 @@
 #include <unmask/core/plan.hpp>
 
 #include <span>
+#include <type_traits>
 
 /// Parts that decide which positions a forward pass computes: a cache chooses what enters it, a
 /// layer rule who is computed at which layer. What is not computed keeps what the engine stored for
@@ -72,6 +73,10 @@ struct device_list {
   }
 };
 
+/// Rows or positions, ascending, where a session of that memory keeps them.
+template <memory M>
+using index_list = std::conditional_t<M == memory::host, std::span<const index_t>, device_list>;
+
 /// What a layer rule chose among the rows it was shown. Valid until the next call about the slot.
 template <class List>
 struct basic_layer_choice {
@@ -82,6 +87,22 @@ struct basic_layer_choice {
 };
 using layer_choice = basic_layer_choice<std::span<const index_t>>;
 using device_layer_choice = basic_layer_choice<device_list>;
+
+/// One segment's share of a hook that the passes of several segments reach together.
+template <element T, memory M>
+struct layer_hook {
+  /// Index in the request.
+  std::size_t segment = 0;
+  /// What the engine lends, as to layer_pass::at_layer().
+  rows_view<T, M> now;
+  state_view<T, M> previous;
+  /// Written by at_layer().
+  basic_layer_choice<index_list<M>> chosen;
+};
+template <element T>
+using host_layer_hook = layer_hook<T, memory::host>;
+template <element T>
+using device_layer_hook = layer_hook<T, memory::device>;
 
 /// The tensor of a layer that a rule compares with what the engine stored of it.
 enum class feature : unsigned char {

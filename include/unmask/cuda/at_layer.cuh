@@ -6,28 +6,26 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Chooses the rows of a layer: any grid of one dimension, layer_threads to a block.
+/// Chooses the rows of a layer: grid (any, segments of the batch), layer_threads to a block.
 template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
-    choose_at_layer(const session_site<Policy> site,
-                    const __grid_constant__ layer_arguments<T> arguments) {
+    choose_at_layer(const session_site<Policy> site, const __grid_constant__ layer_batch<T> batch) {
   // Bytes, because a shared variable may not have constructors.
   __shared__ alignas(
       alignof(choice_space<Policy>)) unsigned char shared[sizeof(choice_space<Policy>)];
   layer_block(device_block{},
               site,
-              arguments,
+              batch.segments[blockIdx.y],
               static_cast<index_t>(blockIdx.x),
               static_cast<index_t>(gridDim.x),
               *reinterpret_cast<choice_space<Policy>*>(shared));
 }
 
-/// Stores the rows that it chose: grid (layer_arguments::most).
+/// Stores the rows that it chose: grid (rows at the most, segments of the batch).
 template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
-    store_at_layer(const session_site<Policy> site,
-                   const __grid_constant__ layer_arguments<T> arguments) {
-  store_chosen(device_block{}, site, arguments, static_cast<index_t>(blockIdx.x));
+    store_at_layer(const session_site<Policy> site, const __grid_constant__ layer_batch<T> batch) {
+  store_chosen(device_block{}, site, batch.segments[blockIdx.y], static_cast<index_t>(blockIdx.x));
 }
 
 }  // namespace unmask::device

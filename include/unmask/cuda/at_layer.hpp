@@ -11,7 +11,7 @@
 /// knows how many rows there can be and never how many there are.
 namespace UNMASK_NAMESPACE::device {
 
-/// What an engine lends at a hook. A kernel's argument.
+/// What an engine lends at a hook for one segment.
 template <element T>
 struct layer_arguments {
   rows_view<T, memory::device> now;
@@ -20,6 +20,16 @@ struct layer_arguments {
   index_t layer = 0;
   /// Rows that the engine's kernels make room for behind the hook.
   index_t most = 0;
+};
+
+/// Hooks of several segments at one layer, each of a slot of its own. It travels as a kernel's
+/// argument; each segment has as many blocks as the one with most rows.
+template <element T>
+struct layer_batch {
+  static constexpr index_t capacity = 16;
+
+  index_t count = 0;
+  layer_arguments<T> segments[capacity];
 };
 
 /// Shared memory of a block that may come last, and choose.

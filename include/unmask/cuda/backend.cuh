@@ -7,6 +7,7 @@
 
 #include <unmask/cuda/at_layer.cuh>
 #include <unmask/cuda/decide.cuh>
+#include <unmask/cuda/key_selector.cuh>
 #include <unmask/cuda/read_rows.cuh>
 #include <unmask/cuda/rows.cuh>
 #include <unmask/cuda/shard_workspace.hpp>
@@ -81,24 +82,21 @@ cudaError_t launch_merges(const session_site<Policy>& site,
 
 template <class T, class Policy>
 cudaError_t launch_layer(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
                          index_t blocks,
                          cudaStream_t stream) noexcept {
-  choose_at_layer<<<static_cast<unsigned>(blocks),
-                    static_cast<unsigned>(layer_threads),
-                    0,
-                    stream>>>(site, arguments);
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(batch.count));
+  choose_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(site, batch);
   return cudaGetLastError();
 }
 
 template <class T, class Policy>
 cudaError_t launch_store(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
+                         index_t most,
                          cudaStream_t stream) noexcept {
-  store_at_layer<<<static_cast<unsigned>(arguments.most),
-                   static_cast<unsigned>(layer_threads),
-                   0,
-                   stream>>>(site, arguments);
+  const dim3 grid(static_cast<unsigned>(most), static_cast<unsigned>(batch.count));
+  store_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(site, batch);
   return cudaGetLastError();
 }
 

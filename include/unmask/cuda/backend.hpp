@@ -5,6 +5,7 @@
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/cuda/arrays.hpp>
+#include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/memory.hpp>
 #include <unmask/cuda/passes.hpp>
 #include <unmask/cuda/read_rows.hpp>
@@ -114,20 +115,18 @@ class on_stream::workspace {
   [[nodiscard]] device_list positions(index_t slot) { return passes_.positions(slot); }
   [[nodiscard]] device_list rows(index_t slot) { return passes_.rows(slot); }
 
-  /// Enqueues the choice of rows at a layer and the store of rows for the next pass: one launch if
-  /// the rule stores all of them, else two. Waits for nothing.
-  device_layer_choice at_layer(index_t slot,
-                               index_t layer,
-                               const rows_view<float, space>& now,
-                               const state_view<float, space>& stored);
-  device_layer_choice at_layer(index_t slot,
-                               index_t layer,
-                               const rows_view<bfloat16, space>& now,
-                               const state_view<bfloat16, space>& stored);
-  device_layer_choice at_layer(index_t slot,
-                               index_t layer,
-                               const rows_view<float16, space>& now,
-                               const state_view<float16, space>& stored);
+  /// Enqueues the choice of the segments' rows at a layer and the store of rows for the next pass:
+  /// for each device::layer_batch one launch if the rule stores all rows, else two. Waits for
+  /// nothing.
+  void at_layer(std::span<const segment> segments,
+                index_t layer,
+                std::span<layer_hook<float, space>> hooks);
+  void at_layer(std::span<const segment> segments,
+                index_t layer,
+                std::span<layer_hook<bfloat16, space>> hooks);
+  void at_layer(std::span<const segment> segments,
+                index_t layer,
+                std::span<layer_hook<float16, space>> hooks);
 
   /// What the kernels know of the session, and the threads of a block that decides a slot.
   [[nodiscard]] const device::session_site<Policy>& site() const { return site_; }
@@ -144,10 +143,10 @@ class on_stream::workspace {
   template <class T>
   void note(const segment& s, const rows_view<T, space>& logits, const row_riders<T>& riders);
   template <class T>
-  device_layer_choice choose(index_t slot,
-                             index_t layer,
-                             const rows_view<T, space>& now,
-                             const state_view<T, space>& stored);
+  void
+  choose(std::span<const segment> segments, index_t layer, std::span<layer_hook<T, space>> hooks);
+  template <class T>
+  void launch_hooks(const device::layer_batch<T>& batch);
 
   model_info model_;
   limits capacity_;

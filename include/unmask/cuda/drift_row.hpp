@@ -5,6 +5,8 @@
 #include <unmask/cuda/thread_block.hpp>
 #include <unmask/stats/drift.hpp>
 
+#include <type_traits>
+
 /// A hidden vector against its predecessor, read by one warp: thread t is lane t of the canonical
 /// order, so that no column changes threads.
 namespace UNMASK_NAMESPACE::device {
@@ -57,8 +59,10 @@ UNMASK_HD void add_drift(float h, float g, drift_sums& s) {
 /// Called by a whole warp; every thread gets the sums. Any alignment: a warp's loads and stores are
 /// neighbours, 4 bytes a thread of float, 2 of a half.
 template <drift_terms Terms, bool Stores, element T>
-[[nodiscard]] UNMASK_HD drift_sums
-drift_row(const auto& b, const T* now, T* before, index_t columns) {
+[[nodiscard]] UNMASK_HD drift_sums drift_row(const auto& b,
+                                             const T* now,
+                                             std::conditional_t<Stores, T, const T>* before,
+                                             index_t columns) {
   drift_sums s;
   const auto take = [&](T h, T g, index_t column) {
     if constexpr (Terms != drift_terms::none) {

@@ -174,8 +174,18 @@ class on_host::workspace {
     return {l.rows, static_cast<std::size_t>(l.state->rows)};
   }
 
-  /// Chooses which of the slot's present rows go on from a layer, and stores rows for the next
+  /// Chooses which of the segments' present rows go on from a layer, and stores rows for the next
   /// pass.
+  template <element T>
+  void at_layer(std::span<const segment> segments,
+                index_t layer,
+                std::span<layer_hook<T, memory::host>> hooks) requires(Policy::layered) {
+    for (layer_hook<T, memory::host>& h : hooks) {
+      h.chosen = at_layer(segments[h.segment].slot, layer, h.now, h.previous);
+    }
+  }
+
+  /// The same of one slot.
   template <element T>
   layer_choice at_layer(index_t slot,
                         index_t layer,

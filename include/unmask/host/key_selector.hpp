@@ -3,7 +3,7 @@
 
 #include <unmask/core/check.hpp>
 #include <unmask/host/drift.hpp>
-#include <unmask/step/choose.hpp>
+#include <unmask/step/key_selection.hpp>
 
 #include <span>
 #include <vector>
@@ -36,57 +36,40 @@ void score_keys(const rows_view<T, memory::host>& keys,
   }
 }
 
-/// Chooses the keys that a layer keeps when a policy evicts some: an exact selection in O(keys).
+/// Chooses the keys that a layer keeps when a policy evicts some: an exact selection.
 /// Allocates when it is made; one thread at a time may use it.
 class key_selector {
  public:
   /// For sequences of up to `length` positions.
   explicit key_selector(index_t length)
-      : pooled_(static_cast<std::size_t>(length))
-      , keys_(pooled_.size())
-      , kept_(pooled_.size()) {}
+      : keys_(static_cast<std::size_t>(length))
+      , kept_(keys_.size()) {}
 
-  /// The positions outside [block.first, block.last) that stay, ascending: int(rule.keep * outside)
-  /// of highest score, pooled as rule.pool says; equals go to the lower position, NaN ranks
+  /// The positions outside [block.first, block.last) that stay, ascending: int(keep * outside) of
+  /// highest score, pooled as key_eviction::pool says; equals go to the lower position, NaN ranks
   /// highest. `scores` has one for each position of the sequence; those of the block are not read.
-  /// Valid until the next call. Throws std::invalid_argument for more positions than it was made
-  /// for.
+  /// Valid until the next call.
+  ///
+  /// Throws std::invalid_argument for more positions than it was made for, a block that is not
+  /// among them, and a keep or pool out of key_eviction's range. O(keys * pool).
   [[nodiscard]] std::span<const index_t>
   select(std::span<const float> scores, range block, double keep, index_t pool) {
-    check_argument(scores.size() <= pooled_.size(),
-                   "scores",
-                   scores.size(),
-                   "at most as many as the selector's length, ",
-                   pooled_.size());
-    const index_t inside = block.size();
-    const index_t outside = static_cast<index_t>(scores.size()) - inside;
-    const auto position = [&](index_t i) { return i < block.first ? i : i + inside; };
-    const auto score = [&](index_t i) { return scores[static_cast<std::size_t>(position(i))]; };
-    for (index_t i = 0; i < outside; ++i) {
-      float highest = score(i);
-      for (index_t j = math::max(i - pool / 2, index_t{0});
-           j <= math::min(i + pool / 2, outside - 1);
-           ++j) {
-        highest = score(j) > highest || math::is_nan(score(j)) ? score(j) : highest;
-      }
-      // Infinite scores are scores like others here.
-      const float limit = math::from_bits(0x7f7fffffU);
-      pooled_[static_cast<std::size_t>(i)] =
-          math::is_nan(highest) ? highest : math::clamp(highest, -limit, limit);
-      keys_[static_cast<std::size_t>(i)] =
-          step::importance_key(pooled_[static_cast<std::size_t>(i)]);
+    const step::key_selection<float> selection{
+        scores.data(), static_cast<index_t>(scores.size()), block, keep, pool};
+    selection.check(static_cast<index_t>(keys_.size()));
+    for (index_t i = 0; i < selection.size(); ++i) {
+      keys_[static_cast<std::size_t>(i)] = selection.pooled_key(i);
     }
-    const auto wanted = static_cast<index_t>(keep * outside);
-    const index_t count = step::choose(keys_.data(), outside, wanted, kept_.data());
+    const index_t count =
+        step::choose(keys_.data(), selection.size(), selection.kept(), kept_.data());
     for (index_t k = 0; k < count; ++k) {
       index_t& kept = kept_[static_cast<std::size_t>(k)];
-      kept = position(kept);
+      kept = selection.position(kept);
     }
     return {kept_.data(), static_cast<std::size_t>(count)};
   }
 
  private:
-  std::vector<float> pooled_;
   std::vector<std::uint32_t> keys_;
   std::vector<index_t> kept_;
 };

@@ -183,7 +183,8 @@ static_assert(picking<delayed_cache>);
 /// score, where the score of a key is the product of the block's mean query with it, and with
 /// `pool` > 1 the largest product within pool / 2 keys on both sides of it, positions of the block
 /// left out. Equals go to the lower position. The engine computes the scores and asks
-/// host::key_selector which keys stay. No key is dropped in a block with nothing left of it.
+/// host::key_selector or device::key_selector which keys stay. No key is dropped in a block with
+/// nothing left of it.
 ///
 /// Goes with dual_cache{.whole = 2}. Range: keep in [0, 1], delay >= 0, pool odd and >= 1. 8 bytes
 /// a sequence. Source: Y. Song et al., Sparse-dLLM (2025); keep is 0.5 in ES-dLLM (2026).

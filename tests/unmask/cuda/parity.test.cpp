@@ -7,6 +7,7 @@
 
 #include <unmask/cuda.hpp>
 
+#include "unmask/device/key_parity.hpp"
 #include "unmask/device/layer_parity.hpp"
 
 namespace unmask::testing {
@@ -17,5 +18,6 @@ INSTANTIATE_TYPED_TEST_SUITE_P(EveryPart3, Parity, types_of<every_part_3>::type)
 INSTANTIATE_TYPED_TEST_SUITE_P(EveryPartOfLayers,
                                LayerParity,
                                types_of<every_part_of_layers>::type);
+INSTANTIATE_TYPED_TEST_SUITE_P(EveryElement, KeyParity, every_element);
 
 }  // namespace unmask::testing

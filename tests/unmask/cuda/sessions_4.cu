@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// As sessions_1.cu: policies that are asked at layers.
+// As sessions_1.cu: policies that are asked at layers, and what else an engine launches there.
 
 #include <unmask/cuda.cuh>
 
@@ -19,3 +19,14 @@ template class unmask::on_stream::workspace<
 template cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t) noexcept;
 template cudaError_t unmask::device::launch_copies(const row_copies<bfloat16>&,
                                                    cudaStream_t) noexcept;
+
+namespace unmask::device {
+
+template cudaError_t launch_scores(const key_products<float>&, cudaStream_t) noexcept;
+template cudaError_t launch_scores(const key_products<bfloat16>&, cudaStream_t) noexcept;
+template cudaError_t launch_scores(const key_products<float16>&, cudaStream_t) noexcept;
+template cudaError_t launch_selection(const selection_arguments<float>&, cudaStream_t) noexcept;
+template cudaError_t launch_selection(const selection_arguments<bfloat16>&, cudaStream_t) noexcept;
+template cudaError_t launch_selection(const selection_arguments<float16>&, cudaStream_t) noexcept;
+
+}  // namespace unmask::device

@@ -11,6 +11,7 @@
 #  error "needs tests/unmask/device/fake_cuda in front of the include path"
 #endif
 
+#include <unmask/cuda/key_selector.hpp>
 #include <unmask/cuda/rows.hpp>
 #include <unmask/cuda/shard_workspace.hpp>
 #include <unmask/cuda/workspace.hpp>
@@ -155,16 +156,21 @@ cudaError_t launch_merges(const session_site<Policy>& site,
 
 template <class T, class Policy>
 cudaError_t launch_layer(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
                          index_t blocks,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
     testing::block_emulator block(64, order.bits());
-    for (const index_t at : order.permutation(blocks)) {
+    for (const index_t at : order.permutation(batch.count * blocks)) {
       const testing::shared_junk space(sizeof(choice_space<Policy>));
       block.run([&](const testing::emulated_block& b) {
-        layer_block(b, site, arguments, at, blocks, *space.as<choice_space<Policy>>());
+        layer_block(b,
+                    site,
+                    batch.segments[at / blocks],
+                    at % blocks,
+                    blocks,
+                    *space.as<choice_space<Policy>>());
       });
     }
   });
@@ -172,12 +178,15 @@ cudaError_t launch_layer(const session_site<Policy>& site,
 
 template <class T, class Policy>
 cudaError_t launch_store(const session_site<Policy>& site,
-                         const layer_arguments<T>& arguments,
+                         const layer_batch<T>& batch,
+                         index_t most,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::block_emulator block(32, 7);
-    for (index_t k = 0; k < arguments.most; ++k) {
-      block.run([&](const testing::emulated_block& b) { store_chosen(b, site, arguments, k); });
+    for (index_t at = 0; at < batch.count * most; ++at) {
+      block.run([&](const testing::emulated_block& b) {
+        store_chosen(b, site, batch.segments[at / most], at % most);
+      });
     }
   });
 }
@@ -189,6 +198,28 @@ cudaError_t launch_copies(const row_copies<T>& copies, cudaStream_t stream) noex
     for (index_t k = 0; k < copies.rows.most; ++k) {
       block.run([&](const testing::emulated_block& b) { copy_row(b, copies, k); });
     }
+  });
+}
+
+template <element T>
+cudaError_t launch_scores(const key_products<T>& a, cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(64, order.bits());
+    for (const index_t at : order.permutation((a.keys.rows + 1) / 2)) {
+      block.run([&](const testing::emulated_block& b) { score_block(b, a, at); });
+    }
+  });
+}
+
+template <element T>
+cudaError_t launch_selection(const selection_arguments<T>& a, cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice d(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::block_emulator block(32 * d.within(1, 8), d.bits());
+    const testing::shared_junk space(sizeof(count_space));
+    block.run(
+        [&](const testing::emulated_block& b) { select_keys(b, a, *space.as<count_space>()); });
   });
 }
 

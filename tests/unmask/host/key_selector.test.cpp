@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "support/dice.hpp"
@@ -91,10 +92,34 @@ TEST(KeySelector, AgreesWithASort) {
   }
 }
 
-TEST(KeySelector, RefusesMoreThanItWasMadeFor) {
+TEST(KeySelector, RanksNaNHighestAndInfinitiesAsScores) {
+  EXPECT_THAT(selected({1, std::nanf(""), HUGE_VALF, 3}, {0, 0}, 0.25, 1), ElementsAre(1));
+  EXPECT_THAT(selected({1, std::nanf(""), HUGE_VALF, 3}, {0, 0}, 0.5, 1), ElementsAre(1, 2));
+  EXPECT_THAT(selected({HUGE_VALF, 2, HUGE_VALF, 3}, {0, 0}, 0.25, 1), ElementsAre(0));
+  EXPECT_THAT(selected({-HUGE_VALF, 2, -HUGE_VALF, 3}, {0, 0}, 1.0, 1), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(KeySelector, NamesWhatItRefuses) {
   host::key_selector selector(3);
-  const std::vector<float> scores(4);
-  EXPECT_THROW(static_cast<void>(selector.select(scores, {0, 1}, 0.5, 1)), std::invalid_argument);
+  const auto why = [&](std::size_t scores, range block, double keep, index_t pool) -> std::string {
+    try {
+      static_cast<void>(selector.select(std::vector<float>(scores), block, keep, pool));
+    } catch (const std::invalid_argument& refused) {
+      return refused.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(why(4, {0, 1}, 0.5, 1),
+            "scores must be at most as many as the selector's length, 3, got 4");
+  EXPECT_EQ(why(3, {-1, 1}, 0.5, 1),
+            "first position of the block must be in [0, the last = 1], got -1");
+  EXPECT_EQ(why(3, {2, 1}, 0.5, 1),
+            "first position of the block must be in [0, the last = 1], got 2");
+  EXPECT_EQ(why(2, {1, 3}, 0.5, 1),
+            "last position of the block must be at most the number of scores, 2, got 3");
+  EXPECT_EQ(why(3, {0, 1}, 1.5, 1), "keep must be in [0, 1], got 1.5");
+  EXPECT_EQ(why(3, {0, 1}, 0.5, 2), "pool must be odd and at least 1, got 2");
+  EXPECT_EQ(why(3, {0, 3}, 1.0, 1), "nothing");
 }
 
 TEST(ScoreKeys, AreProducts) {

@@ -8,6 +8,10 @@
 template class unmask::on_stream::workspace<unmask::testing::launched_policy>;
 template class unmask::on_stream::shard_workspace<unmask::testing::launched_policy>;
 template class unmask::on_stream::workspace<unmask::testing::launched_layers_policy>;
+template cudaError_t unmask::device::launch_scores(const key_products<float>&,
+                                                   cudaStream_t) noexcept;
+template cudaError_t unmask::device::launch_selection(const selection_arguments<float>&,
+                                                      cudaStream_t) noexcept;
 
 namespace unmask::testing {
 
@@ -37,6 +41,10 @@ layer_kernel_addresses addresses_of_layer_kernels() {
           address_of(device::start_one<p>),
           address_of(device::choose_at_layer<float, p>),
           address_of(device::store_at_layer<float, p>)};
+}
+
+key_kernel_addresses addresses_of_key_kernels() {
+  return {address_of(device::score_rows<float>), address_of(device::keep_highest_keys<float>)};
 }
 
 }  // namespace unmask::testing

@@ -36,4 +36,11 @@ struct layer_kernel_addresses {
 };
 [[nodiscard]] layer_kernel_addresses addresses_of_layer_kernels();
 
+/// Those of device::key_selector, of float.
+struct key_kernel_addresses {
+  const void* scores;
+  const void* selections;
+};
+[[nodiscard]] key_kernel_addresses addresses_of_key_kernels();
+
 }  // namespace unmask::testing

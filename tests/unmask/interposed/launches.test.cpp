@@ -6,6 +6,7 @@
 #include <unmask/cuda.hpp>
 #include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/decide_slot.hpp>
+#include <unmask/cuda/key_selector.hpp>
 #include <unmask/cuda/read_rows.hpp>
 #include <unmask/cuda/shards.hpp>
 
@@ -127,7 +128,7 @@ void emulate_choices(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::layer_block(b,
                         argument<layers_site>(l, 0),
-                        argument<device::layer_arguments<float>>(l, 1),
+                        argument<device::layer_batch<float>>(l, 1).segments[at.y],
                         static_cast<index_t>(at.x),
                         static_cast<index_t>(l.grid.x),
                         *space);
@@ -138,8 +139,22 @@ void emulate_stores(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::store_chosen(b,
                          argument<layers_site>(l, 0),
-                         argument<device::layer_arguments<float>>(l, 1),
+                         argument<device::layer_batch<float>>(l, 1).segments[at.y],
                          static_cast<index_t>(at.x));
+  });
+}
+
+void emulate_scores(const launch& l) {
+  EXPECT_EQ(l.block.x, static_cast<unsigned>(device::layer_threads));
+  each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
+    device::score_block(b, argument<device::key_products<float>>(l, 0), static_cast<index_t>(at.x));
+  });
+}
+
+void emulate_selections(const launch& l) {
+  device::count_space space{};
+  each_block(l, [&](const emulated_block& b, dim3, std::byte*) {
+    device::select_keys(b, argument<device::selection_arguments<float>>(l, 0), space);
   });
 }
 
@@ -159,6 +174,9 @@ class InterposedLaunches : public ::testing::Test {
                               {layered.starts, emulate_starts<launched_layers_policy>},
                               {layered.choices, emulate_choices},
                               {layered.stores, emulate_stores}});
+    const key_kernel_addresses keys = addresses_of_key_kernels();
+    runtime().kernels.insert(
+        {{keys.scores, emulate_scores}, {keys.selections, emulate_selections}});
   }
 };
 
@@ -228,19 +246,19 @@ void decode(bool in_pieces, const calls& of_a_step) {
   EXPECT_GT(steps, 3);
 }
 
-TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
-  constexpr index_t length = 30;
+constexpr index_t hook_length = 30;
+constexpr model_info hook_model{.vocab = 11, .mask_token = 10, .layers = 8};
+constexpr limits hook_capacity{.length = hook_length, .window = 12};
+constexpr layout hook_shape{.prompt = 5, .length = hook_length, .block_length = 12};
+
+/// Decodes `tokens`, which `s` was started with in slot 0, beside the host.
+void decode_with_hooks(auto& s, const std::vector<token_id>& tokens) {
+  constexpr index_t length = hook_length;
   constexpr index_t width = 40;
-  constexpr index_t vocab = 11;
-  const model_info info{.vocab = vocab, .mask_token = vocab - 1, .layers = 8};
-  const limits capacity{.length = length, .window = 12};
-  const layout g{.prompt = 5, .length = length, .block_length = 12};
-  std::vector<token_id> expected(length, 3);
-  std::vector<token_id> tokens = expected;
-  layer_session<launched_layers_policy> host(info, capacity);
-  layer_session<launched_layers_policy, on_stream> s(info, capacity);
-  host.start(0, launched_layers, expected, g);
-  s.start(0, launched_layers, {tokens.data(), length}, g);
+  constexpr index_t vocab = hook_model.vocab;
+  std::vector<token_id> expected = tokens;
+  layer_session<launched_layers_policy> host(hook_model, hook_capacity);
+  host.start(0, launched_layers, expected, hook_shape);
   std::vector<float> host_stored(2 * length * width);
   std::vector<float> stored = host_stored;
   std::vector<float> logits(length * vocab);
@@ -252,7 +270,7 @@ TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
     auto pass = s.pass(0);
     const calls before_the_pass = runtime().calls;
     std::ptrdiff_t memory = 0;
-    for (index_t l = 0; l < info.layers; ++l) {
+    for (index_t l = 0; l < hook_model.layers; ++l) {
       if (!pass.hooks(l)) {
         continue;
       }
@@ -335,6 +353,44 @@ TEST_F(InterposedLaunches, AStepOfARankIsThreeLaunchesAndNothingElse) {
   }
   EXPECT_FALSE(ranks[0].next());
   EXPECT_GT(ranks[0].report().forwards, 2);
+}
+
+TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
+  std::vector<token_id> tokens(hook_length, 3);
+  layer_session<launched_layers_policy, on_stream> s(hook_model, hook_capacity);
+  s.start(0, launched_layers, {tokens.data(), hook_length}, hook_shape);
+  decode_with_hooks(s, tokens);
+}
+
+TEST_F(InterposedLaunches, AHookOfAnyLayerSessionIsLaunchesAndNothingElse) {
+  std::vector<token_id> tokens(hook_length, 3);
+  const auto s = make_any_layer_session(launched_layers, hook_model, hook_capacity, on_stream{});
+  s->start(0, tokens.data(), hook_length, hook_shape);
+  decode_with_hooks(*s, tokens);
+}
+
+TEST_F(InterposedLaunches, ChoosingTheKeysThatStayIsTwoLaunchesAndNothingElse) {
+  constexpr index_t length = 37;
+  constexpr index_t width = 64;
+  dice d(8);
+  std::vector<float> keys(length * width);
+  for (float& x : keys) {
+    x = d.real(-1.0F, 1.0F);
+  }
+  const std::vector<float> query(keys.begin(), keys.begin() + width);
+  std::vector<float> expected(length);
+  std::vector<float> scores(length);
+  host::score_keys<float>({keys.data(), length, width}, query, expected);
+  host::key_selector on_the_host(length);
+  const auto stay = on_the_host.select(expected, {10, 20}, 0.5, 3);
+  device::key_selector selector(length, on_stream{});
+  const calls before = runtime().calls;
+  device::score_keys<float>({keys.data(), length, width}, query.data(), scores.data(), nullptr);
+  const device_list got = selector.select(scores.data(), length, {10, 20}, 0.5, 3);
+  EXPECT_EQ(since(before), (calls{{"launch", 2}}));
+  EXPECT_EQ(scores, expected);
+  EXPECT_EQ((std::vector<index_t>{got.data, got.data + got.size()}),
+            (std::vector<index_t>{stay.begin(), stay.end()}));
 }
 
 TEST_F(InterposedLaunches, AStepOfFloatsIsOneLaunchAndNothingElse) {

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "support/layered_decode.hpp"
 
 namespace unmask::testing {
@@ -69,6 +72,110 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
                std::invalid_argument);
   session.supply(z);
   EXPECT_EQ(session.report().forwards, 1);
+}
+
+/// Three sequences whose hidden states are drawn: what an engine lends at a hook, and stores.
+struct drawn_sequences {
+  static constexpr index_t width = 3;
+  index_t layers;
+  std::vector<std::vector<token_id>> tokens;
+  std::vector<std::vector<float>> hidden = std::vector<std::vector<float>>(3);
+  std::vector<std::vector<float>> stored;
+  layer_session<std::remove_const_t<decltype(skipping_half)>> session;
+
+  explicit drawn_sequences(const toy_transformer& model)
+      : layers(model.layers)
+      , tokens(3, prompted(model, shape))
+      , stored(3, std::vector<float>(std::size_t(layers * shape.length * width)))
+      , session(info_of(model), {.sequences = 3, .length = shape.length, .window = 16}) {
+    for (index_t slot = 0; slot < 3; ++slot) {
+      const layout g{.prompt = 5, .length = 37 - 4 * slot, .block_length = 16};
+      tokens[std::size_t(slot)].resize(std::size_t(g.length));
+      session.start(slot, skipping_half, tokens[std::size_t(slot)], g);
+    }
+  }
+
+  [[nodiscard]] std::vector<host_layer_hook<float>> hooks_at(index_t layer, index_t step) {
+    std::vector<host_layer_hook<float>> hooks;
+    const auto request = session.next();
+    for (std::size_t i = 0; i < request->segments.size(); ++i) {
+      const auto slot = std::size_t(request->segments[i].slot);
+      const auto pass = session.pass(i);
+      const auto rows = static_cast<index_t>(pass.positions().size());
+      dice d(mixed(std::uint64_t(layer), std::uint64_t(step), slot));
+      hidden[slot].resize(std::size_t(rows * width));
+      for (float& x : hidden[slot]) {
+        x = d.real(-1.0F, 1.0F);
+      }
+      hooks.push_back({i,
+                       {hidden[slot].data(), rows, width},
+                       {stored[slot].data() + layer * shape.length * width, shape.length, width},
+                       {}});
+    }
+    return hooks;
+  }
+};
+
+TEST(LayerSession, SegmentsMayBeAskedTogether) {
+  const toy_transformer model;
+  drawn_sequences one_by_one(model);
+  drawn_sequences together(model);
+  index_t steps = 0;
+  for (; one_by_one.session.next(); ++steps) {
+    ASSERT_TRUE(together.session.next());
+    for (index_t l = 0; l < model.layers; ++l) {
+      if (!one_by_one.session.pass(0).hooks(l)) {
+        continue;
+      }
+      auto hooks = together.hooks_at(l, steps);
+      together.session.at_layer(l, std::span(hooks));
+      const auto lone = one_by_one.hooks_at(l, steps);
+      ASSERT_EQ(hooks.size(), lone.size());
+      for (std::size_t i = 0; i < lone.size(); ++i) {
+        const layer_choice choice =
+            one_by_one.session.pass(i).at_layer(l, lone[i].now, lone[i].previous);
+        EXPECT_TRUE(std::ranges::equal(hooks[i].chosen.rows, choice.rows));
+        EXPECT_TRUE(std::ranges::equal(hooks[i].chosen.positions, choice.positions));
+      }
+    }
+    EXPECT_EQ(together.stored, one_by_one.stored);
+    for (drawn_sequences* const s : {&one_by_one, &together}) {
+      const auto request = s->session.next();
+      for (std::size_t i = 0; i < request->segments.size(); ++i) {
+        const auto rows = static_cast<index_t>(s->session.pass(i).rows().size());
+        std::vector<float> logits(std::size_t(rows * model.vocab));
+        dice d(mixed(7, std::uint64_t(steps), i));
+        for (float& z : logits) {
+          z = d.real(-9.0F, 9.0F);
+        }
+        s->session.read(i, host_logits<float>(logits.data(), rows, model.vocab));
+      }
+      s->session.decide();
+    }
+    EXPECT_EQ(together.tokens, one_by_one.tokens);
+  }
+  EXPECT_FALSE(together.session.next());
+  EXPECT_GT(steps, 4);
+}
+
+TEST(LayerSession, WhatIsWrongWithOneOfSeveralSegmentsIsSaidBeforeAnyIsAsked) {
+  const toy_transformer model;
+  drawn_sequences s(model);
+  ASSERT_TRUE(s.session.next());
+  const auto refused = [&](const auto& spoil) {
+    auto hooks = s.hooks_at(1, 0);
+    spoil(hooks);
+    EXPECT_THROW(s.session.at_layer(1, std::span(hooks)), std::invalid_argument);
+  };
+  refused([](auto& hooks) { hooks[2].segment = 3; });
+  refused([](auto& hooks) { hooks[1].segment = 0; });  // twice
+  refused([](auto& hooks) { std::swap(hooks[0], hooks[1]); });
+  refused([](auto& hooks) { hooks[2].now.rows -= 1; });
+  refused([](auto& hooks) { hooks[1].previous.columns += 1; });
+  auto hooks = s.hooks_at(1, 0);
+  EXPECT_THROW(s.session.at_layer(0, std::span(hooks)), std::logic_error);  // no hook there
+  s.session.at_layer(1, std::span(hooks));
+  EXPECT_THROW(s.session.at_layer(1, std::span(hooks)), std::logic_error);  // behind it
 }
 
 // What a layered policy keeps, and what the engine stores, are constants.

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/cuda/choose.hpp>
+#include <unmask/cuda/drift_row.hpp>
+#include <unmask/step/key_selection.hpp>
+
+/// What thread blocks do for key_selector.hpp.
+namespace UNMASK_NAMESPACE::device {
+
+/// Keys, the query they are multiplied with, and a number for each. A kernel's argument.
+template <element T>
+struct key_products {
+  rows_view<T, memory::device> keys;
+  const T* query = nullptr;
+  float* scores = nullptr;
+};
+
+/// Scores the keys of one block, a warp each: those from block * b.warps() on.
+template <element T>
+UNMASK_HD void score_block(const auto& b, const key_products<T>& a, index_t block) {
+  const index_t r = block * b.warps() + b.warp();
+  if (r < a.keys.rows) {
+    const drift_sums sums =
+        drift_row<drift_terms::product, false>(b, a.keys.row(r), a.query, a.keys.columns);
+    if (b.warp_lane() == 0) {
+      a.scores[r] = sums.product;
+    }
+  }
+}
+
+/// A selection and where it leaves its keys and its list, as many entries as it chooses among. A
+/// kernel's argument.
+template <element T>
+struct selection_arguments {
+  step::key_selection<T> selection;
+  std::uint32_t* keys = nullptr;
+  index_t* kept = nullptr;
+};
+
+/// Makes a selection: the work of one block.
+template <element T>
+UNMASK_HD void select_keys(const auto& b, const selection_arguments<T>& a, count_space& space) {
+  const step::key_selection<T>& s = a.selection;
+  for (index_t i = b.lane(); i < s.size(); i += b.lanes()) {
+    a.keys[i] = s.pooled_key(i);
+  }
+  b.sync();
+  const index_t count = choose(b, a.keys, s.size(), s.kept(), a.kept, space);
+  b.sync();
+  for (index_t k = b.lane(); k < count; k += b.lanes()) {
+    a.kept[k] = s.position(a.kept[k]);
+  }
+}
+
+}  // namespace unmask::device

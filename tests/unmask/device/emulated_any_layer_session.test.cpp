@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Layer sessions on a stream whose policy is not in their type: what session/any_layer_session.test
+// asks of those on the host, and policies that are composed by name. Whole decodes of policies that
+// are composed in C++ are the matter of emulated_layer_session.test.
+
+#include <unmask/named_policy.hpp>
+#include <unmask/policy/early_skip.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/sessions_beside.hpp"
+#include "unmask/device/streamed_engine.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using namespace streamed;
+
+constexpr policy skipping_half{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
+constexpr policy plain{by_confidence{}, top_k{2}};
+
+TEST(EmulatedAnyLayerSession, SaysWhatIsAsked) {
+  for (const bool hooked : {false, true}) {
+    CUstream_st stream;
+    const on_stream where{&stream};
+    const std::unique_ptr<any_device_layer_session> session =
+        hooked ? make_any_layer_session(skipping_half, model, capacity, where)
+               : make_any_layer_session(plain, model, capacity, where);
+    std::vector<token_id> tokens(length, 2);
+    session->start(0, tokens.data(), length, shape);
+    EXPECT_THROW(static_cast<void>(session->pass(0)), std::logic_error);
+    ASSERT_TRUE(session->next());
+    EXPECT_THROW(static_cast<void>(session->pass(1)), std::invalid_argument);
+    const auto pass = session->pass(0);
+    EXPECT_EQ(pass.about().slot, 0);
+    EXPECT_EQ(pass.has_hooks, hooked);
+    EXPECT_EQ(pass.reads, feature::hidden);
+    EXPECT_EQ(pass.skipped, skipping::leaves);
+    EXPECT_EQ(pass.hooks(1), hooked);
+    EXPECT_EQ(pass.attend(), (range{0, length}));
+    EXPECT_EQ(pass.positions().most, length);
+    EXPECT_EQ(pass.rows().most, 12);
+  }
+}
+
+TEST(EmulatedAnyLayerSession, NamesWhatIsWrongAndEnqueuesNothing) {
+  erased::sequence q(skipping_half);
+  ASSERT_TRUE(q.session.next());
+  auto pass = q.session.pass(0);
+  float* const memory = q.engine.hidden.data();
+  std::vector<bfloat16> narrow(std::size_t{length} * width);
+  const device_hidden<float> now(memory, length, width);
+  const device_state<float> stored(q.engine.stored.data(), length, width);
+  const auto why = [&](const any_rows& rows, const any_state& previous) -> std::string {
+    try {
+      pass.at_layer(1, rows, previous);
+    } catch (const std::invalid_argument& refused) {
+      return refused.what();
+    }
+    return "nothing";
+  };
+  const int launches = fake_cuda().launches;
+  EXPECT_EQ(why(now, host_state<float>(memory, length, width)),
+            "memory space of the stored rows must be that of the session's backend, got host");
+  EXPECT_EQ(
+      why(host_hidden<float>(memory, length, width), stored),
+      "memory space of the rows at the layer must be that of the session's backend, got host");
+  EXPECT_EQ(why(now, device_state<bfloat16>(narrow.data(), length, width)),
+            "element_kind of the stored rows must be that of the rows at the layer, 0, got 1");
+  EXPECT_EQ(fake_cuda().launches, launches);
+  EXPECT_EQ(why(now, stored), "nothing");
+  EXPECT_GT(fake_cuda().launches, launches);
+}
+
+/// Decodes a policy that `make(where)` makes sessions of, on the host and on a stream.
+void decode_named_beside(const auto& make) {
+  std::vector<token_id> expected(length, 2);
+  const std::unique_ptr<any_layer_session> host = make(on_host{});
+  host->start(0, expected.data(), length, shape);
+  run_on_the_host(*host, expected);
+
+  sequence_on_a_stream q;
+  const std::unique_ptr<any_device_layer_session> s = make(on_stream{&q.stream});
+  s->start(0, q.tokens.data(), length, shape);
+  while (s->next()) {
+    enqueue_pass(*s, q.engine, q.tokens.data(), &q.stream);
+  }
+  EXPECT_EQ(q.tokens, expected);
+  expect_equal(s->report(0), host->report(0));
+  EXPECT_EQ(s->report(0).end, ending::complete);
+}
+
+TEST(EmulatedAnyLayerSession, DecodesByNameWhatTheHostDoes) {
+  for (const char* text : {"threshold(0.6) + dual_cache", "margin + top_k(2) + block_cache"}) {
+    SCOPED_TRACE(text);
+    decode_named_beside([&](const auto& where) {
+      return make_any_layer_session<compositions<abilities{}>>(
+          read_policy(text), model, capacity, where);
+    });
+  }
+}
+
+/// A cache is a value of any_picking_cache, beside a layer rule of the caller's, as in
+/// examples/named.
+TEST(EmulatedAnyLayerSession, CachesAreChosenByValueBesideALayerRule) {
+  for (const auto how : {feeding::delayed, feeding::dual, feeding::interval}) {
+    for (const index_t stages : {0, 2}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(how)) + ", " + std::to_string(stages));
+      any_picking_cache cache;
+      cache.how = how;
+      cache.delayed.period = 5;
+      cache.interval = {.prompt_period = 4, .answer_period = 3};
+      early_skip skip;
+      skip.stage_count = stages;
+      decode_named_beside([&](const auto& where) {
+        return with_policy<compositions<abilities{}>>(
+            read_policy("threshold(0.6)"),
+            model,
+            [&](const auto& p) { return make_any_layer_session(p, model, capacity, where); },
+            cache,
+            skip);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unmask::testing
