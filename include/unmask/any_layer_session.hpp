@@ -77,6 +77,10 @@ class basic_any_layer_session : public any_session {
     static_cast<void>(about(index));
     return p;
   }
+  /// Hooks of several segments together, as layer_session::at_layer().
+  virtual void at_layer(index_t layer, std::span<layer_hook<float, M>> hooks) = 0;
+  virtual void at_layer(index_t layer, std::span<layer_hook<bfloat16, M>> hooks) = 0;
+  virtual void at_layer(index_t layer, std::span<layer_hook<float16, M>> hooks) = 0;
   [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
 
  protected:
@@ -111,6 +115,15 @@ class any_layer_session_of final : public any_session_of<Policy,
  public:
   using base::base;
 
+  void at_layer(index_t layer, std::span<layer_hook<float, Backend::space>> hooks) override {
+    base::typed_session().at_layer(layer, hooks);
+  }
+  void at_layer(index_t layer, std::span<layer_hook<bfloat16, Backend::space>> hooks) override {
+    base::typed_session().at_layer(layer, hooks);
+  }
+  void at_layer(index_t layer, std::span<layer_hook<float16, Backend::space>> hooks) override {
+    base::typed_session().at_layer(layer, hooks);
+  }
   [[nodiscard]] const plan& planned(index_t slot) override {
     return base::typed_session().planned(slot);
   }

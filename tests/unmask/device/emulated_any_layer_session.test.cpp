@@ -48,7 +48,7 @@ TEST(EmulatedAnyLayerSession, SaysWhatIsAsked) {
 }
 
 TEST(EmulatedAnyLayerSession, NamesWhatIsWrongAndEnqueuesNothing) {
-  erased::sequence q(skipping_half);
+  sequence_on_a_stream<erased, std::remove_const_t<decltype(skipping_half)>> q(skipping_half);
   ASSERT_TRUE(q.session.next());
   auto pass = q.session.pass(0);
   float* const memory = q.engine.hidden.data();
@@ -83,13 +83,15 @@ void decode_named_beside(const auto& make) {
   host->start(0, expected.data(), length, shape);
   run_on_the_host(*host, expected);
 
-  sequence_on_a_stream q;
-  const std::unique_ptr<any_device_layer_session> s = make(on_stream{&q.stream});
-  s->start(0, q.tokens.data(), length, shape);
+  CUstream_st stream;
+  std::vector<token_id> tokens(length, 2);
+  engine_memory engine;
+  const std::unique_ptr<any_device_layer_session> s = make(on_stream{&stream});
+  s->start(0, tokens.data(), length, shape);
   while (s->next()) {
-    enqueue_pass(*s, q.engine, q.tokens.data(), &q.stream);
+    enqueue_pass(*s, engine, tokens.data(), &stream);
   }
-  EXPECT_EQ(q.tokens, expected);
+  EXPECT_EQ(tokens, expected);
   expect_equal(s->report(0), host->report(0));
   EXPECT_EQ(s->report(0).end, ending::complete);
 }

@@ -3,17 +3,18 @@
 // leaves on the device. Beside the same engine on the host; with sessions that have their policy in
 // their type, and with those that do not.
 
-#include <unmask/named_policy.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/admission.hpp>
 #include <unmask/policy/cache.hpp>
 #include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/early_skip.hpp>
+#include <unmask/policy/ranking.hpp>
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "support/layers_beside.hpp"
-#include "unmask/device/policies.hpp"
+#include "support/sessions_beside.hpp"
 #include "unmask/device/streamed_engine.hpp"
 
 namespace unmask::testing {
@@ -30,7 +31,7 @@ template <class Kind, class Policy>
 void decode_beside(const Policy& p) {
   sequence_report expected_report;
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
-  typename Kind::template sequence<Policy> q(p);
+  sequence_on_a_stream<Kind, Policy> q(p);
   auto& s = q.session;
   while (s.next()) {
     auto calls = fake_cuda().calls;
@@ -45,26 +46,30 @@ void decode_beside(const Policy& p) {
   EXPECT_EQ(s.report(0).end, ending::complete);
 }
 
+// What the policy is matters to one kind only.
 TYPED_TEST(EmulatedLayerSession, APassWaitsForNothing) {
   decode_beside<TypeParam>(
-      policy{by_confidence{}, confidence_above{0.6F}, early_skip{}, block_cache{6, 4}});
-  decode_beside<TypeParam>(
       policy{by_confidence{}, top_k{2}, early_skip{.weight = 0.3F}, dual_cache{}});
-  decode_beside<TypeParam>(policy{by_confidence{}, top_k{2}, early_skip{}, delayed_cache{5}});
-  decode_beside<TypeParam>(policy{by_confidence{},
-                                  top_k{2},
-                                  cache_budget{.budget = 5, .window = 4},
-                                  interval_cache{.prompt_period = 4, .answer_period = 5}});
-  decode_beside<TypeParam>(policy{by_margin{}, top_k{1}, similarity_refresh{}, prefix_cache{}});
-  decode_beside<TypeParam>(policy{by_confidence{}, top_k{2}, delayed_cache{3}});
-  decode_beside<TypeParam>(policy{by_confidence{}, top_k{2}, prefix_cache{3}});
+}
+
+TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
+  const auto decode = [](const auto& p) { decode_beside<typed>(p); };
+  decode(policy{by_confidence{}, confidence_above{0.6F}, early_skip{}, block_cache{6, 4}});
+  decode(policy{by_confidence{}, top_k{2}, early_skip{}, delayed_cache{5}});
+  decode(policy{by_confidence{},
+                top_k{2},
+                cache_budget{.budget = 5, .window = 4},
+                interval_cache{.prompt_period = 4, .answer_period = 5}});
+  decode(policy{by_margin{}, top_k{1}, similarity_refresh{}, prefix_cache{}});
+  decode(policy{by_confidence{}, top_k{2}, delayed_cache{3}});
+  decode(policy{by_confidence{}, top_k{2}, prefix_cache{3}});
 }
 
 /// What the host knows of a choice before it is made: the share of what is fed, and a row for the
 /// promise that the block commits something.
 TYPED_TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
   policy p{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
-  typename TypeParam::template sequence<decltype(p)> q(p);
+  sequence_on_a_stream<TypeParam, decltype(p)> q(p);
   auto& s = q.session;
   ASSERT_TRUE(s.next() && s.planned(0).refresh);
   q.enqueue();
@@ -91,7 +96,7 @@ template <class Kind, class Policy>
 int decode_with_replays(const Policy& p) {
   sequence_report expected_report;
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
-  typename Kind::template sequence<Policy> q(p);
+  sequence_on_a_stream<Kind, Policy> q(p);
   auto& s = q.session;
   int captures = 0;
   while (s.next() && captures < 100) {
@@ -122,21 +127,22 @@ int decode_with_replays(const Policy& p) {
 
 TYPED_TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
   // The pass that begins the next block feeds everything.
-  EXPECT_EQ(
-      decode_with_replays<TypeParam>(policy{by_confidence{}, top_k{1}, early_skip{}, dual_cache{}}),
-      3);
+  const policy p{by_confidence{}, top_k{1}, early_skip{}, dual_cache{}};
+  EXPECT_EQ(decode_with_replays<TypeParam>(p), 3);
+}
+
+TEST(EmulatedLayerPolicies, AReplayedPassGoesOnUntilItDoesNotFit) {
   // Of 34 passes every fourth one feeds a block, too, and computes all of it at every layer.
   const block_cache cache{.prompt_period = 0, .block_period = 4, .reaches_back = false};
-  EXPECT_EQ(decode_with_replays<TypeParam>(policy{by_confidence{}, top_k{1}, early_skip{}, cache}),
-            9);
-  EXPECT_EQ(decode_with_replays<TypeParam>(
-                policy{by_confidence{}, top_k{1}, similarity_refresh{}, cache}),
-            9);
+  const policy skips{by_confidence{}, top_k{1}, early_skip{}, cache};
+  EXPECT_EQ(decode_with_replays<typed>(skips), 9);
+  const policy stays{by_confidence{}, top_k{1}, similarity_refresh{}, cache};
+  EXPECT_EQ(decode_with_replays<typed>(stays), 9);
 }
 
 TYPED_TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
   policy p{by_confidence{}, top_k{1}, early_skip{}, dual_cache{}};
-  typename TypeParam::template sequence<decltype(p)> q(p);
+  sequence_on_a_stream<TypeParam, decltype(p)> q(p);
   auto& s = q.session;
   ASSERT_TRUE(s.next());
   auto pass = s.pass(0);
@@ -163,15 +169,7 @@ TYPED_TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
 }
 
 /// Launches that a hook of 18 segments takes.
-template <class Policy>
-int launches_together(const Policy& p) {
-  CUstream_st stream;
-  layer_session<Policy, on_stream> s(
-      model, {.sequences = 18, .length = length, .window = 12}, on_stream{&stream});
-  std::vector<token_id> tokens(18 * length, 2);
-  for (index_t slot = 0; slot < 18; ++slot) {
-    s.start(slot, p, {tokens.data() + slot * length, length}, shape);
-  }
+int launches_together(auto& s, cudaStream_t stream) {
   EXPECT_EQ(s.next()->segments.size(), 18U);
   const std::vector<float> hidden(std::size_t{length} * width, 1.0F);
   std::vector<float> stored(18U * length * width);
@@ -190,7 +188,7 @@ int launches_together(const Policy& p) {
   const int taken = fake_cuda().launches - launches;
   calls["launch"] += taken;
   EXPECT_EQ(fake_cuda().calls, calls) << "launches and nothing else";
-  fake_drain(&stream);
+  fake_drain(stream);
   EXPECT_EQ(stored, std::vector<float>(stored.size(), 1.0F));
   for (const device_layer_hook<float>& h : hooks) {
     EXPECT_EQ(h.chosen.rows.size(), length);
@@ -198,20 +196,25 @@ int launches_together(const Policy& p) {
   return taken;
 }
 
-TEST(EmulatedLayerHooks, SixteenSegmentsShareALaunch) {
-  EXPECT_EQ(launches_together(policy{by_margin{}, top_k{1}, similarity_refresh{}}), 2);
-  EXPECT_EQ(launches_together(policy{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}}), 4);
+template <class Kind>
+int launches_of_a_hook(const auto& p) {
+  CUstream_st stream;
+  std::vector<token_id> tokens(18 * length, 2);
+  const auto s = Kind::make(p, {.sequences = 18, .length = length, .window = 12}, stream);
+  for (index_t slot = 0; slot < 18; ++slot) {
+    Kind::start(*s, p, slot, tokens.data() + slot * length);
+  }
+  return launches_together(*s, &stream);
 }
 
-TEST(EmulatedLayerHooks, ManySegmentsChooseWhatTheHostDoes) {
-  const test_stream stream;
-  dice d(3);
-  layers_beside<float, std::remove_const_t<decltype(skipping_rows)>> both(
-      skipping_rows, 18, 12, stream.get(), d);
-  while (both.step()) {
-  }
-  EXPECT_GT(both.steps(), 4);
-  EXPECT_GT(both.skips(), 18);
+TYPED_TEST(EmulatedLayerSession, SixteenSegmentsShareALaunch) {
+  const policy p{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
+  EXPECT_EQ(launches_of_a_hook<TypeParam>(p), 4);
+}
+
+TEST(EmulatedLayerPolicies, SixteenSegmentsShareALaunch) {
+  const policy p{by_margin{}, top_k{1}, similarity_refresh{}, prefix_cache{}};
+  EXPECT_EQ(launches_of_a_hook<typed>(p), 2);
 }
 
 }  // namespace

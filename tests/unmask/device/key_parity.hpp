@@ -52,10 +52,10 @@ template <element T>
 
 TYPED_TEST_P(KeyParity, ChoosesWhatTheHostDoes) {
   const test_stream stream;
-  constexpr index_t longest = 900;
+  constexpr index_t longest = 500;
   host::key_selector on_the_host(longest);
   device::key_selector selector(longest, on_stream{stream.get()});
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     dice d(seed);
     const index_t count = d.chance(0.1) ? d.within(0, 3) : d.within(0, longest);
@@ -82,7 +82,7 @@ TYPED_TEST_P(KeyParity, ChoosesWhatTheHostDoes) {
 
 TYPED_TEST_P(KeyParity, ScoresHaveTheBitsOfTheHost) {
   const test_stream stream;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
     SCOPED_TRACE(seed);
     dice d(seed);
     const index_t rows = d.within(0, 20);

@@ -23,8 +23,10 @@ void choose_beside(int rounds) {
   for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     dice d(mixed(23, static_cast<std::uint64_t>(round)));
+    // Once more segments than a launch has room for.
+    const bool many = std::same_as<T, float> && round == 1;
     layers_beside<T, typename Case::policy_type> both(
-        Case::value(), d.within(1, 3), 24, stream.get(), d);
+        Case::value(), many ? 18 : d.within(1, 3), many ? 8 : 24, stream.get(), d);
     for (int i = 0; i < 60 && both.step(); ++i) {
     }
     steps += both.steps();

@@ -134,38 +134,42 @@ inline void enqueue_pass(auto& s, engine_memory& e, token_id* tokens, cudaStream
   s.decide();
 }
 
-/// A sequence that an engine decodes on a stream of its own.
+/// Sessions whose policy is in their type.
+struct typed {
+  template <class Policy>
+  [[nodiscard]] static auto make(const Policy&, const limits& room, CUstream_st& stream) {
+    return std::make_unique<layer_session<Policy, on_stream>>(model, room, on_stream{&stream});
+  }
+  static void start(auto& s, const auto& p, index_t slot, token_id* tokens) {
+    s.start(slot, p, {tokens, length}, shape);
+  }
+};
+
+/// Sessions whose policy is not.
+struct erased {
+  [[nodiscard]] static auto make(const auto& p, const limits& room, CUstream_st& stream) {
+    return make_any_layer_session(p, model, room, on_stream{&stream});
+  }
+  static void start(auto& s, const auto&, index_t slot, token_id* tokens) {
+    s.start(slot, tokens, length, shape);
+  }
+};
+
+/// A sequence that an engine decodes with a session of one of these kinds, on a stream of its own.
+template <class Kind, class Policy>
 struct sequence_on_a_stream {
   std::vector<token_id> tokens = std::vector<token_id>(length, 2);
   CUstream_st stream;
   engine_memory engine;
-};
+  decltype(Kind::make(std::declval<const Policy&>(), capacity, stream)) made;
+  decltype(*made) session;
 
-/// With a session whose policy is in its type.
-struct typed {
-  template <class Policy>
-  struct sequence : sequence_on_a_stream {
-    layer_session<Policy, on_stream> session{model, capacity, on_stream{&stream}};
-
-    explicit sequence(const Policy& p) { session.start(0, p, {tokens.data(), length}, shape); }
-    void enqueue() { enqueue_pass(session, engine, tokens.data(), &stream); }
-  };
-};
-
-/// With one whose policy is not.
-struct erased {
-  template <class Policy>
-  struct sequence : sequence_on_a_stream {
-    std::unique_ptr<any_device_layer_session> made;
-    any_device_layer_session& session;
-
-    explicit sequence(const Policy& p)
-        : made(make_any_layer_session(p, model, capacity, on_stream{&stream}))
-        , session(*made) {
-      session.start(0, tokens.data(), length, shape);
-    }
-    void enqueue() { enqueue_pass(session, engine, tokens.data(), &stream); }
-  };
+  explicit sequence_on_a_stream(const Policy& p)
+      : made(Kind::make(p, capacity, stream))
+      , session(*made) {
+    Kind::start(session, p, 0, tokens.data());
+  }
+  void enqueue() { enqueue_pass(session, engine, tokens.data(), &stream); }
 };
 
 }  // namespace unmask::testing::streamed

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <span>
@@ -367,6 +368,45 @@ TEST_F(InterposedLaunches, AHookOfAnyLayerSessionIsLaunchesAndNothingElse) {
   const auto s = make_any_layer_session(launched_layers, hook_model, hook_capacity, on_stream{});
   s->start(0, tokens.data(), hook_length, hook_shape);
   decode_with_hooks(*s, tokens);
+}
+
+TEST_F(InterposedLaunches, TheSegmentsOfAHookShareItsGrid) {
+  constexpr index_t width = 4;
+  constexpr index_t lengths[] = {hook_length, 17, 22};
+  limits capacity = hook_capacity;
+  capacity.sequences = 3;
+  std::vector<token_id> tokens(3 * hook_length, 3);
+  layer_session<launched_layers_policy, on_stream> s(hook_model, capacity);
+  std::vector<float> hidden(hook_length * width);
+  for (std::size_t i = 0; i < hidden.size(); ++i) {
+    hidden[i] = static_cast<float>(i);
+  }
+  std::vector<std::vector<float>> stored;
+  std::vector<device_layer_hook<float>> hooks;
+  for (index_t slot = 0; slot < 3; ++slot) {
+    layout g = hook_shape;
+    g.length = lengths[slot];
+    s.start(slot, launched_layers, {tokens.data() + slot * hook_length, g.length}, g);
+    stored.emplace_back(hidden.size());
+    hooks.push_back({static_cast<std::size_t>(slot),
+                     {hidden.data(), g.length, width},
+                     {stored.back().data(), hook_length, width},
+                     {}});
+  }
+  ASSERT_TRUE(s.next());
+  index_t layer = 0;
+  while (!s.pass(0).hooks(layer)) {
+    ++layer;
+  }
+  const calls before = runtime().calls;
+  s.at_layer(layer, std::span(hooks));
+  EXPECT_EQ(since(before), (calls{{"launch", 2}}));
+  for (std::size_t i = 0; i < 3; ++i) {  // a first pass computes and stores everything
+    EXPECT_EQ(hooks[i].chosen.rows.size(), lengths[i]);
+    std::vector<float> expected(hidden.size());
+    std::copy_n(hidden.begin(), lengths[i] * width, expected.begin());
+    EXPECT_EQ(stored[i], expected);
+  }
 }
 
 TEST_F(InterposedLaunches, ChoosingTheKeysThatStayIsTwoLaunchesAndNothingElse) {
