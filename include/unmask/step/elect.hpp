@@ -19,19 +19,24 @@ worth(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t
   return part.worth(c.template as<seen>());
 }
 
-/// Whether the worth of scored position i, open in a branch, is among the lowest that count there.
-/// A NaN is.
+/// Whether the worth of scored position i, open in a branch, is among the lowest `share` there. A
+/// NaN is.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool is_low(const slot_memory<Policy>& m, index_t branch, index_t i) {
-  const float share = lookahead_of(m).lowest_share;
+[[nodiscard]] UNMASK_HD bool
+is_low(const slot_memory<Policy>& m, index_t branch, index_t i, float share) {
   const float* const worths = m.worths + branch * m.window;
+  const bool* const is_open = m.is_open + branch * m.window;
+  const float own = worths[i];
+  const index_t size = m.status->next.score.size();
   index_t open = 0;
   index_t lower = 0;
-  for (index_t j = 0; share < 1.0F && j < m.status->next.score.size(); ++j) {
-    if (m.decides(branch, j)) {
-      ++open;
-      lower += worths[j] < worths[i] || (worths[j] == worths[i] && j < i) ? 1 : 0;
-    }
+  for (index_t j = 0; j < i; ++j) {  // equals left of it are lower
+    open += is_open[j] ? 1 : 0;
+    lower += is_open[j] && worths[j] <= own ? 1 : 0;
+  }
+  for (index_t j = i; j < size; ++j) {
+    open += is_open[j] ? 1 : 0;
+    lower += is_open[j] && worths[j] < own ? 1 : 0;
   }
   const index_t counted =
       math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
@@ -119,18 +124,25 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
     for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
       const index_t b = k / size;
       const index_t i = k % size;
-      if (m.decides(b, i)) {
+      const bool is_open = m.decides(b, i);
+      m.is_open[b * m.window + i] = is_open;
+      m.is_low[b * m.window + i] = is_open;
+      if (is_open) {
         revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i), draw_of(m, i)};
         m.worths[b * m.window + i] = branches::worth(m, row.total(), now.score.first + i);
       }
     }
     t.sync();
-    for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
-      const index_t b = k / size;
-      const index_t i = k % size;
-      m.is_low[b * m.window + i] = m.decides(b, i) && branches::is_low(m, b, i);
+    const float share = lookahead_of(m).lowest_share;
+    if (share < 1.0F) {
+      for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
+        const index_t b = k / size;
+        const index_t i = k % size;
+        const index_t at = b * m.window + i;
+        m.is_low[at] = m.is_open[at] && branches::is_low(m, b, i, share);
+      }
+      t.sync();
     }
-    t.sync();
     for (index_t b = t.lane(); b < count; b += t.lanes()) {
       const float creation = b == 0 ? 1.0F : now.branch[b - 1].worth;
       m.branch_scores[b] = lookahead_of(m).score_of_branch(creation, branches::mean_worth(m, b));
@@ -158,8 +170,8 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
 }
 
 /// Places the next branches' tokens: the candidates of the last step (`scored`), still open, still
-/// to be scored and not delayed, of highest worth; ties go to the lower position. Sorts their keys,
-/// which the step no longer needs.
+/// to be scored and not delayed, of highest worth; ties go to the lower position. Writes over the
+/// keys, which the step no longer needs.
 template <class Policy>
 UNMASK_HD void spawn(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::branches) {
@@ -185,9 +197,9 @@ UNMASK_HD void spawn(const auto& t, const slot_memory<Policy>& m, range scored) 
       const float worth = branches::worth(m, m.row(i), position);
       m.keys[i] = math::is_nan(worth) ? no_key : order_key(worth, i);
     }
-    sort(t, m.keys, size);
     const index_t wanted =
         math::min(math::min(lookahead_of(m).branches, max_branches), scored.size());
+    sort_front(t, m.keys, size, wanted);
     for (index_t b = t.lane(); b < wanted; b += t.lanes()) {
       if (m.keys[b] != no_key) {
         const index_t i = key_index(m.keys[b]);

@@ -94,9 +94,10 @@ struct slot_memory {
   /// [window], by position - score.first: the rank, -1 for no candidate. Only if the policy needs
   /// runs.
   index_t* ranks = nullptr;
-  /// [1 + branches][window] worths, which of them are among the lowest of their branch, and
-  /// [1 + branches] scores. Only if the policy looks ahead.
+  /// [1 + branches][window] worths, whether there is one, and whether it is among the lowest of its
+  /// branch; [1 + branches] scores. Only if the policy looks ahead.
   float* worths = nullptr;
+  bool* is_open = nullptr;
   bool* is_low = nullptr;
   float* branch_scores = nullptr;
   /// [window + 1]: what the last step committed.
@@ -283,6 +284,7 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   }
   if constexpr (Policy::branches) {
     m.worths = at.take<float>(rows);
+    m.is_open = at.take<bool>(rows);
     m.is_low = at.take<bool>(rows);
     m.branch_scores = at.take<float>(1 + capacity.branches);
   }

@@ -142,4 +142,29 @@ UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
   }
 }
 
+/// Brings the `wanted` lowest of `size` distinct keys (a power of two) to the front, ascending; the
+/// others are behind them in some order. As sort(); O(size * wanted) for a team of one.
+template <team T>
+UNMASK_HD void sort_front(const T& t, std::uint64_t* keys, index_t size, index_t wanted) {
+  if constexpr (std::same_as<T, solo>) {
+    for (index_t i = 0; i < size; ++i) {
+      const std::uint64_t key = keys[i];
+      index_t at = i;
+      if (i >= wanted) {
+        if (wanted == 0 || !(key < keys[wanted - 1])) {
+          continue;
+        }
+        at = wanted - 1;
+        keys[i] = keys[at];
+      }
+      for (; at > 0 && key < keys[at - 1]; --at) {
+        keys[at] = keys[at - 1];
+      }
+      keys[at] = key;
+    }
+  } else {
+    sort(t, keys, size);
+  }
+}
+
 }  // namespace unmask::step

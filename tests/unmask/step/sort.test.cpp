@@ -77,6 +77,23 @@ TEST(sort, sorts_every_size) {
   }
 }
 
+TEST(sort, brings_the_lowest_to_the_front) {
+  dice d(13);
+  for (index_t count = 1; count <= 70; ++count) {
+    for (const index_t wanted : {0, 1, 3, 16, 200}) {
+      std::vector<std::uint64_t> keys = random_keys(d, count);
+      std::vector<std::uint64_t> expected = keys;
+      std::sort(expected.begin(), expected.end());
+      const auto size = static_cast<index_t>(keys.size());
+      const index_t front = std::min(wanted, size);
+      step::sort_front(solo{}, keys.data(), size, front);
+      ASSERT_TRUE(std::equal(keys.begin(), keys.begin() + front, expected.begin()));
+      std::sort(keys.begin(), keys.end());
+      ASSERT_EQ(keys, expected);  // none is lost
+    }
+  }
+}
+
 /// A team whose lanes are threads.
 struct threads_team {
   index_t own = 0;
