@@ -20,6 +20,15 @@ struct warp_list {
 
 namespace detail {
 
+// One bit for each index i of a thread's logits that is(i).
+[[nodiscard]] UNMASK_HD std::uint64_t indices_where(const auto& is) {
+  std::uint64_t bits = 0;
+  unrolled<2 * lane_columns>([&](index_t i) {
+    bits |= static_cast<std::uint64_t>(is(i) ? 1U : 0U) << static_cast<unsigned>(i);
+  });
+  return bits;
+}
+
 // Calls use(there, logit, column) in all threads for the columns whose bit is set in `wanted`, one
 // of each thread at a time; `there` is false in a thread that has no more.
 UNMASK_HD void for_each_of(const auto& b,
@@ -92,11 +101,8 @@ class warp_holder {
       }
       least = second;
     }
-    std::uint64_t wanted = 0;
-    unrolled<2 * lane_columns>([&](index_t i) {
-      const bool is = z[i] >= least && z[i] > -math::infinity();
-      wanted |= static_cast<std::uint64_t>(is ? 1U : 0U) << static_cast<unsigned>(i);
-    });
+    const std::uint64_t wanted =
+        detail::indices_where([&](index_t i) { return z[i] >= least && z[i] > -math::infinity(); });
     detail::for_each_of(b_, z, wanted, [&](bool there, float logit, index_t column) {
       push(there ? ~rank_key(logit, first + column) : step::no_key);
     });

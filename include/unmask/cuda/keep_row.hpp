@@ -30,11 +30,11 @@ UNMASK_HD inline void put_back(const auto& b,
                                chunk_logits& z) {
   for (index_t n = 0; n < watched.count; ++n) {
     const index_t column = watched.tokens[n] - first;
-    if (column < 0 || column >= count || column % canonical::lanes / 2 != b.warp_lane() ||
+    const index_t held = column < 0 || column >= count ? -1 : index_of(b, column);
+    if (held < 0 ||
         find_token(watched.suppressed, watched.suppressed_count, watched.tokens[n]) >= 0) {
       continue;
     }
-    const index_t held = 2 * (column / canonical::lanes) + column % 2;
     unrolled<2 * lane_columns>([&](index_t i) { z[i] = i == held ? watched.logits[n] : z[i]; });
   }
 }
@@ -78,11 +78,8 @@ UNMASK_HD void read_again(const auto& b,
   const auto sweep = [&](const auto& use) {
     detail::sweep_chunks(
         b, row, edit, watched, {0, chunks}, [&](const chunk_logits& z, index_t chunk, index_t) {
-          std::uint64_t present = 0;
-          unrolled<2 * lane_columns>([&](index_t i) {
-            const bool is = z[i] > -math::infinity();
-            present |= static_cast<std::uint64_t>(is ? 1U : 0U) << static_cast<unsigned>(i);
-          });
+          const std::uint64_t present =
+              detail::indices_where([&](index_t i) { return z[i] > -math::infinity(); });
           const token_id first = row.first_token + chunk * canonical::chunk_columns;
           detail::for_each_of(b, z, present, [&](bool there, float logit, index_t column) {
             if (there) {
@@ -104,12 +101,11 @@ UNMASK_HD void read_again(const auto& b,
     float best_before = -math::infinity();
     const auto keep = [&](chunk_logits& z, index_t chunk, index_t count) {
       const token_id first = row.first_token + chunk * canonical::chunk_columns;
-      std::uint64_t kept = 0;
-      unrolled<2 * lane_columns>([&](index_t i) {
+      const std::uint64_t kept = detail::indices_where([&](index_t i) {
         const bool is = limits.reaches(z[i]) &&
                         rank_key(z[i], first + detail::column_of(b, i)) >= last;
         z[i] = is ? z[i] : -math::infinity();
-        kept |= static_cast<std::uint64_t>(is ? 1U : 0U) << static_cast<unsigned>(i);
+        return is;
       });
       if constexpr (provides_v<S, stat::sampled>) {
         detail::for_each_of(b, z, kept, [&](bool there, float logit, index_t column) {
