@@ -59,9 +59,14 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #endif
 }
 
-/// a b, never joined with a sum that follows.
+/// a b, never joined with a sum that follows, and never -0.
 [[nodiscard]] UNMASK_HD inline float product(float a, float b) {
+#if defined(__CUDA_ARCH__)
   return fma(a, b, 0.0F);
+#else
+  // Joined or not, the same bits; and no call where the processor is not known to have an fma.
+  return a * b + 0.0F;
+#endif
 }
 
 /// a - b for numbers that somebody else made: on a device never joined with a product before it,
