@@ -69,10 +69,8 @@ template <class P>
 using tally_of = typename detail::tally<P>::type;
 
 /// What a part's functions get as their last argument: its own state and the step they are in.
-///
-/// A function that is about one position is called for all positions at once, in any order, and
-/// writes `state` alone. `sequence` may be written by what is about the sequence, stop(), schedule()
-/// and replan(), and by revisit(), which is called in position order.
+/// What is about one position is called for all at once, in any order, and writes `state` alone;
+/// `sequence` may be written by stop(), schedule(), replan(), and revisit(), in position order.
 template <class P>
 struct scope {
   position_state_of<P>& state;
@@ -273,8 +271,7 @@ template <class P>
 concept delaying = part<P> &&(detail::delaying_beside<P> || detail::delaying_alone<P>);
 
 /// Folds something over all candidates before any is admitted: `survey(candidate, own) -> tally`,
-/// merged in position order by `tally::merge`; admits() then reads `own.tally`. One tally of memory
-/// for each scored position.
+/// merged in position order by `tally::merge`; admits() then reads `own.tally`.
 template <class P>
 concept surveying = part<P> &&
     requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own, tally_of<P>& sum) {

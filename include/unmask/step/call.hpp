@@ -275,49 +275,6 @@ UNMASK_HD void revise(const slot_memory<Policy>& m,
   }
 }
 
-namespace call {
-
-template <std::size_t I, class Policy>
-UNMASK_HD void survey(const slot_memory<Policy>& m,
-                      const candidate<Policy::required>& c,
-                      const step_info& at,
-                      tallies_of<Policy>& out) {
-  if constexpr (I < Policy::leaf_total) {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (surveying<leaf>) {
-      auto own = scope_of<I>(m, m.cell_of(c.position), at);
-      const auto narrow = c.template as<leaf::required>();
-      detail::get_indexed<I, tally_of<leaf>>(out) =
-          m.policy->template part_at<I>().survey(narrow, own);
-    }
-    survey<I + 1>(m, c, at, out);
-  }
-}
-
-}  // namespace call
-
-/// What every surveying part notes of one candidate.
-template <class Policy>
-[[nodiscard]] UNMASK_HD tallies_of<Policy>
-survey(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
-  tallies_of<Policy> out{};
-  call::survey<0>(m, c, at, out);
-  return out;
-}
-
-/// Adds what every surveying part noted of one candidate to its tally.
-template <class Policy, std::size_t I = 0>
-UNMASK_HD void merge_tallies(tallies_of<Policy>& sum, const tallies_of<Policy>& of_one) {
-  if constexpr (I < Policy::leaf_total) {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (surveying<leaf>) {
-      detail::get_indexed<I, tally_of<leaf>>(sum).merge(
-          detail::get_indexed<I, tally_of<leaf>>(of_one));
-    }
-    merge_tallies<Policy, I + 1>(sum, of_one);
-  }
-}
-
 /// True when some part may delay candidates.
 template <class Policy>
 inline constexpr bool delays_any = stages<Policy>::delays > 0;

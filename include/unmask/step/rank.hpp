@@ -7,6 +7,45 @@
 /// Who is a candidate, in which order, and who is admitted.
 namespace UNMASK_NAMESPACE::step::phase {
 
+template <std::size_t I, class Policy>
+UNMASK_HD void survey_into(const slot_memory<Policy>& m,
+                           const candidate<Policy::required>& c,
+                           const step_info& at,
+                           tallies_of<Policy>& out) {
+  if constexpr (I < Policy::leaf_total) {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (surveying<leaf>) {
+      auto own = scope_of<I>(m, m.cell_of(c.position), at);
+      const auto narrow = c.template as<leaf::required>();
+      detail::get_indexed<I, tally_of<leaf>>(out) =
+          m.policy->template part_at<I>().survey(narrow, own);
+    }
+    survey_into<I + 1>(m, c, at, out);
+  }
+}
+
+/// What every surveying part notes of one candidate.
+template <class Policy>
+[[nodiscard]] UNMASK_HD tallies_of<Policy>
+notes_of(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
+  tallies_of<Policy> out{};
+  survey_into<0>(m, c, at, out);
+  return out;
+}
+
+/// Adds what every surveying part noted of one candidate to its tally.
+template <class Policy, std::size_t I = 0>
+UNMASK_HD void merge_tallies(tallies_of<Policy>& sum, const tallies_of<Policy>& of_one) {
+  if constexpr (I < Policy::leaf_total) {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (surveying<leaf>) {
+      detail::get_indexed<I, tally_of<leaf>>(sum).merge(
+          detail::get_indexed<I, tally_of<leaf>>(of_one));
+    }
+    merge_tallies<Policy, I + 1>(sum, of_one);
+  }
+}
+
 /// Folds the tallies over the candidates: each on its own by all lanes, their sum in position order
 /// by lane 0.
 template <class Policy>
@@ -19,7 +58,7 @@ UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
         const candidate<Policy::required> c = candidate_at(m, i);
-        m.surveyed[i] = step::survey(m, c, info_of(*m.state, m.status->next, c.position));
+        m.surveyed[i] = notes_of(m, c, info_of(*m.state, m.status->next, c.position));
       }
     }
     t.sync();
