@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(read_threads,
                 const __grid_constant__ row_batch batch) {
   static_assert(sizeof(site) + sizeof(shard) + sizeof(batch) <= 4000,
                 "a kernel has 4 KB of arguments");
-  using space = read_space<T, Policy>;
+  using space = shard_space<T, Policy>;
   // Bytes, because a shared variable may not have constructors.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
   read_shard<T, Exponential>(device_block{},

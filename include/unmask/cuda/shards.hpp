@@ -47,6 +47,16 @@ struct shard_site {
   }
 };
 
+/// Shared memory of a block that reads a part of a shard: where it leaves the rest of what it
+/// knows, too, because the chunks take all registers.
+template <element T, class Policy>
+struct shard_space {
+  read_space<T, Policy> read;
+  shard_run run;
+  row_meeting<Policy::required> at;
+  record<Policy::required>* out;
+};
+
 namespace detail {
 
 // What this rank has of the part of a row that one block reads: its columns of the row, cut to the
@@ -132,7 +142,7 @@ UNMASK_HD void read_shard(const auto& b,
                           index_t n,
                           index_t i,
                           index_t run,
-                          read_space<T, Policy>& space) {
+                          shard_space<T, Policy>& space) {
   if (n == 0 && i == 0 && run == 0) {
     copy_objects(b, &shard.header, reinterpret_cast<ranks::message_header*>(shard.message), 1);
   }
@@ -150,31 +160,33 @@ UNMASK_HD void read_shard(const auto& b,
     site.supplied[line] = 1;
   }
   const index_t row = line * m.window + i;
-  const index_t begin = shard.header.columns.first;
-  const shard_run mine = run < shard.runs ? shard.run[run] : shard_run{{begin, begin}, 0, 0};
   if (b.lane() == 0) {
+    const index_t begin = shard.header.columns.first;
+    const shard_run mine = run < shard.runs ? shard.run[run] : shard_run{{begin, begin}, 0, 0};
     row_input<T> in;
-    space.verdict = detail::shard_row_of(m, shard, batch, from, i, row, mine.node, in);
-    space.row = in;
+    space.read.verdict = detail::shard_row_of(m, shard, batch, from, i, row, mine.node, in);
+    space.read.row = in;
+    space.run = mine;
+    space.at = {shard.parts + (std::ptrdiff_t{row} * shard.runs + run - mine.run),
+                shard.arrived + (std::ptrdiff_t{row} * shard.nodes + mine.which)};
+    space.out = &shard.node_at(row, mine.which);
   }
   b.sync();
-  if (!space.verdict) {
+  if (!space.read.verdict) {
     return;
   }
   if (run == 0) {
     detail::blank_foreign(b, m, shard, from.branch, i, row);
   }
   if (run < shard.runs) {
-    const std::ptrdiff_t part = std::ptrdiff_t{row} * shard.runs + run - mine.run;
-    const std::ptrdiff_t node = std::ptrdiff_t{row} * shard.nodes + mine.which;
     read_row<Policy::required, Exponential>(b,
-                                            space.row,
+                                            space.read.row,
                                             step::edit_of(m),
-                                            mine.run,
+                                            space.run.run,
                                             shard.run_chunks,
-                                            {shard.parts + part, shard.arrived + node},
-                                            space.nodes,
-                                            shard.node_at(row, mine.which));
+                                            space.at,
+                                            space.read.nodes,
+                                            *space.out);
   }
 }
 

@@ -117,7 +117,7 @@ cudaError_t launch_shard_reads(const session_site<Policy>& site,
     testing::block_emulator block(64, order.bits());
     const index_t runs = std::max(shard.runs, 1);
     for (const index_t at : order.permutation(std::max(batch.count, 1) * runs * window)) {
-      const testing::shared_junk space(sizeof(read_space<T, Policy>));
+      const testing::shared_junk space(sizeof(shard_space<T, Policy>));
       block.run([&](const testing::emulated_block& b) {
         read_shard<T, exact_exponential>(b,
                                          site,
@@ -126,7 +126,7 @@ cudaError_t launch_shard_reads(const session_site<Policy>& site,
                                          at / (runs * window),
                                          at % window,
                                          at / window % runs,
-                                         *space.as<read_space<T, Policy>>());
+                                         *space.as<shard_space<T, Policy>>());
       });
     }
   });
@@ -147,8 +147,7 @@ cudaError_t launch_merges(const session_site<Policy>& site,
     for (const index_t line : order.permutation(lines)) {
       const testing::shared_junk wrong(sizeof(std::uint32_t));
       block.run([&](const testing::emulated_block& b) {
-        merge_line(
-            b, site, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
+        merge_line(b, site, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
       });
     }
   });

@@ -95,7 +95,7 @@ using shard = device::shard_site<launched_policy>;
 
 void emulate_shard_reads(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
-  const auto space = std::make_unique<device::read_space<float, launched_policy>>();
+  const auto space = std::make_unique<device::shard_space<float, launched_policy>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::read_shard<float, device::exact_exponential>(b,
                                                          argument<site>(l, 0),
