@@ -16,15 +16,15 @@ namespace detail {
 first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
   const index_t hole = skipped < 0 ? -1 : index_of(b, skipped);
   index_t at = 2 * lane_columns;
-  float logit = x;
+  float there = x;
   unrolled<2 * lane_columns>([&](index_t n) {
     const index_t i = 2 * lane_columns - 1 - n;
     if (z[i] == x && i != hole) {
       at = i;
-      logit = z[i];
+      there = z[i];
     }
   });
-  place found{at < 2 * lane_columns ? column_of(b, at) : canonical::chunk_columns, logit};
+  place found{at < 2 * lane_columns ? column_of(b, at) : canonical::chunk_columns, there};
   for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
     const auto column =
         static_cast<index_t>(b.shuffle_xor(static_cast<std::uint32_t>(found.column), distance));
