@@ -33,6 +33,22 @@ PROPERTIES = re.compile(r"Function properties for (\S+)\s+(\d+) bytes stack fram
                         r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
+def compiler():
+    """Path of nvcc; says so if there is none."""
+    nvcc = os.environ.get("CUDACXX") or shutil.which("nvcc") or shutil.which(
+        "nvcc", path="/usr/local/cuda/bin")
+    if not nvcc:
+        print("no nvcc on PATH or in /usr/local/cuda/bin", file=sys.stderr)
+    return nvcc
+
+
+def library_sources():
+    """The tests' sources that hold kernels of the library."""
+    folder = os.path.join(ROOT, "tests", "unmask", "cuda")
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder)
+                  if name.endswith(".cu") and name.startswith("sessions"))
+
+
 def facts_of(text):
     """One dictionary for each kernel that ptxas -v speaks of."""
     for said in text.split("Compiling entry function ")[1:]:
@@ -120,15 +136,10 @@ def main():
     if arguments.self_test:
         self_test()
         return 0
-    nvcc = os.environ.get("CUDACXX") or shutil.which("nvcc") or shutil.which(
-        "nvcc", path="/usr/local/cuda/bin")
+    nvcc = compiler()
     if not nvcc:
-        print("no nvcc on PATH or in /usr/local/cuda/bin", file=sys.stderr)
         return 2
-    folder = os.path.join(ROOT, "tests", "unmask", "cuda")
-    sources = arguments.sources or sorted(
-        os.path.join(folder, name) for name in os.listdir(folder)
-        if name.endswith(".cu") and name.startswith("sessions"))
+    sources = arguments.sources or library_sources()
     facts, failed = [], False
     with tempfile.TemporaryDirectory() as scratch, \
             concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

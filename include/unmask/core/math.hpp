@@ -5,9 +5,10 @@
 
 /// Arithmetic that gives the same bits on every backend.
 ///
-/// Rules that make it so: every product that feeds a sum is one explicit fused multiply-add (so no
-/// compiler may choose), divisions are correctly rounded, and the exponential and the logarithm are
-/// the polynomials below. A build with -ffast-math gives the promise up; -use_fast_math does not.
+/// Rules that make it so: every product that feeds a sum is part of one explicit fused multiply-add
+/// or a product() (so no compiler may choose), divisions are correctly rounded, and the exponential
+/// and the logarithm are the polynomials below. A build with -ffast-math gives the promise up;
+/// -use_fast_math does not.
 namespace UNMASK_NAMESPACE::math {
 
 inline constexpr float log2_e = 0x1.715476p+0F;
@@ -61,6 +62,16 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 /// a b, never joined with a sum that follows.
 [[nodiscard]] UNMASK_HD inline float product(float a, float b) {
   return fma(a, b, 0.0F);
+}
+
+/// a - b for numbers that somebody else made: on a device never joined with a product before it,
+/// as by default nvcc would, so that the bits would depend on what it inlines.
+[[nodiscard]] UNMASK_HD inline float difference(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fsub_rn(a, b);
+#else
+  return a - b;
+#endif
 }
 
 [[nodiscard]] UNMASK_HD inline float divide(float a, float b) {
@@ -155,7 +166,7 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
   if (exponent == 0.0F || p >= 1.0F) {
     return 1.0F;
   }
-  return p < 1.2e-38F ? 0.0F : exp_nonpositive(exponent * log(p));
+  return p < 1.2e-38F ? 0.0F : exp_nonpositive(product(exponent, log(p)));
 }
 
 [[nodiscard]] UNMASK_HD inline float to_float(float x) {

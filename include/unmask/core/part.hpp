@@ -209,7 +209,8 @@ concept watching = part<P> && requires {
 /// Edits a row after its read, and keeps state: `revise(row, own)`, once for each open position of
 /// the scored range whose row is valid, in written order of the parts. `row` offers total(), the
 /// record with the edits so far; logit(token) of a watched token; add(token, delta), which edits a
-/// watched token or raises the best one; keep_only(tokens, count), which takes all others out.
+/// watched token or raises the best one; keep_only(tokens, count), which takes all others out. A
+/// delta that is a product should be a math::product, or the compiler may join it with the logit.
 template <class P>
 concept revision = part<P> &&
     requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {

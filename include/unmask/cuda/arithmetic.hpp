@@ -49,25 +49,6 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
-/// a - b, never joined with a product before it: by default nvcc contracts a b - c, and the bits
-/// would depend on what it inlines.
-[[nodiscard]] UNMASK_HD inline float difference(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fsub_rn(a, b);
-#else
-  return a - b;
-#endif
-}
-
-/// a b, never joined with a sum behind it.
-[[nodiscard]] UNMASK_HD inline float product(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-
 [[nodiscard]] UNMASK_HD inline float to_float(float x) {
   return x;
 }
@@ -123,7 +104,7 @@ UNMASK_HD inline void copy_widest(const void* from, void* to) {
 struct exact_exponential {
   [[nodiscard]] UNMASK_HD float operator()(float t) const {
     const float magic = t + math::round_magic;
-    const float f = difference(t, magic - math::round_magic);
+    const float f = math::difference(t, magic - math::round_magic);
     float p = math::fma(f, math::exp2_c5, math::exp2_c4);
     p = math::fma(p, f, math::exp2_c3);
     p = math::fma(p, f, math::exp2_c2);

@@ -40,7 +40,7 @@ UNMASK_HD void compare(const auto& b,
     if (i / 2 < groups) {
       const bool known = column < count && before.seen;
       const float then = known ? mine[column] : -math::infinity();
-      const float e = math::exp_nonpositive(difference(z[i], r.best));
+      const float e = math::exp_nonpositive(math::difference(z[i], r.best));
       const float log_p =
           math::max(then - before.best - before.log_total, canonical::log_of_least_probability);
       const float old_e = before.seen ? math::exp_nonpositive(then - before.best) : 0.0F;

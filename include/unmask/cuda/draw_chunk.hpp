@@ -15,7 +15,7 @@ static_assert(canonical::draw_run == canonical::lanes, "a run is what a warp hol
 // canonical::draw_weight.
 [[nodiscard]] UNMASK_HD inline float draw_weight(float z, float best, float inverse_temperature) {
   return z > -math::infinity()
-             ? math::exp_nonpositive(product(difference(z, best), inverse_temperature))
+             ? math::exp_nonpositive(math::product(math::difference(z, best), inverse_temperature))
              : 0.0F;
 }
 
@@ -73,7 +73,7 @@ template <statistics S>
     }
   });
   key.token = canonical::draw_token(first, canonical::draw_use::run);
-  canonical::draw_walk along{product(random_uniform(key), total)};
+  canonical::draw_walk along{math::product(random_uniform(key), total)};
   float weight = 0.0F;  // of the run picked
   float even = -math::infinity();
   float odd = even;
@@ -89,7 +89,7 @@ template <statistics S>
     }
   });
   key.token = canonical::draw_token(first, canonical::draw_use::column);
-  canonical::draw_walk within{product(random_uniform(key), weight)};
+  canonical::draw_walk within{math::product(random_uniform(key), weight)};
   const index_t run = along.index * canonical::draw_run;
   rolled<warp_threads>([&](index_t t) {
     within.pass(2 * t, draw_weight(b.shuffle(even, t), best, inverse));

@@ -30,7 +30,7 @@ template <bool Wanted>
 
 template <drift_terms Terms>
 UNMASK_HD void add_drift(float h, float g, drift_sums& s) {
-  const float apart = difference(h, g);
+  const float apart = math::difference(h, g);
   if constexpr (contains(Terms, drift_terms::distance_1)) {
     s.distance_1 += canonical::absolute(apart);
   }

@@ -68,7 +68,7 @@ template <statistics S, bool Usual, class Exponential>
   lane_sums s;
   unrolled<2 * lane_columns>([&](index_t i) {
     if (Usual || i / 2 < groups) {
-      const float x = Usual ? z[i] : difference(z[i], reference.shift);
+      const float x = Usual ? z[i] : math::difference(z[i], reference.shift);
       const float t = larger(math::fma(x, math::log2_e, -reference.exponent), math::exp2_floor);
       const float e = Exponential{}(t);
       s.sum[i % 2] += e;

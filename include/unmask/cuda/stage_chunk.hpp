@@ -147,7 +147,7 @@ UNMASK_HD void stage(const auto& b,
     const float weight = row.guidance_scale + 1.0F;
     detail::load(b, row.unconditional + first, count, [&](index_t i, float u) {
       if (detail::column_of(b, i) < count) {
-        z[i] = math::fma(weight, difference(z[i], u), u);
+        z[i] = math::fma(weight, math::difference(z[i], u), u);
       }
     });
   }

@@ -28,7 +28,7 @@ UNMASK_HD void earn_credit(auto& row,
   }
   index_t lead = -1;
   for (index_t i = 0; i < size; ++i) {
-    slots[i].credit *= decay;
+    slots[i].credit = math::product(slots[i].credit, decay);
     if (slots[i].token == raw.token) {
       lead = i;
     }
@@ -41,7 +41,7 @@ UNMASK_HD void earn_credit(auto& row,
     slots[lead].credit += math::pow_of_probability(raw.confidence(), exponent);
   }
   for (index_t i = 0; i < size; ++i) {
-    row.add(slots[i].token, strength * math::log1p(slots[i].credit));
+    row.add(slots[i].token, math::product(strength, math::log1p(slots[i].credit)));
   }
 }
 

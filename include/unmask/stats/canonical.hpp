@@ -42,7 +42,7 @@ struct scale {
 
   /// The exponent of two of column z. NaN stays NaN.
   [[nodiscard]] UNMASK_HD float bits(float z) const {
-    const float t = math::fma(z - shift, math::log2_e, -exponent);
+    const float t = math::fma(math::difference(z, shift), math::log2_e, -exponent);
     return t < math::exp2_floor ? math::exp2_floor : t;
   }
 };

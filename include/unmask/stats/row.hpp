@@ -99,7 +99,7 @@ class revisable_row {
   UNMASK_HD void join_draw_with_gain(record<All>& whole) const {
     if (gained_ > 0.0F) {
       const float inverse = math::divide(1.0F, draw_.temperature);
-      const float share = 1.0F - math::exp_nonpositive(-(gained_ * inverse));
+      const float share = 1.0F - math::exp_nonpositive(-math::product(gained_, inverse));
       const float key = canonical::draw_key_alone(unwatched_.best, share, unwatched_.token, draw_);
       if (key > whole.key || (key == whole.key && unwatched_.token < whole.drawn)) {
         whole.key = key;
@@ -120,12 +120,13 @@ class revisable_row {
     if constexpr (provides_v<All, stat::confidence>) {
       const float scale = math::exp_nonpositive(-delta);
       if constexpr (provides_v<All, stat::entropy>) {
-        unwatched_.weighted = scale * math::fma(-delta, unwatched_.rest, unwatched_.weighted);
+        unwatched_.weighted =
+            math::product(scale, math::fma(-delta, unwatched_.rest, unwatched_.weighted));
       }
       if constexpr (provides_v<All, stat::second_moment>) {
         unwatched_.square = math::fma(scale * scale, unwatched_.square - 1.0F, 1.0F);
       }
-      unwatched_.rest *= scale;
+      unwatched_.rest = math::product(unwatched_.rest, scale);
     }
   }
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Three kernels for the short run of fast_math.py: between them they read, edit, draw, compare with
+// the step before, revise with credit and penalties, and decide.
+
+#include <unmask/cuda.cuh>
+
+#include <type_traits>
+
+#include "unmask/device/policies.hpp"
+
+namespace unmask::device {
+
+template <const auto& P>
+using policy_of = std::remove_cvref_t<decltype(P)>;
+
+using drawn_edited = policy_of<testing::drawn_edited>;
+using patient = policy_of<testing::patient>;
+using painted = policy_of<testing::painted>;
+
+template __global__ void read_rows<float, exact_exponential, drawn_edited>(
+    const session_site<drawn_edited>, const __grid_constant__ row_batch);
+template __global__ void read_rows<float, exact_exponential, patient>(
+    const session_site<patient>, const __grid_constant__ row_batch);
+template __global__ void read_rows<float, exact_exponential, painted>(
+    const session_site<painted>, const __grid_constant__ row_batch);
+
+}  // namespace unmask::device
