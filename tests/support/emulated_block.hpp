@@ -183,6 +183,60 @@ class fiber {
 
 }  // namespace fibers
 
+/// Makes emulated kernels count numbers below 2^-126 as zero while it lives, as -use_fast_math does
+/// on a device. Where the processor cannot, it does nothing.
+class flushing_kernels {
+ public:
+  explicit flushing_kernels(bool flush = true)
+      : before_(wanted()) {
+    wanted() = flush;
+  }
+  flushing_kernels(const flushing_kernels&) = delete;
+  flushing_kernels& operator=(const flushing_kernels&) = delete;
+  ~flushing_kernels() { wanted() = before_; }
+
+  [[nodiscard]] static bool& wanted() {
+    thread_local bool flush = false;
+    return flush;
+  }
+
+ private:
+  bool before_;
+};
+
+/// Lets the calling thread's processor do so.
+class flushed_subnormals {
+ public:
+  explicit flushed_subnormals(bool flush)
+      : before_(control()) {
+    set_control(flush ? before_ | bits : before_);
+  }
+  flushed_subnormals(const flushed_subnormals&) = delete;
+  flushed_subnormals& operator=(const flushed_subnormals&) = delete;
+  ~flushed_subnormals() { set_control(before_); }
+
+ private:
+#if defined(__x86_64__)
+  static constexpr unsigned bits = 0x8040;  // results, operands
+  [[nodiscard]] static unsigned control() { return __builtin_ia32_stmxcsr(); }
+  static void set_control(unsigned x) { __builtin_ia32_ldmxcsr(x); }
+#elif defined(__aarch64__)
+  static constexpr unsigned long bits = 1UL << 24U;
+  [[nodiscard]] static unsigned long control() {
+    unsigned long x = 0;
+    asm volatile("mrs %0, fpcr" : "=r"(x));
+    return x;
+  }
+  static void set_control(unsigned long x) { asm volatile("msr fpcr, %0" : : "r"(x)); }
+#else
+  static constexpr unsigned bits = 0;
+  [[nodiscard]] static unsigned control() { return 0; }
+  static void set_control(unsigned) {}
+#endif
+
+  decltype(control()) before_;
+};
+
 class emulated_block;
 
 /// The threads of one block; runs one body after the other. Allocates once.
@@ -330,6 +384,7 @@ static_assert(device::thread_block<emulated_block>);
 
 template <class Body>
 void block_emulator::run(const Body& body) {
+  const flushed_subnormals state(flushing_kernels::wanted());  // fibers inherit it
   failure_ = nullptr;
   everyone_.arrived = 0;
   for (warp& w : warps_) {

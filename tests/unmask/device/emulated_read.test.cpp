@@ -391,6 +391,42 @@ TYPED_TEST(EmulatedRead, ComparesWithTheStepBeforeAsTheCanonicalOrderDoes) {
   }
 }
 
+// What -use_fast_math does to kernels. No difference of logits that are 1e-30 is flushed.
+TYPED_TEST(EmulatedRead, FlushingNumbersBelowTheNormalOnesChangesNoBitButOfTheSumOfProducts) {
+  constexpr statistics drawing = everything | stat::sampled;
+  constexpr statistics drifting = stat::drift | stat::margin;
+  dice d(11);
+  for (const double spread : {1e-30, 1e-6, 9.0, 90.0, 3e4}) {
+    for (const double absent : {0.0, 0.9, 0.999}) {
+      test_row<TypeParam> row(d.within(1, 9000), 0, [&](index_t) -> double {
+        return d.chance(absent) ? -infinity : static_cast<double>(d.real(-spread, spread));
+      });
+      row.input.draw.key = {d.bits(), static_cast<std::uint32_t>(d.bits()), 3, 4};
+      row.input.draw.temperature = d.chance(0.4) ? 1.0F : d.real(0.1, 2.0);
+      std::vector<float> old(static_cast<std::size_t>(row.input.columns));
+      for (float& x : old) {
+        x = d.real(-spread, spread);
+      }
+      const previous_row before{
+          true, *std::max_element(old.begin(), old.end()), d.real(0, 3), 1.5F};
+      const flushing_kernels as_with_fast_math;
+      expect_canonical<drawing>(row, 64, 2, d);
+      row.compare_with(old, before);
+      expect_canonical<stat::divergence>(row, 64, 1, d);
+
+      row.compare_with(old, before);
+      std::vector<float> none_blanked;
+      const std::vector<float> z = row.edited(no_edit{}, none_blanked);
+      const auto expected = canonical_record<drifting>(z, row.input, old);
+      block_emulator block(64, d.bits());
+      const auto actual = emulated_record<drifting>(block, row.input, no_edit{}, 1, d);
+      EXPECT_NEAR(actual.cross, expected.cross, 0x1p-126 * row.input.columns);
+      EXPECT_EQ(bits(actual.square), bits(expected.square));
+      EXPECT_EQ(bits(actual.drift()), bits(expected.drift()));
+    }
+  }
+}
+
 TEST(EmulatedExponential, HasTheBitsOfTheCore) {
   for (std::uint32_t i = 0; i < 200000; ++i) {
     const float t = 9.0F - 133.0F * static_cast<float>(i) / 200000.0F;
