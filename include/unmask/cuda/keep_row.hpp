@@ -30,11 +30,11 @@ UNMASK_HD inline void put_back(const auto& b,
                                chunk_logits& z) {
   for (index_t n = 0; n < watched.count; ++n) {
     const index_t column = watched.tokens[n] - first;
-    if (column < 0 || column >= count || column % canonical::lanes / 2 != b.warp_lane() ||
+    const index_t held = column < 0 || column >= count ? -1 : index_of(b, column);
+    if (held < 0 ||
         find_token(watched.suppressed, watched.suppressed_count, watched.tokens[n]) >= 0) {
       continue;
     }
-    const index_t held = 2 * (column / canonical::lanes) + column % 2;
     unrolled<2 * lane_columns>([&](index_t i) { z[i] = i == held ? watched.logits[n] : z[i]; });
   }
 }

@@ -10,17 +10,21 @@ namespace UNMASK_NAMESPACE::device {
 
 namespace detail {
 
-// The first column but `skipped` whose logit equals x.
+// The first column but `skipped` whose logit equals x; -1 skips none. A thread compares indices,
+// which are constants: 64 columns would take registers that a chunk has not left.
 [[nodiscard]] UNMASK_HD inline place
 first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
-  place found{canonical::chunk_columns, x};
+  const index_t hole = skipped < 0 ? -1 : index_of(b, skipped);
+  index_t at = 2 * lane_columns;
+  float logit = x;
   unrolled<2 * lane_columns>([&](index_t n) {
     const index_t i = 2 * lane_columns - 1 - n;
-    const index_t column = column_of(b, i);
-    if (z[i] == x && column != skipped) {
-      found = {column, z[i]};
+    if (z[i] == x && i != hole) {
+      at = i;
+      logit = z[i];
     }
   });
+  place found{at < 2 * lane_columns ? column_of(b, at) : canonical::chunk_columns, logit};
   for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
     const auto column =
         static_cast<index_t>(b.shuffle_xor(static_cast<std::uint32_t>(found.column), distance));

@@ -27,6 +27,12 @@ namespace detail {
   return canonical::lanes * (i / 2) + 2 * b.warp_lane() + i % 2;
 }
 
+// The index at which a thread holds a column of the chunk, -1 where another thread does.
+[[nodiscard]] UNMASK_HD inline index_t index_of(const auto& b, index_t column) {
+  const bool mine = column % canonical::lanes / 2 == b.warp_lane();
+  return mine ? 2 * (column / canonical::lanes) + column % 2 : -1;
+}
+
 // A column of the chunk and what is there; column = chunk_columns if there is none.
 struct place {
   index_t column;
@@ -112,11 +118,10 @@ UNMASK_HD void take_blanked(
     const auto& b, const row_input<T>& row, token_id first, index_t count, chunk_logits& z) {
   for (index_t n = first_blank(row, first); n < row.blanked_count && row.blanked[n] < first + count;
        ++n) {
-    const index_t column = row.blanked[n] - first;
-    if (column % canonical::lanes / 2 != b.warp_lane()) {
+    const index_t held = index_of(b, row.blanked[n] - first);
+    if (held < 0) {
       continue;
     }
-    const index_t held = 2 * (column / canonical::lanes) + column % 2;
     float logit = 0.0F;
     unrolled<2 * lane_columns>([&](index_t i) {  // registers have no index
       if (i == held) {
