@@ -53,8 +53,9 @@ def main():
     for name in defined:
         if sum(name in names for names in listed.values()) != 1:
             complaints.append(f"the policy {name} is not in one list")
-    kernels = "".join(read("tests", "unmask", "cuda", f"sessions_{n}.cu")
-                      for n in (1, 2, 3, 4))
+    sources = os.listdir(os.path.join(ROOT, "tests", "unmask", "cuda"))
+    kernels = "".join(read("tests", "unmask", "cuda", name)
+                      for name in sources if re.fullmatch(r"sessions_\d+\.cu", name))
     for name in on_a_device:
         if f"decltype(policies::{name})" not in kernels:
             complaints.append(f"no file of tests/unmask/cuda instantiates the kernels of {name}")

@@ -17,5 +17,4 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::profiled)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::loose)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::asking)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::nucleus)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::leftmost)>>;

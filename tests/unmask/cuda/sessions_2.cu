@@ -18,4 +18,3 @@ template class unmask::on_stream::workspace<
     std::remove_const_t<decltype(policies::second_thoughts)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::settled)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::paced)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::cut_off)>>;
