@@ -41,8 +41,8 @@ struct adaptive_threshold {
     if (own.state.seen) {
       const auto now = row.total();
       const float lowered = math::fma(-lower, 1.0F - now.second_probability(), own.state.shift);
-      own.state.shift =
-          math::clamp(math::fma(raise, now.drift(), lowered), (least - 1.0F) * start, 1.0F - start);
+      own.state.shift = math::clamp(
+          math::fma(raise, now.drift(), lowered), math::product(least - 1.0F, start), 1.0F - start);
     }
     own.state.seen = true;
   }

@@ -22,7 +22,7 @@ namespace UNMASK_NAMESPACE {
     const double rank = q * static_cast<double>(ascending.size() - 1);
     const auto below = static_cast<std::size_t>(rank);
     const std::size_t above = std::min(below + 1, ascending.size() - 1);
-    return ascending[below] + (rank - std::floor(rank)) * (ascending[above] - ascending[below]);
+    return std::fma(rank - std::floor(rank), ascending[above] - ascending[below], ascending[below]);
   };
   switch (what) {
   case metric::q1:
@@ -32,7 +32,7 @@ namespace UNMASK_NAMESPACE {
   case metric::q3:
     return quantile(0.75);
   case metric::min_whisker: {
-    const double fence = quantile(0.25) - 1.5 * (quantile(0.75) - quantile(0.25));
+    const double fence = std::fma(-1.5, quantile(0.75) - quantile(0.25), quantile(0.25));
     return *std::lower_bound(ascending.begin(), ascending.end(), fence);
   }
   case metric::mean:

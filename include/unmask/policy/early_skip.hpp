@@ -152,7 +152,7 @@ struct basic_early_skip {
     const float change = row.drift > 1e30F ? 1e30F : row.drift;
     const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
     const float drift = cap ? math::divide(change, largest) : change;
-    float sum = math::fma(own.state.confidence, weight, drift * (1.0F - weight));
+    float sum = math::fma(own.state.confidence, weight, math::product(drift, 1.0F - weight));
     const bool is_confident =
         row.position == own.tally.position[0] || row.position == own.tally.position[1];
     sum += is_confident && weight > 0.0F ? confident : 0.0F;

@@ -51,7 +51,7 @@ struct lookahead_by {
   UNMASK_HD float worth(const auto& c) const { return order.score(c); }
 
   UNMASK_HD float score_of_branch(float creation, float future) const {
-    return math::fma(creation_weight, creation, (1.0F - creation_weight) * future);
+    return math::fma(creation_weight, creation, math::product(1.0F - creation_weight, future));
   }
 };
 
