@@ -3,6 +3,7 @@
 """Do the kernels compute the same whatever a host asks nvcc for?
 
 usage: fast_math.py [--arch ARCH] [--jobs N] [SOURCE.cu]...
+       fast_math.py --host COMPILER
        fast_math.py --self-test
 
 Compiles each source (by default those of tests/unmask/cuda that hold kernels of the library) to PTX twice,
@@ -16,10 +17,14 @@ with -use_fast_math and with --fmad=false, and requires of every kernel that
 
 So the flags between the two change no bit either. Needs nvcc and no GPU, and twelve seconds of processor time a
 policy. Ends with status 1 if something differs, and 2 without nvcc.
+
+With --host, a C++ compiler translates sessions of the same policies on the host with -ffp-contract=fast and
+with =off, and must write the same instructions: two minutes of processor time.
 """
 import argparse
 import concurrent.futures
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -117,6 +122,33 @@ def ptx(nvcc, source, arch, mode, folder):
         return file.read()
 
 
+def host_complaints(fast, exact):
+    """The functions of assembler text that are not the same."""
+    def by_function(text):
+        bodies, name = {}, ""
+        for line in text.splitlines():
+            label = re.match(r"([A-Za-z_]\w*):", line)
+            name = label[1] if label else name
+            bodies.setdefault(name, []).append(line)
+        return bodies
+    ours, others = by_function(fast), by_function(exact)
+    return sorted(name for name in ours.keys() | others.keys() if ours.get(name) != others.get(name))
+
+
+def compare_on_host(compiler):
+    flags = ["-std=c++20", "-O2", "-DNDEBUG", "-S", "-o", "-", f"-I{kernels.ROOT}/include",
+             f"-I{kernels.ROOT}/tests", os.path.join(kernels.ROOT, "tests", "fast_math.cpp")]
+    if platform.machine() == "x86_64":
+        flags.append("-march=x86-64-v3")  # without it only the kernels have multiply-adds
+    texts = [subprocess.run([compiler, f"-ffp-contract={mode}", *flags], stdout=subprocess.PIPE,
+                            text=True, check=True).stdout for mode in ("fast", "off")]
+    found = host_complaints(*texts)
+    for name in found:
+        print(f"{name}: not the same with -ffp-contract=fast and =off", file=sys.stderr)
+    print(f"{compiler}: {len(texts[0].splitlines())} lines, {len(found)} complaints")
+    return 1 if found or "fma" not in texts[0] else 0
+
+
 def self_test():
     head = '.file 1 "/a/include/unmask/x.hpp"\n.visible .entry k(\n{\n.loc 1 7 3\n'
     same = (head + "mul.ftz.f32 %f1, %f2, %f3;\nmul.rn.ftz.f32 %f8, %f2, %f3;\nadd.ftz.f32 %f4, %f8, %f3;\n"
@@ -135,12 +167,14 @@ def self_test():
     for fast, exact in wrong:
         assert list(complaints(head + fast + "\n}\n", head + exact + "\n}\n")), fast
     said = list(complaints(head + wrong[3][0] + "\n}\n", head + wrong[3][1] + "\n}\n"))
+    assert host_complaints("a:\n mul\nb:\n fma\n", "a:\n mul\nb:\n mul\n add\n") == ["b"]
     assert said == ["k: the product of unmask/x.hpp:7 may be joined with the sum of unmask/x.hpp:9"], said
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--host", metavar="COMPILER")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("sources", nargs="*")
@@ -148,6 +182,8 @@ def main():
     if arguments.self_test:
         self_test()
         return 0
+    if arguments.host:
+        return compare_on_host(arguments.host)
     nvcc = kernels.compiler()
     if not nvcc:
         return 2
