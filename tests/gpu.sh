@@ -1,48 +1,50 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# All that needs a GPU, once: bash tests/gpu.sh [--quick]
+# All that needs a GPU: the tests that a machine without one skips, the same under the four tools of
+# compute-sanitizer, a decode, and a step beside the floor. Writes bench/results/<device>.md, to be
+# committed.
 #
-# Builds for the first GPU of the machine, runs the tests that a machine without one skips, the same
-# under the four tools of compute-sanitizer, and measures a step beside the floor. Writes
-# bench/results/<device>.md, to be committed. --quick leaves the sanitizer out. Takes about half an
-# hour, most of it under racecheck; has not been run yet, for want of a GPU.
+#   bash tests/gpu.sh               builds for the first GPU of this machine and runs every step
+#   bash tests/gpu.sh build 90      builds for compute capability 9.0; needs nvcc, and no GPU
+#   bash tests/gpu.sh run [STEP]... runs what was built, here or on a machine that build/gpu was
+#                                   copied to; needs neither packages nor a compiler
+#
+# Steps: suite decode time memcheck initcheck synccheck racecheck; all of them without names, which
+# takes about half an hour, most of it under racecheck. Has not been run on a GPU yet, for want of
+# one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# shellcheck source=cmake/packages.sh
-source cmake/packages.sh
-
-quick=0
-[[ ${1:-} == --quick ]] && quick=1
-export PATH=$PATH:/usr/local/cuda/bin
-for tool in nvcc nvidia-smi; do
-  command -v "$tool" >/dev/null || {
-    echo "SKIPPED: no $tool, so there is no GPU to run on" >&2
-    exit 77
-  }
-done
-if ! name=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0 2>/dev/null); then
-  echo "SKIPPED: nvidia-smi finds no GPU" >&2
-  exit 77
-fi
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader -i 0)
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d .)
-export CUDA_VISIBLE_DEVICES=0
 
 build=build/gpu
-jobs=${UNMASK_JOBS:-$(nproc)}
-unmask_packages libgtest-dev libgmock-dev libeigen3-dev nlohmann-json3-dev python3
-unmask_quietly cmake --fresh --preset cuda -B "$build" "-DCMAKE_CUDA_ARCHITECTURES=$capability"
-unmask_build "$build" --parallel "$jobs" --target unmask_tests_cuda \
-  unmask_example_cuda_tiny_llada unmask_example_cuda_step_time
+suite=$build/tests/unmask_tests_cuda
+export PATH=$PATH:/usr/local/cuda/bin
+all_steps=(suite decode time memcheck initcheck synccheck racecheck)
 
-report=bench/results/$(tr '[:upper:] ' '[:lower:]-' <<<"$name" | tr -cd 'a-z0-9-').md
-mkdir -p bench/results
-status=0
-# step <title> <command>...: runs it, and puts its last lines into the report.
-step() {
-  local title=$1 log result=0
-  shift
+need_gpu() {
+  if ! nvidia-smi --query-gpu=name --format=csv,noheader -i 0 2>/dev/null; then
+    echo "SKIPPED: nvidia-smi is not there or finds no GPU" >&2
+    exit 77
+  fi
+}
+
+build_for() {
+  # shellcheck source=cmake/packages.sh
+  source cmake/packages.sh
+  command -v nvcc >/dev/null || {
+    echo "SKIPPED: no nvcc on PATH or in /usr/local/cuda/bin" >&2
+    exit 77
+  }
+  unmask_packages libgtest-dev libgmock-dev libeigen3-dev nlohmann-json3-dev python3
+  unmask_quietly cmake --fresh --preset cuda -B "$build" "-DCMAKE_CUDA_ARCHITECTURES=$1"
+  unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_tests_cuda \
+    unmask_example_cuda_tiny_llada unmask_example_cuda_step_time
+}
+
+# record <title> <lines> <command>...: runs it, and puts its last lines into the report.
+record() {
+  local title=$1 lines=$2 log result=0
+  shift 2
   log=$(mktemp)
   echo "== $title"
   "$@" >"$log" 2>&1 || result=$?
@@ -51,30 +53,79 @@ step() {
   {
     # shellcheck disable=SC2016
     printf '\n## %s\n\nstatus %s of `%s`\n\n```\n' "$title" "$result" "$*"
-    tail -n "${lines:-6}" "$log"
+    tail -n "$lines" "$log"
     printf '```\n'
   } >>"$report"
   rm -f "$log"
 }
 
-{
-  printf '# %s\n\n' "$name"
-  # shellcheck disable=SC2016
-  printf 'driver %s, compute capability %s, nvcc %s, commit %s, %s, `bash tests/gpu.sh %s`\n' \
-    "$driver" "$capability" "$(nvcc --version | sed -n 's/.* V//p')" \
-    "$(git describe --always --dirty 2>/dev/null || echo unknown)" "$(date -u +%F)" "$*"
-} >"$report"
+run_step() {
+  case $1 in
+    suite) record "The typed suite on the device" 6 "$suite" --gtest_brief=1 ;;
+    decode)
+      record "A decode of the tiny model" 6 "$build/examples/unmask_example_cuda_tiny_llada" \
+        examples/tiny_llada/tiny-f32.gguf
+      ;;
+    time)
+      record "A step beside the floor" 80 "$build/examples/unmask_example_cuda_step_time"
+      ;;
+    memcheck | initcheck | synccheck | racecheck)
+      # The largest vocabularies are left to the plain run: under a tool they take hours.
+      record "compute-sanitizer $1" 6 compute-sanitizer --tool "$1" --error-exitcode 9 \
+        --launch-timeout 0 "$suite" --gtest_brief=1 --gtest_filter='*WithFloat:*Session*'
+      ;;
+  esac
+}
 
-suite=$build/tests/unmask_tests_cuda
-step "The typed suite on the device" "$suite" --gtest_brief=1
-step "A decode of the tiny model" "$build/examples/unmask_example_cuda_tiny_llada"
-if ((!quick)); then
-  for tool in memcheck initcheck synccheck racecheck; do
-    # The largest vocabularies are left to the plain run: under a tool they take hours.
-    step "compute-sanitizer $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      --launch-timeout 0 "$suite" --gtest_brief=1 --gtest_filter='*WithFloat:*Session*'
+run_steps() {
+  local name step
+  for step in "$@"; do
+    [[ " ${all_steps[*]} " == *" $step "* ]] || {
+      echo "tests/gpu.sh run: no step is called '$step'; they are: ${all_steps[*]}" >&2
+      exit 2
+    }
   done
-fi
-lines=80 step "A step beside the floor" "$build/examples/unmask_example_cuda_step_time"
-echo "Written: $report"
-exit $status
+  name=$(need_gpu)
+  export CUDA_VISIBLE_DEVICES=0
+  status=0
+  report=bench/results/$(tr '[:upper:] ' '[:lower:]-' <<<"$name" | tr -cd 'a-z0-9-').md
+  mkdir -p bench/results
+  if [[ ! -e $report ]]; then
+    {
+      printf '# %s\n\n' "$name"
+      # shellcheck disable=SC2016
+      printf 'driver %s, compute capability %s, commit %s, %s, `bash tests/gpu.sh`\n' \
+        "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader -i 0)" \
+        "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0)" \
+        "$(git describe --always --dirty 2>/dev/null || echo unknown)" "$(date -u +%F)"
+    } >"$report"
+  fi
+  for step in "$@"; do
+    run_step "$step"
+  done
+  echo "Written: $report"
+  return $status
+}
+
+case ${1:-} in
+  build)
+    [[ ${2:-} =~ ^[0-9]+$ ]] || {
+      echo "tests/gpu.sh build: which architecture? 80, 90, 100 or 120, not '${2:-}'" >&2
+      exit 2
+    }
+    build_for "$2"
+    ;;
+  run)
+    shift
+    run_steps "${@:-${all_steps[@]}}"
+    ;;
+  "")
+    need_gpu >/dev/null
+    build_for "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d .)"
+    run_steps "${all_steps[@]}"
+    ;;
+  *)
+    sed -n '4,/^set/p' "${BASH_SOURCE[0]}" | grep '^#' >&2
+    exit 2
+    ;;
+esac

@@ -27,11 +27,12 @@ constexpr int answer = 40;
 // What a program says once, in one .cu file, for each policy whose sessions run on a stream.
 template class unmask::on_stream::workspace<careful_policy>;
 
-int main() {
+int main(int argc, char** argv) {
   if (!example::find_device()) {
     return example::skipped;
   }
-  const example::gguf_file file(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
+  const example::gguf_file file(argc > 1 ? argv[1]
+                                         : UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
   const example::char_tokenizer text(file);
   example::llada_model engine(file);
   const std::vector<std::int32_t> canvas =

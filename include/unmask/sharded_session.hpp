@@ -57,8 +57,7 @@ padded_cuts(index_t vocab, index_t ranks, index_t columns) {
 ///
 /// What is exchanged is a record or a few for each row instead of its logits: message_bytes().
 ///
-/// - **Equal bits.** Cut at multiples of canonical::chunk_columns (chunk_cuts), the ranks decide
-/// bit
+/// - **Equal bits.** Cut at multiples of canonical::chunk_columns (chunk_cuts), the ranks decide bit
 ///   by bit what `session` decides from the whole rows, for any number of ranks. Cut anywhere else,
 ///   sums differ by rounding, so tokens are the same but where two candidates are that close, and a
 ///   token that is drawn is drawn from the same distribution, not with the same number.
