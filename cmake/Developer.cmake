@@ -20,7 +20,7 @@ target_compile_options(
             # To call a function without __device__ from a kernel is a mere warning of nvcc, after
             # which the body of the kernel is compiled away. Never let that pass.
             "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Werror=cross-execution-space-call>")
-if(UNMASK_BUILD_TESTS)
+if(UNMASK_WARNINGS_AS_ERRORS)
   target_compile_options(
     unmask_warnings INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>"
                               "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Werror=all-warnings>")

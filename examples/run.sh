@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Builds the demo and runs it: bash examples/run.sh [options of the demo]
-# UNMASK_BUILD names another folder to build in than build/demo.
+# UNMASK_BUILD names another folder to build in than build/demo, UNMASK_CMAKE an option for CMake.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
@@ -11,6 +11,6 @@ source cmake/packages.sh
 unmask_packages libeigen3-dev nlohmann-json3-dev
 
 build=${UNMASK_BUILD:-build/demo}
-unmask_quietly cmake --preset demo -B "$build"
+unmask_quietly cmake --preset demo -B "$build" ${UNMASK_CMAKE:+"$UNMASK_CMAKE"}
 unmask_build "$build" --target unmask_demo --parallel "${UNMASK_JOBS:-$(nproc)}"
 exec "$build/examples/unmask_demo" "$@"
