@@ -19,6 +19,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/gpu
 suite=$build/tests/unmask_tests_cuda
 export PATH=$PATH:/usr/local/cuda/bin
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/cuda/lib64
 all_steps=(suite decode time memcheck initcheck synccheck racecheck)
 
 need_gpu() {
