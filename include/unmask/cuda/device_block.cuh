@@ -31,9 +31,8 @@ struct device_block {
   }
   [[nodiscard]] __device__ std::uint64_t any(std::uint64_t bits) const {
     __shared__ std::uint64_t of_warp[most_warps];
-    const std::uint32_t high =
-        __reduce_or_sync(0xffffffffU, static_cast<std::uint32_t>(bits >> 32U));
-    const std::uint32_t low = __reduce_or_sync(0xffffffffU, static_cast<std::uint32_t>(bits));
+    const std::uint32_t high = any_of_warp(static_cast<std::uint32_t>(bits >> 32U));
+    const std::uint32_t low = any_of_warp(static_cast<std::uint32_t>(bits));
     if (warp_lane() == 0) {
       of_warp[warp()] = (std::uint64_t{high} << 32U) | low;
     }
@@ -77,6 +76,17 @@ struct device_block {
 
  private:
   static constexpr index_t most_warps = 32;
+
+  [[nodiscard]] __device__ std::uint32_t any_of_warp(std::uint32_t bits) const {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    return __reduce_or_sync(0xffffffffU, bits);
+#else
+    for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+      bits |= shuffle_xor(bits, distance);
+    }
+    return bits;
+#endif
+  }
 };
 static_assert(thread_block<device_block>);
 
