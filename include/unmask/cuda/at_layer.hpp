@@ -63,14 +63,14 @@ UNMASK_HD void fold_drift(const auto& b,
       counts = step::layers::counts(m, row);
     }
     // Each goes to the thread of the sum that it belongs to, one at the most to each.
-    const auto to_here = static_cast<index_t>(sum_to_here(b, counts ? 1U : 0U));
+    const std::uint32_t counting = b.ballot(counts);
+    const std::uint32_t before = counting & ((1U << static_cast<unsigned>(lane)) - 1U);
     if (counts) {
-      drifts[(counted + to_here - 1) % warp_threads] = row.drift;
+      drifts[(counted + count_bits(before)) % warp_threads] = row.drift;
       largest = row.drift > largest ? row.drift : largest;  // a NaN is not
     }
     b.sync_warp();
-    const auto more =
-        static_cast<index_t>(b.shuffle(static_cast<std::uint32_t>(to_here), warp_threads - 1));
+    const index_t more = count_bits(counting);
     if ((lane - counted % warp_threads + warp_threads) % warp_threads < more) {
       sum += drifts[lane];
     }

@@ -31,15 +31,6 @@ sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
   return sum;
 }
 
-/// The sum of x over the lower lanes of the warp and this one.
-[[nodiscard]] UNMASK_HD inline std::uint32_t sum_to_here(const auto& b, std::uint32_t x) {
-  for (index_t distance = 1; distance < warp_threads; distance *= 2) {
-    const std::uint32_t other = b.shuffle(x, math::max(b.warp_lane() - distance, index_t{0}));
-    x += b.warp_lane() >= distance ? other : 0;
-  }
-  return x;
-}
-
 /// Writes the indices of all `always` keys and of the `wanted` lowest others, ascending, and
 /// returns how many they are: see step::choose. Called by a whole block of whole warps.
 ///
@@ -76,35 +67,21 @@ sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
       last |= bit;
     }
   }
-  // Each round lists as many keys as there are threads. A word counts the keys below `last` in its
-  // lower half, those equal to it in the upper one; neither exceeds the block.
   index_t below_so_far = 0;
   index_t equal_so_far = 0;
-  for (index_t first = 0; first < count; first += b.lanes()) {
-    const index_t i = first + b.lane();
-    const bool is_below = i < count && keys[i] < last;
-    const bool is_equal = i < count && keys[i] == last;
-    const std::uint32_t own = (is_below ? 1U : 0U) + (is_equal ? 0x10000U : 0U);
-    std::uint32_t before = sum_to_here(b, own);
-    if (b.warp_lane() == warp_threads - 1) {
-      space.warps[b.warp()] = before;
-    }
-    b.sync();
-    std::uint32_t all = 0;
-    before -= own;
-    for (index_t w = 0; w < b.warps(); ++w) {
-      before += w < b.warp() ? space.warps[w] : 0U;
-      all += space.warps[w];
-    }
-    b.sync();
-    const index_t below = below_so_far + static_cast<index_t>(before & 0xffffU);
-    const index_t equal = equal_so_far + static_cast<index_t>(before >> 16U);
+  for_each_in_rounds(b, count, [&](index_t i, bool is_there) {
+    const bool is_below = is_there && keys[i] < last;
+    const bool is_equal = is_there && keys[i] == last;
+    const lane_count lower = b.count(is_below);
+    const lane_count same = b.count(is_equal);
+    const index_t below = below_so_far + lower.before;
+    const index_t equal = equal_so_far + same.before;
     if (is_below || (is_equal && equal < equals)) {
       chosen[below + math::min(equal, equals)] = i;
     }
-    below_so_far += static_cast<index_t>(all & 0xffffU);
-    equal_so_far += static_cast<index_t>(all >> 16U);
-  }
+    below_so_far += lower.all;
+    equal_so_far += same.all;
+  });
   return below_so_far + math::min(equal_so_far, equals);
 }
 

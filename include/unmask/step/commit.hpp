@@ -31,72 +31,55 @@ template <class Policy>
   return token == no_token ? lowest_allowed(m) : token;
 }
 
-/// Each block of `missing`, in which nothing was admitted, admits its best candidate; one whose
-/// rows are all invalid, its first open position. Returns how many commit for that.
+/// True when scored position i is admitted. One that proposes the mask token, possible only where
+/// that is not suppressed, wins nothing.
 template <class Policy>
-UNMASK_HD index_t serve(const deciding_team auto& t,
-                        const slot_memory<Policy>& m,
-                        index_t count,
-                        std::uint64_t missing) {
-  const index_t size = m.status->next.score.size();
-  index_t served = 0;
-  for (; missing != 0; missing &= missing - 1) {
-    const std::uint64_t block = missing & (~missing + 1);
-    while_in_rounds(t, count + size, [&](index_t r, bool is_there) {
-      const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
-      const bool is_of_block =
-          is_there && (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & block) != 0;
-      const lane_count found = t.count(is_of_block);
-      const bool is_best = is_of_block && found.before == 0;
-      if (is_best) {
-        m.roles[i] = role::admitted;
-      }
-      // A proposed mask token commits nothing.
-      served += t.count(is_best && proposal(m, i) != m.state->model.mask_token).all;
-      return found.all == 0;
-    });
-  }
-  return served;
+[[nodiscard]] UNMASK_HD bool wins(const slot_memory<Policy>& m, index_t i) {
+  return m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
 }
 
-/// Each forced block admits at least one position: see serve(). A barred position only if no block
-/// has anything else.
+/// Each forced block in which nothing was admitted admits its best candidate; one whose rows are
+/// all invalid, its first open position. A barred position only if no block has anything else.
 template <class Policy>
 UNMASK_HD void
 keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (!Policy::may_wait && Policy::settles) {
     const plan& now = m.status->next;
+    const index_t size = now.score.size();
     std::uint64_t own = 0;
-    for (index_t i = t.lane(); i < now.score.size(); i += t.lanes()) {
+    for (index_t i = t.lane(); i < size; i += t.lanes()) {
       own |= m.roles[i] == role::admitted ? bit_of(m, i) : 0;
     }
-    const std::uint64_t missing = now.forced & ~t.any(own);
-    if (missing == 0) {
-      return;
+    std::uint64_t served = t.any(own);
+    // By rank, then those without one.
+    const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
+    const auto admit = [&](index_t i) {
+      m.roles[i] = role::admitted;
+      m.status->report.forced += wins(m, i) ? 1 : 0;
+    };
+    for (std::uint64_t left = now.forced & ~served; left != 0; left &= left - 1) {
+      const std::uint64_t block = left & (~left + 1);
+      const auto is_of_block = [&](index_t r) {
+        const index_t i = ranked(r);
+        return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & block) != 0;
+      };
+      const bool is_served =
+          with_first(t, count + size, is_of_block, [&](index_t r) { admit(ranked(r)); });
+      served |= is_served ? block : 0;
+      t.sync();  // the report is another lane's next
     }
-    index_t served = serve(t, m, count, missing);
     if constexpr (delays_any<Policy>) {
-      bool is_idle = true;
-      for (index_t i = t.lane(); i < now.score.size(); i += t.lanes()) {
-        is_idle = is_idle && m.roles[i] != role::admitted;
-      }
-      if (t.count(!is_idle).all == 0) {
-        while_in_rounds(t, now.score.size(), [&](index_t i, bool is_there) {
-          const bool is_barred =
-              is_there && m.roles[i] == role::barred && (now.forced & bit_of(m, i)) != 0;
-          const lane_count found = t.count(is_barred);
-          if (is_barred && found.before == 0) {
-            m.roles[i] = role::admitted;
-          }
-          served += found.all > 0 ? 1 : 0;
-          return found.all == 0;
-        });
+      if (served == 0) {
+        const auto is_barred = [&](index_t i) {
+          return m.roles[i] == role::barred && (now.forced & bit_of(m, i)) != 0;
+        };
+        static_cast<void>(with_first(t, size, is_barred, [&](index_t i) {
+          m.roles[i] = role::admitted;
+          ++m.status->report.forced;
+        }));
+        t.sync();
       }
     }
-    if (t.lane() == 0) {
-      m.status->report.forced += served;
-    }
-    t.sync();
   }
 }
 
@@ -149,9 +132,7 @@ template <class Policy>
                                            const slot_memory<Policy>& m) {
   index_t commits = m.status->report.last_commits;  // the winner's placement
   for_each_in_rounds(t, m.status->next.score.size(), [&](index_t i, bool is_there) {
-    commits += t.count(is_there && m.roles[i] == role::admitted &&
-                       proposal(m, i) != m.state->model.mask_token)
-                   .all;
+    commits += t.count(is_there && wins(m, i)).all;
   });
   return commits;
 }
@@ -219,24 +200,21 @@ template <class Policy>
   if (is == role::bystander) {
     return outcome::none;
   }
-  const token_id mask = m.state->model.mask_token;
   if constexpr (Policy::revisits) {
     const index_t position = m.status->next.score.first + i;
     if (is == role::reopened) {
       return outcome::reopened;
     }
     const token_id token = proposal(m, i);
-    const bool changes = token != m.state->tokens[position] && token != mask;
+    const bool changes = token != m.state->tokens[position] && token != m.state->model.mask_token;
     if (is == role::replaced) {
       return changes ? outcome::edited : outcome::none;
     }
     if (Policy::remasks && m.marks[position] == mark::settled) {
-      const bool wins = is == role::admitted && token != mask;
-      return !wins ? outcome::loses : changes ? outcome::rewins : outcome::stays;
+      return !wins(m, i) ? outcome::loses : changes ? outcome::rewins : outcome::stays;
     }
   }
-  // A proposed mask token, possible only where it is not suppressed, leaves the position open.
-  return is == role::admitted && proposal(m, i) != mask ? outcome::settles : outcome::stays;
+  return wins(m, i) ? outcome::settles : outcome::stays;
 }
 
 /// Writes the admitted tokens and rewrites the revisited ones; reports them in position order.
@@ -262,8 +240,7 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
     if (m.traced != nullptr) {
       const lane_count entries = t.count(competed);
       if (competed) {
-        const bool won = m.roles[i] == role::admitted && proposal(m, i) != s.model.mask_token;
-        trace(m, traced + entries.before, i, proposal(m, i), won);
+        trace(m, traced + entries.before, i, proposal(m, i), wins(m, i));
       }
       traced += entries.all;
     }

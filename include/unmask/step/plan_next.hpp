@@ -104,23 +104,13 @@ UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>&
   const auto row_of = [&](index_t i) {
     return math::max(next.score.first + i - shift, index_t{0});
   };
-  while_in_rounds(t, size, [&](index_t i, bool is_there) {
-    const bool is_read = is_there && m.reads(i);
-    const lane_count reading = t.count(is_read);
-    if (is_read && reading.before == 0) {
-      rows.first = row_of(i);
-    }
-    return reading.all == 0;
-  });
-  while_in_rounds(t, size, [&](index_t k, bool is_there) {
-    const index_t i = size - 1 - k;
-    const bool is_read = is_there && m.reads(i);
-    const lane_count reading = t.count(is_read);
-    if (is_read && reading.before == 0) {
-      rows.last = row_of(i) + 1;
-    }
-    return reading.all == 0;
-  });
+  static_cast<void>(with_first(
+      t, size, [&](index_t i) { return m.reads(i); }, [&](index_t i) { rows.first = row_of(i); }));
+  static_cast<void>(with_first(
+      t,
+      size,
+      [&](index_t k) { return m.reads(size - 1 - k); },
+      [&](index_t k) { rows.last = row_of(size - 1 - k) + 1; }));
   t.sync();
 }
 

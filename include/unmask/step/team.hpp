@@ -62,4 +62,21 @@ UNMASK_HD void while_in_rounds(const deciding_team auto& t, index_t count, const
   }
 }
 
+/// Calls use(i) for the lowest of i = 0 ... count - 1 that is(i), in the lane that has it. False,
+/// in every lane, if there is none.
+UNMASK_HD bool
+with_first(const deciding_team auto& t, index_t count, const auto& is, const auto& use) {
+  bool any = false;
+  while_in_rounds(t, count, [&](index_t i, bool is_there) {
+    const bool fits = is_there && is(i);
+    const lane_count found = t.count(fits);
+    if (fits && found.before == 0) {
+      use(i);
+    }
+    any = found.all > 0;
+    return !any;
+  });
+  return any;
+}
+
 }  // namespace unmask
