@@ -101,6 +101,7 @@ class on_host::workspace {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
     const range score = m.status->next.score;
     pending<T>& rows = std::get<pending<T>>(pending_);
+    read_pending_ = &workspace::read_pending<T>;
     for (index_t i = 0; i < score.size(); ++i) {
       const index_t position = score.first + i;
       if (!m.reads(s.branch, i)) {
@@ -123,10 +124,10 @@ class on_host::workspace {
 
   /// Reads the rows noted so far, of all sequences at once.
   void flush() {
-    read_pending<float>();
-    read_pending<bfloat16>();
-    read_pending<float16>();
-    targets_.clear();
+    if (!targets_.empty()) {
+      (this->*read_pending_)();
+      targets_.clear();
+    }
   }
 
   /// Reads what is left to read and decides every running slot.
@@ -287,9 +288,6 @@ class on_host::workspace {
   template <element T>
   void read_pending() {
     pending<T>& rows = std::get<pending<T>>(pending_);
-    if (rows.empty()) {
-      return;
-    }
     const auto edit_of = [this](index_t r) {
       return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])]);
     };
@@ -362,6 +360,8 @@ class on_host::workspace {
   std::vector<step::slot_status> statuses_;
   std::vector<step::slot_memory<Policy>> slots_;
   std::tuple<pending<float>, pending<bfloat16>, pending<float16>> pending_;
+  // read_pending of the list in use: only the element types that an engine supplies are compiled.
+  void (workspace::*read_pending_)() = nullptr;
   std::vector<target> targets_;
   std::vector<record<Policy::required>> records_;
   std::vector<record<Policy::required>> scratch_;
