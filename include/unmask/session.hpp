@@ -115,6 +115,7 @@ class session {
   [[nodiscard]] std::optional<forward_request> next() {
     if (!waiting_) {
       segments_.clear();
+      unread_.clear();
       rows_ = 0;
       const std::span<const step::slot_status> statuses = workspace_.statuses();
       for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
@@ -130,6 +131,7 @@ class session {
       if (segments_.empty()) {
         return std::nullopt;
       }
+      unread_.resize(segments_.size(), 1);
       waiting_ = true;
     }
     return forward_request{segments_, rows_};
@@ -138,8 +140,8 @@ class session {
   /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
   /// position segment.rows.first + r. `riders` are indexed by the same rows.
   ///
-  /// Throws std::logic_error without a request, std::invalid_argument for a wrong shape; the
-  /// session is then as it was.
+  /// Throws std::logic_error without a request and after read(), std::invalid_argument for a wrong
+  /// shape; the session is then as it was.
   template <row_tensor Tensor>
   void
   supply(const Tensor& tensor,
@@ -148,7 +150,7 @@ class session {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
-    check_order(waiting_, "supply() without a request: call next() first");
+    check_supply();
     check_columns(logits.columns);
     index_t rows = 0;
     for (const segment& s : segments_) {
@@ -173,7 +175,7 @@ class session {
   template <element T, memory M>
   void supply(std::span<const rows_view<T, M>> tensors) {
     check_space<rows_view<T, M>>();
-    check_order(waiting_, "supply() without a request: call next() first");
+    check_supply();
     check_argument(tensors.size() == segments_.size(),
                    "number of tensors",
                    tensors.size(),
@@ -194,7 +196,11 @@ class session {
   }
 
   /// supply() in pieces, for engines that run one segment at a time in the same buffer: reads the
-  /// logits of segment `index` of the request at once. Every segment once, then decide().
+  /// logits of segment `index` of the request at once. Every segment once, in any order, then
+  /// decide().
+  ///
+  /// Throws std::logic_error without a request and for a segment that was read already,
+  /// std::invalid_argument for a wrong index or shape; the session is then as it was.
   template <row_tensor Tensor>
   void
   read(std::size_t index,
@@ -210,6 +216,8 @@ class session {
                    index,
                    "less than the number of segments, ",
                    segments_.size());
+    check_order(unread_[index] != 0,
+                "read() of a segment that was read already: each once, then decide()");
     check_columns(logits.columns);
     const segment& s = segments_[index];
     check_argument(logits.rows == wanted_rows(s),
@@ -219,11 +227,15 @@ class session {
                    wanted_rows(s));
     workspace_.read(s, logits, riders);
     workspace_.flush();
+    unread_[index] = 0;
   }
 
-  /// Decides the step whose segments were all given to read().
+  /// Decides the step whose segments were all given to read(). Throws std::logic_error without a
+  /// request and before every segment was read; the session is then as it was.
   void decide() {
     check_order(waiting_, "decide() without a request: call next() first");
+    check_order(std::ranges::find(unread_, 1) == unread_.end(),
+                "decide() before every segment of the request was given to read()");
     finish();
   }
 
@@ -297,14 +309,21 @@ class session {
       : model_(model)
       , capacity_(validated(model, capacity, columns))
       , workspace_(model, capacity_, where) {
-    segments_.reserve(static_cast<std::size_t>(capacity_.sequences) *
-                      (1 + static_cast<std::size_t>(capacity_.branches)));
+    const std::size_t most = static_cast<std::size_t>(capacity_.sequences) *
+                             (1 + static_cast<std::size_t>(capacity_.branches));
+    segments_.reserve(most);
+    unread_.reserve(most);
   }
 
   /// The request that is out, and what works on it. For sessions derived from this one.
   [[nodiscard]] workspace_type& workspace() { return workspace_; }
   [[nodiscard]] std::span<const segment> segments() const { return segments_; }
   [[nodiscard]] bool waiting() const { return waiting_; }
+  /// Decides the step, whose rows are all in the workspace.
+  void finish() {
+    workspace_.decide();
+    waiting_ = false;
+  }
 
  private:
   [[nodiscard]] static constexpr const char* wanted_name(const char* name) {
@@ -383,15 +402,18 @@ class session {
     return s;
   }
 
-  void finish() {
-    workspace_.decide();
-    waiting_ = false;
+  void check_supply() const {
+    check_order(waiting_, "supply() without a request: call next() first");
+    check_order(std::ranges::find(unread_, 0) == unread_.end(),
+                "supply() after read(): give the other segments to read(), then call decide()");
   }
 
   model_info model_;
   limits capacity_;
   workspace_type workspace_;
   std::vector<segment> segments_;
+  // 1 for each segment of the request that read() was not given yet.
+  std::vector<std::uint8_t> unread_;
   index_t rows_ = 0;
   bool waiting_ = false;
 };

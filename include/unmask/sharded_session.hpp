@@ -207,7 +207,7 @@ class sharded_session : private session<Policy, Backend> {
         base::workspace(), base::segments(), everyones, static_cast<index_t>(size / bytes), step_);
     ++step_;
     packed_ = false;
-    base::decide();
+    base::finish();
   }
 
  private:

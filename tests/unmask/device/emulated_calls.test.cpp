@@ -118,7 +118,11 @@ TEST(RuntimeCalls, SegmentsReadOneByOneTakeALaunchEachAndOneToDecide) {
   const calls before = fake_cuda().calls;
   for (std::size_t i = 0; i < 3; ++i) {
     const segment& part = one.request->segments[i];
-    one.s.read(i, all.subrows({part.first_row, part.first_row + part.rows.size()}));
+    const auto rows = all.subrows({part.first_row, part.first_row + part.rows.size()});
+    EXPECT_THROW(one.s.decide(), std::logic_error);
+    one.s.read(i, rows);
+    EXPECT_THROW(one.s.read(i, rows), std::logic_error);
+    EXPECT_THROW(one.s.supply(all), std::logic_error);
   }
   one.s.decide();
   EXPECT_EQ(since(before), (calls{{"launch", 4}}));

@@ -70,7 +70,11 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   EXPECT_EQ(pass.at_layer(2, rows, stored).rows.size(), 37U);
   EXPECT_THROW(session.supply(host_logits<float>(logits.data(), 15, model.vocab)),
                std::invalid_argument);
-  session.supply(z);
+  EXPECT_THROW(session.decide(), std::logic_error);  // nothing was read
+  session.read(0, z);
+  EXPECT_THROW(session.read(0, z), std::logic_error);
+  EXPECT_THROW(session.supply(z), std::logic_error);
+  session.decide();
   EXPECT_EQ(session.report().forwards, 1);
 }
 

@@ -186,6 +186,12 @@ TEST(any_session, refuses_what_a_session_refuses) {
   EXPECT_THROW(s->start(1, tokens.data(), 5, {.length = 5, .block_length = 5}), std::logic_error);
   EXPECT_THROW(s->cancel(0), std::logic_error);
   EXPECT_THROW(static_cast<void>(s->report(9)), std::invalid_argument);
+  EXPECT_THROW(s->decide(), std::logic_error);
+  s->read(0, host_logits<float>(z.data(), 5, 33));
+  EXPECT_THROW(s->read(0, host_logits<float>(z.data(), 5, 33)), std::logic_error);
+  EXPECT_THROW(s->supply(host_logits<float>(z.data(), 5, 33)), std::logic_error);
+  s->decide();
+  EXPECT_EQ(s->report(0).forwards, 1);
 }
 
 TEST(any_rows, remembers_what_a_view_is) {

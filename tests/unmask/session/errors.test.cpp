@@ -530,6 +530,68 @@ TEST(read, checks_its_segment) {
   expect_misuse(true, with(0, {z.data(), 3, 8}), false, {"columns of the logits", "got 8"});
 }
 
+TEST(decide, before_every_segment_was_read_is_refused) {
+  const std::vector<std::string> parts = {"decide() before every segment", "read()"};
+  expect_misuse(true, [](session<greedy>& s, tokens_of&) { s.decide(); }, true, parts);
+}
+
+/// Two sequences of two positions whose request is out.
+struct two_sequences {
+  tokens_of first = tokens_of(2);
+  tokens_of second = tokens_of(2);
+  session<greedy> s{good_model, good_limits};
+  std::vector<float> threes = std::vector<float>(18, 0.0F);
+
+  two_sequences() {
+    s.start(0, careful, first, {.length = 2, .block_length = 2});
+    s.start(1, careful, second, {.length = 2, .block_length = 2});
+    EXPECT_EQ(s.next()->segments.size(), 2U);
+    threes[3] = threes[12] = 90.0F;
+  }
+  [[nodiscard]] host_logits<float> rows() const { return {threes.data(), 2, 9}; }
+};
+
+TEST(decide, with_one_of_two_segments_read_is_refused) {
+  two_sequences both;
+  both.s.read(1, both.rows());
+  expect_refused<std::logic_error>([&] { both.s.decide(); }, {"decide() before every segment"});
+  EXPECT_EQ(both.first, tokens_of(2, 8));
+  EXPECT_EQ(both.second, tokens_of(2, 8));
+  EXPECT_EQ(both.s.report(1).forwards, 0);
+  both.s.read(0, both.rows());
+  both.s.decide();
+  EXPECT_EQ(both.first, tokens_of(2, 3));
+  EXPECT_EQ(both.second, tokens_of(2, 3));
+}
+
+TEST(read, of_a_segment_twice_is_refused) {
+  two_sequences both;
+  const std::vector<float> zeros(18, 0.0F);
+  both.s.read(1, both.rows());
+  expect_refused<std::logic_error>([&] { both.s.read(1, host_logits<float>(zeros.data(), 2, 9)); },
+                                   {"read() of a segment that was read already"});
+  both.s.read(0, both.rows());
+  both.s.decide();
+  EXPECT_EQ(both.second, tokens_of(2, 3)) << "the rows of the second read() were taken";
+  EXPECT_EQ(both.s.report(1).forwards, 1);
+}
+
+TEST(supply, after_read_is_refused) {
+  two_sequences both;
+  both.s.read(0, both.rows());
+  const std::vector<float> zeros(36, 0.0F);
+  const host_logits<float> all(zeros.data(), 4, 9);
+  const std::vector<host_logits<float>> one_each = {all.subrows({0, 2}), all.subrows({2, 4})};
+  const std::vector<std::string> parts = {"supply() after read()", "decide()"};
+  expect_refused<std::logic_error>([&] { both.s.supply(all); }, parts);
+  expect_refused<std::logic_error>(
+      [&] { both.s.supply(std::span<const host_logits<float>>(one_each)); }, parts);
+  both.s.read(1, both.rows());
+  both.s.decide();
+  EXPECT_EQ(both.first, tokens_of(2, 3));
+  EXPECT_FALSE(both.s.next());
+}
+
 TEST(start, between_next_and_supply_is_refused) {
   for (const index_t slot : {0, 1}) {
     SCOPED_TRACE(slot);
