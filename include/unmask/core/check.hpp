@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/config.hpp>
+#include <unmask/core/types.hpp>
 
 #include <sstream>
 #include <stdexcept>
@@ -21,6 +21,20 @@ void check_argument(bool holds, std::string_view name, const T& value, const Rul
     throw std::invalid_argument(text.str());
   }
 }
+
+namespace detail {
+
+// Of a part's list of tokens.
+inline void check_tokens(const listed_token* tokens, index_t count, std::string_view name) {
+  bool any = false;
+  for (index_t k = 0; k < count; ++k) {
+    check_argument(tokens[k] >= 0, name, tokens[k].token, "tokens");
+    any = any || tokens[k] != no_token;
+  }
+  check_argument(any, name, "none", "at least one token");
+}
+
+}  // namespace detail
 
 /// Throws std::logic_error with `message` unless `holds`: a call out of order. Host only.
 inline void check_order(bool holds, const char* message) {

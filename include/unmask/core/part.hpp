@@ -130,7 +130,7 @@ struct row_archetype {
   [[nodiscard]] UNMASK_HD float logit(token_id token) const;
   [[nodiscard]] UNMASK_HD bool watches(token_id token) const;
   UNMASK_HD void add(token_id token, float delta);
-  UNMASK_HD void keep_only(const token_id* tokens, index_t count);
+  UNMASK_HD void keep_only(const auto* tokens, index_t count);
 };
 
 }  // namespace detail

@@ -17,6 +17,17 @@ using token_id = std::int32_t;
 /// No token: larger than every token, so that a tie never goes to it.
 inline constexpr token_id no_token = 0x7fffffff;
 
+/// An entry of the list of tokens in a part: no_token, which stands for nothing, unless it is given.
+/// A list of room for more than that would else have token 0 in it.
+struct listed_token {
+  token_id token = no_token;
+
+  constexpr listed_token() = default;
+  UNMASK_HD constexpr listed_token(token_id given)  // NOLINT(google-explicit-constructor): a token
+      : token(given) {}
+  UNMASK_HD constexpr operator token_id() const { return token; }  // NOLINT: as above
+};
+
 /// A half-open range of positions [first, last).
 struct range {
   index_t first = 0;

@@ -18,8 +18,8 @@ namespace UNMASK_NAMESPACE {
 /// and its like counts in the whole row. A token that is suppressed, not allowed or not in the
 /// vocabulary has probability 0. Positions whose row is invalid are left out.
 ///
-/// Applies to the answer offsets [first, last). Of the `Count` tokens the first `count` are used,
-/// all different: range [1, Count]. Goes with every other part but adaptive_threshold and
+/// Applies to the answer offsets [first, last). Of the `Count` tokens those that are given among the
+/// first `count` are used, at least one and all different: range count in [1, Count]. Goes with every other part but adaptive_threshold and
 /// stable_and_confident, as all parts that watch tokens. Reads stat::confidence. O(count log
 /// watched) a row and 48 bytes a token and position; no state. Source: label probabilities as
 /// classifiers made of language models use them, T. Brown et al., Language models are few-shot
@@ -28,7 +28,7 @@ template <int Count = 2>
 struct probability_of {
   static_assert(Count >= 1, "a probability_of no tokens asks nothing: leave it out");
 
-  token_id tokens[Count] = {};
+  listed_token tokens[Count] = {};
   index_t count = Count;
   index_t first = 0;
   index_t last = 0x7fffffff;
@@ -39,11 +39,10 @@ struct probability_of {
 
   void check(const layout&) const {
     check_argument(count >= 1 && count <= Count, "probability_of::count", count, "in [1, Count]");
+    detail::check_tokens(tokens, count, "probability_of::tokens");
     for (index_t k = 0; k < count && k < Count; ++k) {  // g++ 12 does not see that count <= Count
-      check_argument(
-          tokens[k] >= 0 && tokens[k] != no_token, "probability_of::tokens", tokens[k], "a token");
       for (index_t j = 0; j < k; ++j) {
-        check_argument(tokens[j] != tokens[k],
+        check_argument(tokens[j] != tokens[k] || tokens[k] == no_token,
                        "probability_of::tokens",
                        tokens[k],
                        "different from the others: a repeat would count twice among them");
@@ -55,7 +54,9 @@ struct probability_of {
 
   UNMASK_HD void watch(auto& list, const auto& own) const {
     for (index_t k = 0; k < (applies(own.at) ? count : 0); ++k) {
-      list.add(tokens[k]);
+      if (tokens[k] != no_token) {
+        list.add(tokens[k]);
+      }
     }
   }
 
@@ -64,24 +65,27 @@ struct probability_of {
       return 0;
     }
     const auto whole = row.total();
+    index_t asked = 0;
     float best = -math::infinity();
     for (index_t k = 0; k < count; ++k) {
-      best = math::max(best, row.logit(tokens[k]));
+      if (tokens[k] != no_token) {
+        out[asked++].token = tokens[k];
+        best = math::max(best, row.logit(tokens[k]));
+      }
     }
     float sum = 0.0F;
-    for (index_t k = 0; k < count; ++k) {
-      const float z = row.logit(tokens[k]);
+    for (index_t k = 0; k < asked; ++k) {
+      const float z = row.logit(out[k].token);
       const bool possible = z > -math::infinity();
-      out[k].token = tokens[k];
       out[k].share = possible ? math::exp_nonpositive(z - best) : 0.0F;
       out[k].probability =
           possible ? math::divide(math::exp_nonpositive(z - whole.best), whole.total()) : 0.0F;
       sum += out[k].share;
     }
-    for (index_t k = 0; k < count && sum > 0.0F; ++k) {
+    for (index_t k = 0; k < asked && sum > 0.0F; ++k) {
       out[k].share = math::divide(out[k].share, sum);
     }
-    return count;
+    return asked;
   }
 
  private:

@@ -96,13 +96,14 @@ static_assert(watching<logit_bias<>> && revision<logit_bias<>>);
 /// invalid. Two lists at one position leave what they share. Must be written before parts with a
 /// memory, such as trace_credit, which would else remember tokens that can never be proposed.
 ///
-/// Of the `Count` tokens the first `count` are used: range [1, Count]. O(count * watched) a row.
-/// Source: choice-constrained decoding as engines offer it (vLLM `structured_outputs.choice`).
+/// Of the `Count` tokens those that are given among the first `count` are used: at least one; range
+/// count in [1, Count]. O(count * watched) a row. Source: choice-constrained decoding as engines
+/// offer it (vLLM `structured_outputs.choice`).
 template <int Count = 16>
 struct token_list {
   static_assert(Count >= 1, "a token_list of no tokens would leave nothing to propose");
 
-  token_id tokens[Count] = {};
+  listed_token tokens[Count] = {};
   index_t count = Count;
   index_t first = 0;
   index_t last = 0x7fffffff;
@@ -120,10 +121,7 @@ struct token_list {
 
   void check(const layout&) const {
     check_argument(count >= 1 && count <= Count, "token_list::count", count, "in [1, Count]");
-    for (index_t k = 0; k < count; ++k) {
-      check_argument(
-          tokens[k] >= 0 && tokens[k] != no_token, "token_list::tokens", tokens[k], "a token");
-    }
+    detail::check_tokens(tokens, count, "token_list::tokens");
     check_argument(first >= 0, "token_list::first", first, "at least 0");
     check_argument(last >= first, "token_list::last", last, "at least token_list::first");
   }
@@ -131,7 +129,9 @@ struct token_list {
   UNMASK_HD void watch(auto& list, const auto& own) const {
     if (applies(own.at)) {
       for (index_t k = 0; k < count; ++k) {
-        list.add(tokens[k]);
+        if (tokens[k] != no_token) {
+          list.add(tokens[k]);
+        }
       }
     }
   }

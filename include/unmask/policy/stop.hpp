@@ -39,14 +39,14 @@ static_assert(stopping<stop_at_end>);
 /// one, and sequence_report::settled is then the length of the sequence: trim the text with find().
 /// Without an end token it stays masked, and `settled` is the first open position.
 ///
-/// Of the `Length` tokens the first `count` are used: Range count in [1, Length], tokens >= 0,
-/// min_tokens >= 0. O(newly settled * count) a step at most; tokens that a policy rewrites are
+/// Of the `Length` tokens those that are given among the first `count` are used, at least one and
+/// without a gap: Range count in [1, Length], tokens >= 0, min_tokens >= 0. O(newly settled * count) a step at most; tokens that a policy rewrites are
 /// compared anew.
 template <int Length = 8>
 struct stop_sequence {
   static_assert(Length >= 1, "a stop sequence of no tokens would end every text at once");
 
-  token_id tokens[Length] = {};
+  listed_token tokens[Length] = {};
   index_t count = Length;
   index_t min_tokens = 0;
 
@@ -58,9 +58,12 @@ struct stop_sequence {
   void check(const layout&) const {
     check_argument(count >= 1 && count <= Length, "stop_sequence::count", count, "in [1, Length]");
     check_argument(min_tokens >= 0, "stop_sequence::min_tokens", min_tokens, "at least 0");
-    for (index_t k = 0; k < count; ++k) {
-      check_argument(
-          tokens[k] >= 0 && tokens[k] != no_token, "stop_sequence::tokens", tokens[k], "a token");
+    detail::check_tokens(tokens, count, "stop_sequence::tokens");
+    for (index_t k = length(); k < count; ++k) {
+      check_argument(tokens[k] == no_token,
+                     "stop_sequence::tokens",
+                     tokens[k],
+                     "no_token behind an entry that is: a sequence has no gaps");
     }
   }
 
@@ -79,15 +82,25 @@ struct stop_sequence {
   }
 
  private:
+  // Tokens that were given.
+  [[nodiscard]] UNMASK_HD index_t length() const {
+    index_t given = 0;
+    while (given < count && tokens[given] != no_token) {
+      ++given;
+    }
+    return given;
+  }
+
   // The same for matches whose last token stands at position `from` or behind.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer, index_t from) const {
-    const index_t shortest = math::max(count, min_tokens);
+    const index_t given = length();
+    const index_t shortest = math::max(given, min_tokens);
     for (index_t p = math::max(from, answer.first + shortest - 1); p < answer.last; ++p) {
       index_t k = 0;
-      while (k < count && text[p - k] == tokens[count - 1 - k]) {
+      while (k < given && text[p - k] == tokens[given - 1 - k]) {
         ++k;
       }
-      if (k == count) {
+      if (k == given) {
         return p + 1;
       }
     }

@@ -67,7 +67,7 @@ class revisable_row {
   [[nodiscard]] UNMASK_HD bool has_unwatched() const { return unwatched_.token != no_token; }
 
   /// Takes every token out of the row but these, which must be watched. O(watched * count).
-  UNMASK_HD void keep_only(const token_id* tokens, index_t count) {
+  UNMASK_HD void keep_only(const auto* tokens, index_t count) {
     unwatched_ = record<All>::empty();
     gained_ = 0.0F;
     for (index_t i = 0; i < watched_.count; ++i) {
@@ -147,7 +147,7 @@ class narrowed_row {
   [[nodiscard]] UNMASK_HD float logit(token_id token) const { return whole_.logit(token); }
   [[nodiscard]] UNMASK_HD bool watches(token_id token) const { return whole_.watches(token); }
   UNMASK_HD void add(token_id token, float delta) { whole_.add(token, delta); }
-  UNMASK_HD void keep_only(const token_id* tokens, index_t count) {
+  UNMASK_HD void keep_only(const auto* tokens, index_t count) {
     whole_.keep_only(tokens, count);
   }
 

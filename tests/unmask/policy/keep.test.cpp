@@ -442,7 +442,7 @@ TEST(keep, cuts_off_what_a_token_list_leaves) {
     const truncation rules = random_rules(d, 5);
     token_list<6> list;
     std::vector<double> z(row.size(), -infinity);
-    for (token_id& v : list.tokens) {
+    for (listed_token& v : list.tokens) {
       v = d.within(0, vocab - 2);
       z[static_cast<std::size_t>(v)] = static_cast<double>(row[static_cast<std::size_t>(v)]);
     }

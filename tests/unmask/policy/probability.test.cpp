@@ -206,8 +206,20 @@ TEST(probability_of, is_told_by_any_session) {
   EXPECT_NEAR(s->probabilities(0)[0].probability, row_softmax()[3], 1e-7);
 }
 
+TEST(probability_of, asks_only_about_the_tokens_it_was_given) {
+  const auto two = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}});
+  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<4>{{1, no_token, 3}}});
+  ASSERT_EQ(told.size(), 2U);
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_EQ(told[k].token, two[k].token);
+    EXPECT_EQ(told[k].probability, two[k].probability);
+    EXPECT_EQ(told[k].share, two[k].share);
+  }
+}
+
 TEST(probability_of, refuses_knobs_outside_their_range) {
   const layout g{.length = 4};
+  EXPECT_THROW((probability_of<>{}.check(g)), std::invalid_argument);
   EXPECT_NO_THROW((probability_of<3>{.tokens = {1, 2}, .count = 2}.check(g)));
   EXPECT_THROW((probability_of<2>{{1, 1}}.check(g)), std::invalid_argument);
   EXPECT_THROW((probability_of<2>{{1, -1}}.check(g)), std::invalid_argument);

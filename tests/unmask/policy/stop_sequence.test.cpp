@@ -66,6 +66,14 @@ TEST(stop_sequence, ends_a_text_and_fills_what_is_open) {
   EXPECT_EQ((stop_sequence<2>{{1, 2}}.find(o.tokens.data(), {1, 9})), 4) << "where the text ends";
 }
 
+TEST(stop_sequence, is_as_long_as_the_tokens_it_was_given) {
+  const policy p{by_confidence{}, top_k{1}, stop_sequence<>{{1, 2}}};
+  const outcome o = decode(p, {0}, {0, 1, 2, 0, 0, 0, 0, 0}, falling, 8);
+  EXPECT_EQ(o.report.end, ending::stop_tokens);
+  EXPECT_EQ(o.report.forwards, 3);
+  EXPECT_EQ((stop_sequence<>{{1, 2}}.find(o.tokens.data(), {1, 9})), 4);
+}
+
 TEST(stop_sequence, leaves_masks_to_a_model_without_an_end_token) {
   const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
   model_info endless = model;
@@ -168,7 +176,7 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
     SCOPED_TRACE(seed);
     chances c(seed);
     stop_sequence<3> stop{.count = c.within(1, 3)};
-    for (token_id& v : stop.tokens) {
+    for (listed_token& v : stop.tokens) {
       v = c.within(0, 2);
     }
     const top_k admits{c.within(1, 4)};
@@ -223,7 +231,8 @@ TEST(stop_sequence, refuses_knobs_outside_their_range) {
   EXPECT_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 0}.check({})), std::invalid_argument);
   EXPECT_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 5}.check({})), std::invalid_argument);
   EXPECT_THROW((stop_sequence<2>{.tokens = {1, -2}}.check({})), std::invalid_argument);
-  EXPECT_THROW((stop_sequence<2>{.tokens = {1, no_token}}.check({})), std::invalid_argument);
+  EXPECT_THROW((stop_sequence<2>{.tokens = {no_token, 1}}.check({})), std::invalid_argument);
+  EXPECT_THROW((stop_sequence<2>{}.check({})), std::invalid_argument);
   EXPECT_THROW((stop_sequence<1>{.tokens = {1}, .min_tokens = -1}.check({})), std::invalid_argument);
 }
 

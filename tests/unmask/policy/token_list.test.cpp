@@ -15,7 +15,7 @@ namespace {
 
 token_list<5> random_list(chances& c, index_t vocab) {
   token_list<5> l;
-  for (token_id& v : l.tokens) {
+  for (listed_token& v : l.tokens) {
     v = c.within(0, vocab + 2);  // perhaps not in the vocabulary
   }
   l.count = c.within(1, 5);
@@ -117,8 +117,23 @@ TEST(token_list, without_a_finite_token_makes_the_row_invalid) {
   EXPECT_EQ(s.report().end, ending::complete);
 }
 
+// Token 0 is the model's favourite, and not on the list.
+TEST(token_list, holds_only_the_tokens_it_was_given) {
+  std::vector<token_id> text = {0};
+  session s{policy{by_confidence{}, top_k{1}, token_list<3>{{2, 3}}},
+            model_info{.vocab = 5, .mask_token = 4}, tokens_view<memory::host>(text), layout{.length = 1}};
+  static_cast<void>(s.next());
+  const std::vector<float> logits = {9.0F, 8.0F, 1.0F, 2.0F, 7.0F};
+  s.supply(host_logits<float>(logits.data(), 1, 5));
+  EXPECT_EQ(text[0], 3);
+  EXPECT_NEAR(s.committed()[0].log_probability, -std::log(1.0 + std::exp(-1.0)), 1e-6);
+}
+
 TEST(token_list, refuses_knobs_outside_their_range) {
   const layout g{.length = 4};
+  EXPECT_THROW((token_list<3>{}.check(g)), std::invalid_argument);
+  EXPECT_THROW((token_list<3>{.tokens = {no_token, 2}, .count = 1}.check(g)), std::invalid_argument);
+  EXPECT_NO_THROW((token_list<3>{.tokens = {no_token, 2}}.check(g)));
   EXPECT_NO_THROW((token_list<3>{.tokens = {1, 2}, .count = 2}.check(g)));
   EXPECT_THROW((token_list<2>{.tokens = {1, -2}}.check(g)), std::invalid_argument);
   EXPECT_THROW((token_list<2>{.tokens = {1, 2}, .count = 0}.check(g)), std::invalid_argument);
