@@ -76,7 +76,8 @@ using unmask::check_argument;
 
 static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
                   sizeof(unmask_probability) == 24 && sizeof(unmask_report) == 36,
-              "the layout of version 1");
+              "the layout since version 1");
+static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
 static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
               UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
@@ -352,6 +353,18 @@ unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unma
     answer.forced = r.forced;
     answer.invalid_rows = r.invalid_rows;
     give(report, answer, "report");
+  });
+}
+
+unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask_plan* plan) {
+  return guarded([&] {
+    const unmask::plan& p = needed(session, "session").session->planned(slot);
+    unmask_plan answer = UNMASK_PLAN_INIT;
+    answer.winner = p.winner;
+    answer.freeze_first = p.freeze.first;
+    answer.freeze_last = p.freeze.last;
+    answer.refresh = p.refresh ? 1 : 0;
+    give(plan, answer, "plan");
   });
 }
 

@@ -81,7 +81,6 @@ class basic_any_layer_session : public any_session {
   virtual void at_layer(index_t layer, std::span<layer_hook<float, M>> hooks) = 0;
   virtual void at_layer(index_t layer, std::span<layer_hook<bfloat16, M>> hooks) = 0;
   virtual void at_layer(index_t layer, std::span<layer_hook<float16, M>> hooks) = 0;
-  [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
 
  protected:
   basic_any_layer_session() = default;
@@ -123,9 +122,6 @@ class any_layer_session_of final : public any_session_of<Policy,
   }
   void at_layer(index_t layer, std::span<layer_hook<float16, Backend::space>> hooks) override {
     base::typed_session().at_layer(layer, hooks);
-  }
-  [[nodiscard]] const plan& planned(index_t slot) override {
-    return base::typed_session().planned(slot);
   }
 
  private:

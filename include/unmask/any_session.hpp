@@ -76,6 +76,9 @@ class any_session {
   /// Errors as session::candidates.
   [[nodiscard]] virtual std::span<const candidate_entry> candidates(index_t slot) = 0;
   [[nodiscard]] virtual std::span<const token_probability> probabilities(index_t slot) = 0;
+  /// The plan of the slot's next step, as session::planned. Of it, an engine with a cache needs
+  /// plan::winner, the branch whose K/V it keeps, plan::freeze and plan::refresh.
+  [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
   virtual void cancel(index_t slot) = 0;
 
  protected:
@@ -127,6 +130,7 @@ class any_session_of : public Base {
   [[nodiscard]] std::span<const token_probability> probabilities(index_t slot) override {
     return session_.probabilities(slot);
   }
+  [[nodiscard]] const plan& planned(index_t slot) override { return session_.planned(slot); }
   void cancel(index_t slot) override { session_.cancel(slot); }
 
  protected:

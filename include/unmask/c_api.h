@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /// Grows with every change of this header; the same in unmask_abi_version() means the same calls.
-#define UNMASK_ABI_VERSION 1
+#define UNMASK_ABI_VERSION 2
 
 /// No token: for a model without an end token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -161,6 +161,16 @@ typedef struct unmask_report {
 #define UNMASK_REPORT_INIT                                                                         \
   { (uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0 }
 
+/// What an engine with a cache needs to know of a sequence, beside what its segments say.
+typedef struct unmask_plan {
+  uint32_t struct_size;
+  int32_t winner;  ///< the branch that won the last step: keep its K/V; 0, the sequence itself
+  int32_t freeze_first, freeze_last;  ///< K/V of [first, last) are final from now on
+  int32_t refresh;  ///< not 0: the next pass computes all that it feeds, in every layer
+} unmask_plan;
+#define UNMASK_PLAN_INIT                                                                           \
+  { (uint32_t)sizeof(unmask_plan), 0, 0, 0, 1 }
+
 /// UNMASK_ABI_VERSION of the library; the version of what it was built from, "0.1.0".
 UNMASK_API uint32_t unmask_abi_version(void);
 UNMASK_API const char* unmask_version(void);
@@ -193,6 +203,8 @@ UNMASK_API unmask_status unmask_supply(unmask_session* session, const unmask_log
 UNMASK_API unmask_status unmask_get_report(unmask_session* session,
                                            int32_t slot,
                                            unmask_report* report);
+/// The plan of a slot's next step: after unmask_supply(), and after unmask_start().
+UNMASK_API unmask_status unmask_get_plan(unmask_session* session, int32_t slot, unmask_plan* plan);
 /// Ends a sequence as it is. Not between unmask_next() and unmask_supply().
 UNMASK_API unmask_status unmask_cancel(unmask_session* session, int32_t slot);
 

@@ -10,12 +10,14 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/llada.hpp"
 #include "engine/tokenizer.hpp"
 #include "engine_files.hpp"
+#include "support/fake_logits.hpp"
 
 namespace {
 
@@ -118,6 +120,61 @@ TEST(c_api, decodes_a_real_model_as_the_session_does) {
   EXPECT_EQ(report.forwards, session.report().forwards);
   EXPECT_EQ(report.committed, written);
   EXPECT_EQ(report.end, static_cast<int>(session.report().end));
+}
+
+TEST(c_api, plans_what_the_session_plans) {
+  const unmask::testing::fake_model model{.seed = 17, .vocab = 32};
+  const unmask::policy composed{unmask::by_confidence{},
+                                unmask::confidence_above{0.9F},
+                                unmask::lookahead{.branches = 2},
+                                unmask::block_pipeline{.add = 0.3F, .activate = 0.6F}};
+  std::vector<std::int32_t> expected(24), tokens(24);
+  unmask::session session(composed,
+                          {.vocab = 32, .mask_token = 31},
+                          unmask::tokens_view<unmask::memory::host>(expected),
+                          {.prompt = 1, .length = 24, .block_length = 4});
+  unmask_options options = UNMASK_OPTIONS_INIT;
+  options.vocab = 32;
+  options.mask_token = 31;
+  options.length = 24;
+  options.window = 24;
+  const session_pointer s = made("threshold(0.9) + lookahead(2) + block_pipeline(0.3, 0.6)", options);
+  unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
+  sequence.prompt = 1;
+  sequence.length = 24;
+  sequence.block_length = 4;
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 24, &sequence), UNMASK_OK);
+  unmask_request request = UNMASK_REQUEST_INIT;
+  int winners = 0, frozen = 0;
+  while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+    ASSERT_TRUE(session.next());
+    std::vector<float> z(std::size_t(request.rows) * 32);
+    for (std::int32_t k = 0; k < request.count; ++k) {
+      const unmask_segment& g = request.segments[k];
+      std::vector<std::int32_t> seen = tokens;
+      if (g.branch > 0) {
+        seen[std::size_t(g.placed_position)] = g.placed_token;
+      }
+      for (std::int32_t r = g.row_first; r < g.row_last; ++r) {
+        const auto at = std::size_t(g.first_row + r - g.row_first) * 32;
+        model.row<float>(seen, r, std::span(z).subspan(at, 32));
+      }
+    }
+    const unmask_logits logits = logits_of(z, 32);
+    ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
+    session.supply(unmask::host_logits<float>(z.data(), request.rows, 32));
+    unmask_plan plan = UNMASK_PLAN_INIT;
+    ASSERT_EQ(unmask_get_plan(s.get(), 0, &plan), UNMASK_OK) << unmask_last_error();
+    EXPECT_EQ(plan.winner, session.planned().winner);
+    EXPECT_EQ(plan.freeze_first, session.planned().freeze.first);
+    EXPECT_EQ(plan.freeze_last, session.planned().freeze.last);
+    EXPECT_EQ(plan.refresh, session.planned().refresh ? 1 : 0);
+    winners += plan.winner > 0 ? 1 : 0;
+    frozen += plan.freeze_last > plan.freeze_first ? 1 : 0;
+  }
+  EXPECT_EQ(tokens, expected);
+  EXPECT_GT(winners, 0);
+  EXPECT_GT(frozen, 0);
 }
 
 TEST(c_api, decides_once_from_tokens_and_logits) {
@@ -313,6 +370,10 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   std::int32_t count = 0;
   expect_fails(unmask_get_report(s.get(), 9, &report), bad, {"slot", "9"});
   expect_fails(unmask_get_report(s.get(), 0, nullptr), bad, {"report", "null"});
+  unmask_plan plan = UNMASK_PLAN_INIT;
+  expect_fails(unmask_get_plan(s.get(), 9, &plan), bad, {"slot", "9"});
+  expect_fails(unmask_get_plan(s.get(), 0, nullptr), bad, {"plan", "null"});
+  expect_fails(unmask_get_plan(nullptr, 0, &plan), bad, {"session", "null"});
   expect_fails(unmask_committed(s.get(), 0, nullptr, &count), bad, {"entries", "null"});
   expect_fails(unmask_committed(s.get(), 0, &entries, nullptr), bad, {"count", "null"});
   expect_fails(unmask_candidates(s.get(), 0, &entries, &count), UNMASK_OUT_OF_ORDER, {"trace"});

@@ -222,6 +222,33 @@ def test_a_lookahead_policy_asks_for_its_branches():
     assert seen > 0 and MASK not in tokens
 
 
+def test_the_plan_names_the_branch_to_keep_and_what_is_final():
+    """A lookahead engine keeps the winner's K/V; one that decodes forward freezes whole blocks."""
+    policy = "threshold(0.9) + lookahead(2) + block_pipeline(0.3, 0.6)"
+    winners, final = 0, {}
+    for seed in range(8):
+        tokens, model = canvas(seed), Model(seed)
+        session = new_session(policy, branches=2)
+        session.start(0, tokens, prompt=PROMPT, block_length=4)
+        assert session.planned().refresh and session.planned().winner == 0
+        while (request := session.next()) is not None:
+            rows = []
+            for s in request.segments:
+                branch = tokens.copy()
+                if s.placed is not None:
+                    branch[s.placed[0]] = s.placed[1]
+                rows.append(model(branch)[s.rows])
+            session.supply(rows)
+            plan = session.planned(0)
+            if plan.winner > 0:
+                position, token = request.segments[plan.winner].placed
+                assert tokens[position] == token
+                winners += 1
+            final |= {(seed, p): tokens[p] for p in range(plan.freeze.start, plan.freeze.stop)}
+        assert all(tokens[p] == token for (at, p), token in final.items() if at == seed)
+    assert winners > 0 and len(final) > 8
+
+
 def test_a_slot_is_cancelled_and_used_again():
     session, model = new_session(), Model(12)
     session.start(0, canvas(12), prompt=PROMPT)

@@ -96,6 +96,19 @@ void bind_values(nb::module_& m) {
       .def_ro("segments", &request::segments)
       .def_ro("rows", &request::rows, "Rows of logits in all.");
 
+  using unmask::plan;
+  nb::class_<plan>(m, "Plan", "What an engine with a cache needs to know beside the segments.")
+      .def_ro("winner",
+              &plan::winner,
+              "The branch that won the last step: keep its K/V. 0 is the sequence itself.")
+      .def_prop_ro(
+          "freeze",
+          [](const plan& p) { return slice_of(p.freeze); },
+          "K/V of these positions are final from now on.")
+      .def_ro("refresh",
+              &plan::refresh,
+              "Whether the next pass computes all that it feeds, in every layer.");
+
   using unmask::sequence_report;
   nb::class_<sequence_report>(m, "Report", "What became of a sequence so far.")
       .def_ro("end", &sequence_report::end)
@@ -270,6 +283,7 @@ as `logits` is: a tensor, or a list of tensors and None.)doc")
            &session::probabilities,
            "slot"_a = 0,
            "How probable the tokens were that the policy asks about.")
+      .def("planned", &session::planned, "slot"_a = 0, "The plan of a slot's next step.")
       .def("cancel", &session::cancel, "slot"_a, "Ends a sequence as it is.")
       .def_prop_ro("policy", &session::policy)
       .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })

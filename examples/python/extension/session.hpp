@@ -209,6 +209,9 @@ class session {
   [[nodiscard]] auto probabilities(unmask::index_t slot) {
     return alone([&] { return copied(session_->probabilities(slot)); });
   }
+  [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
+    return alone([&] { return session_->planned(slot); });
+  }
   void cancel(unmask::index_t slot) {
     alone([&] { session_->cancel(slot); });
   }

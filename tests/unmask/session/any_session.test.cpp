@@ -3,6 +3,8 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/stop.hpp>
 
@@ -100,6 +102,55 @@ TYPED_TEST(any_session_of_elements, decodes_as_the_session_does) {
     }
   }
   EXPECT_GT(s.report(0).forwards, 1);
+}
+
+TEST(any_session, plans_what_the_session_plans) {
+  const policy p{by_confidence{},
+                 confidence_above{0.9F},
+                 lookahead{.branches = 2},
+                 block_pipeline{.add = 0.3F, .activate = 0.6F}};
+  std::vector<tokens_of> ours(2, tokens_of(12, 1)), theirs = ours;
+  limits more = capacity;
+  more.window = 12;
+  more.branches = 2;
+  session<std::remove_const_t<decltype(p)>> s(model, more);
+  const auto any = make_any_session(p, model, more);
+  for (const index_t slot : {0, 1}) {
+    const layout g = {.prompt = 1 + slot, .length = 12, .block_length = 3};
+    s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
+    any->start(slot, theirs[static_cast<std::size_t>(slot)].data(), 12, g);
+  }
+  index_t winners = 0, frozen = 0, refreshes = 0;
+  while (const auto request = s.next()) {
+    ASSERT_TRUE(any->next());
+    packed_rows<float> rows(request->rows, model.vocab, 0);
+    for (const segment& part : request->segments) {
+      tokens_of seen = ours[static_cast<std::size_t>(part.slot)];
+      if (part.branch > 0) {
+        seen[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+      }
+      const fake_model fake{.seed = 17, .vocab = model.vocab};
+      for (index_t r = 0; r < part.rows.size(); ++r) {
+        fake.row<float>(seen, part.rows.first + r, rows.row(part.first_row + r));
+      }
+    }
+    s.supply(rows.view());
+    any->supply(rows.view());
+    for (const index_t slot : {0, 1}) {
+      const plan& a = s.planned(slot);
+      const plan& b = any->planned(slot);
+      ASSERT_EQ(a.winner, b.winner);
+      ASSERT_EQ(a.freeze, b.freeze);
+      ASSERT_EQ(a.refresh, b.refresh);
+      winners += b.winner > 0 ? 1 : 0;
+      frozen += b.freeze.size() > 0 ? 1 : 0;
+      refreshes += b.refresh ? 1 : 0;
+    }
+  }
+  EXPECT_GT(winners, 0);
+  EXPECT_GT(frozen, 0);
+  EXPECT_GT(refreshes, 0);
+  EXPECT_THROW(static_cast<void>(any->planned(2)), std::invalid_argument);
 }
 
 TEST(any_session, is_cancelled_as_a_session_is) {
