@@ -53,7 +53,7 @@ static_assert(ranking<any_ranking>);
 
 /// by_confidence, by_margin or by_entropy: what lookahead finds a row worth.
 struct any_worth {
-  order by = order::entropy;
+  order by = order::confidence;
 
   static constexpr statistics required = named_statistics;
 

@@ -11,17 +11,25 @@ namespace UNMASK_NAMESPACE {
 /// tried, each in a branch of its own, and the next step goes on with the branch that leaves the
 /// model surest about what is still open.
 ///
-/// Worth of a row: its score by `Ranking`. Score of a branch: the mean worth of its open positions,
-/// or of the `lowest_share` of them with the lowest worth; 1 when none is open. The highest score
-/// wins; on equal scores the branch spawned first, the sequence itself (the anchor) last. The
-/// forward pass that verifies the branches is also the winner's own next pass: one batch of 1 +
-/// branches rows of positions. 0 branches changes nothing.
+/// Worth of a row: its score by `Ranking`. Score of a branch: the mean worth of its open positions
+/// in the scored window, or of the `lowest_share` of them with the lowest worth. A branch whose
+/// token fills the window scores the worth of that token when the branch was created: nothing in
+/// the window verifies it. One whose token fills the answer scores 1. The anchor always has a mean:
+/// what its branches fill is open in it. The highest score wins; on equal scores the branch spawned
+/// first, the sequence itself (the anchor) last. The forward pass that verifies the branches is
+/// also the winner's own next pass: one batch of 1 + branches rows of positions. 0 branches changes
+/// nothing.
 ///
-/// `branches` counts the lookahead branches, not the anchor; range [0, limits::branches].
-/// lowest_share in (0, 1]. creation_weight in [0, 1] mixes in the worth a branch was spawned with
+/// Range: `branches` counts the lookahead branches, not the anchor, in [0, limits::branches].
+/// lowest_share in (0, 1]. creation_weight in [0, 1] mixes in the worth a branch was created with
 /// (1 for the anchor). `anchor_competes` and `anchor_wins` are the ablations of the paper.
+/// `complete_wins` is the release's: a branch that fills the window scores 1 as well, the highest
+/// confidence and more than any negative entropy. Its window ends with the last block that was
+/// added, so there this happens seldom before the end of the answer; under sequential blocks it
+/// would commit an unverified token at the end of every block.
+///
 /// Reads what the ranking reads. Source: LoPA (2025), sections 3.1 to 3.4, equations 1 and 2,
-/// algorithm 1.
+/// algorithm 1; equation 2 has no value for a branch without open positions.
 template <ranking Ranking>
 struct lookahead_by {
   index_t branches = 3;
@@ -29,6 +37,7 @@ struct lookahead_by {
   float creation_weight = 0.0F;
   bool anchor_competes = true;
   bool anchor_wins = false;
+  bool complete_wins = false;
   Ranking order = {};  // not [[no_unique_address]]: nvcc 13 cannot lay out a policy that holds it
 
   static constexpr statistics required = Ranking::required;
@@ -55,8 +64,9 @@ struct lookahead_by {
   }
 };
 
-/// Lookahead by the mean negative entropy, in nats: the paper's.
-using lookahead = lookahead_by<by_entropy>;
-static_assert(branching<lookahead> && branching<lookahead_by<by_margin>>);
+/// Lookahead by the mean confidence: the paper's. Its scripts take the negative entropy, in nats:
+/// lookahead_by<by_entropy>.
+using lookahead = lookahead_by<by_confidence>;
+static_assert(branching<lookahead> && branching<lookahead_by<by_entropy>>);
 
 }  // namespace unmask

@@ -211,7 +211,8 @@ constexpr part_argument lookahead_of[] = {count("branches", lookahead{}.branches
                                           share("creation_weight", lookahead{}.creation_weight),
                                           yes_or_no("anchor_competes", lookahead{}.anchor_competes),
                                           yes_or_no("anchor_wins", lookahead{}.anchor_wins),
-                                          choice("by", worths, 2)};
+                                          yes_or_no("complete_wins", lookahead{}.complete_wins),
+                                          choice("by", worths, 0)};
 constexpr part_argument pipeline_of[] = {
     share("add", block_pipeline{}.add),
     share("activate", block_pipeline{}.activate),
@@ -327,7 +328,7 @@ inline void add_remask_below(parts p, values v) {
 inline void add_lookahead(parts p, values v) {
   p.has.branches = true;
   p.look = v.checked_part(lookahead_by<any_worth>{
-      v.whole(0), v.real(1), v.real(2), v.yes(3), v.yes(4), {v.word<order>(5)}});
+      v.whole(0), v.real(1), v.real(2), v.yes(3), v.yes(4), v.yes(5), {v.word<order>(6)}});
 }
 
 inline void add_canvas(parts p, values v) {

@@ -43,9 +43,12 @@ is_low(const slot_memory<Policy>& m, index_t branch, index_t i, float share) {
   return counted >= open || lower < counted;
 }
 
-/// The mean of a branch's lowest worths, in position order; 1 if nothing is left open.
+/// The mean of a branch's lowest worths, in position order. Of a window in which nothing is open,
+/// the worth that the branch was created with; 1 if the answer is complete or complete_wins. (The
+/// anchor of a branch always has an open position: the one that the branch fills.)
 template <class Policy>
-[[nodiscard]] UNMASK_HD float mean_worth(const slot_memory<Policy>& m, index_t branch) {
+[[nodiscard]] UNMASK_HD float
+mean_worth(const slot_memory<Policy>& m, index_t branch, float creation) {
   const index_t from = branch * m.window;
   index_t counted = 0;
   float sum = 0.0F;
@@ -53,7 +56,11 @@ template <class Policy>
     sum += m.is_low[k] ? m.worths[k] : 0.0F;
     counted += m.is_low[k] ? 1 : 0;
   }
-  return counted == 0 ? 1.0F : math::divide(sum, static_cast<float>(counted));
+  if (counted > 0) {
+    return math::divide(sum, static_cast<float>(counted));
+  }
+  const bool is_answer_complete = m.state->view.open_count == (branch == 0 ? 0 : 1);
+  return is_answer_complete || lookahead_of(m).complete_wins ? 1.0F : creation;
 }
 
 /// Lane 0: makes the plan of the branch that won the plan of this step.
@@ -145,7 +152,8 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
     }
     for (index_t b = t.lane(); b < count; b += t.lanes()) {
       const float creation = b == 0 ? 1.0F : now.branch[b - 1].worth;
-      m.branch_scores[b] = lookahead_of(m).score_of_branch(creation, branches::mean_worth(m, b));
+      const float future = branches::mean_worth(m, b, creation);
+      m.branch_scores[b] = lookahead_of(m).score_of_branch(creation, future);
     }
     t.sync();
     if (t.lane() == 0) {

@@ -93,6 +93,46 @@ TEST(lookahead, creation_weight_favours_the_anchor) {
   EXPECT_EQ(winner_of(mixed, vector_19), 2);
 }
 
+// Of two positions the first commits, the second is tried with worth -1; then its row is worth `now`.
+index_t winner_at_the_end_of_a_block(const lookahead_by<by_logit>& ahead, index_t length, float now) {
+  std::vector<token_id> x(static_cast<std::size_t>(length));
+  session s{policy{by_confidence{}, top_k{0}, ahead}, three_tokens, x,
+            layout{.length = length, .block_length = 2}};
+  decide_once(s, x, [](const segment&, index_t p) {
+    std::vector<float> z = row_of_worth(-static_cast<float>(p));
+    z[1] -= p == 0 ? 3.0F : 0.0F;
+    return z;
+  });
+  EXPECT_EQ(s.planned().branches, 1);
+  EXPECT_EQ(s.planned().branch[0].worth, -1.0F);
+  decide_once(s, x, [&](const segment&, index_t) { return row_of_worth(now); });
+  return s.planned().winner;
+}
+
+TEST(lookahead, a_complete_window_is_worth_what_its_branch_was_created_with) {
+  EXPECT_EQ(winner_at_the_end_of_a_block(paper, 4, -0.5F), 0);
+  EXPECT_EQ(winner_at_the_end_of_a_block(paper, 4, -1.5F), 1);
+  EXPECT_EQ(winner_at_the_end_of_a_block(paper, 4, -1.0F), 1);  // a tie
+  lookahead_by<by_logit> mixed = paper;
+  mixed.creation_weight = 0.5F;  // -1 against .5 - .25 and .5 - 4
+  EXPECT_EQ(winner_at_the_end_of_a_block(mixed, 4, -0.5F), 0);
+  EXPECT_EQ(winner_at_the_end_of_a_block(mixed, 4, -8.0F), 1);
+}
+
+TEST(lookahead, a_complete_answer_scores_one) {
+  EXPECT_EQ(winner_at_the_end_of_a_block(paper, 2, -0.5F), 1);
+  EXPECT_EQ(winner_at_the_end_of_a_block(paper, 2, 1.5F), 0);
+}
+
+TEST(lookahead, in_the_release_a_complete_window_scores_one) {
+  lookahead_by<by_logit> release = paper;
+  release.complete_wins = true;
+  EXPECT_EQ(winner_at_the_end_of_a_block(release, 4, -0.5F), 1);
+  EXPECT_EQ(winner_at_the_end_of_a_block(release, 4, 1.5F), 0);
+  const auto preset = released::lopa({.branches = 2}, 0.9F);
+  EXPECT_TRUE(preset.part_at<2>().complete_wins);
+}
+
 TEST(lookahead, a_branch_without_a_number_is_out) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(winner_of(paper, {{-2, -2, -2, -2}, {-3, -3, -3}, {nan, 0, 0}, {-2.5, -2.5, -2.5}}), 0);
@@ -204,14 +244,22 @@ TEST(lookahead, takes_its_branches_one_by_one_or_all_at_once) {
     EXPECT_EQ(batch, decode(p, q, true)) << "seed " << seed;
     most = std::max(most, batch.most_segments);
     const released::d2f_blocks alone{.add = 0.4F, .activate = 0.7F};
-    const auto released = released::lopa(lookahead{.branches = 5}, 0.7F, alone);
+    const auto released = released::lopa({.branches = 5}, 0.7F, alone);
     EXPECT_EQ(decode(released, q), decode(released, q, true)) << "seed " << seed;
   }
   EXPECT_EQ(most, 6);
 }
 
+double naive_worth(by_entropy, const seen_row& r) {
+  return -r.entropy;
+}
+double naive_worth(by_confidence, const seen_row& r) {
+  return r.confidence;
+}
+
 // What the branch's rows are worth, in double precision.
-double naive_score(const lookahead& part, const dense_request& q, const std::vector<token_id>& text,
+template <class Ranking>
+double naive_score(const lookahead_by<Ranking>& part, const dense_request& q, const std::vector<token_id>& text,
                    const segment& s, const plan& now, double& closest) {
   std::vector<double> worths;
   for (index_t p = now.score.first; p < now.branch_last[s.branch]; ++p) {
@@ -226,29 +274,37 @@ double naive_score(const lookahead& part, const dense_request& q, const std::vec
     z[static_cast<std::size_t>(q.model.mask_token)] = -std::numeric_limits<double>::infinity();
     const seen_row r = dense_statistics(z, p);
     closest = std::min(closest, r.gap);
-    worths.push_back(-r.entropy);
+    worths.push_back(naive_worth(part.order, r));
   }
   std::sort(worths.begin(), worths.end());
   const auto n = static_cast<double>(worths.size());
   const auto counted = static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
-  double future = worths.empty() ? 1.0 : 0.0;
+  const double creation = s.branch > 0 ? static_cast<double>(s.placed.worth) : 1.0;
+  const auto masks = std::count(text.begin() + q.geometry.prompt, text.end(), q.model.mask_token);
+  const bool is_complete = s.branch > 0 && masks == 1;  // the answer
+  double future = 0.0;
+  if (worths.empty()) {
+    future = is_complete || part.complete_wins ? 1.0 : creation;
+  }
   for (std::size_t k = 0; k < std::min(counted, worths.size()); ++k) {
     future += worths[k] / static_cast<double>(counted);
   }
-  const double creation = s.branch > 0 ? static_cast<double>(s.placed.worth) : 1.0;
   return part.creation_weight * creation + (1.0 - part.creation_weight) * future;
 }
 
 // Every step of random decodes: the winner has the best score, and the tried tokens are the best left.
-TEST(lookahead, goes_on_with_the_best_branch) {
+template <class Ranking>
+void expect_the_best_branch() {
   int elections = 0;
   int lookaheads_that_won = 0;
+  int anchors_at_the_end_of_a_block = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const dense_request q = request_of(seed, 4);
     chances c(seed + 1000);
-    const lookahead part{.branches = c.within(1, 4),
-                         .lowest_share = c.chance(0.5) ? 1.0F : 0.5F,
-                         .creation_weight = c.chance(0.5) ? 0.0F : 0.25F};
+    const lookahead_by<Ranking> part{.branches = c.within(1, 4),
+                                     .lowest_share = c.chance(0.5) ? 1.0F : 0.5F,
+                                     .creation_weight = c.chance(0.5) ? 0.0F : 0.25F,
+                                     .complete_wins = c.chance(0.2)};
     const auto p = policy{by_entropy{}, confidence_above{0.7F}, part};
     auto s = session_for<std::remove_const_t<decltype(p)>>(q);
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
@@ -262,12 +318,16 @@ TEST(lookahead, goes_on_with_the_best_branch) {
         scores.push_back(naive_score(part, q, text, branch, now, closest));
       }
       const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
+      const std::vector<token_id> before = text;
       s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
       const index_t winner = s.planned().winner;
       ASSERT_LE(winner, now.branches);
       const double best = *std::max_element(scores.begin(), scores.end());
       EXPECT_NEAR(scores[static_cast<std::size_t>(winner)], best, 1e-5) << "seed " << seed;
       elections += now.branches > 0 ? 1 : 0;
+      const auto open = std::count(before.begin() + now.score.first, before.begin() + now.score.last,
+                                   q.model.mask_token);
+      anchors_at_the_end_of_a_block += now.branches > 0 && winner == 0 && open == 1 ? 1 : 0;
       lookaheads_that_won += winner > 0 ? 1 : 0;
       if (winner > 0) {
         const placement& placed = now.branch[winner - 1];
@@ -285,6 +345,12 @@ TEST(lookahead, goes_on_with_the_best_branch) {
   }
   EXPECT_GT(elections, 800);
   EXPECT_GT(lookaheads_that_won, 200);
+  EXPECT_GT(anchors_at_the_end_of_a_block, 20);
+}
+
+TEST(lookahead, goes_on_with_the_best_branch) {
+  expect_the_best_branch<by_confidence>();
+  expect_the_best_branch<by_entropy>();
 }
 
 TEST(lookahead, is_the_same_in_any_batch) {

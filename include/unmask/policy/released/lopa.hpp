@@ -78,13 +78,14 @@ d2f(const Ranking& order, float threshold, const d2f_blocks& blocks = {}) {
   return policy{order, confidence_above{threshold}, blocks};
 }
 
-/// LoPA's decoding; worth and order are the same. `ahead.branches` is its branching_factor,
-/// lowest_share its branch_topp, creation_weight its selection_conf_alpha. Where a round leaves no
-/// position to try, the release runs the same sequence twice; here it runs once. Source: as
-/// d2f_blocks.
-template <ranking Ranking>
+/// LoPA's decoding; worth and order are the same, by entropy as in its scripts unless `ahead` says
+/// otherwise. `ahead.branches` is its branching_factor, lowest_share its branch_topp,
+/// creation_weight its selection_conf_alpha; complete_wins is set. Where a round leaves no position
+/// to try, the release runs the same sequence twice; here it runs once. Source: as d2f_blocks.
+template <ranking Ranking = by_entropy>
 [[nodiscard]] constexpr auto
-lopa(const lookahead_by<Ranking>& ahead, float threshold, const d2f_blocks& blocks = {}) {
+lopa(lookahead_by<Ranking> ahead, float threshold, const d2f_blocks& blocks = {}) {
+  ahead.complete_wins = true;
   return policy{ahead.order, confidence_above{threshold}, ahead, blocks};
 }
 
