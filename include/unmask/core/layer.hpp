@@ -158,7 +158,7 @@ enum class drift_terms : unsigned char {
 inline constexpr drift_terms cosine_terms =
     drift_terms::product | drift_terms::square | drift_terms::previous;
 
-/// 1 - cos(h, g), in [0, 2]; 1 if one of them is zero. NaN stays NaN.
+/// 1 - cos(h, g), in [0, 2] up to rounding; 1 if one of them is zero. NaN stays NaN.
 [[nodiscard]] UNMASK_HD inline float cosine_distance(const drift_sums& d) {
   const float lengths = math::square_root(d.square) * math::square_root(d.previous);
   return lengths == 0.0F ? 1.0F : 1.0F - math::divide(d.product, lengths);
@@ -242,9 +242,10 @@ struct layer_scope {
 /// `reads`, `measures` and `skipped` are constants; `measure(sums)` makes a number of the sums that
 /// `measures` names. Optional: `layer_tally` with `look(row, info, own) -> layer_tally` and
 /// `merge`, folded in position order, from a start state in each of a fixed number of chunks;
-/// `counts(row, info, own) -> bool`, whether a row takes part in mean and maximum; `allocate(means,
-/// budgets, layers, own)`, called before a pass with the means of the last one; `stores_all`, see
-/// below.
+/// `counts(row, info, own) -> bool`, whether a row takes part in mean and maximum; `mandatory(row,
+/// info, own) -> bool`, whether a row is computed whatever its importance, while it still takes a
+/// place of the quota if its importance has one; `allocate(means, budgets, layers, own)`, called
+/// before a pass with the means of the last one; `stores_all`, see below.
 ///
 /// Of the rows at the layer, those chosen are copied into the engine's stored rows, all of them if
 /// `stores_all`: "before" is the last time that a row was copied.
@@ -280,6 +281,14 @@ template <class P>
 concept counting = layer_rule<P> &&
     requires(const P& p, const layer_row& row, const layer_info& info, const layer_scope<P>& own) {
   { p.counts(row, info, own) } -> std::same_as<bool>;
+};
+
+/// A layer rule that computes some rows whatever their importance. Unlike a row of importance +inf,
+/// such a row is within the quota where its importance is.
+template <class P>
+concept mandating = layer_rule<P> &&
+    requires(const P& p, const layer_row& row, const layer_info& info, const layer_scope<P>& own) {
+  { p.mandatory(row, info, own) } -> std::same_as<bool>;
 };
 
 /// A layer rule that shares a budget out among the layers before each pass. `means[l]` is the mean

@@ -119,8 +119,13 @@ UNMASK_HD void choose_rows(const auto& b,
   } else {
     const auto tally = step::layers::look_at_rows(b, m, first, space.tallies);
     step::layers::rank_rows(b, m, first, tally);
-    size = choose(
-        b, l.keys, info.present, step::layers::quota_of(m, tally), l.chosen_rows, space.counts);
+    size = choose(b,
+                  l.keys,
+                  info.present,
+                  step::layers::quota_of(m, tally),
+                  l.chosen_rows,
+                  space.counts,
+                  [&](index_t i) { return step::layers::is_mandatory(m, i, first, tally); });
     b.sync();
   }
   step::layers::settle_choice(b, m, size);

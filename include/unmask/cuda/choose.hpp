@@ -31,17 +31,20 @@ sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
   return sum;
 }
 
-/// Writes the indices of all `always` keys and of the `wanted` lowest others, ascending, and
-/// returns how many they are: see step::choose. Called by a whole block of whole warps.
+/// Writes the indices of all `always` keys, of the `wanted` lowest others and of every i for which
+/// `also(i)`, ascending, and returns how many they are: see step::choose. Called by a whole block
+/// of whole warps.
 ///
 /// The highest key that is chosen is found bit by bit, with a count of the keys for each: 32 reads
 /// of the keys, whatever they are, and two for the list. O(34 count / threads).
-[[nodiscard]] UNMASK_HD inline index_t choose(const auto& b,
-                                              const std::uint32_t* keys,
-                                              index_t count,
-                                              index_t wanted,
-                                              index_t* chosen,
-                                              count_space& space) {
+template <class Also = step::keys_alone>
+[[nodiscard]] UNMASK_HD index_t choose(const auto& b,
+                                       const std::uint32_t* keys,
+                                       index_t count,
+                                       index_t wanted,
+                                       index_t* chosen,
+                                       count_space& space,
+                                       const Also& also = {}) {
   const auto count_if = [&](const auto& is_counted) {
     std::uint32_t own = 0;
     for (index_t i = b.lane(); i < count; i += b.lanes()) {
@@ -54,11 +57,8 @@ sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
   const index_t others = math::min(math::max(wanted, index_t{0}), count - always - never);
   // The highest key that is chosen, and how many of its equals.
   index_t equals = always + others;
-  if (equals == 0) {
-    return 0;
-  }
   std::uint32_t last = 0;
-  for (std::uint32_t bit = 0x80000000U; bit > 0; bit >>= 1U) {
+  for (std::uint32_t bit = 0x80000000U; bit > 0 && equals > 0; bit >>= 1U) {
     // Keys that agree with `last` above the bit, and have a 0 there.
     const std::uint32_t known = ~(bit - 1U);
     const index_t lower = count_if([&](std::uint32_t key) { return (key & known) == last; });
@@ -67,22 +67,21 @@ sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
       last |= bit;
     }
   }
-  index_t below_so_far = 0;
+  index_t size = 0;
   index_t equal_so_far = 0;
   for_each_in_rounds(b, count, [&](index_t i, bool is_there) {
-    const bool is_below = is_there && keys[i] < last;
     const bool is_equal = is_there && keys[i] == last;
-    const lane_count lower = b.count(is_below);
     const lane_count same = b.count(is_equal);
-    const index_t below = below_so_far + lower.before;
-    const index_t equal = equal_so_far + same.before;
-    if (is_below || (is_equal && equal < equals)) {
-      chosen[below + math::min(equal, equals)] = i;
+    const bool has_place = is_equal && equal_so_far + same.before < equals;
+    const bool is_chosen = is_there && (keys[i] < last || has_place || also(i));
+    const lane_count taken = b.count(is_chosen);
+    if (is_chosen) {
+      chosen[size + taken.before] = i;
     }
-    below_so_far += lower.all;
     equal_so_far += same.all;
+    size += taken.all;
   });
-  return below_so_far + math::min(equal_so_far, equals);
+  return size;
 }
 
 }  // namespace unmask::device

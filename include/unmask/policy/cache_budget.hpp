@@ -9,20 +9,23 @@
 namespace UNMASK_NAMESPACE {
 
 /// Shares `total` out in proportion to `weights`, by largest remainder: floors first, then one each
-/// to the largest fractions, equals to the lower index. The shares sum exactly to `total`.
+/// to the largest fractions, equals to the lower index. The shares sum exactly to `total`. A weight
+/// below 0 counts as 0: the mean change of a layer at which nothing changed may be a rounding.
 ///
-/// Equal shares (the first ones one more) if a weight is negative or not finite, or all are 0.
+/// Equal shares (the first ones one more) if a weight is not finite, or none is above 0.
 /// O(count^2), `total` >= 0.
 UNMASK_HD inline void
 share_out(const float* weights, index_t count, index_t total, index_t* shares) {
+  const auto weight = [weights](index_t i) {
+    return weights[i] > 0.0F ? static_cast<double>(weights[i]) : 0.0;
+  };
   double sum = 0.0;
   for (index_t i = 0; i < count; ++i) {
-    const bool usable = math::is_finite(weights[i]) && weights[i] >= 0.0F && sum >= 0.0;
-    sum = usable ? sum + static_cast<double>(weights[i]) : -1.0;
+    const bool usable = math::is_finite(weights[i]) && sum >= 0.0;
+    sum = usable ? sum + weight(i) : -1.0;
   }
   const auto exact = [&](index_t i) {
-    return sum > 0.0 ? total * static_cast<double>(weights[i]) / sum
-                     : static_cast<double>(total) / count;
+    return sum > 0.0 ? total * weight(i) / sum : static_cast<double>(total) / count;
   };
   index_t left = total;
   for (index_t i = 0; i < count; ++i) {
@@ -53,33 +56,49 @@ enum class sharing : unsigned char {
   released
 };
 
-/// Computes, at each layer, the positions whose `Feature` changed most since it was last computed
-/// here, as many as the layer's share of the budget, and those near the last committed token. The
-/// others go on with the stored outputs of the layer.
+/// The positions that spend a layer's budget.
+enum class budget_scope : unsigned char {
+  /// All ranked positions: those near the last committed token are computed whether they are among
+  /// the most changed ones or not, and those that are take their places (algorithm 1, line 15).
+  all,
+  /// The positions that are not near the last committed token, which are computed besides: each
+  /// layer computes that many more (the released code).
+  outside_window
+};
+
+/// Layer rule with a budget of positions that is shared out among the layers. Each layer computes
+/// as many positions as its share, those whose `Feature` changed most since the pass before, and
+/// those near the last committed token. The others go on with the stored outputs of the layer.
 ///
 /// The change is d = 1 - cos(now, stored), every position's row being stored in each pass. A layer
 /// whose mean change over the ranked positions was s gets its share, by largest remainder, of
-/// budget
-/// * layers in proportion to s; equal shares in the first pass that may skip, and if nothing
-/// changed. Computed whatever the budget: positions p - window / 2 .. p + window / 2 around each
-/// token that the last step committed; everything at the first `full_layers` layers. Equals go to
-/// the lower position.
+///     budget layers s / (sum of s over the layers);
+/// equal shares in the first pass that may skip, and if nothing changed. Computed whatever the
+/// budget: positions p - window / 2 .. p + window / 2 around each token that the last step
+/// committed; everything at the first `full_layers` layers. `scope` tells whether the former are
+/// within the budget where they rank so high. Equals go to the lower position.
 ///
 /// `answer_only` ranks the answer; the prompt is computed in the passes that run it. `latest_only`
 /// takes the rightmost committed token alone, and `whole_window` moves its window into the answer
 /// instead of cutting it. `refresh_stride` > 1 takes the mean of a refreshing layer over every n-th
-/// ranked position only, 0 takes none. Goes with interval_cache.
+/// ranked position only, 0 takes none.
+///
+/// Without a cache everything is run in each pass and computed whole in the first one alone, as in
+/// algorithm 1, where the prompt is ranked, too; interval_cache with periods computes it whole from
+/// time to time, as the released code can. cache_budget_of() has the budget for a long answer.
 ///
 /// State: 8 bytes a layer; the engine lends the feature's width in numbers a position and layer,
 /// and keeps the attention and feed-forward outputs as well as K/V. Range: budget, window,
 /// full_layers, refresh_stride >= 0. O(fed) a layer, O(layers^2) a pass. Source: T. Wu et al.,
-/// Dynamic-dLLM (2026), section 3.1, equations 4 to 7, algorithm 1; its rounding is open there.
+/// Dynamic-dLLM (2026), section 3.1, equations 4 to 7, algorithm 1, and section 4.1 for the
+/// defaults; its rounding is open there. The release is released::cache_budget_released().
 template <feature Feature = feature::input>
 struct basic_cache_budget {
   index_t budget = 32;
   index_t window = 32;
   index_t full_layers = 0;
   sharing share = sharing::by_change;
+  budget_scope scope = budget_scope::all;
   bool answer_only = false;
   bool latest_only = false;
   bool whole_window = false;
@@ -123,14 +142,19 @@ struct basic_cache_budget {
   }
 
   UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
-    const bool computed = l.layer < full_layers || row.position < first_ranked(own) ||
-                          is_near(row.position, *own.at.view);
+    const bool computed =
+        l.layer < full_layers || row.position < first_ranked(own) ||
+        (scope == budget_scope::outside_window && is_near(row.position, *own.at.view));
     return computed ? math::infinity() : finite_change(row.drift);
+  }
+
+  UNMASK_HD bool mandatory(const layer_row& row, const layer_info&, const auto& own) const {
+    return scope == budget_scope::all && is_near(row.position, *own.at.view);
   }
 
   UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return l.budget; }
 
-  /// The budget, and what is computed whatever it changed.
+  /// The budget, and what is computed whatever it changed: an upper bound, as both may overlap.
   [[nodiscard]] index_t most(const layer_info& l, const layout& g, range feed) const {
     if (l.layer < full_layers) {
       return l.present;
@@ -176,8 +200,15 @@ struct basic_cache_budget {
 
 /// The published rule, which ranks the layers' inputs.
 using cache_budget = basic_cache_budget<>;
-static_assert(counting<cache_budget> && allocating<cache_budget> && storing_all<cache_budget> &&
-              bounding<cache_budget>);
+static_assert(counting<cache_budget> && mandating<cache_budget> && allocating<cache_budget> &&
+              storing_all<cache_budget> && bounding<cache_budget>);
+
+/// The budget, and the window, for answers of `length` positions: an eighth of them, rounded up; 32
+/// for 256. Range length >= 0. Source: Dynamic-dLLM (2026), appendix E.1, where both are that, and
+/// the defaults lose accuracy from 1,024 positions on (table 5).
+[[nodiscard]] constexpr index_t cache_budget_of(index_t length) {
+  return length / 8 + (length % 8 != 0 ? 1 : 0);
+}
 
 /// Computes, at each layer, the share of the answer whose `Feature` changed most since it was last
 /// computed here: int(share * answer), by 1 - cos(now, stored). The others go on with the stored

@@ -21,13 +21,23 @@ inline constexpr std::uint32_t never_key = 0xffffffffU;
   return (bits & 0x80000000U) != 0 ? bits : ~(bits | 0x80000000U);
 }
 
-/// Writes the indices of all `always` keys and of the `wanted` lowest others, ascending, and
-/// returns how many they are. Equal keys go to the lower index; `never` keys are not chosen.
+/// Chooses no index beside the keys.
+struct keys_alone {
+  UNMASK_HD constexpr bool operator()(index_t) const { return false; }
+};
+
+/// Writes the indices of all `always` keys, of the `wanted` lowest others and of every i for which
+/// `also(i)`, ascending, and returns how many they are. Equal keys go to the lower index; `never`
+/// keys are not chosen by their key.
 ///
 /// `wanted` may be anything; `chosen` has room for `count` indices. Exact, O(count) whatever the
 /// keys are: a radix selection in four digits, then one pass. Made for one lane.
-[[nodiscard]] UNMASK_HD inline index_t
-choose(const std::uint32_t* keys, index_t count, index_t wanted, index_t* chosen) {
+template <class Also = keys_alone>
+[[nodiscard]] UNMASK_HD index_t choose(const std::uint32_t* keys,
+                                       index_t count,
+                                       index_t wanted,
+                                       index_t* chosen,
+                                       const Also& also = {}) {
   index_t always = 0;
   index_t never = 0;
   for (index_t i = 0; i < count; ++i) {
@@ -56,8 +66,8 @@ choose(const std::uint32_t* keys, index_t count, index_t wanted, index_t* chosen
   index_t size = 0;
   for (index_t i = 0; i < count; ++i) {
     const bool equal = keys[i] == last && equals > 0;
-    if (equal || keys[i] < last) {
-      equals -= equal ? 1 : 0;
+    equals -= equal ? 1 : 0;
+    if (equal || keys[i] < last || also(i)) {
       chosen[size++] = i;
     }
   }

@@ -170,6 +170,27 @@ UNMASK_HD void rank_rows(const auto& t,
   t.sync();
 }
 
+/// Whether the rule computes present row i whatever its importance.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool is_mandatory(const slot_memory<Policy>& m,
+                                          index_t i,
+                                          index_t first,
+                                          const layer_tally_of<rule_of<Policy>>& tally) {
+  using rule = rule_of<Policy>;
+  if constexpr (mandating<rule>) {
+    const layer_row row = measured_row(m, i, first);
+    return with_scope<rule_index<Policy>>(m, row, tally, [&](const rule& part, const auto& own) {
+      return part.mandatory(row, m.layers.state->info, own);
+    });
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(i);
+    static_cast<void>(first);
+    static_cast<void>(tally);
+    return false;
+  }
+}
+
 /// How many rows the rule wants beside those that are always computed.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t quota_of(const slot_memory<Policy>& m,
@@ -252,7 +273,9 @@ void choose_rows(const slot_memory<Policy>& m) {
     layer_tally_of<layers::rule_of<Policy>> tallies[layers::tally_chunks];
     const auto tally = layers::look_at_rows(alone, m, first, tallies);
     layers::rank_rows(alone, m, first, tally);
-    size = choose(l.keys, info.present, layers::quota_of(m, tally), l.chosen_rows);
+    size = choose(l.keys, info.present, layers::quota_of(m, tally), l.chosen_rows, [&](index_t i) {
+      return layers::is_mandatory(m, i, first, tally);
+    });
   }
   layers::settle_choice(alone, m, size);
 }

@@ -129,7 +129,10 @@ TEST(EmulatedLayers, ABlockChoosesWhatOneLaneDoes) {
                    seed);
       same_choices(policy{by_confidence{},
                           confidence_above{0.6F},
-                          cache_budget{.budget = 9, .window = 2, .answer_only = true},
+                          cache_budget{.budget = 9,
+                                       .window = 6,
+                                       .scope = budget_scope::outside_window,
+                                       .answer_only = true},
                           interval_cache{3, 2}},
                    threads,
                    seed);
@@ -161,6 +164,14 @@ TEST(EmulatedChoose, GivesTheListOfOneLane) {
     device::count_space space{};
     block.run([&](const emulated_block& b) {
       EXPECT_EQ(device::choose(b, keys.data(), count, wanted, got.data(), space), size);
+    });
+    EXPECT_EQ(got, expected);
+    const auto also = [seed](index_t i) {
+      return mixed(seed, static_cast<std::uint64_t>(i)) % 5 == 0;
+    };
+    const index_t more = step::choose(keys.data(), count, wanted, expected.data(), also);
+    block.run([&](const emulated_block& b) {
+      EXPECT_EQ(device::choose(b, keys.data(), count, wanted, got.data(), space, also), more);
     });
     EXPECT_EQ(got, expected);
   }

@@ -49,7 +49,7 @@ TEST(LayerLaws, ACacheRefreshedInEveryPassIsTheFullForward) {
 TEST(LayerLaws, RulesThatSkipNothingAreTheFullForward) {
   EXPECT_TRUE(same_decode(with(blocks, prefix_cache{1}, keeping(1, 1)), full(blocks)));
   EXPECT_TRUE(same_decode(with(blocks, keeping(1, 1)), full(blocks)));
-  EXPECT_TRUE(same_decode(with(blocks, cache_budget{.budget = 54}), full(blocks)));
+  EXPECT_TRUE(same_decode(with(blocks, cache_budget{.budget = 540}), full(blocks)));
   EXPECT_TRUE(same_decode(with(blocks, cache_budget{.budget = 0, .window = 200}), full(blocks)));
   EXPECT_TRUE(
       same_decode(with(blocks, interval_cache{1, 0}, similarity_refresh{1.0}), full(blocks)));
@@ -240,6 +240,7 @@ cache_budget random_budget(dice& d) {
   rule.budget = d.within(0, 12);
   rule.window = d.within(0, 9);
   rule.full_layers = d.within(0, 2);
+  rule.scope = d.chance(0.5) ? budget_scope::all : budget_scope::outside_window;
   rule.answer_only = d.chance(0.5);
   rule.latest_only = d.chance(0.5);
   rule.whole_window = rule.answer_only && d.chance(0.5);

@@ -3,6 +3,7 @@
 // Budgets of layers: exact sums, largest remainders, windows.
 
 #include <unmask/policy/cache_budget.hpp>
+#include <unmask/policy/released/dynamic_dllm.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,11 +42,17 @@ TEST(ShareOut, EqualSharesWithoutUsableWeights) {
   const float nan = std::nanf("");
   const float inf = HUGE_VALF;
   EXPECT_THAT(shares({0.0F, 0.0F, 0.0F}, 7), ElementsAre(3, 2, 2));
-  EXPECT_THAT(shares({-1.0F, 4.0F}, 6), ElementsAre(3, 3));
-  EXPECT_THAT(shares({4.0F, -1.0F, 2.0F}, 6), ElementsAre(2, 2, 2));
+  EXPECT_THAT(shares({-1.0F, -1.0F}, 6), ElementsAre(3, 3));
+  EXPECT_THAT(shares({-1.0F, nan, 4.0F}, 6), ElementsAre(2, 2, 2));
   EXPECT_THAT(shares({nan, 4.0F}, 6), ElementsAre(3, 3));
   EXPECT_THAT(shares({inf, 4.0F}, 6), ElementsAre(3, 3));
   EXPECT_THAT(shares({3.0F, 4.0F}, 0), Each(0));
+}
+
+/// A layer at which nothing changed: 1 - cos of equal rows may be below 0 by a rounding.
+TEST(ShareOut, AWeightBelowZeroIsZero) {
+  EXPECT_THAT(shares({-1e-9F, 1.0F, 3.0F}, 8), ElementsAre(0, 2, 6));
+  EXPECT_THAT(shares({4.0F, -1.0F, 2.0F}, 6), ElementsAre(4, 0, 2));
 }
 
 /// Shares sum to the total, stay within one of their exact value and follow the order of weights.
@@ -91,6 +98,24 @@ TEST(CacheBudget, WindowsThatAreCut) {
   q.length = 256;
   EXPECT_EQ(rule.window_of(100, q), (range{84, 117}));
   EXPECT_EQ(rule.window_of(3, q), (range{-13, 20}));  // there is nothing left of 0
+}
+
+/// Appendix E.1: an eighth of the generated length, which is the default at 256.
+TEST(CacheBudget, IsAnEighthOfALongAnswer) {
+  EXPECT_EQ(cache_budget_of(256), cache_budget{}.budget);
+  EXPECT_EQ(cache_budget_of(256), cache_budget{}.window);
+  EXPECT_EQ(cache_budget_of(512), 64);
+  EXPECT_EQ(cache_budget_of(1024), 128);
+  EXPECT_EQ(cache_budget_of(0), 0);
+  EXPECT_EQ(cache_budget_of(1), 1);
+  EXPECT_EQ(cache_budget_of(9), 2);
+  EXPECT_EQ(cache_budget_of(2147483647), 268435456);
+}
+
+/// The paper's rule is the default; the release's preset has the release's.
+TEST(CacheBudget, TheScopeOfThePaperAndOfTheRelease) {
+  EXPECT_EQ(cache_budget{}.scope, budget_scope::all);
+  EXPECT_EQ(released::cache_budget_released().scope, budget_scope::outside_window);
 }
 
 TEST(CacheBudget, ChecksItsKnobs) {

@@ -108,6 +108,36 @@ TEST(Choose, AgreesWithAStableSort) {
   }
 }
 
+/// Indices chosen besides spend a place where their key has one, and none otherwise.
+TEST(Choose, WhatIsChosenBesidesIsAUnion) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    dice d(seed);
+    std::vector<float> x;
+    std::vector<std::uint32_t> keys;
+    std::vector<bool> besides;
+    const index_t count = d.within(0, 90);
+    for (index_t i = 0; i < count; ++i) {
+      x.push_back(d.chance(0.1) ? inf : d.chance(0.1) ? -inf : std::round(d.real(-3.0, 3.0)));
+      keys.push_back(step::importance_key(x.back()));
+      besides.push_back(d.chance(0.2));
+    }
+    const index_t wanted = d.within(-1, count + 1);
+    std::vector<index_t> expected = sorted_choice(x, wanted);
+    for (index_t i = 0; i < count; ++i) {
+      const auto at = std::lower_bound(expected.begin(), expected.end(), i);
+      if (besides[static_cast<std::size_t>(i)] && (at == expected.end() || *at != i)) {
+        expected.insert(at, i);
+      }
+    }
+    std::vector<index_t> got(static_cast<std::size_t>(count));
+    got.resize(static_cast<std::size_t>(
+        step::choose(keys.data(), count, wanted, got.data(), [&](index_t i) {
+          return bool{besides[static_cast<std::size_t>(i)]};
+        })));
+    EXPECT_EQ(got, expected) << "seed " << seed;
+  }
+}
+
 TEST(Choose, MoreWantedAreASuperset) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     dice d(seed);

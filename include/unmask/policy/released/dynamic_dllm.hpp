@@ -159,7 +159,7 @@ static_assert(revision<falling_thresholds> && admission<falling_thresholds> &&
 
 /// cache_budget as released with Dynamic-dLLM: budgets that are equal up to rounding, the first
 /// layer always whole, the answer ranked alone, one window that keeps its size, around the
-/// rightmost of the last committed tokens.
+/// rightmost of the last committed tokens, computed besides what the budget is spent on.
 ///
 /// `Feature` is feature::value, as its scripts select, or feature::input. A refreshing layer's mean
 /// is of the values just stored, that is 0, or of every fourth input. Source:
@@ -173,6 +173,7 @@ template <feature Feature = feature::value>
   rule.window = window;
   rule.full_layers = 1;
   rule.share = sharing::released;
+  rule.scope = budget_scope::outside_window;
   rule.answer_only = true;
   rule.latest_only = true;
   rule.whole_window = true;
