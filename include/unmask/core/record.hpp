@@ -213,8 +213,9 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
 
 /// One open position with its proposed token and the statistics in `S`.
 ///
-/// The proposed token is the best one, or the drawn one where the policy samples; confidence() and
-/// log_probability() are of the proposed token, the other statistics of the row.
+/// The proposed token is the best one, or the drawn one where the policy samples and the row's draw
+/// has a finite key; confidence() and log_probability() are of the proposed token, the other
+/// statistics of the row.
 template <statistics S>
 struct candidate : record<S> {
   index_t position = 0;
@@ -226,8 +227,10 @@ struct candidate : record<S> {
   UNMASK_HD static candidate of(const record<S>& row, index_t at, token_id now) {
     candidate c{row, at, now, row.best};
     if constexpr (provides_v<S, stat::sampled>) {
-      c.token = row.drawn;
-      c.logit = row.drawn_logit;
+      if (math::is_finite(row.key)) {  // no key is where z / T leaves the range of float
+        c.token = row.drawn;
+        c.logit = row.drawn_logit;
+      }
     }
     return c;
   }

@@ -23,7 +23,8 @@ static_assert(logit_edit<temperature>);
 /// most probable one; confidence is that of the drawn token in the unsharpened row.
 ///
 /// The draw is exact and made in the same read, from the request's seed, so it depends on neither
-/// batch nor slot. Range temperature > 0; for temperature 0 leave the part out. To draw from, and
+/// batch nor slot. Range temperature > 0; for temperature 0 leave the part out. Where the best logit
+/// divided by it leaves the range of float, the most probable token is proposed. To draw from, and
 /// rank by, the sharpened row as Dream does, add temperature{} and keep this one at 1. Tokens whose
 /// logits are edited after the read (credit, penalties, bias) are drawn with their edited logits.
 /// Source: S. Nie et al., Large language diffusion models (2025), its sampler (Gumbel noise on the

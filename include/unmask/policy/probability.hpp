@@ -65,6 +65,9 @@ struct probability_of {
       return 0;
     }
     const auto whole = row.total();
+    if (!whole.valid()) {
+      return 0;  // an edit before this one has taken it out of the range of float
+    }
     index_t asked = 0;
     float best = -math::infinity();
     for (index_t k = 0; k < count; ++k) {

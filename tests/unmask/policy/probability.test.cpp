@@ -114,6 +114,17 @@ TEST(probability_of, of_an_invalid_row_is_not_told) {
   EXPECT_TRUE(ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}}, broken).empty());
 }
 
+// Nor of a row that edits have made invalid, as far as they stand before the question.
+TEST(probability_of, of_a_row_that_overflows_is_not_told) {
+  const std::vector<float> high = {3e38F, 1.0F, 8.0F, 3.0F, 2.0F, 20.0F};
+  const logit_bias<1> too_much{{{0, 3e38F}}};
+  const probability_of<2> question{{0, 3}};
+  EXPECT_TRUE(ask(policy{by_confidence{}, top_k{1}, too_much, question}, high).empty());
+  const auto before = ask(policy{by_confidence{}, top_k{1}, question, too_much}, high);
+  ASSERT_EQ(before.size(), 2U);
+  EXPECT_EQ(before[0].probability, 1.0F);
+}
+
 // A far-away list still has shares, where its probabilities are nothing.
 TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
   const std::vector<float> row = {500.0F, 1.0F, 0.0F, 3.0F, 2.0F, 0.0F};

@@ -6,6 +6,7 @@
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/credit.hpp>
 #include <unmask/policy/edit.hpp>
+#include <unmask/policy/keep.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/repetition.hpp>
 #include <unmask/policy/revise.hpp>
@@ -150,6 +151,43 @@ TEST(sampling, reports_the_probability_in_the_edited_row) {
     seen[static_cast<std::size_t>(e.token)] = true;
   }
   EXPECT_GE(std::count(seen.begin(), seen.end(), true), 5);
+}
+
+// What a draw of `row` at a temperature commits: the token and its log-probability.
+template <class... More>
+commit_entry drawn_once(const std::vector<float>& row, float temperature, const More&... more) {
+  std::vector<token_id> text = {0};
+  const model_info model{.vocab = static_cast<index_t>(row.size()), .mask_token = 0};
+  session s{policy{by_confidence{}, top_k{1}, sampling{temperature}, more...},
+            model,
+            tokens_view<memory::host>(text),
+            layout{.length = 1, .seed = 3}};
+  static_cast<void>(s.next());
+  s.supply(host_logits<float>(row.data(), 1, model.vocab));
+  return s.committed()[0];
+}
+
+// Divided by the temperature, the logits are no floats: nothing but the best token has a chance.
+TEST(sampling, beyond_the_range_of_float_proposes_the_most_probable_token) {
+  std::vector<float> wide(5000, -3e38F);
+  wide[3] = 2e38F;
+  wide[4000] = 3e38F;  // in another chunk
+  const std::vector<float> low = {0.0F, -3e38F, -2e38F};
+  const std::vector<float> plain = {9.0F, 1.0F, 0.0F, 2.0F};
+  for (const float temperature : {0.3F, 1e-30F, 1e-45F}) {
+    SCOPED_TRACE(temperature);
+    EXPECT_EQ(drawn_once(wide, temperature).token, 4000);
+    EXPECT_EQ(drawn_once(low, temperature).token, 2);
+    EXPECT_EQ(drawn_once(low, temperature).log_probability, 0.0F);
+    EXPECT_EQ(drawn_once(low, temperature, keep_top_k{2}).token, 2);
+    EXPECT_EQ(drawn_once(low, temperature, logit_bias<1>{{{1, 2e38F}}}).token, 1);
+  }
+  for (const float temperature : {1e-39F, 1e-45F}) {
+    SCOPED_TRACE(temperature);
+    EXPECT_EQ(drawn_once(plain, temperature).token, 3);
+    EXPECT_NEAR(drawn_once(plain, temperature).log_probability, -0.40760596, 1e-6);
+    EXPECT_EQ(drawn_once(plain, temperature, keep_top_k{2}).token, 3);
+  }
 }
 
 }  // namespace
