@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "hostile/decode.hpp"
+
+#include <unmask/host/executor.hpp>
+#include <unmask/policy/read_policy.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <sstream>
+
+#include "named/named_session.hpp"
+#include "support/fake_logits.hpp"
+
+namespace unmask::hostile {
+
+namespace {
+
+using testing::dice;
+using testing::mixed;
+
+/// The rows of one forward pass, or of one segment of it, as the engine's memory holds them.
+template <element T>
+class tensor {
+ public:
+  tensor(const scenario& s, std::size_t rows)
+      : s_(s)
+      , words_((static_cast<std::size_t>(s.model.vocab) + 31) / 32)
+      , stride_(static_cast<std::size_t>(s.model.vocab + s.padding))
+      , word_stride_(words_ + static_cast<std::size_t>(s.offset))
+      , logits_(size(rows, stride_, static_cast<std::size_t>(s.model.vocab)))
+      , unconditional_(s.engine.has_guidance ? logits_.size() : 0)
+      , allowed_(s.engine.has_grammar ? size(rows, word_stride_, words_) : 0)
+      , row_(static_cast<std::size_t>(s.model.vocab)) {
+    // The padding is poison, and nothing follows the last row.
+    std::fill(logits_.begin(), logits_.end(), testing::encoded<T>(testing::not_a_number));
+    std::fill(unconditional_.begin(), unconditional_.end(), logits_.front());
+  }
+
+  given_row put(std::size_t r, const row_site& site) {
+    given_row given;
+    write_row(s_.engine, s_.model, site, row_);
+    T* const at = logits_.data() + first() + r * stride_;
+    for (std::size_t v = 0; v < row_.size(); ++v) {
+      at[v] = testing::encoded<T>(double(row_[v]));
+      row_[v] = static_cast<float>(testing::decoded(at[v]));
+    }
+    given.logits = row_;
+    if (s_.engine.has_guidance) {
+      write_unconditional(s_.engine, s_.model, site, row_);
+      for (std::size_t v = 0; v < row_.size(); ++v) {
+        unconditional_[first() + r * stride_ + v] = testing::encoded<T>(double(row_[v]));
+      }
+    }
+    if (s_.engine.has_grammar) {
+      const std::span<std::uint32_t> words(allowed_.data() + first() + r * word_stride_, words_);
+      write_allowed(s_.engine, s_.model, site, words);
+      given.allowed.assign(words.begin(), words.end());
+    }
+    return given;
+  }
+
+  [[nodiscard]] any_rows rows(std::size_t count) const {
+    return rows_view<T, memory::host>{logits_.data() + first(),
+                                      static_cast<index_t>(count),
+                                      s_.model.vocab,
+                                      static_cast<std::ptrdiff_t>(stride_)};
+  }
+  [[nodiscard]] any_riders riders() const {
+    any_riders r;
+    if (s_.engine.has_grammar) {
+      r.allowed = allowed_.data() + first();
+      r.allowed_stride = static_cast<std::ptrdiff_t>(word_stride_);
+    }
+    if (s_.engine.has_guidance) {
+      r.unconditional = unconditional_.data() + first();
+      r.unconditional_stride = static_cast<std::ptrdiff_t>(stride_);
+      r.guidance_scale = s_.engine.guidance_scale;
+    }
+    return r;
+  }
+
+ private:
+  [[nodiscard]] std::size_t first() const { return static_cast<std::size_t>(s_.offset); }
+  [[nodiscard]] std::size_t size(std::size_t rows, std::size_t stride, std::size_t columns) const {
+    return first() + (rows == 0 ? 1 : (rows - 1) * stride + columns);
+  }
+
+  const scenario& s_;
+  std::size_t words_;
+  std::size_t stride_;
+  std::size_t word_stride_;
+  std::vector<T> logits_;
+  std::vector<T> unconditional_;
+  std::vector<std::uint32_t> allowed_;
+  std::vector<float> row_;
+};
+
+/// A sequence while it is decoded.
+struct running {
+  std::vector<token_id> tokens;
+  index_t slot = -1;
+  bool was_started = false;
+  bool is_over = false;
+};
+
+class decoder {
+ public:
+  decoder(const scenario& s,
+          const way& w,
+          const named_parts& parts,
+          std::span<const std::size_t> sequences,
+          observer* watching,
+          std::vector<std::vector<step_record>>& records)
+      : s_(s)
+      , way_(w)
+      , parts_(parts)
+      , which_(sequences)
+      , watching_(watching)
+      , records_(records)
+      , d_(mixed(s.seed, s.number, w.slots_seed + 5))
+      , pool_(w.threads)
+      , running_(s.sequences.size()) {}
+
+  void run() {
+    open();
+    for (index_t round = 0;; ++round) {
+      const bool waits = join(round);
+      const auto request = session_->next();
+      if (!request) {
+        if (!waits) {
+          break;
+        }
+        continue;
+      }
+      const auto again = session_->next();
+      expect(again && again->segments.data() == request->segments.data() &&
+                 again->rows == request->rows,
+             "request",
+             "next() twice is not the same");
+      switch (s_.kind) {
+      case element_kind::f32:
+        answer<float>(*request);
+        break;
+      case element_kind::bf16:
+        answer<bfloat16>(*request);
+        break;
+      case element_kind::f16:
+        answer<float16>(*request);
+        break;
+      }
+    }
+    for (const std::size_t i : which_) {
+      expect(running_[i].tokens == records_[i].back().tokens,
+             "tokens of an ended sequence",
+             "they changed later");
+    }
+  }
+
+ private:
+  static void expect(bool holds, const char* promise, const std::string& seen) {
+    if (!holds) {
+      throw violation(promise, seen);
+    }
+  }
+
+  /// Makes the session, with no more room than is needed where that is enough.
+  void open() {
+    limits capacity{.sequences = way_.alone ? 1 : s_.slots, .trace = true};
+    index_t narrow = 1;
+    for (const std::size_t i : which_) {
+      const layout& g = s_.sequences[i].shape;
+      capacity.length = std::max(capacity.length, g.length);
+      narrow = std::max(narrow, std::min(g.block_length, g.length - g.prompt));
+    }
+    const index_t wide = s_.tight ? capacity.length : capacity.length + 13;
+    capacity.length = wide;
+    for (const index_t window : {s_.tight ? narrow : wide, wide}) {
+      capacity.window = window;
+      try {
+        model_info model = s_.model;
+        session_ =
+            example::named_session(parts_, model, capacity, {.executor = pool_, .tier = way_.tier});
+        for (const std::size_t i : which_) {  // each may start, and be replaced
+          std::vector<token_id> tokens = first_tokens(i);
+          start(0, i, tokens);
+        }
+        session_->cancel(0);
+        return;
+      } catch (const std::invalid_argument& e) {
+        if (window == wide) {
+          throw refusal(e.what());
+        }
+      }
+    }
+  }
+
+  void start(index_t slot, std::size_t i, std::vector<token_id>& tokens) {
+    const sequence_plan& q = s_.sequences[i];
+    session_->start(slot,
+                    tokens.data(),
+                    static_cast<index_t>(tokens.size()),
+                    q.shape,
+                    {.editable = q.editable, .suppressed = q.suppressed});
+  }
+
+  [[nodiscard]] std::vector<token_id> first_tokens(std::size_t i) const {
+    const sequence_plan& q = s_.sequences[i];
+    dice d(mixed(q.shape.seed, 3));
+    std::vector<token_id> tokens;
+    for (index_t p = 0; p < q.shape.length + q.spare; ++p) {
+      tokens.push_back(d.within(0, s_.model.vocab - 1));
+    }
+    return tokens;
+  }
+
+  /// Starts who may come. True if somebody waits on.
+  bool join(index_t round) {
+    bool waits = false;
+    for (const std::size_t i : which_) {
+      running& r = running_[i];
+      if (r.was_started) {
+        continue;
+      }
+      std::vector<index_t> free;
+      for (index_t slot = 0; slot < (way_.alone ? 1 : s_.slots); ++slot) {
+        const bool is_taken = std::any_of(which_.begin(), which_.end(), [&](std::size_t k) {
+          return running_[k].slot == slot && !running_[k].is_over;
+        });
+        if (!is_taken) {
+          free.push_back(slot);
+        }
+      }
+      if (free.empty() || (!way_.alone && round < s_.sequences[i].joins)) {
+        waits = true;
+        continue;
+      }
+      r.slot = d_.one_of(free);
+      r.was_started = true;
+      r.tokens = first_tokens(i);
+      if (watching_ != nullptr) {
+        watching_->on_tokens(i, r.tokens);
+      }
+      start(r.slot, i, r.tokens);
+      records_[i] = {record(i, {}, {})};
+      r.is_over = records_[i].back().report.end != ending::running;
+      if (watching_ != nullptr) {
+        watching_->on_start(i, records_[i].back());
+      }
+      cancel_if_due(i);
+    }
+    return waits;
+  }
+
+  step_record record(std::size_t i, std::vector<segment> segments, const plan& planned) {
+    const running& r = running_[i];
+    step_record now;
+    now.segments = std::move(segments);
+    now.planned = planned;
+    now.tokens = r.tokens;
+    now.report = session_->report(r.slot);
+    const auto copy = [](auto from, auto& to) { to.assign(from.begin(), from.end()); };
+    copy(session_->committed(r.slot), now.commits);
+    copy(session_->candidates(r.slot), now.candidates);
+    copy(session_->probabilities(r.slot), now.probabilities);
+    for (commit_entry& e : now.commits) {
+      expect(e.slot == r.slot, "slot of a commit", std::to_string(e.slot));
+      e.slot = 0;
+    }
+    for (candidate_entry& e : now.candidates) {
+      e.slot = 0;
+    }
+    for (token_probability& e : now.probabilities) {
+      e.slot = 0;
+    }
+    return now;
+  }
+
+  void cancel_if_due(std::size_t i) {
+    running& r = running_[i];
+    const auto steps = static_cast<index_t>(records_[i].size()) - 1;
+    if (r.is_over || s_.sequences[i].cancels != steps) {
+      return;
+    }
+    session_->cancel(r.slot);
+    r.is_over = true;
+    step_record now = record(i, {}, {});
+    now.commits.clear();
+    now.candidates.clear();
+    now.probabilities.clear();
+    records_[i].push_back(now);
+    if (watching_ != nullptr) {
+      watching_->on_cancel(i, now);
+    }
+  }
+
+  [[nodiscard]] std::size_t sequence_in(index_t slot) const {
+    for (const std::size_t i : which_) {
+      if (running_[i].was_started && !running_[i].is_over && running_[i].slot == slot) {
+        return i;
+      }
+    }
+    throw violation("request", "slot " + std::to_string(slot) + " has no running sequence");
+  }
+
+  template <element T>
+  void answer(const forward_request& request) {
+    // What was asked for, by sequence.
+    std::vector<std::vector<segment>> asked(running_.size());
+    std::vector<std::vector<std::vector<given_row>>> given(running_.size());
+    std::vector<plan> plans(running_.size());
+    index_t rows = 0;
+    for (const segment& s : request.segments) {
+      const std::size_t i = sequence_in(s.slot);
+      check_segment(s, i, rows);
+      rows += s.rows.size();
+      if (asked[i].empty()) {
+        plans[i] = session_->planned(s.slot);
+      }
+      asked[i].push_back(s);
+      asked[i].back().slot = 0;
+      asked[i].back().first_row = 0;
+    }
+    expect(rows == request.rows, "request", "its rows do not add up");
+    for (const std::size_t i : which_) {
+      expect(running_[i].is_over == asked[i].empty() || !running_[i].was_started,
+             "request",
+             "a running sequence is not in it");
+    }
+    tensor<T> whole(s_, static_cast<std::size_t>(way_.piecewise ? 0 : rows));
+    for (std::size_t k = 0; k < request.segments.size(); ++k) {
+      const segment& s = request.segments[k];
+      const std::size_t i = sequence_in(s.slot);
+      const auto count = static_cast<std::size_t>(s.rows.size());
+      std::vector<token_id> tokens(running_[i].tokens.begin(),
+                                   running_[i].tokens.begin() + s_.sequences[i].shape.length);
+      if (s.branch > 0) {
+        tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+      }
+      tensor<T> own(s_, way_.piecewise ? count : 0);
+      std::vector<given_row>& seen = given[i].emplace_back();
+      for (std::size_t r = 0; r < count; ++r) {
+        const row_site site{s_.sequences[i].shape.seed,
+                            static_cast<index_t>(records_[i].size()) - 1,
+                            s.rows.first + static_cast<index_t>(r),
+                            tokens};
+        seen.push_back(way_.piecewise ? own.put(r, site)
+                                      : whole.put(static_cast<std::size_t>(s.first_row) + r, site));
+      }
+      if (way_.piecewise) {
+        session_->read(k, own.rows(count), own.riders());
+      }
+    }
+    if (way_.piecewise) {
+      session_->decide();
+    } else {
+      session_->supply(whole.rows(static_cast<std::size_t>(rows)), whole.riders());
+    }
+    for (const std::size_t i : which_) {
+      if (asked[i].empty()) {
+        continue;
+      }
+      records_[i].push_back(record(i, asked[i], plans[i]));
+      const step_record& now = records_[i].back();
+      running_[i].is_over = now.report.end != ending::running;
+      if (watching_ != nullptr) {
+        watching_->on_step(i, now, given[i]);
+      }
+      expect(now.report.forwards <= most_forwards(s_, s_.sequences[i]),
+             "an end",
+             std::to_string(now.report.forwards) + " forward passes");
+      cancel_if_due(i);
+    }
+  }
+
+  void check_segment(const segment& s, std::size_t i, index_t rows) const {
+    const index_t length = s_.sequences[i].shape.length;
+    const auto within = [](range inner, range outer) {
+      return inner.first >= outer.first && inner.last <= outer.last && inner.first < inner.last;
+    };
+    expect(s.first_row == rows, "request", "a segment's rows do not follow those before");
+    expect(within(s.attend, {0, length}), "request", "attend is not in the sequence");
+    expect(within(s.feed, s.attend), "request", "feed is not in attend");
+    expect(s.rows.empty() || within(s.rows, s.feed),
+           "request",
+           "rows [" + std::to_string(s.rows.first) + ", " + std::to_string(s.rows.last) +
+               ") are not in feed [" + std::to_string(s.feed.first) + ", " +
+               std::to_string(s.feed.last) + ")");
+    if (s.branch > 0) {
+      expect(s.placed.position >= 0 && s.placed.position < length && s.placed.token >= 0 &&
+                 s.placed.token < s_.model.vocab && s.placed.token != s_.model.mask_token,
+             "request",
+             "a branch places token " + std::to_string(s.placed.token) + " at " +
+                 std::to_string(s.placed.position));
+    }
+  }
+
+  const scenario& s_;
+  const way& way_;
+  const named_parts& parts_;
+  std::span<const std::size_t> which_;
+  observer* watching_;
+  std::vector<std::vector<step_record>>& records_;
+  dice d_;
+  host::thread_pool pool_;
+  std::unique_ptr<any_layer_session> session_;
+  std::vector<running> running_;
+};
+
+template <class A>
+bool same_bits(A a, A b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool same(const range& a, const range& b) {
+  return a == b;
+}
+bool same(const placement& a, const placement& b) {
+  return a.position == b.position && a.token == b.token && same_bits(a.worth, b.worth) &&
+         same_bits(a.log_probability, b.log_probability);
+}
+bool same(const segment& a, const segment& b) {
+  return a.branch == b.branch && same(a.placed, b.placed) && same(a.feed, b.feed) &&
+         same(a.rows, b.rows) && same(a.attend, b.attend) && a.evict == b.evict;
+}
+bool same(const commit_entry& a, const commit_entry& b) {
+  return a.slot == b.slot && a.position == b.position && a.token == b.token &&
+         same_bits(a.log_probability, b.log_probability) && a.step == b.step &&
+         a.block == b.block && a.block_step == b.block_step;
+}
+bool same(const candidate_entry& a, const candidate_entry& b) {
+  return same(static_cast<const commit_entry&>(a), static_cast<const commit_entry&>(b)) &&
+         a.admitted == b.admitted;
+}
+bool same(const token_probability& a, const token_probability& b) {
+  return a.position == b.position && a.token == b.token && a.step == b.step &&
+         same_bits(a.probability, b.probability) && same_bits(a.share, b.share);
+}
+bool same(const sequence_report& a, const sequence_report& b) {
+  return a.end == b.end && a.forwards == b.forwards && a.committed == b.committed &&
+         a.settled == b.settled && a.open == b.open && a.rewritten == b.rewritten &&
+         a.forced == b.forced && a.invalid_rows == b.invalid_rows &&
+         a.second_reads == b.second_reads && a.last_commits == b.last_commits &&
+         a.last_probabilities == b.last_probabilities && a.last_candidates == b.last_candidates;
+}
+template <class T>
+bool same(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) { return same(x, y); });
+}
+
+}  // namespace
+
+index_t most_forwards(const scenario& s, const sequence_plan& q) {
+  index_t idle = 0;
+  const auto add = [&](const auto& self, const written_policy& parts) -> void {
+    for (const written_part& p : parts) {
+      self(self, p.inside);
+      const bool idles = p.name == "timesteps" || p.name == "independent_timesteps" ||
+                         p.name == "canvas" || p.name == "edited_blocks" ||
+                         p.name == "reopen_below";
+      index_t steps = p.name == "edited_blocks" ? 16 : 512;
+      for (const std::string& a : p.arguments) {
+        const std::size_t at = a.find('=');
+        const double value =
+            std::strtod(a.c_str() + (at == std::string::npos ? 0 : at + 1), nullptr);
+        steps = value >= 1.0 && value < 1e6 ? std::max(steps, index_t(value)) : steps;
+      }
+      const index_t answer = q.shape.length - q.shape.prompt;
+      idle += !idles ? 0 : p.name == "edited_blocks" ? steps * answer : steps;
+    }
+  };
+  add(add, s.policy);
+  return 4 * (q.shape.length - q.shape.prompt) + idle + 64;
+}
+
+named_parts parts_of(const scenario& s) {
+  if (!s.model.suppress_mask &&
+      std::none_of(s.policy.begin(), s.policy.end(), [](const written_part& p) {
+        return p.name == "canvas" || p.name == "step_budget";
+      })) {
+    throw refusal("a mask token that is not suppressed wants an end");
+  }
+  try {
+    return read_policy(text_of(s.policy));
+  } catch (const std::invalid_argument& e) {
+    throw refusal(e.what());
+  }
+}
+
+std::vector<std::vector<step_record>> decode(const scenario& s, const way& w, observer* watching) {
+  const named_parts parts = parts_of(s);
+  std::vector<std::vector<step_record>> records(s.sequences.size());
+  std::vector<std::size_t> all(s.sequences.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = i;
+  }
+  try {
+    if (w.alone) {
+      for (const std::size_t& i : all) {
+        decoder(s, w, parts, {&i, 1}, watching, records).run();
+      }
+    } else {
+      decoder(s, w, parts, all, watching, records).run();
+    }
+  } catch (const std::logic_error& e) {  // std::invalid_argument is one
+    throw violation("an exception", e.what());
+  }
+  return records;
+}
+
+void compare(const std::vector<std::vector<step_record>>& got,
+             const std::vector<std::vector<step_record>>& expected,
+             const std::string& how) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::size_t steps = std::min(got[i].size(), expected[i].size());
+    for (std::size_t k = 0; k < steps; ++k) {
+      const step_record& a = got[i][k];
+      const step_record& b = expected[i][k];
+      const char* what = !same(a.segments, b.segments)             ? "request"
+                         : a.tokens != b.tokens                    ? "tokens"
+                         : !same(a.report, b.report)               ? "report"
+                         : !same(a.commits, b.commits)             ? "commits"
+                         : !same(a.candidates, b.candidates)       ? "candidates"
+                         : !same(a.probabilities, b.probabilities) ? "probabilities"
+                                                                   : nullptr;
+      if (what != nullptr) {
+        throw violation(how,
+                        "sequence " + std::to_string(i) + ", step " + std::to_string(k) +
+                            ": not the same " + what);
+      }
+    }
+    if (got[i].size() != expected[i].size()) {
+      throw violation(how, "sequence " + std::to_string(i) + ": not as many steps");
+    }
+  }
+}
+
+}  // namespace unmask::hostile

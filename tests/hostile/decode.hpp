@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// Decodes the sequences of a scenario in one of several ways that must not matter.
+
+#include <unmask/any_layer_session.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/named_parts.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "hostile/scenario.hpp"
+
+namespace unmask::hostile {
+
+/// A promise that was broken: which one in a word or two, and what was seen.
+class violation : public std::runtime_error {
+ public:
+  violation(std::string what_of, const std::string& seen)
+      : std::runtime_error(what_of + ": " + seen)
+      , promise(std::move(what_of)) {}
+  std::string promise;
+};
+
+/// A policy that the reader, or a start, refuses: no failure.
+class refusal : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What is known of a sequence after a step; before the first one, after its start.
+struct step_record {
+  /// What was asked for, without slots and rows of the tensor.
+  std::vector<segment> segments;
+  plan planned;
+  std::vector<token_id> tokens;
+  sequence_report report;
+  std::vector<commit_entry> commits;
+  std::vector<candidate_entry> candidates;
+  std::vector<token_probability> probabilities;
+};
+
+/// A row that the engine gave, as a naive reader sees it.
+struct given_row {
+  std::vector<float> logits;
+  std::vector<std::uint32_t> allowed;  ///< empty: everything
+};
+
+/// Sees each step of a sequence. Throws violation.
+class observer {
+ public:
+  virtual ~observer() = default;
+  observer() = default;
+  observer(const observer&) = delete;
+  observer& operator=(const observer&) = delete;
+
+  /// Before the start writes masks.
+  virtual void on_tokens(std::size_t sequence, const std::vector<token_id>& tokens) = 0;
+  virtual void on_start(std::size_t sequence, const step_record& now) = 0;
+  /// `rows` are those of each segment, in the order of segment::rows.
+  virtual void on_step(std::size_t sequence,
+                       const step_record& now,
+                       const std::vector<std::vector<given_row>>& rows) = 0;
+  virtual void on_cancel(std::size_t sequence, const step_record& now) = 0;
+};
+
+/// How to decode.
+struct way {
+  std::string name;
+  bool alone = false;
+  bool piecewise = false;  ///< read() and decide() instead of supply()
+  host::tier tier = host::best_tier();
+  int threads = 1;
+  std::uint64_t slots_seed = 0;
+};
+
+/// Most forward passes that a sequence may take: more are a decode that does not end.
+[[nodiscard]] index_t most_forwards(const scenario& s, const sequence_plan& q);
+
+/// Reads the policy of a scenario. Throws refusal.
+[[nodiscard]] named_parts parts_of(const scenario& s);
+
+/// All steps of all sequences. Throws refusal, or violation.
+[[nodiscard]] std::vector<std::vector<step_record>>
+decode(const scenario& s, const way& w, observer* watching = nullptr);
+
+/// Throws violation unless both are the same bit by bit, slots apart.
+void compare(const std::vector<std::vector<step_record>>& got,
+             const std::vector<std::vector<step_record>>& expected,
+             const std::string& how);
+
+}  // namespace unmask::hostile

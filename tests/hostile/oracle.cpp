@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "hostile/oracle.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace unmask::hostile {
+
+namespace {
+
+/// What of a policy the promises depend on.
+struct facts {
+  bool paints = false;
+  bool rewrites = false;  ///< settled tokens
+  bool remasks = false;
+  bool branches = false;
+  bool draws = false;
+  bool waits = false;       ///< a step may commit nothing
+  bool edits_rows = false;  ///< the best token of a row need not be the one committed
+  bool stays = false;       ///< on full blocks, to edit them
+  bool has_budget = false;
+  bool has_sequence_stop = false;
+};
+
+bool names(const written_policy& policy, const std::string& name) {
+  return std::any_of(policy.begin(), policy.end(), [&](const written_part& p) {
+    return p.name == name || names(p.inside, name);
+  });
+}
+
+facts facts_of(const scenario& s) {
+  const named_parts parts = parts_of(s);
+  facts f;
+  f.paints = parts.has.paints;
+  f.rewrites = parts.has.revisits || parts.has.remasks;
+  f.remasks = parts.has.remasks;
+  f.branches = parts.has.branches;
+  f.draws = parts.has.draws;
+  f.waits = parts.admission.waits();
+  f.edits_rows = parts.has.edits || parts.has.watches;
+  f.stays = names(s.policy, "edited_blocks");
+  f.has_budget = names(s.policy, "step_budget");
+  f.has_sequence_stop = names(s.policy, "stop_sequence");
+  return f;
+}
+
+/// Which tokens the parts of a policy take out of a row for good.
+class bans {
+ public:
+  explicit bans(const scenario& s)
+      : parts_(parts_of(s))
+      , end_(s.model.end_token) {}
+
+  /// Whether a token may stand at an offset of the answer.
+  [[nodiscard]] bool allow(token_id token, index_t offset) const {
+    for (index_t i = 0; i < parts_.revisions.count; ++i) {
+      const bool bans_it = parts_.revisions.rules[i].visit_on_host([&](const auto& r) {
+        using rule = std::remove_cvref_t<decltype(r)>;
+        if constexpr (std::is_same_v<rule, token_list<revision_list::most_tokens>>) {
+          return range{r.first, r.last}.contains(offset) &&
+                 std::find(r.tokens, r.tokens + r.count, token) == r.tokens + r.count;
+        } else if constexpr (std::is_same_v<rule, no_end_before>) {
+          return offset < r.tokens && (token == end_ || token == r.also);
+        } else {
+          return false;
+        }
+      });
+      if (bans_it) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  named_parts parts_;
+  token_id end_;
+};
+
+/// What a naive reader makes of a row.
+struct reading {
+  bool is_valid = false;     ///< no NaN, and a finite best
+  bool is_moderate = false;  ///< no sum of it can overflow
+  token_id best = no_token;
+};
+
+class sequence_oracle {
+ public:
+  sequence_oracle(const scenario& s, std::size_t i, const facts& f, const bans& b)
+      : s_(s)
+      , q_(s.sequences[i])
+      , g_(q_.shape)
+      , f_(f)
+      , bans_(b)
+      , suppressed_(q_.suppressed.begin(), q_.suppressed.end()) {
+    if (s.model.suppress_mask) {
+      suppressed_.insert(s.model.mask_token);
+    }
+  }
+
+  void on_tokens(const std::vector<token_id>& tokens) {
+    given_ = tokens;
+    for (index_t p = 0; p < g_.length; ++p) {
+      const bool is_open = p >= g_.prompt && (q_.editable.empty() || q_.editable[at(p)] != 0);
+      marks_.push_back(is_open ? mark::open : mark::fixed);
+    }
+  }
+
+  void on_start(const step_record& now) {
+    for (index_t p = 0; p < g_.length; ++p) {
+      const token_id token = now.tokens[at(p)];
+      if (marks_[at(p)] == mark::open && !f_.paints) {
+        const bool is_filled = now.report.end != ending::running && token == s_.model.end_token;
+        expect(token == s_.model.mask_token || is_filled, "an open position holds a mask", p);
+      }
+    }
+    expect(now.report.forwards == 0 && now.report.committed == 0 && now.commits.empty(),
+           "a report",
+           "something happened before the first step");
+    before_ = now;
+    fill(now);
+    check_rest(now);
+    before_ = now;
+  }
+
+  void on_cancel(const step_record& now) {
+    expect(now.report.end == ending::cancelled, "a report", "not cancelled");
+    expect(now.tokens == before_.tokens, "a cancelled sequence", "its tokens changed");
+    expect(now.report.open == open_count() && now.report.settled == first_open() &&
+               now.report.committed == before_.report.committed,
+           "a report",
+           "of a cancelled sequence");
+  }
+
+  void on_step(const step_record& now, const std::vector<std::vector<given_row>>& rows) {
+    const index_t winner = winner_of(now);
+    read(now, rows, winner);
+    check_request(now);
+    check_lists(now);
+    check_candidates(now);
+    const index_t committed = apply(now, winner);
+    check_progress(now, committed);
+    fill(now);
+    check_rest(now);
+    before_ = now;
+  }
+
+ private:
+  [[nodiscard]] static std::size_t at(index_t p) { return static_cast<std::size_t>(p); }
+
+  static void expect(bool holds, const char* promise, const std::string& seen) {
+    if (!holds) {
+      throw violation(promise, seen);
+    }
+  }
+  static void expect(bool holds, const char* promise, index_t position) {
+    if (!holds) {
+      throw violation(promise, "position " + std::to_string(position));
+    }
+  }
+  static void
+  expect(bool holds, const char* promise, const char* name, std::int64_t got, std::int64_t wanted) {
+    if (!holds) {
+      throw violation(promise,
+                      std::string(name) + " " + std::to_string(got) + " instead of " +
+                          std::to_string(wanted));
+    }
+  }
+
+  [[nodiscard]] index_t open_count() const {
+    return static_cast<index_t>(std::count(marks_.begin(), marks_.end(), mark::open));
+  }
+  [[nodiscard]] index_t first_open() const {
+    return static_cast<index_t>(std::find(marks_.begin(), marks_.end(), mark::open) -
+                                marks_.begin());
+  }
+  [[nodiscard]] bool is_open(index_t p) const { return marks_[at(p)] == mark::open; }
+
+  /// The branch that the step went on with: the one whose placement is among the commits, with
+  /// lookahead the plan says so.
+  [[nodiscard]] index_t winner_of(const step_record& now) const {
+    for (const segment& s : now.segments) {
+      for (const commit_entry& e : now.commits) {
+        if (s.branch > 0 && e.position == s.placed.position && e.token == s.placed.token &&
+            std::none_of(now.candidates.begin(), now.candidates.end(), [&](const auto& c) {
+              return c.position == e.position;
+            })) {
+          return s.branch;
+        }
+      }
+    }
+    return 0;
+  }
+
+  /// Keeps the rows of the step by position.
+  void
+  read(const step_record& now, const std::vector<std::vector<given_row>>& rows, index_t winner) {
+    rows_before_ = std::move(rows_);
+    rows_.clear();
+    for (std::size_t k = 0; k < now.segments.size(); ++k) {
+      const segment& s = now.segments[k];
+      if (s.branch != winner) {
+        continue;
+      }
+      for (index_t p = g_.prompt; p < g_.length; ++p) {
+        const index_t row = std::max(p - s_.model.row_shift, 0);
+        if (s.rows.contains(row)) {
+          rows_[p] = rows[k][at(row - s.rows.first)];
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_masked(const given_row& row, token_id v) const {
+    return !row.allowed.empty() && ((row.allowed[at(v) / 32] >> (at(v) % 32)) & 1U) == 0;
+  }
+
+  [[nodiscard]] reading read_row(const given_row& row) const {
+    reading r;
+    r.is_moderate = true;
+    double best = -std::numeric_limits<double>::infinity();
+    bool has_nan = false;
+    for (token_id v = 0; v < s_.model.vocab; ++v) {
+      if (suppressed_.count(v) != 0 || is_masked(row, v)) {
+        continue;
+      }
+      const double z = double(row.logits[at(v)]);
+      has_nan = has_nan || std::isnan(z);
+      r.is_moderate = r.is_moderate && (std::fabs(z) < 1e4 || z == -HUGE_VAL);
+      if (z > best) {
+        best = z;
+        r.best = v;
+      }
+    }
+    r.is_valid = !has_nan && std::isfinite(best);
+    return r;
+  }
+
+  void check_request(const step_record& now) const {
+    bool any = f_.stays || f_.paints;
+    for (const segment& s : now.segments) {
+      for (index_t p = g_.prompt; p < g_.length; ++p) {
+        any = any || (is_open(p) && s.rows.contains(std::max(p - s_.model.row_shift, 0)));
+      }
+    }
+    expect(any, "a forward pass", "nothing in it is open");
+  }
+
+  void check_lists(const step_record& now) const {
+    const index_t step = now.report.forwards - 1;
+    expect(step == before_.report.forwards, "a report", "forwards", now.report.forwards, step + 1);
+    index_t last = -1;
+    for (const commit_entry& e : now.commits) {
+      expect(e.position > last, "committed() ascends", e.position);
+      last = e.position;
+      expect(e.position < g_.length && marks_[at(e.position)] != mark::fixed,
+             "a fixed position",
+             e.position);
+      expect(e.token >= 0 && e.token < s_.model.vocab,
+             "a token of the vocabulary",
+             std::to_string(e.token) + " at position " + std::to_string(e.position));
+      expect(e.step == step, "a commit's step", "step", e.step, step);
+      expect(e.block >= 0 && e.block_step >= 0 && e.block_step <= step,
+             "a commit's block",
+             e.position);
+      expect(!std::isnan(e.log_probability) && e.log_probability <= 1e-5F,
+             "a log-probability",
+             std::to_string(e.log_probability) + " at position " + std::to_string(e.position));
+    }
+    last = -1;
+    for (const token_probability& e : now.probabilities) {
+      expect(e.position >= last && e.position < g_.length && is_open(e.position) && e.step == step,
+             "probabilities()",
+             e.position);
+      last = e.position;
+      const auto is_share = [](float x) { return x >= 0.0F && x <= 1.00001F; };
+      expect(is_share(e.probability) && is_share(e.share),
+             "probabilities()",
+             std::to_string(e.probability) + ", share " + std::to_string(e.share));
+    }
+  }
+
+  void check_candidates(const step_record& now) const {
+    index_t last = -1;
+    for (const candidate_entry& e : now.candidates) {
+      expect(e.position > last, "candidates() ascends", e.position);
+      last = e.position;
+      expect(e.position < g_.length &&
+                 (is_open(e.position) || (f_.remasks && marks_[at(e.position)] == mark::settled)),
+             "candidates()",
+             e.position);
+      expect(e.token >= 0 && e.token < s_.model.vocab,
+             "a candidate's token",
+             std::to_string(e.token) + " at position " + std::to_string(e.position));
+      if (f_.paints) {
+        continue;
+      }
+      const auto c = std::find_if(now.commits.begin(), now.commits.end(), [&](const auto& x) {
+        return x.position == e.position;
+      });
+      const bool is_written = c != now.commits.end() && c->token == e.token &&
+                              e.token != s_.model.mask_token;  // which reopens
+      const bool stays = before_.tokens[at(e.position)] == e.token;
+      expect(e.admitted == is_written || (stays && !is_open(e.position)),
+             "candidates() and committed()",
+             e.position);
+    }
+  }
+
+  /// Whether a step may commit a token at a position, by the row that it was read from.
+  void check_token(const commit_entry& e, const given_row& row, bool is_placed) const {
+    const auto is_free = [&](token_id v) { return suppressed_.count(v) == 0; };
+    const auto is_allowed = [&](token_id v) {
+      return is_free(v) && !is_masked(row, v) && bans_.allow(v, e.position - g_.prompt);
+    };
+    bool any = false;
+    for (token_id v = 0; v < s_.model.vocab && !any; ++v) {
+      any = is_allowed(v);
+    }
+    const std::string what =
+        "token " + std::to_string(e.token) + " at position " + std::to_string(e.position);
+    expect(is_free(e.token), "no suppressed token", what);
+    expect(!any || is_allowed(e.token), "mask and lists", what);
+    const bool is_reported_valid = e.log_probability > -HUGE_VALF;
+    if (is_reported_valid && !f_.edits_rows && !s_.engine.has_guidance) {
+      const float z = row.logits[at(e.token)];
+      expect(std::isfinite(z), "a possible token", what + ", whose logit is " + std::to_string(z));
+    }
+    if (!f_.draws && !f_.edits_rows && !s_.engine.has_guidance && !is_placed) {
+      const reading r = read_row(row);
+      expect(!is_reported_valid || r.is_valid, "an invalid row", what);
+      expect(!is_reported_valid || r.best == e.token,
+             "the most probable token",
+             what + " instead of " + std::to_string(r.best));
+      expect(is_reported_valid || !(r.is_valid && r.is_moderate), "a valid row", what);
+    }
+  }
+
+  /// Takes over what the step committed. Returns how many positions it settled.
+  index_t apply(const step_record& now, index_t winner) {
+    index_t settled = 0;
+    index_t opened = 0;
+    index_t rewritten = 0;
+    const index_t streamed = before_.report.settled;
+    std::vector<token_id> expected = before_.tokens;
+    for (const commit_entry& e : now.commits) {
+      mark& m = marks_[at(e.position)];
+      const bool opens = m == mark::settled && e.token == s_.model.mask_token;
+      expect(f_.paints || opens || e.token != s_.model.mask_token, "no mask token", e.position);
+      expect(m == mark::open || f_.rewrites, "a settled token", e.position);
+      expect(e.position >= streamed || f_.rewrites, "what was streamed", e.position);
+      settled += m == mark::open ? 1 : 0;
+      opened += opens ? 1 : 0;
+      rewritten += m == mark::settled ? 1 : 0;
+      if (!opens) {
+        const bool is_placed =
+            winner > 0 && std::any_of(now.segments.begin(), now.segments.end(), [&](const auto& s) {
+              return s.branch == winner && s.placed.position == e.position;
+            });
+        const auto& rows = is_placed ? rows_before_ : rows_;
+        const auto row = rows.find(e.position);
+        const bool is_old = f_.paints && s_.engine.restless_grammar;  // of an earlier row
+        if (row != rows.end() && !is_old && !(is_placed && rows.empty())) {
+          f_.paints ? check_canvas_token(e, row->second) : check_token(e, row->second, is_placed);
+        }
+      }
+      m = opens ? mark::open : mark::settled;
+      expected[at(e.position)] = e.token;
+    }
+    for (index_t p = 0; p < static_cast<index_t>(expected.size()); ++p) {
+      const token_id token = now.tokens[at(p)];
+      const bool was_open = p < g_.length && is_open(p);
+      expect(token >= 0 && token < s_.model.vocab, "a token of the vocabulary in the buffer", p);
+      expect(token == expected[at(p)] || (f_.paints && was_open) ||
+                 (was_open && now.report.end != ending::running && token == s_.model.end_token),
+             "committed() is what changed",
+             p);
+      expect(p < g_.length || token == given_[at(p)], "tokens behind the sequence", p);
+    }
+    expect(now.report.committed == before_.report.committed + settled,
+           "a report",
+           "committed",
+           now.report.committed,
+           before_.report.committed + settled);
+    expect(now.report.rewritten == before_.report.rewritten + rewritten,
+           "a report",
+           "rewritten",
+           now.report.rewritten,
+           before_.report.rewritten + rewritten);
+    expect(now.report.forced >= before_.report.forced &&
+               now.report.forced <= before_.report.forced + settled + rewritten,
+           "a report",
+           "forced",
+           now.report.forced,
+           before_.report.forced);
+    expect(now.report.invalid_rows >= before_.report.invalid_rows,
+           "a report",
+           "invalid_rows",
+           now.report.invalid_rows,
+           before_.report.invalid_rows);
+    return settled;
+  }
+
+  void check_canvas_token(const commit_entry& e, const given_row& row) const {
+    const auto is_allowed = [&](token_id v) {
+      return suppressed_.count(v) == 0 && !is_masked(row, v) &&
+             bans_.allow(v, e.position - g_.prompt);
+    };
+    bool any = false;
+    for (token_id v = 0; v < s_.model.vocab && !any; ++v) {
+      any = is_allowed(v);
+    }
+    expect(!any || is_allowed(e.token),
+           "mask and lists",
+           "token " + std::to_string(e.token) + " at position " + std::to_string(e.position));
+  }
+
+  void check_progress(const step_record& now, index_t settled) const {
+    if (f_.waits || f_.paints || f_.stays || !s_.model.suppress_mask) {
+      return;
+    }
+    expect(settled > 0, "a commit in every step", "step " + std::to_string(now.report.forwards));
+  }
+
+  /// What an ending fills in.
+  void fill(const step_record& now) {
+    if (now.report.end != ending::running && s_.model.end_token != no_token && !f_.paints) {
+      for (index_t p = g_.prompt; p < g_.length; ++p) {
+        if (is_open(p)) {
+          expect(now.tokens[at(p)] == s_.model.end_token, "an ended sequence holds no mask", p);
+          marks_[at(p)] = mark::settled;
+        }
+      }
+    }
+  }
+
+  void check_rest(const step_record& now) const {
+    const sequence_report& r = now.report;
+    expect(r.open == open_count(), "a report", "open", r.open, open_count());
+    expect(r.settled == first_open(), "a report", "settled", r.settled, first_open());
+    expect(r.last_commits == static_cast<index_t>(now.commits.size()),
+           "a report",
+           "last_commits",
+           r.last_commits,
+           static_cast<index_t>(now.commits.size()));
+    switch (r.end) {
+    case ending::running:
+      expect(r.open > 0 || f_.stays, "an end", "nothing is open, and it goes on");
+      break;
+    case ending::complete:
+      expect(r.open == 0, "a report", "complete, with open positions");
+      break;
+    case ending::end_token:
+      expect(s_.model.end_token != no_token, "a report", "an end token without one");
+      break;
+    case ending::stop_tokens:
+      expect(f_.has_sequence_stop, "a report", "a stop sequence without one");
+      break;
+    case ending::step_budget:
+      expect(f_.has_budget || f_.paints || f_.stays, "a report", "a step budget without one");
+      break;
+    case ending::cancelled:
+      expect(false, "a report", "cancelled by nobody");
+      break;
+    }
+  }
+
+  const scenario& s_;
+  const sequence_plan& q_;
+  const layout& g_;
+  const facts& f_;
+  const bans& bans_;
+  std::set<token_id> suppressed_;
+  std::vector<token_id> given_;
+  std::vector<mark> marks_;
+  step_record before_;
+  std::map<index_t, given_row> rows_;
+  std::map<index_t, given_row> rows_before_;
+};
+
+class oracle final : public observer {
+ public:
+  explicit oracle(const scenario& s)
+      : facts_(facts_of(s))
+      , bans_(s) {
+    for (std::size_t i = 0; i < s.sequences.size(); ++i) {
+      sequences_.emplace_back(s, i, facts_, bans_);
+    }
+  }
+
+  void on_tokens(std::size_t i, const std::vector<token_id>& tokens) override {
+    sequences_[i].on_tokens(tokens);
+  }
+  void on_start(std::size_t i, const step_record& now) override { sequences_[i].on_start(now); }
+  void on_step(std::size_t i,
+               const step_record& now,
+               const std::vector<std::vector<given_row>>& rows) override {
+    sequences_[i].on_step(now, rows);
+  }
+  void on_cancel(std::size_t i, const step_record& now) override { sequences_[i].on_cancel(now); }
+
+ private:
+  facts facts_;
+  bans bans_;
+  std::vector<sequence_oracle> sequences_;
+};
+
+}  // namespace
+
+std::unique_ptr<observer> make_oracle(const scenario& s) {
+  return std::make_unique<oracle>(s);
+}
+
+}  // namespace unmask::hostile

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// What every step of every decode must hold, whatever the policy and the engine.
+
+#include <memory>
+
+#include "hostile/decode.hpp"
+
+namespace unmask::hostile {
+
+/// An observer that throws violation at the first promise that is broken.
+[[nodiscard]] std::unique_ptr<observer> make_oracle(const scenario& s);
+
+}  // namespace unmask::hostile

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "hostile/scenario.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+namespace unmask::hostile {
+
+namespace {
+
+using testing::dice;
+using testing::mixed;
+
+/// Whether a policy ends though the mask token is never committed.
+bool has_small_budget(const written_policy& policy) {
+  return std::any_of(policy.begin(), policy.end(), [](const written_part& p) {
+    return p.name == "canvas" ||
+           (p.name == "step_budget" && p.arguments.size() == 1 && p.arguments[0].size() <= 2);
+  });
+}
+
+model_info random_model(dice& d) {
+  model_info m;
+  const int n = d.within(0, 99);
+  m.vocab = n < 3 ? 2 : n < 12 ? 3 : n < 30 ? 7 : n < 60 ? 33 : n < 95 ? 64 : n < 98 ? 2049 : 4100;
+  m.mask_token = d.chance(0.5) ? m.vocab - 1 : d.within(0, m.vocab - 1);
+  m.row_shift = d.chance(0.3) ? 1 : 0;
+  if (m.vocab > 2 && d.chance(0.6)) {
+    m.end_token = (m.mask_token + d.within(1, m.vocab - 1)) % m.vocab;
+  }
+  return m;
+}
+
+sequence_plan random_sequence(dice& d, const model_info& model, bool many_rows) {
+  sequence_plan s;
+  s.shape.prompt = d.chance(0.3) ? 0 : d.within(1, 9);
+  const index_t answer = d.chance(0.03)  ? 0
+                         : d.chance(0.1) ? 1
+                         : many_rows     ? d.within(130, 150)
+                                         : d.within(1, model.vocab > 2000 ? 14 : 34);
+  s.shape.length = std::max(s.shape.prompt + answer, 1);
+  s.shape.block_length = many_rows       ? 4096
+                         : d.chance(0.1) ? 1
+                         : d.chance(0.3) ? d.one_of(std::vector<index_t>{64, 1000})
+                                         : d.within(1, 12);
+  s.shape.seed = d.bits();
+  s.shape.sequence = static_cast<std::uint32_t>(d.bits());
+  s.spare = d.chance(0.2) ? d.within(1, 5) : 0;
+  if (d.chance(0.3)) {
+    const double share = d.chance(0.1) ? 0.0 : d.chance(0.1) ? 1.0 : double(d.real(0.0, 1.0));
+    for (index_t p = 0; p < s.shape.length; ++p) {
+      s.editable.push_back(d.chance(share) ? 1 : 0);
+    }
+  }
+  if (d.chance(0.25)) {
+    const index_t most = std::min(model.vocab - 2, 15);  // one token is left, beside the mask
+    for (index_t n = most > 0 ? d.within(1, most) : 0; n > 0; --n) {
+      s.suppressed.push_back(d.within(0, model.vocab - 1));
+    }
+  }
+  s.joins = d.chance(0.4) ? d.within(1, 12) : 0;
+  s.cancels = d.chance(0.07) ? d.within(0, 6) : -1;
+  return s;
+}
+
+}  // namespace
+
+scenario random_scenario(std::uint64_t seed, std::uint64_t number) {
+  dice d(mixed(seed, number));
+  scenario s;
+  s.seed = seed;
+  s.number = number;
+  s.model = random_model(d);
+  // So many logits that a session shares them among threads, of many rows or of long ones.
+  const bool is_large = d.chance(0.004);
+  const bool many_rows = is_large && d.chance(0.5);
+  if (is_large) {
+    s.model.vocab = many_rows ? 4100 : 60'001;
+    s.model.mask_token = 5;
+    s.model.end_token = d.chance(0.5) ? 7 : no_token;
+  }
+  s.policy = random_policy(d, s.model);
+  if (is_large) {
+    s.policy.push_back({"step_budget", {std::to_string(d.within(2, 5))}, {}});
+  }
+  s.model.suppress_mask = !(has_small_budget(s.policy) && d.chance(0.3));
+  const int count = is_large ? 1 : d.chance(0.5) ? d.within(2, 4) : 1;
+  for (int i = 0; i < count; ++i) {
+    s.sequences.push_back(random_sequence(d, s.model, many_rows));
+  }
+  s.slots = d.within(1, count + (d.chance(0.2) ? 2 : 0));
+  s.engine = random_engine(d);
+  s.kind = static_cast<element_kind>(d.within(0, 2));
+  s.padding = d.chance(0.5) ? d.within(1, 40) : 0;
+  s.offset = d.chance(0.5) ? d.within(1, 5) : 0;
+  s.tight = d.chance(0.6);
+  return s;
+}
+
+std::string description(const scenario& s) {
+  std::ostringstream out;
+  const model_info& m = s.model;
+  out << "  policy     " << text_of(s.policy) << "\n  model      vocab " << m.vocab << ", mask "
+      << m.mask_token << ", end ";
+  if (m.end_token == no_token) {
+    out << "none";
+  } else {
+    out << m.end_token;
+  }
+  out << ", row_shift " << m.row_shift << ", suppress_mask " << m.suppress_mask << "\n  session    "
+      << s.slots << " slots, limits " << (s.tight ? "tight" : "wide") << ", "
+      << (s.kind == element_kind::f32    ? "f32"
+          : s.kind == element_kind::bf16 ? "bf16"
+                                         : "f16")
+      << ", padding " << s.padding << ", offset " << s.offset << "\n  engine     moods";
+  for (const double w : s.engine.moods) {
+    out << ' ' << w;
+  }
+  out << ", doomed " << s.engine.doomed << (s.engine.restless ? ", restless" : "");
+  if (s.engine.has_grammar) {
+    out << ", grammars" << (s.engine.restless_grammar ? " (restless)" : "");
+    for (const double w : s.engine.grammars) {
+      out << ' ' << w;
+    }
+  }
+  if (s.engine.has_guidance) {
+    out << ", guidance " << s.engine.guidance_scale;
+  }
+  for (const sequence_plan& q : s.sequences) {
+    out << "\n  sequence   prompt " << q.shape.prompt << ", length " << q.shape.length << ", block "
+        << q.shape.block_length << ", seed " << q.shape.seed << ", sequence " << q.shape.sequence
+        << ", spare " << q.spare << ", joins " << q.joins << ", cancels " << q.cancels;
+    if (!q.editable.empty()) {
+      out << ", editable ";
+      for (const std::uint8_t e : q.editable) {
+        out << int(e);
+      }
+    }
+    if (!q.suppressed.empty()) {
+      out << ", suppressed";
+      for (const token_id v : q.suppressed) {
+        out << ' ' << v;
+      }
+    }
+  }
+  out << '\n';
+  return out.str();
+}
+
+std::vector<scenario> smaller(const scenario& s) {
+  std::vector<scenario> all;
+  const auto with = [&](const auto& change) {
+    scenario less = s;
+    change(less);
+    all.push_back(less);
+  };
+  for (std::size_t i = 0; s.sequences.size() > 1 && i < s.sequences.size(); ++i) {
+    with([&](scenario& x) { x.sequences.erase(x.sequences.begin() + std::ptrdiff_t(i)); });
+  }
+  for (const written_policy& p : shorter(s.policy)) {
+    with([&](scenario& x) { x.policy = p; });
+  }
+  for (std::size_t i = 0; i < s.sequences.size(); ++i) {
+    const sequence_plan& q = s.sequences[i];
+    const auto change = [&](const auto& of_one) {
+      with([&](scenario& x) { of_one(x.sequences[i]); });
+    };
+    const auto cut = [&](index_t length) {
+      if (length < q.shape.length && length > q.shape.prompt) {
+        change([&](sequence_plan& y) {
+          y.shape.length = length;
+          y.editable.resize(y.editable.empty() ? 0 : std::size_t(length));
+        });
+      }
+    };
+    cut(q.shape.prompt + (q.shape.length - q.shape.prompt) / 2);
+    cut(q.shape.length - 1);
+    if (q.shape.prompt > 0) {
+      change([](sequence_plan& y) {
+        --y.shape.prompt;
+        --y.shape.length;
+        if (!y.editable.empty()) {
+          y.editable.erase(y.editable.begin());
+        }
+      });
+    }
+    if (!q.editable.empty()) {
+      change([](sequence_plan& y) { y.editable.clear(); });
+    }
+    if (!q.suppressed.empty()) {
+      change([](sequence_plan& y) { y.suppressed.pop_back(); });
+    }
+    if (q.joins > 0) {
+      change([](sequence_plan& y) { y.joins = 0; });
+    }
+    if (q.cancels >= 0) {
+      change([](sequence_plan& y) { y.cancels = -1; });
+    }
+    if (q.spare > 0) {
+      change([](sequence_plan& y) { y.spare = 0; });
+    }
+  }
+  if (s.slots > 1) {
+    with([](scenario& x) { x.slots = 1; });
+  }
+  if (s.padding > 0 || s.offset > 0) {
+    with([](scenario& x) { x.padding = x.offset = 0; });
+  }
+  if (s.kind != element_kind::f32) {
+    with([](scenario& x) { x.kind = element_kind::f32; });
+  }
+  if (s.model.row_shift > 0) {
+    with([](scenario& x) { x.model.row_shift = 0; });
+  }
+  if (s.engine.has_grammar) {
+    with([](scenario& x) { x.engine.has_grammar = false; });
+  }
+  if (s.engine.has_guidance) {
+    with([](scenario& x) { x.engine.has_guidance = false; });
+  }
+  if (s.engine.doomed > 0.0) {
+    with([](scenario& x) { x.engine.doomed = 0.0; });
+  }
+  if (s.engine.restless) {
+    with([](scenario& x) { x.engine.restless = false; });
+  }
+  for (std::size_t k = 1; k < s.engine.moods.size(); ++k) {
+    if (s.engine.moods[k] > 0.0) {
+      with([&](scenario& x) { x.engine.moods[k] = 0.0; });
+    }
+  }
+  return all;
+}
+
+}  // namespace unmask::hostile

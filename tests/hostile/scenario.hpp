@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// One case: a policy, a model, some sequences that share a session, and the engine they meet.
+
+#include <unmask/any_session.hpp>
+
+#include <string>
+#include <vector>
+
+#include "hostile/engine.hpp"
+#include "hostile/written_policy.hpp"
+
+namespace unmask::hostile {
+
+/// A sequence and when it comes and goes.
+struct sequence_plan {
+  layout shape;
+  /// Tokens of the buffer behind layout::length.
+  index_t spare = 0;
+  std::vector<std::uint8_t> editable;
+  std::vector<token_id> suppressed;
+  /// Rounds of the batch that it waits for before it takes a free slot.
+  index_t joins = 0;
+  /// Own steps after which it is cancelled; -1: never.
+  index_t cancels = -1;
+};
+
+struct scenario {
+  std::uint64_t seed = 0;
+  std::uint64_t number = 0;
+  model_info model;
+  written_policy policy;
+  std::vector<sequence_plan> sequences;
+  index_t slots = 1;
+  hostile_engine engine;
+  element_kind kind = element_kind::f32;
+  /// Columns behind the vocabulary, NaN all of them; elements and words in front of the first row.
+  index_t padding = 0;
+  index_t offset = 0;
+  /// Whether limits hold what is needed and no more.
+  bool tight = true;
+};
+
+/// Case `number` of a seed: the same on every machine.
+[[nodiscard]] scenario random_scenario(std::uint64_t seed, std::uint64_t number);
+
+/// For whoever looks at a failure.
+[[nodiscard]] std::string description(const scenario& s);
+
+/// All ways to make it a little smaller.
+[[nodiscard]] std::vector<scenario> smaller(const scenario& s);
+
+}  // namespace unmask::hostile

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "hostile/written_policy.hpp"
+
+#include <unmask/policy/known_parts.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace unmask::hostile {
+
+namespace {
+
+using testing::dice;
+
+/// A part's text.
+std::string text_of(const written_part& part) {
+  std::string text = part.name;
+  const char* before = "(";
+  for (const std::string& a : part.arguments) {
+    text += before + a;
+    before = ", ";
+  }
+  for (const written_part& p : part.inside) {
+    text += before + text_of(p);
+    before = ", ";
+  }
+  return text + (*before == ',' ? ")" : "");
+}
+
+/// Which kinds of parts a composition has: about the types that compositions by name compile to.
+struct family {
+  bool edits = false;
+  bool branches = false;
+  bool revisits = false;
+  bool remasks = false;
+  bool draws = false;
+  bool keeps = false;
+  bool paints = false;
+  bool compares = false;
+};
+
+class author {
+ public:
+  author(dice& d, const model_info& model)
+      : d_(d)
+      , model_(model) {}
+
+  written_policy write() {
+    if (d_.chance(0.03)) {
+      return anything();
+    }
+    const family f = random_family();
+    written_policy all;
+    if (d_.chance(0.7)) {
+      all.push_back(one_of(part_stage::ranking));
+    }
+    all.push_back(admission(f));
+    add(all, part_stage::edit, 0.2, 1);
+    add(all, part_stage::delay, 0.3, 2);
+    add(all, part_stage::stop, 0.4, 2);
+    add(all, part_stage::cache, 0.25, 1);
+    if (!f.paints) {
+      add(all, part_stage::schedule, 0.6, 1, {"canvas"});
+    }
+    if (f.edits) {
+      add(all, part_stage::revision, 0.9, 3, {"credit", "adaptive_credit"});
+      add(all, part_stage::question, 0.15, 1);
+    }
+    if (f.branches) {
+      all.push_back(one_of(part_stage::branches));
+    }
+    if (f.revisits) {
+      const bool frontier = names(all, "at_frontier");
+      if (!frontier) {
+        all.push_back(part(f.remasks || d_.chance(0.5) ? "edit_settled" : "reopen_below"));
+        if (!f.remasks && all.back().name == "edit_settled" && d_.chance(0.3)) {
+          all.push_back(part("reopen_below"));
+        }
+      }
+    }
+    if (f.remasks && !names(all, "at_frontier")) {
+      all.push_back(part("remask_below"));
+    }
+    if (f.draws) {
+      all.push_back(one_of(part_stage::draw));
+    }
+    if (f.keeps) {
+      add(all, part_stage::truncation, 1.0, 2, {"confidence_of_kept"});
+      if (!f.draws || d_.chance(0.2)) {
+        all.push_back(part("confidence_of_kept"));
+      }
+    }
+    if (f.paints) {
+      all.push_back(part("canvas"));
+    }
+    shuffle(all);
+    if (f.edits && !f.keeps && d_.chance(0.35)) {  // behind what it must not give credit to
+      all.push_back(part(d_.chance(0.5) ? "credit" : "adaptive_credit"));
+    }
+    return all;
+  }
+
+ private:
+  static bool names(const written_policy& all, const char* name) {
+    return std::any_of(all.begin(), all.end(), [&](const written_part& p) {
+      return p.name == name || names(p.inside, name);
+    });
+  }
+
+  family random_family() {
+    const int n = d_.within(0, 99);
+    const bool edits = d_.chance(0.6);
+    return n < 14   ? family{}
+           : n < 26 ? family{.edits = true}
+           : n < 38 ? family{.edits = edits, .branches = true}
+           : n < 48 ? family{.edits = edits, .revisits = true}
+           : n < 54 ? family{.edits = edits, .branches = true, .revisits = true}
+           : n < 62 ? family{.edits = edits, .revisits = d_.chance(0.5), .remasks = true}
+           : n < 68 ? family{.edits = edits, .draws = true}
+           : n < 72 ? family{.edits = edits, .branches = true, .draws = true}
+           : n < 76 ? family{.edits = edits, .revisits = true, .draws = true}
+           : n < 79 ? family{.edits = edits, .revisits = true, .remasks = true, .draws = true}
+           : n < 86 ? family{.edits = edits, .draws = true, .keeps = true}
+           : n < 92 ? family{.edits = edits, .paints = true}
+           : n < 97 ? family{.compares = true}
+                    : family{.remasks = true, .compares = true};
+  }
+
+  /// A few parts, whatever they are.
+  written_policy anything() {
+    written_policy all;
+    for (int n = d_.within(1, 5); n > 0; --n) {
+      const auto parts = known_parts();
+      all.push_back(part(parts[d_.bits() % parts.size()]));
+    }
+    return all;
+  }
+
+  void shuffle(written_policy& all) {
+    const std::vector<std::int32_t> order = d_.permutation(static_cast<std::int32_t>(all.size()));
+    written_policy shuffled;
+    for (const std::int32_t i : order) {
+      shuffled.push_back(all[static_cast<std::size_t>(i)]);
+    }
+    all = shuffled;
+  }
+
+  void add(written_policy& all,
+           part_stage stage,
+           double probability,
+           int most,
+           const std::vector<std::string>& without = {}) {
+    for (int n = 0; n < most && d_.chance(probability); ++n) {
+      const written_part p = one_of(stage, without);
+      if (!names(all, p.name.c_str())) {
+        all.push_back(p);
+      }
+    }
+  }
+
+  written_part one_of(part_stage stage, const std::vector<std::string>& without = {}) {
+    std::vector<const known_part*> choices;
+    for (const known_part& p : known_parts()) {
+      if (p.stage == stage && std::find(without.begin(), without.end(), p.name) == without.end()) {
+        choices.push_back(&p);
+      }
+    }
+    return part(*d_.one_of(choices));
+  }
+
+  written_part admission(const family& f) {
+    const std::vector<std::string> comparing = {"adaptive_threshold", "stable_and_confident"};
+    std::vector<std::string> without = comparing;
+    if (f.branches || f.revisits || f.remasks || f.paints) {
+      without.push_back("at_frontier");
+    }
+    written_part whole =
+        f.compares ? part(d_.one_of(comparing).c_str()) : one_of(part_stage::admission, without);
+    for (int n = d_.chance(0.4) ? d_.within(1, 3) : 0; n > 0; --n) {
+      written_part joined{d_.chance(0.5) ? "any_of" : "all_of", {}, {whole}};
+      joined.inside.push_back(one_of(part_stage::admission, without));
+      if (d_.chance(0.5)) {
+        std::swap(joined.inside[0], joined.inside[1]);
+      }
+      whole = joined;
+    }
+    return whole;
+  }
+
+  written_part part(const char* name) {
+    for (const known_part& p : known_parts()) {
+      if (p.name == name) {
+        return part(p);
+      }
+    }
+    return {name, {}, {}};
+  }
+
+  written_part part(const known_part& known) {
+    written_part p{std::string(known.name), {}, {}};
+    bool by_name = false;
+    for (const part_argument& a : known.arguments) {
+      const bool is_left_out = !a.is_list() && d_.chance(a.is_token          ? 0.5
+                                                         : a.name == "first" ? 0.7
+                                                                             : 0.35);
+      by_name = by_name || is_left_out || d_.chance(0.2);
+      if (!is_left_out) {
+        p.arguments.push_back((by_name ? std::string(a.name) + "=" : "") + value(known, a));
+      }
+    }
+    return p;
+  }
+
+  /// A value of a range, as text.
+  std::string value(const known_part& known, const part_argument& a) {
+    switch (a.kind) {
+    case argument_kind::flag:
+      return d_.chance(0.5) ? "true" : "false";
+    case argument_kind::word: {
+      const auto words = 1 + std::count(a.words.begin(), a.words.end(), '|');
+      return std::string(a.word(d_.bits() % static_cast<std::uint64_t>(words)));
+    }
+    case argument_kind::tokens: {
+      list_ = d_.chance(0.9) ? d_.within(1, 3) : d_.within(4, 8);
+      return list([this] { return std::to_string(token()); });
+    }
+    case argument_kind::reals:
+      return list([this] {
+        return shortest_text(d_.one_of(
+            std::vector<double>{0.0, 1.0, -1.0, 20.0, -20.0, 1e30, -1e30, d_.real(-3, 3)}));
+      });
+    case argument_kind::whole:
+      return a.is_token ? std::to_string(token()) : std::to_string(whole(known, a));
+    case argument_kind::real:
+      break;
+    }
+    const std::vector<double> edges = {
+        a.least, a.most, a.value, 0.0,        1e-45,         1e-30,         0.01,         0.3,
+        0.5,     0.7,    0.9,     0.99999994, 1.0,           3.0,           100.0,        1e30,
+        3e38,    -1.0,   -100.0,  -1e30,      d_.real(0, 1), d_.real(0, 1), d_.real(0, 5)};
+    double x = d_.one_of(edges);
+    for (int n = 0; n < 20 && !(a.admits(x) && std::isfinite(x)); ++n) {
+      x = d_.one_of(edges);
+    }
+    if (known.name == "canvas" && a.name == "coldest") {  // at most the hottest
+      x = d_.real(0.01, 0.4);
+    }
+    if (known.name == "canvas" && a.name == "hottest") {
+      x = d_.chance(0.2) ? 1e30 : d_.real(0.4, 3);
+    }
+    return shortest_text(a.admits(x) && std::isfinite(x) ? x : a.value);
+  }
+
+  template <class Item>
+  std::string list(const Item& item) const {
+    std::string text = "[";
+    for (int i = 0; i < list_; ++i) {
+      text += (i > 0 ? ", " : "") + item();
+    }
+    return text + "]";
+  }
+
+  std::int64_t whole(const known_part& known, const part_argument& a) {
+    const auto least = static_cast<std::int64_t>(a.least);
+    const auto most = static_cast<std::int64_t>(std::min(a.most, double(no_token)));
+    const bool idles = known.name == "timesteps" || known.name == "independent_timesteps" ||
+                       known.name == "canvas" || known.name == "edited_blocks" ||
+                       known.name == "reopen_below";
+    const std::int64_t largest = idles ? std::min<std::int64_t>(most, least + 40) : most;
+    const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), largest);
+    const bool ends_range = a.name == "last";  // at least the first
+    return d_.one_of(std::vector<std::int64_t>{ends_range ? some + 8 : least,
+                                               ends_range ? some + 9 : least + 1,
+                                               ends_range ? some + 8 : some,
+                                               ends_range ? largest : some,
+                                               ends_range ? largest : some,
+                                               ends_range ? largest : some,
+                                               idles || a.name == "first" ? some : largest});
+  }
+
+  token_id token() {
+    return d_.chance(0.04)                                   ? model_.vocab + d_.within(0, 3)
+           : d_.chance(0.15) && model_.end_token != no_token ? model_.end_token
+           : d_.chance(0.05)                                 ? model_.mask_token
+                                                             : d_.within(0, model_.vocab - 1);
+  }
+
+  dice& d_;
+  const model_info& model_;
+  int list_ = 1;
+};
+
+}  // namespace
+
+std::string text_of(const written_policy& policy) {
+  std::string text;
+  for (const written_part& p : policy) {
+    text += (text.empty() ? "" : " + ") + text_of(p);
+  }
+  return text;
+}
+
+written_policy random_policy(dice& d, const model_info& model) {
+  return author(d, model).write();
+}
+
+std::vector<written_policy> shorter(const written_policy& policy) {
+  std::vector<written_policy> all;
+  for (std::size_t i = 0; i < policy.size(); ++i) {
+    const written_part& p = policy[i];
+    written_policy less = policy;
+    less.erase(less.begin() + static_cast<std::ptrdiff_t>(i));
+    all.push_back(less);
+    const auto with = [&](const written_part& other) {
+      written_policy changed = policy;
+      changed[i] = other;
+      all.push_back(changed);
+    };
+    for (const written_part& operand : p.inside) {
+      with(operand);
+    }
+    for (const written_policy& operands : shorter(p.inside)) {
+      with({p.name, {}, operands});
+    }
+    for (std::size_t a = 0; a < p.arguments.size(); ++a) {  // those behind it have names, or shift
+      written_part fewer = p;
+      fewer.arguments.erase(fewer.arguments.begin() + static_cast<std::ptrdiff_t>(a));
+      with(fewer);
+    }
+  }
+  return all;
+}
+
+}  // namespace unmask::hostile

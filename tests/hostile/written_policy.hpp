@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// Policies as text, made at random from known_parts(): whatever part has a name takes part.
+
+#include <unmask/core/plan.hpp>
+
+#include <string>
+#include <vector>
+
+#include "support/dice.hpp"
+
+namespace unmask::hostile {
+
+/// A part as it is written. any_of and all_of hold parts instead of arguments.
+struct written_part {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::vector<written_part> inside;
+};
+
+using written_policy = std::vector<written_part>;
+
+[[nodiscard]] std::string text_of(const written_policy& policy);
+
+/// A composition that the reader is likely to accept, its arguments often at the edges of their
+/// ranges. Numbers of steps that a policy may let pass idly are small, so that a decode can be
+/// waited for.
+[[nodiscard]] written_policy random_policy(testing::dice& d, const model_info& model);
+
+/// The same policy less one part, one argument or one operand: all ways to shorten it by one.
+[[nodiscard]] std::vector<written_policy> shorter(const written_policy& policy);
+
+}  // namespace unmask::hostile
