@@ -103,8 +103,8 @@ static_assert(watching<no_end_before> && revision<no_end_before>);
 ///
 /// With `until_first` the rule no longer holds once an end token is settled in the answer. O(1) a
 /// candidate, with `until_first` O(length) for one that would be refused. Source: ES-dLLM (2026),
-/// `delay_eos_generation`, which lets a fixed number of commits a step take such a token all the
-/// same.
+/// appendix B.2; `until_first` is its released code's, `delay_eos_generation`, which lets a fixed
+/// number of commits a step take such a token all the same.
 struct hold_end {
   bool until_first = false;
   token_id also = no_token;

@@ -8,6 +8,7 @@
 #include <unmask/policy/cache.hpp>
 #include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/early_skip.hpp>
+#include <unmask/policy/methods.hpp>
 #include <unmask/policy/ranking.hpp>
 
 #include <gtest/gtest.h>
@@ -61,6 +62,8 @@ TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
                 cache_budget{.budget = 5, .window = 4},
                 interval_cache{.prompt_period = 4, .answer_period = 5}});
   decode(policy{by_margin{}, top_k{1}, similarity_refresh{}, prefix_cache{}});
+  decode(methods::dynamic_dllm(cache_budget{.budget = 5, .window = 4}, {.start = 0.7F}));
+  decode(methods::es_dllm_parallel(0.6F));
   decode(policy{by_confidence{}, top_k{2}, delayed_cache{3}});
   decode(policy{by_confidence{}, top_k{2}, prefix_cache{3}});
 }

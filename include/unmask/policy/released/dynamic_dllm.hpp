@@ -3,6 +3,7 @@
 
 #include <unmask/core/check.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/policy/cache.hpp>
 #include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/fast_dllm.hpp>
@@ -179,6 +180,13 @@ template <feature Feature = feature::value>
   rule.whole_window = true;
   rule.refresh_stride = Feature == feature::value ? 0 : 4;
   return rule;
+}
+
+/// Its refreshes: prompt and answer every 5,000 passes, that is in the first one alone; the prompt
+/// is not run in the others. Source: `prompt_interval_steps` and `gen_interval_steps` of
+/// `scripts/run_LLaDA_gsm8k_Instruct.sh`. Its demo has 100 and 7.
+[[nodiscard]] constexpr interval_cache dynamic_dllm_cache() {
+  return {.prompt_period = 5000, .answer_period = 5000};
 }
 
 /// Dynamic-dLLM with one threshold, pd_mode 1; with the default of pd_threshold 1.

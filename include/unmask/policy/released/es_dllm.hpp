@@ -66,16 +66,22 @@ static_assert(scheduling<es_dllm_blocks> && pacing<es_dllm_blocks>);
           .aligned = true};
 }
 
-/// ES-dLLM's parallel mode: every survivor above the threshold, or else the best one.
+/// ES-dLLM's parallel mode: every survivor above the threshold, or else the best one. An end token
+/// waits for its left neighbour until the answer has one, `delay_eos_generation` of `config.py`.
 [[nodiscard]] constexpr auto
 es_dllm_parallel(float threshold,
                  const early_skip& skip = early_skip_released(),
                  const block_cache& cache = es_dllm_cache(64, 16)) {
-  return policy{by_confidence{}, confidence_above{threshold}, skip, cache, es_dllm_blocks{}};
+  return policy{by_confidence{},
+                confidence_above{threshold},
+                skip,
+                cache,
+                es_dllm_blocks{},
+                hold_end{.until_first = true}};
 }
 
 /// ES-dLLM's other mode: the best `tokens` survivors in each step; of those behind the first only
-/// what is above the threshold.
+/// what is above the threshold. End tokens as in es_dllm_parallel().
 [[nodiscard]] constexpr auto es_dllm_fixed(index_t tokens,
                                            float threshold = 0.0F,
                                            const early_skip& skip = early_skip_released(),
@@ -84,7 +90,8 @@ es_dllm_parallel(float threshold,
                 top_k{tokens} && confidence_above{threshold},
                 skip,
                 cache,
-                es_dllm_blocks{}};
+                es_dllm_blocks{},
+                hold_end{.until_first = true}};
 }
 
 }  // namespace unmask::released
