@@ -260,10 +260,9 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
                                    .mask_token = o.mask_token,
                                    .end_token = o.end_token,
                                    .row_shift = o.row_shift};
-    const unmask::limits capacity{
-        .sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0};
     unmask::validate(model);
-    unmask::validate(capacity);
+    const unmask::limits capacity = unmask::validated(
+        {.sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0});
     *session = new unmask_session(parts, model, capacity, o);
   });
 }

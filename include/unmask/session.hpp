@@ -28,9 +28,36 @@ concept backend = std::copyable<B> && requires {
 struct on_host;
 
 /// Bytes that a session with these capacities, vocab and layers included, holds for its slots.
+/// Throws std::invalid_argument for capacities that no session has.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t state_bytes(const limits& capacity) {
-  return static_cast<std::size_t>(capacity.sequences) * step::slot_bytes<Policy>(capacity);
+  const limits c = validated(capacity);
+  check_argument(c.vocab >= 0 && c.vocab <= max_vocab,
+                 "limits::vocab",
+                 c.vocab,
+                 "at least 0 and at most ",
+                 max_vocab);
+  check_argument(c.layers >= 0, "limits::layers", c.layers, "at least 0");
+  check_argument(c.window <= max_rows / math::max(Policy::inquiries, index_t{1}),
+                 "limits::window",
+                 c.window,
+                 "at most ",
+                 max_rows / math::max(Policy::inquiries, index_t{1}),
+                 " for a policy that asks about ",
+                 Policy::inquiries,
+                 " tokens a position");
+  // At most 2^62, since a row of the step before is the largest thing kept of a position.
+  const std::size_t slot = step::slot_bytes<Policy>(c);
+  const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / slot;
+  check_argument(static_cast<std::size_t>(c.sequences) <= most,
+                 "limits::sequences",
+                 c.sequences,
+                 "at most ",
+                 most,
+                 " of ",
+                 slot,
+                 " bytes each");
+  return static_cast<std::size_t>(c.sequences) * slot;
 }
 
 /// Decodes one or many sequences: asks the engine for forward passes and commits tokens.
@@ -70,7 +97,7 @@ class session {
           tokens_view<space> tokens,
           const layout& geometry,
           const Backend& where = {})
-      : session(model, fitting(policy, geometry), where) {
+      : session(model, fitting(policy, tokens.size, geometry), where) {
     start(0, policy, tokens, geometry);
   }
 
@@ -94,7 +121,8 @@ class session {
                    ")");
     validate(geometry, tokens.size, capacity_);
     validate(options, model_, geometry);
-    const index_t reach = detail::policy_reach(policy, geometry);
+    const layout shape = bounded(geometry);
+    const index_t reach = detail::policy_reach(policy, shape);
     check_argument(reach <= capacity_.window,
                    "positions scored in one step",
                    reach,
@@ -107,7 +135,7 @@ class session {
                    branches,
                    "at most limits::branches = ",
                    capacity_.branches);
-    workspace_.start(slot, policy, tokens, geometry, options);
+    workspace_.start(slot, policy, tokens, shape, options);
   }
 
   /// What to compute next, or nothing when no sequence runs. Idempotent until supply(). On a device
@@ -307,7 +335,7 @@ class session {
   /// For sharded_session, which keeps `columns` of the rows of the step before.
   session(const model_info& model, const limits& capacity, const Backend& where, index_t columns)
       : model_(model)
-      , capacity_(validated(model, capacity, columns))
+      , capacity_(usable(model, capacity, columns))
       , workspace_(model, capacity_, where) {
     const std::size_t most = static_cast<std::size_t>(capacity_.sequences) *
                              (1 + static_cast<std::size_t>(capacity_.branches));
@@ -341,24 +369,26 @@ class session {
     }
   }
 
-  [[nodiscard]] static limits fitting(const Policy& policy, const layout& geometry) {
-    const index_t reach = detail::policy_reach(policy, geometry);
+  [[nodiscard]] static limits
+  fitting(const Policy& policy, index_t tokens, const layout& geometry) {
+    validate(geometry, tokens, {.length = max_length});
+    const index_t reach = detail::policy_reach(policy, bounded(geometry));
     return {.sequences = 1,
             .length = geometry.length,
             .window = reach > 0 ? reach : 1,
             .branches = detail::policy_branches(policy)};
   }
 
-  [[nodiscard]] static limits validated(const model_info& model, limits capacity, index_t columns) {
+  [[nodiscard]] static limits usable(const model_info& model, limits capacity, index_t columns) {
     validate(model);
-    validate(capacity);
     check_argument(!Policy::layered || model.layers >= 1,
                    "model_info::layers",
                    model.layers,
                    "at least 1 for a policy that skips positions at its layers");
     capacity.vocab = columns;
     capacity.layers = model.layers;
-    return capacity;
+    static_cast<void>(state_bytes<Policy>(capacity));
+    return validated(capacity);
   }
 
   template <class View>

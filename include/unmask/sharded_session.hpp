@@ -105,7 +105,7 @@ class sharded_session : private session<Policy, Backend> {
                   const Backend& where = {})
       : base(of, room, where, validated(of, cuts, rank).size())
       , columns_(validated(of, cuts, rank))
-      , shards_(of, room, columns_, most_nodes(cuts, of.vocab), where) {}
+      , shards_(of, base::capacity(), columns_, most_nodes(cuts, of.vocab), where) {}
 
   using base::cancel;
   using base::candidates;

@@ -9,16 +9,26 @@
 
 namespace UNMASK_NAMESPACE {
 
+namespace detail {
+
+template <class T, class... Rule>
+[[noreturn]] void refuse(std::string_view name, const T& value, const Rule&... rule) {
+  std::ostringstream text;
+  text << name << " must be ";
+  (text << ... << rule);
+  text << ", got " << value;
+  throw std::invalid_argument(text.str());
+}
+
+}  // namespace detail
+
 /// Throws std::invalid_argument "<name> must be <rule>, got <value>" unless `holds`. The rule may
 /// come in pieces, which are put together, and memory asked for, only then. Host only.
 template <class T, class... Rule>
-void check_argument(bool holds, std::string_view name, const T& value, const Rule&... rule) {
+constexpr void
+check_argument(bool holds, std::string_view name, const T& value, const Rule&... rule) {
   if (!holds) {
-    std::ostringstream text;
-    text << name << " must be ";
-    (text << ... << rule);
-    text << ", got " << value;
-    throw std::invalid_argument(text.str());
+    detail::refuse(name, value, rule...);
   }
 }
 

@@ -21,7 +21,8 @@ struct layout {
   index_t prompt = 0;
   /// Number of positions, prompt included; the answer is [prompt, length).
   index_t length = 0;
-  /// Positions denoised together. Blocks are counted from `prompt`; the last may be short.
+  /// Positions denoised together. Blocks are counted from `prompt`; the last may be short. More
+  /// than `length` counts as `length`: one block.
   index_t block_length = 32;
   /// Key of this request's random numbers; `sequence` tells requests of one seed apart.
   std::uint64_t seed = 0;
@@ -30,7 +31,7 @@ struct layout {
 
 /// What a model fixes for every sequence decoded with it.
 struct model_info {
-  /// Valid columns of a logits row; padding behind them is never read.
+  /// Valid columns of a logits row, at most max_vocab; padding behind them is never read.
   index_t vocab = 0;
   /// The token that stands at an open position.
   token_id mask_token = 0;
@@ -49,9 +50,10 @@ struct model_info {
 struct limits {
   /// Slots: sequences decoded at a time.
   index_t sequences = 1;
-  /// Largest layout::length.
+  /// Largest layout::length, at most max_length.
   index_t length = 0;
-  /// Largest number of positions scored in one step: the block length, or the whole answer.
+  /// Largest number of positions scored in one step: the block length, or the whole answer. More
+  /// than `length` counts, and takes memory, as `length`.
   index_t window = 0;
   /// Most lookahead branches of one step, beside the sequence itself.
   index_t branches = 0;
@@ -63,6 +65,16 @@ struct limits {
   /// off.
   bool trace = false;
 };
+
+/// Largest limits::length, so that sums of a few positions are an index_t.
+inline constexpr index_t max_length = index_t{1} << 29;
+
+/// Largest model_info::vocab.
+inline constexpr index_t max_vocab = index_t{1} << 30;
+
+/// Most rows of logits that a session decides in one step: limits::sequences * (1 +
+/// limits::branches) * limits::window. An index into arrays of rows is an index_t.
+inline constexpr index_t max_rows = index_t{1} << 30;
 
 /// Most tokens a request may suppress, the mask token included.
 inline constexpr index_t max_suppressed = 16;

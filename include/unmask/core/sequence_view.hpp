@@ -97,12 +97,13 @@ struct sequence_view {
 
   /// Number of blocks of the answer.
   [[nodiscard]] UNMASK_HD index_t blocks() const {
-    return (length - prompt + block_length - 1) / block_length;
+    const index_t answer = length - prompt;
+    return answer / block_length + (answer % block_length != 0 ? 1 : 0);
   }
   /// The positions of block b, cut at the end of the sequence.
   [[nodiscard]] UNMASK_HD range block(index_t b) const {
     const index_t first = prompt + b * block_length;
-    return {first, math::min(first + block_length, length)};
+    return {first, block_length < length - first ? first + block_length : length};
   }
   /// The block that a position of the answer belongs to.
   [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {

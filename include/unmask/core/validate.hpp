@@ -21,7 +21,11 @@ struct start_options {
 };
 
 inline void validate(const model_info& m) {
-  check_argument(m.vocab >= 1, "model_info::vocab", m.vocab, "at least 1");
+  check_argument(m.vocab >= 1 && m.vocab <= max_vocab,
+                 "model_info::vocab",
+                 m.vocab,
+                 "at least 1 and at most ",
+                 max_vocab);
   check_argument(m.mask_token >= 0 && m.mask_token < m.vocab,
                  "model_info::mask_token",
                  m.mask_token,
@@ -43,9 +47,14 @@ inline void validate(const model_info& m) {
                  "at least 2 when the mask token is suppressed");
 }
 
-inline void validate(const limits& c) {
+/// Returns the capacities as a session has them: its window is at most its length.
+[[nodiscard]] constexpr limits validated(limits c) {
   check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
-  check_argument(c.length >= 1, "limits::length", c.length, "at least 1");
+  check_argument(c.length >= 1 && c.length <= max_length,
+                 "limits::length",
+                 c.length,
+                 "at least 1 and at most ",
+                 max_length);
   check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
   check_argument(c.branches >= 0 && c.branches <= max_branches,
                  "limits::branches",
@@ -53,6 +62,19 @@ inline void validate(const limits& c) {
                  "in [0, ",
                  max_branches,
                  "]");
+  c.window = math::min(c.window, c.length);
+  const std::int64_t rows = (std::int64_t{1} + c.branches) * c.window;
+  check_argument(c.sequences <= max_rows / rows,
+                 "limits::sequences",
+                 c.sequences,
+                 "at most ",
+                 max_rows / rows,
+                 ", for ",
+                 max_rows,
+                 " rows of (1 + limits::branches) * limits::window = ",
+                 rows,
+                 " a sequence");
+  return c;
 }
 
 inline void validate(const layout& g, index_t tokens, const limits& capacity) {
@@ -68,6 +90,12 @@ inline void validate(const layout& g, index_t tokens, const limits& capacity) {
                  "at most limits::length = ",
                  capacity.length);
   check_argument(g.block_length >= 1, "layout::block_length", g.block_length, "at least 1");
+}
+
+/// The geometry as a session has it: one block is no longer than the sequence.
+[[nodiscard]] constexpr layout bounded(layout g) {
+  g.block_length = math::min(g.block_length, g.length);
+  return g;
 }
 
 /// The tokens that are never proposed, ascending and without repeats. Returns how many.

@@ -82,7 +82,7 @@ class known_passes {
           layer_info info = pass.info;
           info.layer = layer;
           info.present = k.present;
-          info.budget = shown_.budgets[slot * layers_ + layer];
+          info.budget = shown_.budgets[std::ptrdiff_t{slot} * layers_ + layer];
           std::int64_t most = math::max(rule_of(k).most(info, k.geometry, now.feed), index_t{0});
           most += pass.fresh;
           most += rule::skipped == skipping::leaves ? std::popcount(now.forced) : 0;

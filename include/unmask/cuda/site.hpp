@@ -70,7 +70,7 @@ UNMASK_HD void show(const auto& b, const session_site<Policy>& site, index_t slo
   copy_objects(b, status, site.mirror + slot, 1);
   if constexpr (Policy::layered) {
     copy_objects(b, m.layers.state, site.passes + slot, 1);
-    copy_objects(b, m.layers.budgets, site.budgets + slot * site.layers, site.layers);
+    copy_objects(b, m.layers.budgets, site.budgets + std::ptrdiff_t{slot} * site.layers, site.layers);
   }
   b.sync();
   if (b.lane() == 0) {

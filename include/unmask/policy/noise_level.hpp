@@ -21,7 +21,7 @@ namespace detail {
   }
   const float width = math::divide(epsilon - 1.0F, static_cast<float>(steps));
   const auto time = [&](index_t k) {
-    return k < (steps + 1) / 2 ? math::fma(width, static_cast<float>(k), 1.0F)
+    return k < steps - steps / 2 ? math::fma(width, static_cast<float>(k), 1.0F)
                                : math::fma(-width, static_cast<float>(steps - k), epsilon);
   };
   return 1.0F - math::divide(time(j + 1), time(j));

@@ -95,6 +95,9 @@ struct stop_sequence {
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer, index_t from) const {
     const index_t given = length();
     const index_t shortest = math::max(given, min_tokens);
+    if (shortest > answer.size()) {
+      return -1;
+    }
     for (index_t p = math::max(from, answer.first + shortest - 1); p < answer.last; ++p) {
       index_t k = 0;
       while (k < given && text[p - k] == tokens[given - 1 - k]) {

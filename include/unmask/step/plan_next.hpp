@@ -160,7 +160,7 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
         continue;
       }
       const index_t position = next.score.first + i;
-      watch_list list{m.watched + i * m.watch_capacity, m.watch_capacity};
+      watch_list list{m.watched_of(i), m.watch_capacity};
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }

@@ -168,12 +168,17 @@ struct slot_memory {
     }
   }
 
+  /// Where the tokens that the read of scored position i leaves out begin.
+  [[nodiscard]] UNMASK_HD token_id* watched_of(index_t i) const {
+    return watched + std::ptrdiff_t{i} * watch_capacity;
+  }
+
   /// What was kept apart of the row of scored position i in a branch.
   [[nodiscard]] UNMASK_HD watched_logits kept_apart(index_t branch, index_t i) const {
     watched_logits w;
     if constexpr (watches) {
-      w = {watched + i * watch_capacity,
-           branch_logits + (branch * window + i) * watch_capacity,
+      w = {watched_of(i),
+           branch_logits + std::ptrdiff_t{branch * window + i} * watch_capacity,
            watched_count[i],
            suppressed,
            state->suppressed_count};
@@ -230,7 +235,7 @@ class slot_layout {
       : base_(base) {}
 
   template <class T>
-  [[nodiscard]] UNMASK_HD constexpr T* take(index_t count) {
+  [[nodiscard]] UNMASK_HD constexpr T* take(std::ptrdiff_t count) {
     static_assert(alignof(T) <= alignment);
     T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
     const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
@@ -253,7 +258,8 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   slot_layout at{base};
   slot_memory<Policy> m;
   const index_t window = capacity.window;
-  const index_t rows = Policy::branches ? window * (1 + capacity.branches) : window;
+  const std::ptrdiff_t places = window;
+  const std::ptrdiff_t rows = Policy::branches ? places * (1 + capacity.branches) : places;
   m.window = window;
   m.slot = slot;
   m.vocab = capacity.vocab;
@@ -266,14 +272,14 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   }
   m.cells = at.take<position_states<Policy>>(window);
   if constexpr (Policy::compares) {
-    m.previous = at.take<float>(window * capacity.vocab);
+    m.previous = at.take<float>(places * capacity.vocab);
     m.previous_rows = at.take<previous_row>(window);
   }
   m.records = at.take<record<Policy::required>>(rows);
   m.keys = at.take<std::uint64_t>(sort_size(window));
   m.roles = at.take<role>(window);
   if constexpr (slot_memory<Policy>::watches) {
-    m.watched = at.take<token_id>(window * m.watch_capacity);
+    m.watched = at.take<token_id>(places * m.watch_capacity);
     m.branch_logits = at.take<float>(rows * m.watch_capacity);
     m.watched_count = at.take<index_t>(window);
   }
@@ -291,8 +297,8 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   m.entries = at.take<commit_entry>(window + 1);
   m.traced = capacity.trace ? at.take<candidate_entry>(window) : nullptr;
   if constexpr (Policy::inquiries > 0) {
-    m.asked = at.take<token_probability>(window * Policy::inquiries);
-    m.answers = at.take<token_probability>(window * Policy::inquiries);
+    m.asked = at.take<token_probability>(places * Policy::inquiries);
+    m.answers = at.take<token_probability>(places * Policy::inquiries);
   }
   m.suppressed = at.take<token_id>(max_suppressed);
   m.marks = at.take<mark>(capacity.length);
@@ -301,7 +307,7 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   return m;
 }
 
-/// Bytes of memory that a session with these capacities takes for each slot.
+/// Bytes of memory that a session with these capacities, validated, takes for each slot.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t slot_bytes(const limits& capacity) {
   std::size_t bytes = 0;

@@ -9,7 +9,7 @@ namespace UNMASK_NAMESPACE::step {
 /// A key that sorts after every candidate.
 inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
-/// Smallest power of two >= n, the size that sort() works on.
+/// Smallest power of two >= n <= max_rows, the size that sort() works on.
 [[nodiscard]] UNMASK_HD constexpr index_t sort_size(index_t n) {
   index_t size = 1;
   while (size < n) {

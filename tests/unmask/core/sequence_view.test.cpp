@@ -40,5 +40,19 @@ TEST(SequenceView, CountsAndFindsOpenPositionsInAnyRange) {
   }
 }
 
+TEST(SequenceView, HasOneBlockWhereBlocksAreLongerThanTheAnswer) {
+  for (const index_t block_length : {16, 17, 0x7fffffff - 5, 0x7fffffff}) {
+    sequence_view q;
+    q.prompt = 5;
+    q.length = 21;
+    q.block_length = block_length;
+    EXPECT_EQ(q.blocks(), 1);
+    EXPECT_EQ(q.block(0), (range{5, 21}));
+    EXPECT_EQ(q.block_of(20), 0);
+    q.length = 5;
+    EXPECT_EQ(q.blocks(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -26,7 +26,8 @@ struct blocks_with_tail {
   };
 
   static void check(const layout& g) {
-    const index_t blocks = (g.length - g.prompt + g.block_length - 1) / g.block_length;
+    const index_t answer = g.length - g.prompt;
+    const index_t blocks = answer / g.block_length + (answer % g.block_length != 0 ? 1 : 0);
     check_argument(
         blocks <= max_active_blocks, "blocks of the answer", blocks, "at most max_active_blocks");
   }

@@ -83,7 +83,7 @@ struct sglang_edited_blocks {
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
     sequence_state& s = own.sequence;
-    const index_t most = q.block_length + most_edits + 1;
+    const index_t most = q.block_length + math::min(most_edits, max_length) + 1;
     const bool found_done = s.full > 0 && (s.full > most_edits || (s.decides && q.changed == 0));
     if (found_done || s.passes > most) {
       s = {s.block + 1, 0, 0, false};

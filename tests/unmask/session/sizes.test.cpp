@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// Capacities and layouts up to the largest number there is: each is decoded with, or refused by its
+// name before anything is asked of the memory.
+
+#include <unmask/core/policy.hpp>
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/adaptive.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/cache.hpp>
+#include <unmask/policy/early_skip.hpp>
+#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/probability.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/released/dynamic_dllm.hpp>
+#include <unmask/policy/released/es_dllm.hpp>
+#include <unmask/policy/released/sglang.hpp>
+#include <unmask/policy/repetition.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/stop.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/fake_logits.hpp"
+
+namespace unmask::testing {
+namespace {
+
+constexpr index_t largest = std::numeric_limits<index_t>::max();
+
+using plain = policy<by_confidence, confidence_above>;
+using comparing = policy<by_confidence, adaptive_threshold>;
+using watching_branches = policy<by_confidence, confidence_above, lookahead, repetition_penalty<>>;
+using skipping = policy<by_confidence, confidence_above, early_skip>;
+using asking = policy<by_confidence, confidence_above, probability_of<16>>;
+
+// What is said of an argument out of range: its name, value and rule.
+std::string refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Sizes, ProductsOfCapacitiesDoNotOverflow) {
+  constexpr std::size_t window = 16384;
+  constexpr std::size_t vocab = 152064;
+  constexpr limits long_block = {.length = 16384, .window = 16384, .vocab = 152064};
+  constexpr std::size_t compared = state_bytes<comparing>(long_block);
+  static_assert(compared > window * vocab * sizeof(float));
+  EXPECT_LT(compared, window * (vocab + 1000) * sizeof(float));
+
+  constexpr limits many = {
+      .sequences = 4, .length = 1 << 24, .window = 1 << 24, .branches = 15, .vocab = 100};
+  constexpr std::size_t rows = std::size_t{16} << 24U;
+  static_assert(state_bytes<watching_branches>(many) >
+                4 * rows * step::slot_memory<watching_branches>::watch_capacity * sizeof(float));
+  constexpr limits one = {.length = 1 << 26, .window = 1 << 26};
+  constexpr std::size_t answers = (std::size_t{2} << 26U) * 16;
+  static_assert(state_bytes<asking>(one) > answers * sizeof(token_probability));
+}
+
+// The arrays of a slot do not meet, whatever is in front of them. Pointers only, to memory that is
+// not there.
+TEST(Sizes, ArraysOfASlotLieBehindEachOther) {
+  constexpr limits c = {.length = 16384, .window = 16384, .branches = 16, .vocab = 152064};
+  std::size_t bytes = 0;
+  auto* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40U);
+  const auto m = step::slot_memory_at<comparing>(base, 0, c, bytes);
+  const auto at = [base](const void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(base);
+  };
+  EXPECT_EQ(at(m.previous_rows) - at(m.previous), std::size_t{16384} * 152064 * sizeof(float));
+  EXPECT_GT(at(m.marks), at(m.previous_rows));
+  EXPECT_LE(at(m.marks + c.length), bytes);
+  const auto b = step::slot_memory_at<watching_branches>(
+      base, 0, {.length = 1 << 26, .window = 1 << 26, .branches = 15}, bytes);
+  constexpr std::uintptr_t capacity = b.watch_capacity;
+  EXPECT_EQ(at(b.watched_of((1 << 26) - 1)) - at(b.watched), ((1U << 26U) - 1) * capacity * 4);
+}
+
+TEST(Sizes, AWindowIsAtMostTheLength) {
+  for (const index_t window : {65, 1000, max_length + 1, largest}) {
+    const limits wide = {.sequences = 2, .length = 64, .window = window};
+    limits fitting = wide;
+    fitting.window = 64;
+    EXPECT_EQ(state_bytes<plain>(wide), state_bytes<plain>(fitting));
+    const session<plain> s({.vocab = 9, .mask_token = 8}, wide);
+    EXPECT_EQ(s.capacity().window, 64);
+    EXPECT_EQ(s.bytes(), state_bytes<plain>(s.capacity()));
+  }
+}
+
+template <class Policy>
+void expect_refused(limits c, const std::vector<std::string>& parts) {
+  const model_info model = {.vocab = 9, .mask_token = 8};
+  for (const std::string& said : {refusal_of([&] { session<Policy>(model, c); }),
+                                  refusal_of([&] { static_cast<void>(state_bytes<Policy>(c)); })}) {
+    for (const std::string& part : parts) {
+      EXPECT_NE(said.find(part), std::string::npos) << "no '" << part << "' in: " << said;
+    }
+  }
+}
+
+TEST(Sizes, CapacitiesOutOfRangeAreRefusedByName) {
+  const std::string most = std::to_string(largest);
+  expect_refused<plain>({.length = max_length + 1, .window = 1},
+                        {"limits::length", "at most 536870912", "got 536870913"});
+  expect_refused<plain>({.length = largest, .window = largest}, {"limits::length", "got " + most});
+  expect_refused<plain>({.sequences = 3, .length = max_length, .window = largest},
+                        {"limits::sequences", "at most 2, ", "limits::window", "got 3"});
+  expect_refused<plain>({.sequences = largest, .length = 2, .window = 1},
+                        {"limits::sequences", "at most 1073741824", "got " + most});
+  expect_refused<plain>({.sequences = 1, .length = max_length, .window = largest, .branches = 2},
+                        {"limits::sequences", "at most 0, ", "got 1"});
+  expect_refused<plain>({.length = 9, .window = 1, .branches = largest},
+                        {"limits::branches", "[0, 16]", "got " + most});
+  expect_refused<asking>({.length = max_length, .window = largest},
+                         {"limits::window", "at most 67108864", "16 tokens", "got 536870912"});
+  // In bytes: for a policy that keeps many of each position, whether it decides about it or not.
+  const std::string said = refusal_of([] {
+    constexpr limits c = {.sequences = max_rows, .length = max_length, .window = 1, .layers = 80};
+    static_cast<void>(state_bytes<skipping>(c));
+  });
+  EXPECT_EQ(said.find("limits::sequences must be at most "), 0U) << said;
+  EXPECT_NE(said.find("bytes each, got 1073741824"), std::string::npos) << said;
+}
+
+TEST(Sizes, AVocabularyOutOfRangeIsRefusedByName) {
+  for (const index_t vocab : {max_vocab + 1, largest}) {
+    const std::string said = refusal_of([&] {
+      session<plain>({.vocab = vocab, .mask_token = 8}, {.length = 9, .window = 9});
+    });
+    EXPECT_EQ(said,
+              "model_info::vocab must be at least 1 and at most 1073741824, got " +
+                  std::to_string(vocab));
+    EXPECT_NE(refusal_of([&] {
+                static_cast<void>(state_bytes<plain>({.length = 9, .window = 9, .vocab = vocab}));
+              }).find("limits::vocab"),
+              std::string::npos);
+  }
+  EXPECT_EQ(state_bytes<comparing>({.length = 1, .window = 1, .vocab = max_vocab}) >> 32U, 1U);
+}
+
+TEST(Sizes, ALayoutOutOfRangeIsRefusedByName) {
+  std::vector<token_id> tokens(6);
+  const auto start = [&](layout g) {
+    return refusal_of([&] {
+      const model_info model = {.vocab = 9, .mask_token = 8};
+      const tokens_view<memory::host> view(tokens);
+      session s{plain{by_confidence{}, confidence_above{}}, model, view, g};
+    });
+  };
+  const index_t least = std::numeric_limits<index_t>::min();
+  EXPECT_NE(start({.prompt = least, .length = 6}).find("layout::prompt"), std::string::npos);
+  EXPECT_NE(start({.prompt = largest, .length = 6}).find("layout::prompt"), std::string::npos);
+  EXPECT_NE(start({.length = largest}).find("layout::length"), std::string::npos);
+  EXPECT_NE(start({.length = least}).find("layout::length"), std::string::npos);
+  EXPECT_NE(start({.length = 6, .block_length = least}).find("layout::block_length"),
+            std::string::npos);
+}
+
+// What a decode did, step by step.
+struct history {
+  std::vector<token_id> tokens;
+  std::vector<index_t> numbers;
+  friend bool operator==(const history&, const history&) = default;
+};
+
+constexpr index_t prompt = 5;
+constexpr index_t length = 21;
+
+template <class Policy>
+history decoded_with(const Policy& p, index_t block_length) {
+  const fake_model model{.seed = 11, .vocab = 12};
+  const model_info about = {.vocab = 12, .mask_token = 11, .end_token = 10};
+  history h;
+  h.tokens.assign(length, 3);
+  const layout shape = {.prompt = prompt, .length = length, .block_length = block_length};
+  session s{p, about, tokens_view<memory::host>(h.tokens), shape};
+  while (const auto request = s.next()) {
+    std::vector<float> z;
+    for (const segment& g : request->segments) {
+      std::vector<token_id> seen = h.tokens;
+      if (g.branch > 0) {
+        seen[std::size_t(g.placed.position)] = g.placed.token;
+      }
+      for (index_t r = g.rows.first; r < g.rows.last; ++r) {
+        z.resize(z.size() + 12);
+        model.row<float>(seen, r, std::span(z).last(12));
+      }
+      h.numbers.insert(h.numbers.end(),
+                       {g.feed.first, g.feed.last, g.rows.first, g.rows.last, g.placed.position});
+    }
+    h.numbers.insert(h.numbers.end(), {s.planned().score.first, s.planned().score.last});
+    s.supply(host_logits<float>(z.data(), request->rows, 12));
+    for (const commit_entry& e : s.committed()) {
+      h.numbers.insert(h.numbers.end(), {e.position, e.token, e.block, e.block_step});
+    }
+    if (s.report().forwards > 100) {
+      ADD_FAILURE() << "no end";
+      break;
+    }
+  }
+  EXPECT_EQ(s.report().open, 0);
+  h.numbers.push_back(s.report().forwards);
+  return h;
+}
+
+// A block longer than the sequence is a block as long as the sequence, to every part. `one` is the
+// length of a single block in the part's own count.
+template <class Policy>
+void expect_one_block(const Policy& p, index_t one = length - prompt) {
+  const history expected = decoded_with(p, one);
+  EXPECT_GT(expected.numbers.back(), 1);
+  const index_t long_ones[] = {
+      length, length + 1, 1 << 29, 1 << 30, largest - length, largest - prompt, largest};
+  for (const index_t block_length : long_ones) {
+    EXPECT_EQ(decoded_with(p, block_length), expected) << block_length;
+  }
+}
+
+TEST(Sizes, ABlockLongerThanTheSequenceIsOneBlock) {
+  constexpr confidence_above rule{0.4F};
+  expect_one_block(policy{by_confidence{}, rule});
+  expect_one_block(policy{by_confidence{}, scheduled{3}});
+  expect_one_block(policy{by_confidence{}, rule, whole_sequence{}});
+  expect_one_block(policy{by_confidence{}, rule, block_pipeline{}});
+  expect_one_block(policy{by_confidence{}, rule, block_pipeline{.at_once = 64}, lookahead{}});
+  expect_one_block(policy{by_confidence{}, rule, slow_fast{}});
+  expect_one_block(policy{by_confidence{}, rule, edited_blocks{.most_edits = 2}, edit_settled{}});
+  expect_one_block(policy{by_confidence{}, rule, dual_cache{}});
+  expect_one_block(released::dynamic_dllm_scalar({.start = 0.6F}));
+  expect_one_block(policy{by_confidence{}, rule, released::es_dllm_cache(3, 2)});
+  expect_one_block(policy{by_confidence{}, rule, released::es_dllm_blocks{}}, length);
+}
+
+// Blocks that are counted from position 0.
+TEST(Sizes, ABlockLongerThanTheSequenceIsOneBlockWithThePrompt) {
+  expect_one_block(released::sglang_low_confidence(0.4F), length);
+  expect_one_block(released::sglang_joint_threshold(0.4F, 0.3F, 3), length);
+}
+
+TEST(Sizes, AKnobOutOfReachIsOneThatNeverMatters) {
+  const auto decode = [](const auto&... part) {
+    return decoded_with(policy{by_confidence{}, part...}, 8);
+  };
+  constexpr confidence_above rule{0.4F};
+  EXPECT_EQ(decode(rule, stop_sequence<1>{.tokens = {3}, .min_tokens = largest}), decode(rule));
+  EXPECT_EQ(decode(timesteps{.steps = largest} || rule, step_budget{largest}),
+            decode(timesteps{.steps = 1 << 30} || rule));
+  EXPECT_EQ(decode(rule, edit_settled{0.9F}, edited_blocks{largest}),
+            decode(rule, edit_settled{0.9F}, edited_blocks{100}));
+  EXPECT_EQ(decode(rule, edit_settled{0.9F}, released::sglang_edited_blocks{largest}),
+            decode(rule, edit_settled{0.9F}, released::sglang_edited_blocks{100}));
+  EXPECT_EQ(decode(top_k{largest}), decode(top_k{100}));
+  EXPECT_EQ(decode(rule, repetition_penalty<>{.window = largest}),
+            decode(rule, repetition_penalty<>{.window = 100}));
+}
+
+}  // namespace
+}  // namespace unmask::testing
