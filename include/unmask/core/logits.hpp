@@ -17,6 +17,11 @@ concept element = std::same_as<T, float> || std::same_as<T, bfloat16> || std::sa
 
 namespace detail {
 
+// As much of a container's count as an index_t holds. No session wants so many rows or tokens.
+[[nodiscard]] constexpr index_t counted(std::size_t n) {
+  return n < 0x7fffffffU ? static_cast<index_t>(n) : index_t{0x7fffffff};
+}
+
 template <class Range>
 concept contiguous_tokens = requires(Range& r) {
   { r.data() } -> std::convertible_to<token_id*>;
@@ -97,7 +102,7 @@ struct tokens_view {
     requires(M == memory::host && detail::contiguous_tokens<Range>)
   constexpr tokens_view(Range&& r)  // NOLINT(google-explicit-constructor): a view of an lvalue
       : data(r.data())
-      , size(static_cast<index_t>(r.size())) {}
+      , size(detail::counted(static_cast<std::size_t>(r.size()))) {}
 };
 
 namespace detail {
@@ -126,8 +131,8 @@ template <detail::mdspan_like View>
                  "1: the columns of a row must be neighbours");
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(v.data_handle())>>;
   return rows_view<T, memory::host>{v.data_handle(),
-                                    static_cast<index_t>(v.extent(0)),
-                                    static_cast<index_t>(v.extent(1)),
+                                    detail::counted(static_cast<std::size_t>(v.extent(0))),
+                                    detail::counted(static_cast<std::size_t>(v.extent(1))),
                                     static_cast<std::ptrdiff_t>(v.stride(0))};
 }
 

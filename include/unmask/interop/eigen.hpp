@@ -27,8 +27,8 @@ template <class Derived>
 [[nodiscard]] unmask::rows_view<float, unmask::memory::host>
 as_rows(const PlainObjectBase<Derived>& m) {
   return {m.data(),
-          static_cast<unmask::index_t>(m.rows()),
-          static_cast<unmask::index_t>(m.cols()),
+          unmask::detail::counted(static_cast<std::size_t>(m.rows())),
+          unmask::detail::counted(static_cast<std::size_t>(m.cols())),
           m.outerStride()};
 }
 
@@ -37,8 +37,8 @@ template <class Derived>
 [[nodiscard]] unmask::rows_view<float, unmask::memory::host>
 as_rows(const MapBase<Derived, ReadOnlyAccessors>& m) {
   return {m.data(),
-          static_cast<unmask::index_t>(m.rows()),
-          static_cast<unmask::index_t>(m.cols()),
+          unmask::detail::counted(static_cast<std::size_t>(m.rows())),
+          unmask::detail::counted(static_cast<std::size_t>(m.cols())),
           m.outerStride()};
 }
 

@@ -70,6 +70,31 @@ TEST(tokens_view, is_not_made_of_what_cannot_be_written) {
   static_assert(!std::is_constructible_v<tokens_view<memory::device>, std::vector<token_id>&>);
 }
 
+// Memory that is not there, of more tokens or rows than an index_t counts.
+struct huge {
+  token_id* first = nullptr;
+  token_id* data() { return first; }
+  static std::size_t size() { return (std::size_t{1} << 32U) + 5; }
+};
+struct huge_matrix {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  static const float* data_handle() { return nullptr; }
+  std::size_t extent(int k) const { return k == 0 ? rows : columns; }
+  std::ptrdiff_t stride(int k) const { return k == 0 ? static_cast<std::ptrdiff_t>(columns) : 1; }
+};
+
+TEST(Views, OfMoreThanAnIndexCountsAreNotCutShort) {
+  constexpr index_t most = 0x7fffffff;
+  huge tokens;
+  EXPECT_EQ(tokens_view<memory::host>(tokens).size, most);
+  constexpr std::size_t more = (std::size_t{1} << 32U) + 5;
+  EXPECT_EQ(as_rows(huge_matrix{.rows = more, .columns = 7}).rows, most);
+  EXPECT_EQ(as_rows(huge_matrix{.rows = 7, .columns = more}).columns, most);
+  EXPECT_EQ(as_rows(huge_matrix{.rows = 7, .columns = more}).stride, std::ptrdiff_t{more});
+  EXPECT_EQ(as_rows(huge_matrix{.rows = most, .columns = 7}).rows, most);
+}
+
 TEST(row_riders, from_a_row_on_skip_the_rows_before) {
   const std::uint32_t words[6] = {};
   const float numbers[30] = {};
