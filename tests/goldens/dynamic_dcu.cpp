@@ -58,7 +58,7 @@ static_assert(allocating<dcu_witness<unmask::feature::value>> &&
 /// Admits what the logits are sure of, and nothing else.
 struct scripted {
   static constexpr statistics required = stat::confidence;
-  static constexpr bool may_wait = true;
+  std::int64_t extra_forwards(const unmask::layout&) const { return 1'000'000; }
   bool admits(const auto& c, const standing&) const { return c.confidence() > 0.5F; }
   unmask::verdict revisit(const auto& c, auto&) const {
     return c.confidence() > 0.5F ? unmask::verdict::replace : unmask::verdict::keep;

@@ -107,7 +107,7 @@ struct naive_request {
   naive_score score;
   naive_rule rule;
   bool whole_sequence = false;
-  bool may_wait = false;
+  std::int64_t waits = 0;  // steps at the start that may commit nothing
   bool stop_at_end = false;
   std::optional<index_t> step_budget;
 };
@@ -215,7 +215,7 @@ class naive_decoder {
         propose(d, ranked[i]);
       }
     }
-    if (!any && !request_.may_wait && !rows.empty()) {
+    if (!any && step_ >= request_.waits && !rows.empty()) {
       propose(d, ranked.empty() ? rows.front() : ranked.front());
       d.forced = static_cast<index_t>(d.commits.size());
     }

@@ -111,7 +111,7 @@ void compare(const plenty& wanted,
     // model that may propose its mask token may do so for ever.
     request.step_budget = d.chance(0.2) || !request.model.suppress_mask ? d.within(1, 9) : 2000;
     const policy p{stop_at_end{}, step_budget{*request.step_budget}, admits, schedule, ranks};
-    request.may_wait = decltype(p)::may_wait;
+    request.waits = most_forwards(p, g) - answer;
 
     fake_model model{.seed = d.bits(), .vocab = request.model.vocab, .trouble = wanted.trouble};
     std::vector<token_id> tokens = random_tokens(d, request);

@@ -31,14 +31,14 @@ struct onlooker {
   std::vector<shown>* seen = nullptr;
 
   static constexpr statistics required = stat::margin | stat::entropy;
-  static constexpr bool may_wait = true;
 
+  [[nodiscard]] std::int64_t extra_forwards(const layout&) const { return 1'000'000; }
   bool admits(const auto& c, const standing&) const {
     seen->push_back({c.position, c.token, c.confidence(), c.margin(), c.entropy()});
     return false;
   }
 };
-static_assert(admission<onlooker> && waiting<onlooker>);
+static_assert(admission<onlooker> && extending<onlooker>);
 
 /// Row `position` of branch `s.branch` as the script has it.
 using script = std::function<std::vector<float>(const segment& s, index_t position)>;

@@ -289,7 +289,9 @@ enum class verdict : std::uint8_t {
 
 /// Looks again at settled positions of the scored range: `revisit(candidate, own) -> verdict`,
 /// where candidate.current is the settled token. Their rows are read, too. Only a policy with such
-/// a part ever rewrites a settled token. Called in position order, by one lane.
+/// a part ever rewrites a settled token. Called in position order, by one lane. A step reopens fewer
+/// tokens than it commits, whatever the parts want, and beyond that as many in a sequence as they
+/// declare in `extra_forwards` (core/forwards.hpp); see step_info::may_reopen.
 template <class P>
 concept revisiting = part<P> &&
     requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
@@ -378,7 +380,8 @@ concept replanning = scheduling<P> &&
 };
 
 /// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
-/// code that runs forwards on full blocks or leaves masks behind.
+/// code that runs forwards on full blocks or leaves masks behind. It declares `extra_forwards`, see
+/// core/forwards.hpp.
 template <class P>
 concept pacing = scheduling<P> && requires {
   requires bool{P::paces};
@@ -389,12 +392,6 @@ concept pacing = scheduling<P> && requires {
 template <class P>
 concept run_aware = part<P> && requires {
   requires bool{P::needs_runs};
-};
-
-/// An admission that may commit nothing: switches the one-commit promise off for its policy.
-template <class P>
-concept waiting = part<P> && requires {
-  requires bool{P::may_wait};
 };
 
 }  // namespace unmask

@@ -39,8 +39,10 @@ struct model_info {
   token_id end_token = no_token;
   /// Row p - shift predicts position p (row 0 for the first positions): 0 LLaDA, 1 Dream.
   index_t row_shift = 0;
-  /// Whether the mask token can never be proposed. A policy that proposes it all the same leaves
-  /// the position open; only the parity presets of released code want that.
+  /// Whether the mask token can never be proposed. Without that, a step that proposes it leaves the
+  /// position open, and a model that goes on proposing it is asked for ever: most_forwards() does
+  /// not hold, so add a step_budget. Only the parity presets of released code want that, and a
+  /// canvas, which has a bound of its own.
   bool suppress_mask = true;
   /// Layers of the model; asked for by policies that decide which positions a layer computes.
   index_t layers = 0;

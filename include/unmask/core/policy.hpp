@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/composition.hpp>
+#include <unmask/core/forwards.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/sequential_blocks.hpp>
@@ -264,13 +265,6 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
-  /// True when nothing has to commit in a step because a part said `may_wait`.
-  static constexpr bool may_wait = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (waiting<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
       : detail::pack<Parts...>{{parts}...} {
     static_assert(sizeof...(Parts) == 0 || ((ranking<Parts> ? 1 : 0) + ...) == 1,
@@ -321,6 +315,10 @@ class policy : public detail::pack<Parts...> {
         "a part of this policy has no function that a step calls: check the names and the "
         "return types of score, admits, edit, revise, survey, delays, revisit, remasks, "
         "stop, schedule");
+    static_assert(((extending<Parts> || !(pacing<Parts> || renoising<Parts>)) && ...),
+                  "a schedule that paces itself, or a part that decides on a canvas, must say how "
+                  "many forward passes it takes beside one for each position: "
+                  "extra_forwards(layout) -> std::int64_t");
     []<class... Leaf>(detail::type_list<Leaf...>) {
       (detail::check_composition<Leaf, leaf_list>(), ...);
     }(leaf_list{});

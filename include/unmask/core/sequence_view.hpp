@@ -38,6 +38,9 @@ struct step_info {
   /// token, after all edits; NaN unless a part `watches_current`.
   index_t commits = 0;
   float current_probability = 0.0F;
+  /// For revisit() alone: whether the position may be reopened; otherwise verdict::reopen counts as
+  /// verdict::keep.
+  bool may_reopen = false;
 };
 
 /// What a position is, one byte each.

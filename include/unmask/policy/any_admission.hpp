@@ -47,13 +47,15 @@ class admission_expression {
     }
   }
 
-  /// True when a leaf may commit nothing: nothing has to commit then, see waiting.
-  [[nodiscard]] bool waits() const {
-    bool any = false;
+  /// The most that a leaf declares.
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    std::int64_t most = 0;
     for (index_t i = 0; i < size_; ++i) {
-      any = any || leaves_[i].holds<timesteps>() || leaves_[i].holds<independent_timesteps>();
+      const std::int64_t own = leaves_[i].visit(
+          [&g](const auto& leaf) { return detail::extra_forwards_of(leaf, g); });
+      most = own > most ? own : most;
     }
-    return any;
+    return most;
   }
 
  protected:

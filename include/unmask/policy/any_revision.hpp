@@ -156,7 +156,6 @@ struct any_revisits {
   bool reopens = false;
   bool reopens_first = false;
 
-  using sequence_state = reopen_below::sequence_state;
   static constexpr statistics required = edit_settled::required;
   static constexpr bool watches_current = true;
 
@@ -166,6 +165,9 @@ struct any_revisits {
   }
 
   [[nodiscard]] UNMASK_HD bool watches_current_now() const { return reopens; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return reopens ? reopen.extra_forwards(g) : 0;
+  }
 
   UNMASK_HD verdict revisit(const auto& c, auto& own) const {
     if (reopens && reopens_first) {

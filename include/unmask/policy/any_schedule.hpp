@@ -13,8 +13,6 @@ namespace UNMASK_NAMESPACE {
 /// A schedule as a value.
 struct any_schedule {
   choice_of<sequential_blocks, whole_sequence, block_pipeline, slow_fast, edited_blocks> rule;
-  /// Nothing has to commit in a step: for admissions that may wait.
-  bool waits = false;
 
   struct sequence_state {
     sequential_blocks::sequence_state sequential;
@@ -43,6 +41,10 @@ struct any_schedule {
         return math::min(g.block_length, g.length - g.prompt);
       }
     });
+  }
+
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return rule.visit([&g](const auto& r) { return detail::extra_forwards_of(r, g); });
   }
 
   UNMASK_HD tally survey(const auto& c, auto& own) const {
@@ -80,7 +82,6 @@ struct any_schedule {
         r.schedule(q, next, inner);
       }
     });
-    next.forced = waits ? 0 : next.forced;
   }
 };
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&

@@ -57,6 +57,7 @@ struct canvas {
     check_argument(certain >= 0.0F, "canvas::certain", certain, "at least 0 nats");
   }
   [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }
 
   [[nodiscard]] UNMASK_HD float temperature(index_t step) const {
     const float left = math::divide(static_cast<float>(steps - step), static_cast<float>(steps));

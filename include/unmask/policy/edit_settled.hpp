@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/forwards.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -34,8 +34,8 @@ static_assert(revisiting<edit_settled>);
 /// Decodes block after block, and stays on a full one to let a revisiting part edit it: until a
 /// forward pass on the full block changes nothing, or `most_edits` of them were made.
 ///
-/// A block in which nothing was open is not stayed on. At most most_edits passes a block beyond
-/// those that fill it; 0 is sequential_blocks. Without a revisiting part each block costs one idle
+/// A block in which nothing was open is not stayed on. At most most_edits extra forward passes a
+/// block; 0 is sequential_blocks. Without a revisiting part each block costs one idle
 /// pass. With stop_at_end a sequence ends where its end token settles, before that block is edited.
 /// Range most_edits >= 0. 12 bytes a sequence, O(block length) a step.
 ///
@@ -55,6 +55,10 @@ struct edited_blocks {
 
   void check(const layout&) const {
     check_argument(most_edits >= 0, "edited_blocks::most_edits", most_edits, "at least 0");
+  }
+
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return detail::blocks_of(g) * most_edits;
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {

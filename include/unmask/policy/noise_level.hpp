@@ -2,13 +2,14 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/forwards.hpp>
 #include <unmask/core/random.hpp>
 
 /// Admissions that follow the noise level of a diffusion from 1 down to `epsilon` over `steps`
 /// forward passes of the whole sequence, t(j) = 1 + j (epsilon - 1) / steps: step j leaves the
-/// share t(j+1) / t(j) of what is open, and the last step nothing. Early steps may commit nothing,
-/// so the policy waits. Range steps >= 1, 0 < epsilon < 1.
+/// share t(j+1) / t(j) of what is open, and the last step nothing. The steps before the last one may
+/// commit nothing; from the last one on each commits at least one token, as with other admissions.
+/// Range steps >= 1, 0 < epsilon < 1.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
@@ -42,9 +43,9 @@ struct timesteps {
   index_t steps = 512;
   float epsilon = 1e-3F;
   static constexpr statistics required = stat::none;
-  static constexpr bool may_wait = true;
 
   void check(const layout&) const { detail::check_noise_level(steps, epsilon); }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps - 1; }
 
   UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
     const float share = detail::noise_share(own.at.step, steps, epsilon);
@@ -60,9 +61,9 @@ struct independent_timesteps {
   index_t steps = 512;
   float epsilon = 1e-3F;
   static constexpr statistics required = stat::none;
-  static constexpr bool may_wait = true;
 
   void check(const layout&) const { detail::check_noise_level(steps, epsilon); }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps - 1; }
 
   UNMASK_HD bool admits(const auto& c, const standing&, const auto& own) const {
     const float u = random_uniform({.seed = own.at.seed,

@@ -30,7 +30,6 @@ class named_parts_reader {
                               text_.size() + 1,
                               "a policy needs an admission, such as threshold(0.9) or top_k(1)");
     }
-    parts_.schedule.waits = parts_.admission.waits();
     check_together();
     return parts_;
   }
@@ -193,8 +192,8 @@ class named_parts_reader {
     refuse(has.remasks && parts_.revisits.reopens,
            rewrites,
            0,
-           "remask_below does not go with reopen_below: each counts on being the only one that "
-           "opens positions");
+           "remask_below does not go with reopen_below: a settled token competes again or is "
+           "reopened");
     refuse(has.remasks && has.branches,
            rewrites,
            looks,

@@ -14,9 +14,8 @@ namespace UNMASK_NAMESPACE {
 ///
 /// The probability is that of the token that stands there, exactly, in the row as edited. What a
 /// position remembers starts anew. Every step reopens fewer tokens than it commits, lowest
-/// positions first, and at most `allowance` more for the whole sequence: so a sequence of n open
-/// positions ends after at most n + allowance forward passes that commit. With an admission of one
-/// token a step nothing but the allowance is ever reopened.
+/// positions first, and at most `allowance` more for the whole sequence, which are its extra forward
+/// passes. With an admission of one token a step nothing but the allowance is ever reopened.
 ///
 /// Range confidence in [0, 1], 0 reopens nothing; allowance >= 0. O(1) a position. Source: dInfer
 /// (2025), `hierarchy_remasking`, whose rule for the net progress this is; it tests the best
@@ -25,12 +24,6 @@ struct reopen_below {
   float confidence = 0.4F;
   index_t allowance = 0;
 
-  struct sequence_state {
-    index_t step = -1;
-    index_t reopened = 0;  ///< in that step, beyond the allowance
-    index_t spent = 0;     ///< of the allowance
-  };
-
   static constexpr statistics required = stat::none;
   static constexpr bool watches_current = true;
 
@@ -38,8 +31,7 @@ struct reopen_below {
   static constexpr void composed_with() {
     static_assert(
         detail::among<reopen_below, Leaves>::count == 1,
-        "a policy reopens with one reopen_below: two of them could reopen as many tokens as a "
-        "step commits, and the larger bound decides anyway");
+        "a policy reopens with one reopen_below: of two, the larger confidence decides anyway");
   }
 
   void check(const layout&) const {
@@ -50,23 +42,11 @@ struct reopen_below {
     check_argument(allowance >= 0, "reopen_below::allowance", allowance, "at least 0");
   }
 
-  UNMASK_HD verdict revisit(const auto&, auto& own) const {
-    sequence_state& s = own.sequence;
-    if (s.step != own.at.step) {
-      s.step = own.at.step;
-      s.reopened = 0;
-    }
-    if (!(own.at.current_probability < confidence)) {
-      return verdict::keep;
-    }
-    if (s.reopened + 1 < own.at.commits) {
-      ++s.reopened;
-    } else if (s.spent < allowance) {
-      ++s.spent;
-    } else {
-      return verdict::keep;
-    }
-    return verdict::reopen;
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return allowance; }
+
+  UNMASK_HD verdict revisit(const auto&, const auto& own) const {
+    const bool is_weak = own.at.current_probability < confidence;
+    return is_weak && own.at.may_reopen ? verdict::reopen : verdict::keep;
   }
 };
 static_assert(revisiting<reopen_below> && current_watching<reopen_below>);
@@ -76,9 +56,10 @@ static_assert(revisiting<reopen_below> && current_watching<reopen_below>);
 /// the mask token comes back. What is tested is not the token that stands there: reopen_below tests
 /// that one.
 ///
-/// A step admits at least one candidate more than there are such positions, the best ones first, so
-/// a sequence of n open positions ends after at most n forward passes. Goes with every admission;
-/// candidates of both kinds form the runs of hierarchical. Range [0, 1], strict; 0 remasks nothing.
+/// A step admits at least one candidate more than there are such positions, the best ones first,
+/// open positions with invalid rows last: it takes no extra forward passes. Goes with every
+/// admission; candidates of both kinds form the runs of hierarchical. Range [0, 1], strict; 0
+/// remasks nothing.
 ///
 /// Reads stat::confidence. No state. Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.
 struct remask_below {
@@ -88,8 +69,8 @@ struct remask_below {
   template <class Leaves>
   static constexpr void composed_with() {
     static_assert(detail::among<reopen_below, Leaves>::count == 0,
-                  "a policy has remask_below or reopen_below: each counts on being the only one "
-                  "that opens positions");
+                  "a policy has remask_below or reopen_below: a settled token competes again or is "
+                  "reopened");
   }
 
   void check(const layout&) const {

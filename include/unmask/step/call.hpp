@@ -347,7 +347,7 @@ template <std::size_t I = 0, class Policy>
       auto own = scope_of<I>(m, m.cell_of(c.position), at);
       const auto narrow = c.template as<leaf::required>();
       const verdict v = m.policy->template part_at<I>().revisit(narrow, own);
-      if (v != verdict::keep) {
+      if (v == verdict::replace || (v == verdict::reopen && at.may_reopen)) {
         return v;
       }
     }

@@ -38,12 +38,23 @@ template <class Policy>
   return m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
 }
 
+/// True while an admission may leave a step without a commit.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool may_wait(const slot_memory<Policy>& m) {
+  return m.state->view.step < detail::most_waits(*m.policy, m.state->geometry);
+}
+
 /// Each forced block in which nothing was admitted admits its best candidate; one whose rows are
-/// all invalid, its first open position. A barred position only if no block has anything else.
+/// all invalid, its first open position. A barred position only if no block has anything else. A
+/// schedule that does not pace itself cannot plan a step that commits nothing: where no block
+/// admits anything, the best candidate of all blocks is admitted.
 template <class Policy>
 UNMASK_HD void
 keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (!Policy::may_wait && Policy::settles) {
+  if constexpr (Policy::settles) {
+    if (may_wait(m)) {
+      return;
+    }
     const plan& now = m.status->next;
     const index_t size = now.score.size();
     std::uint64_t own = 0;
@@ -57,21 +68,28 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
       m.roles[i] = role::admitted;
       m.status->report.forced += wins(m, i) ? 1 : 0;
     };
-    for (std::uint64_t left = now.forced & ~served; left != 0; left &= left - 1) {
-      const std::uint64_t block = left & (~left + 1);
-      const auto is_of_block = [&](index_t r) {
+    const auto serve = [&](std::uint64_t blocks) {
+      const auto is_of_blocks = [&](index_t r) {
         const index_t i = ranked(r);
-        return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & block) != 0;
+        return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & blocks) != 0;
       };
       const bool is_served =
-          with_first(t, count + size, is_of_block, [&](index_t r) { admit(ranked(r)); });
-      served |= is_served ? block : 0;
+          with_first(t, count + size, is_of_blocks, [&](index_t r) { admit(ranked(r)); });
+      served |= is_served ? blocks : 0;
       t.sync();  // the report is another lane's next
+    };
+    for (std::uint64_t left = now.forced & ~served; left != 0; left &= left - 1) {
+      serve(left & (~left + 1));
+    }
+    constexpr bool paces = stages<Policy>::paces > 0;
+    const std::uint64_t due = paces ? now.forced : ~std::uint64_t{0};
+    if (!paces && served == 0 && m.status->report.last_commits == 0) {
+      serve(due);
     }
     if constexpr (delays_any<Policy>) {
       if (served == 0) {
         const auto is_barred = [&](index_t i) {
-          return m.roles[i] == role::barred && (now.forced & bit_of(m, i)) != 0;
+          return m.roles[i] == role::barred && (due & bit_of(m, i)) != 0;
         };
         static_cast<void>(with_first(t, size, is_barred, [&](index_t i) {
           m.roles[i] = role::admitted;
@@ -83,8 +101,8 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
   }
 }
 
-/// Admits the best of those that were not until more positions settle than are masked again, as far
-/// as there are candidates.
+/// Admits the best of those that were not, and then those without a rank, until more positions
+/// settle than are masked again.
 template <class Policy>
 UNMASK_HD void
 settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
@@ -96,11 +114,13 @@ settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m,
       wanted += t.count(competes && m.marks[scored.first + i] == mark::settled).all;
       wanted -= t.count(competes && m.roles[i] == role::admitted).all;
     });
-    while_in_rounds(t, count, [&](index_t r, bool is_there) {
-      const bool is_left = is_there && m.roles[key_index(m.keys[r])] != role::admitted;
-      const lane_count left = t.count(is_left);
-      if (is_left && left.before < wanted) {
-        m.roles[key_index(m.keys[r])] = role::admitted;
+    while_in_rounds(t, count + scored.size(), [&](index_t r, bool is_there) {
+      const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
+      const bool competes = r < count ? m.roles[i] != role::admitted
+                                      : m.roles[i] == role::invalid || m.roles[i] == role::barred;
+      const lane_count left = t.count(is_there && competes);
+      if (is_there && competes && left.before < wanted) {
+        m.roles[i] = role::admitted;
       }
       wanted -= left.all;
       return wanted > 0;
@@ -137,23 +157,50 @@ template <class Policy>
   return commits;
 }
 
+/// How many positions of those that competed again are open after this step.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t losses_of(const deciding_team auto& t,
+                                          const slot_memory<Policy>& m) {
+  index_t losses = 0;
+  if constexpr (Policy::remasks) {
+    const range scored = m.status->next.score;
+    for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
+      const bool competed = is_there && m.roles[i] != role::bystander &&
+                            m.marks[scored.first + i] == mark::settled;
+      losses += t.count(competed && !wins(m, i)).all;
+    });
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
+  }
+  return losses;
+}
+
 /// Gives the settled positions that a part wants replaced or reopened their role. In position order
 /// by lane 0, since parts may count.
 template <class Policy>
 UNMASK_HD void revisit(const deciding_team auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::revisits) {
+    slot_state& s = *m.state;
     const range scored = m.status->next.score;
     const index_t commits = commits_of(t, m);
+    index_t spare = commits - losses_of(t, m) - 1;  // so many may be reopened at no cost
+    const std::int64_t most = detail::most_reopened(*m.policy, s.geometry);
     for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
       if (m.roles[i] != role::bystander || !m.reads(winner_of(m), i) ||
           m.marks[scored.first + i] != mark::settled || !m.row(i).valid()) {
         continue;
       }
       const candidate<Policy::required> c = candidate_at(m, i);
-      step_info at = info_of(*m.state, m.status->next, c.position);
+      step_info at = info_of(s, m.status->next, c.position);
       at.commits = commits;
       at.current_probability = current_probability(m, m.row(i), i);
+      at.may_reopen = spare > 0 || s.reopened < most;
       const verdict v = step::revisit(m, c, at);
+      if (v == verdict::reopen) {
+        s.reopened += spare > 0 ? 0 : 1;
+        spare -= spare > 0 ? 1 : 0;
+      }
       m.roles[i] = v == verdict::replace  ? role::replaced
                    : v == verdict::reopen ? role::reopened
                                           : role::bystander;

@@ -48,18 +48,22 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     q.latest = m.entries[q.commit_count - 1].position;
   }
   const step_info at = info_of(s);
+  const bool is_over = s.model.suppress_mask && q.step >= most_forwards(*m.policy, s.geometry);
   s.reached = math::max(s.reached, out.next.feed.last);
 
   plan next;
   next.started = true;
   next.end = stop(m, at);
+  if (next.end == ending::running && is_over && q.open_count > 0) {
+    next.end = ending::step_budget;
+  }
   if (next.end != ending::running) {
     if constexpr (Policy::settles) {
       fill(m);
     } else {
       conclude(m, out.next.score);
     }
-  } else if (q.open_count == 0 && stages<Policy>::paces == 0) {
+  } else if (q.open_count == 0 && (stages<Policy>::paces == 0 || is_over)) {
     next.end = ending::complete;
   } else {
     next.feed = {0, q.length};

@@ -39,6 +39,8 @@ struct slot_state {
   index_t block_open[max_active_blocks] = {};
   /// A pass has run every position before this one.
   index_t reached = 0;
+  /// Tokens reopened that their step did not outnumber by its commits.
+  std::int64_t reopened = 0;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };

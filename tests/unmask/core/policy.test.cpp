@@ -88,11 +88,8 @@ static_assert(stages<sequential_blocks> == schedules_only);
 static_assert(stages<whole_sequence> == schedules_only);
 
 // Only the Dream timesteps may leave a step without a commit.
-static_assert(policy<by_confidence, timesteps>::may_wait);
-static_assert(policy<by_confidence, all_of<timesteps, top_k>>::may_wait);
-static_assert(!greedy::may_wait);
-static_assert(!full::may_wait);
-static_assert(!policy<by_confidence, scheduled>::may_wait);
+static_assert(extending<timesteps> && extending<independent_timesteps>);
+static_assert(!extending<top_k> && !extending<scheduled> && !extending<sequential_blocks>);
 
 // The union of what the parts read, and the confidence for the report.
 static_assert(greedy::required == stat::confidence);

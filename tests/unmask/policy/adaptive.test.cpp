@@ -69,7 +69,7 @@ struct compared {
 struct comparing {
   std::vector<compared>* seen = nullptr;
   static constexpr statistics required = stat::drift | stat::divergence;
-  static constexpr bool may_wait = true;
+  [[nodiscard]] std::int64_t extra_forwards(const layout&) const { return 1'000'000; }
   bool admits(const auto& c, const standing&) const {
     seen->push_back({c.position, c.drift(), c.divergence()});
     return false;

@@ -41,6 +41,11 @@ struct dinfer_blocks {
                    "at least 1");
   }
 
+  /// The first block may begin left of the answer.
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return (detail::blocks_of(g) + 1) * unroll;
+  }
+
   /// Leaves the full blocks behind; schedule() follows at once, and goes on from there.
   UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
     sequence_state& s = own.sequence;

@@ -48,6 +48,8 @@ struct quota_above {
   }
   [[nodiscard]] index_t reach(const layout& g) const { return whole_sequence{}.reach(g); }
 
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }
+
   UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
     sequence_state& q = own.sequence;
     if (s.rank >= q.quota) {

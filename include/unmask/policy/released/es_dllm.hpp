@@ -42,6 +42,11 @@ struct es_dllm_blocks {
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
 
+  /// The last block may be short.
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return g.block_length;
+  }
+
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
     sequence_state& s = own.sequence;
     while (s.block < q.blocks() &&

@@ -28,6 +28,10 @@ struct fast_dllm_blocks {
     check_argument(least >= 1, "fast_dllm_blocks::least", least, "at least 1");
   }
 
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return detail::blocks_of(g) * least;
+  }
+
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
     sequence_state& s = own.sequence;
     if (q.step - s.opened >= least && q.open_in(q.block(s.block)) == 0) {

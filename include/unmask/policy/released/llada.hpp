@@ -25,6 +25,10 @@ struct llada_blocks {
   }
   [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
 
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return detail::blocks_of(g) * steps;
+  }
+
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
     const index_t b = q.step / steps;
     if (b >= q.blocks()) {

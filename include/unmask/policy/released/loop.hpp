@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part.hpp>
+#include <unmask/core/forwards.hpp>
 
 /// What the loops of released code have in common.
 namespace UNMASK_NAMESPACE::released {

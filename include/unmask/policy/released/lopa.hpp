@@ -34,6 +34,10 @@ struct d2f_blocks {
     return block_pipeline{.at_once = max_active_blocks}.reach(g);
   }
 
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return detail::blocks_of(g);
+  }
+
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
     own.sequence.before = own.sequence.now;
     pipeline_scope scope{own.sequence.now};

@@ -27,6 +27,11 @@ struct sglang_blocks {
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
 
+  /// The first block may begin left of the answer, the last may be short.
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return (detail::blocks_of(g) + 1) * 2 + std::int64_t{2} * g.block_length;
+  }
+
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
     sequence_state& s = own.sequence;
     const index_t most = q.block_length + 1;
@@ -79,6 +84,11 @@ struct sglang_edited_blocks {
 
   void check(const layout&) const {
     check_argument(most_edits >= 0, "sglang_edited_blocks::most_edits", most_edits, "at least 0");
+  }
+
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return (detail::blocks_of(g) + 1) * (std::int64_t{most_edits} + 2) +
+           std::int64_t{2} * g.block_length;
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/frontier.hpp>
+#include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/released.hpp>
+#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/stop.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+/// \file
+/// Every decode ends within most_forwards(), whatever the rows.
+namespace unmask::testing {
+namespace {
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ x >> 27U) * 0x94d049bb133111ebU;
+  return x ^ x >> 31U;
+}
+
+/// What is wrong with a row.
+enum class trouble { none, nan, one_nan, minus_inf, plus_inf, masked, flat };
+constexpr int troubles = 7;
+
+/// An engine whose rows go wrong: at some positions always, at others in some steps.
+struct hostile_engine {
+  std::uint64_t seed = 0;
+  index_t vocab = 0;
+  int always = 0;     ///< of 100 positions, those that always are
+  int sometimes = 0;  ///< of 100 other rows
+  trouble only = trouble::none;
+
+  [[nodiscard]] trouble at(index_t position, index_t step) const {
+    const std::uint64_t of_position = mixed(seed * 977 + static_cast<std::uint64_t>(position));
+    const std::uint64_t of_row = mixed(of_position + static_cast<std::uint64_t>(step) * 7919);
+    const bool stays = static_cast<int>(of_position % 100) < always;
+    if (!stays && static_cast<int>(of_row % 100) >= sometimes) {
+      return trouble::none;
+    }
+    if (only != trouble::none) {
+      return only;
+    }
+    return static_cast<trouble>((stays ? of_position : of_row) / 100 % troubles);
+  }
+
+  [[nodiscard]] std::vector<float> row(index_t position, index_t step) const {
+    std::vector<float> z(static_cast<std::size_t>(vocab));
+    for (std::size_t v = 0; v < z.size(); ++v) {
+      const std::uint64_t bits =
+          mixed(seed + static_cast<std::uint64_t>(position) * 31 +
+                static_cast<std::uint64_t>(step) * 1009 + static_cast<std::uint64_t>(v) * 65537);
+      z[v] = static_cast<float>(bits % 4096) / 512.0F;
+    }
+    switch (at(position, step)) {
+    case trouble::nan:
+      z.assign(z.size(), not_a_number);
+      break;
+    case trouble::one_nan:
+      z[z.size() / 2] = not_a_number;
+      break;
+    case trouble::minus_inf:
+      z.assign(z.size(), -inf);
+      break;
+    case trouble::plus_inf:
+      z[z.size() / 2] = inf;
+      break;
+    case trouble::flat:
+      z.assign(z.size(), 1.0F);
+      break;
+    case trouble::none:
+    case trouble::masked:
+      break;
+    }
+    return z;
+  }
+};
+
+constexpr index_t vocab = 12;
+constexpr model_info model = {.vocab = vocab, .mask_token = 11};
+
+/// Decodes to the end, or one forward pass beyond the bound.
+template <class Policy>
+sequence_report decode(const Policy& p,
+                       layout g,
+                       const hostile_engine& engine,
+                       const model_info& of = model,
+                       std::int64_t beyond = 0) {
+  std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 0);
+  session<Policy> s{p, of, tokens_view<memory::host>(tokens), g};
+  const std::int64_t most = most_forwards(p, g) + beyond;
+  std::vector<std::uint32_t> words;
+  while (const auto request = s.next()) {
+    if (s.report().forwards > most) {
+      break;
+    }
+    std::vector<float> logits;
+    words.clear();
+    for (const segment& part : request->segments) {
+      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+        const std::vector<float> z = engine.row(r, s.report().forwards);
+        logits.insert(logits.end(), z.begin(), z.end());
+        words.push_back(engine.at(r, s.report().forwards) == trouble::masked ? 0U : ~0U);
+      }
+    }
+    row_riders<float> riders;
+    riders.allowed = words.data();
+    riders.allowed_stride = 1;
+    s.supply(host_logits<float>(logits.data(), request->rows, vocab), riders);
+  }
+  return s.report();
+}
+
+/// Engines from healthy to hopeless.
+std::vector<hostile_engine> engines(std::uint64_t seed) {
+  std::vector<hostile_engine> all;
+  for (const auto [always, sometimes] :
+       {std::array{0, 0}, std::array{10, 0}, std::array{0, 30}, std::array{30, 30}}) {
+    all.push_back({seed, vocab, always, sometimes, trouble::none});
+  }
+  for (int k = 1; k < troubles; ++k) {
+    all.push_back({seed, vocab, 100, 0, static_cast<trouble>(k)});
+    all.push_back({seed, vocab, 15, 0, static_cast<trouble>(k)});
+  }
+  return all;
+}
+
+/// Decodes on all engines; `extra` is what the composition may take beside a pass for a position.
+template <class Policy>
+void expect_ends(const Policy& p, std::int64_t extra, ending usual = ending::complete) {
+  for (const layout g : {layout{.prompt = 3, .length = 27, .block_length = 8, .seed = 5},
+                         layout{.prompt = 0, .length = 7, .block_length = 7},
+                         layout{.prompt = 2, .length = 15, .block_length = 1}}) {
+    EXPECT_EQ(most_forwards(p, g), g.length - g.prompt + extra);
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      for (const hostile_engine& e : engines(seed)) {
+        const sequence_report r = decode(p, g, e);
+        EXPECT_LE(r.forwards, most_forwards(p, g));
+        EXPECT_EQ(r.end, usual);
+        EXPECT_EQ(r.open, 0);
+        ASSERT_FALSE(::testing::Test::HasFailure())
+            << "length " << g.length << ", seed " << seed << ", always " << e.always
+            << ", sometimes " << e.sometimes << ", trouble " << static_cast<int>(e.only);
+      }
+    }
+  }
+}
+
+TEST(decodes, end_with_every_admission) {
+  expect_ends(policy{by_confidence{}, confidence_above{0.99F}}, 0);
+  expect_ends(policy{by_margin{}, top_k{3}}, 0);
+  expect_ends(policy{by_entropy{}, entropy_bound{0.01F}}, 0);
+  expect_ends(policy{by_confidence{}, scheduled{4}}, 0);
+  expect_ends(policy{by_confidence{}, hierarchical{0.5F, 0.9F}}, 0);
+  expect_ends(policy{by_confidence{}, factor{}, block_pipeline{.at_once = 3}}, 0);
+  expect_ends(policy{by_confidence{}, confidence_above{0.9F}, slow_fast{}}, 0);
+  expect_ends(policy{by_confidence{}, confidence_above{0.9F} && at_frontier{.reach = 2}}, 0);
+  expect_ends(policy{by_confidence{}, confidence_above{0.9F}, lookahead{.branches = 2}}, 0);
+}
+
+TEST(decodes, end_with_admissions_that_wait) {
+  expect_ends(policy{by_confidence{}, timesteps{8}}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{8}, whole_sequence{}}, 7);
+  expect_ends(policy{by_confidence{}, independent_timesteps{5}}, 4);
+  expect_ends(policy{by_confidence{}, any_of(timesteps{8}, top_k{2})}, 7);
+  expect_ends(policy{by_confidence{}, all_of(timesteps{8}, confidence_above{0.99F})}, 7);
+  expect_ends(policy{by_confidence{}, all_of(timesteps{8}, independent_timesteps{3})}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{6}, block_pipeline{.at_once = 3}}, 5);
+  expect_ends(policy{by_confidence{}, timesteps{1}}, 0);
+}
+
+TEST(decodes, end_where_settled_positions_compete_again) {
+  expect_ends(policy{by_confidence{}, confidence_at_least{0.1F}, remask_below{0.4F}}, 0);
+  expect_ends(policy{by_confidence{}, confidence_above{0.9F}, remask_below{1.0F}}, 0);
+  expect_ends(policy{by_confidence{}, timesteps{8}, remask_below{0.6F}}, 7);
+  expect_ends(
+      policy{by_confidence{}, confidence_at_least{0.1F}, remask_below{0.6F}, whole_sequence{}}, 0);
+  expect_ends(policy{by_confidence{}, top_k{3}, remask_below{0.6F}, block_pipeline{.at_once = 3}},
+              0);
+}
+
+/// Reopens whatever it is asked about.
+struct reopens_all {
+  static constexpr statistics required = stat::confidence;
+  UNMASK_HD verdict revisit(const auto&, auto&) const { return verdict::reopen; }
+};
+
+/// The same, with extra passes.
+struct reopens_many {
+  std::int64_t extra = 0;
+  static constexpr statistics required = stat::confidence;
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return extra; }
+  UNMASK_HD verdict revisit(const auto&, auto&) const { return verdict::reopen; }
+};
+
+/// Wide in, narrow out: everything a little sure comes in, everything not very sure goes out.
+struct narrow_out {
+  float below = 0.9F;
+  static constexpr statistics required = stat::none;
+  static constexpr bool watches_current = true;
+  UNMASK_HD verdict revisit(const auto&, auto& own) const {
+    return own.at.current_probability < below ? verdict::reopen : verdict::keep;
+  }
+};
+
+/// Lets everything compete again.
+struct remasks_all {
+  static constexpr statistics required = stat::confidence;
+  UNMASK_HD bool remasks(const auto&, auto&) const { return true; }
+};
+
+TEST(decodes, end_where_settled_positions_are_reopened) {
+  expect_ends(policy{by_confidence{}, confidence_at_least{0.1F}, reopen_below{0.9F}}, 0);
+  expect_ends(policy{by_confidence{}, confidence_at_least{0.1F}, reopen_below{0.9F, 6}}, 6);
+  expect_ends(policy{by_confidence{}, timesteps{8}, reopen_below{0.9F, 6}}, 13);
+  expect_ends(policy{by_confidence{}, confidence_above{0.3F}, narrow_out{}}, 0);
+  expect_ends(policy{by_confidence{}, confidence_above{0.3F}, narrow_out{}, whole_sequence{}}, 0);
+  expect_ends(policy{by_confidence{}, top_k{1}, reopens_all{}}, 0);
+  expect_ends(policy{by_confidence{}, top_k{4}, reopens_all{}, whole_sequence{}}, 0);
+  expect_ends(policy{by_confidence{}, top_k{4}, reopens_many{20}, whole_sequence{}}, 20);
+  expect_ends(policy{by_confidence{}, timesteps{5}, reopens_many{9}, reopens_all{}}, 13);
+  expect_ends(policy{by_confidence{}, top_k{4}, reopens_all{}, remasks_all{}}, 0);
+  expect_ends(
+      policy{by_confidence{}, top_k{2}, reopens_all{}, block_pipeline{.at_once = 2}}, 0);
+}
+
+/// An admission that admits nothing and says nothing of it.
+struct admits_nothing {
+  static constexpr statistics required = stat::none;
+  UNMASK_HD bool admits(const auto&, const standing&) const { return false; }
+};
+
+/// Bars every candidate.
+struct bars_all {
+  static constexpr statistics required = stat::none;
+  UNMASK_HD delay delays(const auto&, const auto&) const { return delay::barred; }
+};
+
+/// A schedule that forces nothing.
+struct forces_nothing {
+  static constexpr statistics required = stat::none;
+  using sequence_state = sequential_blocks::sequence_state;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+    sequential_blocks{}.schedule(q, next, own);
+    next.forced = 0;
+  }
+};
+
+/// A schedule that stays on the first block.
+struct stays {
+  static constexpr statistics required = stat::none;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
+    next.score = q.block(0);
+    next.last_block = 1;
+    next.forced = 1;
+  }
+};
+
+TEST(decodes, end_with_parts_that_would_never) {
+  expect_ends(policy{by_confidence{}, admits_nothing{}}, 0);
+  expect_ends(policy{by_confidence{}, admits_nothing{}, forces_nothing{}}, 0);
+  expect_ends(policy{by_confidence{}, admits_nothing{}, forces_nothing{}, bars_all{}}, 0);
+  const sequence_report r = decode(policy{by_confidence{}, top_k{1}, stays{}},
+                                   {.prompt = 1, .length = 10, .block_length = 4},
+                                   {.vocab = vocab});
+  EXPECT_EQ(r.end, ending::step_budget);
+  EXPECT_EQ(r.forwards, 9);
+  EXPECT_EQ(r.open, 5);
+}
+
+TEST(decodes, end_where_full_blocks_are_edited) {
+  for (const layout g : {layout{.prompt = 3, .length = 27, .block_length = 8},
+                         layout{.prompt = 0, .length = 7, .block_length = 7}}) {
+    const policy p{by_confidence{}, confidence_above{0.9F}, edit_settled{}, edited_blocks{3}};
+    EXPECT_EQ(most_forwards(p, g), g.length - g.prompt + 3 * ((g.length - g.prompt + 7) / 8));
+    const policy q{
+        by_confidence{}, top_k{2}, edit_settled{}, reopen_below{1.0F, 5}, edited_blocks{3}};
+    for (const hostile_engine& e : engines(7)) {
+      const sequence_report r = decode(p, g, e);
+      EXPECT_LE(r.forwards, most_forwards(p, g));
+      EXPECT_EQ(r.end, ending::complete);
+      EXPECT_LE(decode(q, g, e).forwards, most_forwards(q, g));
+      EXPECT_EQ(decode(q, g, e).end, ending::complete);
+    }
+  }
+}
+
+/// Released loops, which may leave masks behind.
+template <class Policy>
+void expect_released_ends(const Policy& p) {
+  for (const layout g : {layout{.prompt = 3, .length = 27, .block_length = 8},
+                         layout{.prompt = 2, .length = 15, .block_length = 4}}) {
+    for (const hostile_engine& e : engines(9)) {
+      const sequence_report r = decode(p, g, e);
+      EXPECT_LE(r.forwards, most_forwards(p, g));
+      EXPECT_NE(r.end, ending::running);
+    }
+  }
+}
+
+// Rows of equal logits propose token 0, which is the mask token here.
+TEST(decodes, end_with_a_budget_where_the_mask_token_may_be_proposed) {
+  const layout g = {.prompt = 3, .length = 27, .block_length = 8};
+  const model_info of = {.vocab = vocab, .mask_token = 0, .suppress_mask = false};
+  const hostile_engine flat = {1, vocab, 30, 0, trouble::flat};
+  for (const index_t steps : {20, 90}) {
+    const sequence_report r =
+        decode(policy{by_confidence{}, top_k{2}, step_budget{steps}}, g, flat, of, 100);
+    EXPECT_EQ(r.end, ending::step_budget);
+    EXPECT_EQ(r.forwards, steps);
+  }
+}
+
+TEST(decodes, end_in_released_loops) {
+  expect_released_ends(released::dream(by_confidence{}, 8));
+  expect_released_ends(released::dream_confidence_threshold(6, 0.9F));
+  expect_released_ends(released::llada_low_confidence(4));
+  expect_released_ends(released::fast_dllm_threshold(0.9F, 2));
+  expect_released_ends(released::sglang_low_confidence(0.9F));
+  expect_released_ends(released::sglang_joint_threshold(0.9F, 0.0F, 4));
+  expect_released_ends(released::dinfer_threshold(0.9F));
+  expect_released_ends(released::dinfer_hierarchy_remask(0.4F, 0.9F, 0.5F));
+  expect_released_ends(released::dinfer_credit(0.9F));
+  expect_released_ends(released::d2f(by_confidence{}, 0.9F));
+}
+
+}  // namespace
+}  // namespace unmask::testing
