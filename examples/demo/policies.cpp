@@ -134,7 +134,7 @@ const std::array table{
     known_policy{
         "adaptive",
         "a threshold for each position, moving with what its logits do (Dynamic-dLLM)",
-        {{"start", 0.9}, {"lower", 0.001}, {"raise", 0.0008}, {"least", 0.5}},
+        {{"start", 0.9}, {"lower", 0.001}, {"raise", 0.0008}, {"least", 0}},
         {},
         {"start", {0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}, {}},
         "adaptive_threshold({start}, {lower}, {raise}, {least})",

@@ -125,7 +125,7 @@ class session {
     const layout shape = bounded(geometry);
     const index_t reach = detail::policy_reach(policy, shape);
     check_argument(reach <= capacity_.window,
-                   "positions scored in one step",
+                   "positions read in one step",
                    reach,
                    "at most limits::window = ",
                    capacity_.window);

@@ -76,10 +76,7 @@ std::string trace::begin(const plan& next, const segment& wanted) {
 
   // Every schedule here ends the scored range where the block ends, or the answer.
   const auto length = static_cast<index_t>(x_.size());
-  const index_t last =
-      shape_.reads_tail
-          ? std::min(shape_.origin + (next.first_block + 1) * shape_.block_length, length)
-          : next.score.last;
+  const index_t last = next.score.last;
   const index_t in_block = (last - 1 - shape_.origin) % shape_.block_length;
   const unmask::range block{last - 1 - in_block, last};
   const unmask::range expected{recorded.block.start, recorded.block.end};
@@ -123,7 +120,7 @@ std::string trace::begin(const plan& next, const segment& wanted) {
   for (index_t p = std::max(block.first, prompt); shape_.reads_settled && p < block.last; ++p) {
     open_[static_cast<std::size_t>(p)] = decides;
   }
-  for (index_t p = block.last; p < next.score.last; ++p) {
+  for (index_t p = block.last; shape_.reads_tail && p < length; ++p) {
     open_[static_cast<std::size_t>(p)] = is_open(p);
   }
   return {};

@@ -38,8 +38,7 @@ struct witness {
 };
 static_assert(surveying<witness>);
 
-/// A part with a threshold that writes it down, with the position, for every candidate of its
-/// block.
+/// A part with a threshold that writes it down, with the position, for every candidate.
 template <class Part>
 struct threshold_witness : Part {
   std::vector<sight>* seen = nullptr;
@@ -50,9 +49,7 @@ struct threshold_witness : Part {
       , seen(to) {}
 
   bool admits(const auto& c, const standing& s, auto& own) const {
-    if (own.at.block_index == own.sequence.block) {
-      seen->push_back({c.position, c.token, this->threshold(own)});
-    }
+    seen->push_back({c.position, c.token, this->threshold(own)});
     return Part::admits(c, s, own);
   }
 };

@@ -54,8 +54,8 @@ struct limits {
   index_t sequences = 1;
   /// Largest layout::length, at most max_length.
   index_t length = 0;
-  /// Largest number of positions scored in one step: the block length, or the whole answer. More
-  /// than `length` counts, and takes memory, as `length`.
+  /// Largest number of positions whose rows one step reads: the block length, or the whole
+  /// answer. More than `length` counts, and takes memory, as `length`.
   index_t window = 0;
   /// Most lookahead branches of one step, beside the sequence itself.
   index_t branches = 0;

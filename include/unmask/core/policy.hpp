@@ -5,6 +5,7 @@
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/read_ahead.hpp>
 #include <unmask/core/sequential_blocks.hpp>
 
 #include <utility>
@@ -265,6 +266,13 @@ class policy : public detail::pack<Parts...> {
     }(leaf_list{});
   }();
 
+  /// True when a part may want rows behind the scored range.
+  static constexpr bool reads_ahead = [] {
+    return []<class... Leaf>(detail::type_list<Leaf...>) {
+      return (reading_ahead<Leaf> || ...);
+    }(leaf_list{});
+  }();
+
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
       : detail::pack<Parts...>{{parts}...} {
     static_assert(sizeof...(Parts) == 0 || ((ranking<Parts> ? 1 : 0) + ...) == 1,
@@ -304,6 +312,9 @@ class policy : public detail::pack<Parts...> {
         "a policy that keeps the most probable tokens only can watch tokens or look ahead, "
         "not both: what is kept is decided while a row is read, its edits in a branch are "
         "not known before the branch has won");
+    static_assert(!(reads_ahead && branches),
+                  "a policy that reads rows ahead of the scored range cannot look ahead with "
+                  "branches: a branch is scored and fed as far as its own blocks go");
     static_assert(settles || !(revisits || branches),
                   "a canvas settles nothing before its end, so there is nothing to revisit and no "
                   "branch to look ahead with");

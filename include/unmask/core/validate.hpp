@@ -160,8 +160,12 @@ void check_parts(const Policy& p, const layout& g) {
   check_parts(p, g, std::make_index_sequence<Policy::leaf_total>{});
 }
 
+// Positions whose rows one step may read.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] index_t policy_reach(const Policy& p, const layout& g) {
+  if (reads_ahead(p)) {
+    return g.length - g.prompt;
+  }
   if constexpr (I == Policy::leaf_total) {
     return g.block_length < g.length - g.prompt ? g.block_length : g.length - g.prompt;
   } else if constexpr (reaching<typename Policy::template leaf_type<I>>) {

@@ -97,8 +97,9 @@ template <element T, class Policy>
                                     const segment_rows& from,
                                     index_t i,
                                     row_input<T>& row) {
-  const index_t position = m.status->next.score.first + i;
-  if (position >= m.status->next.score.last || !m.reads(from.branch, i)) {
+  const range read = m.read_range();
+  const index_t position = read.first + i;
+  if (position >= read.last || !m.reads(from.branch, i)) {
     return false;
   }
   const model_info& model = m.state->model;

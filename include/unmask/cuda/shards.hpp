@@ -237,7 +237,7 @@ UNMASK_HD void merge_line(const auto& b,
   if (!read.contains(line) && b.lane() == 0) {
     site.supplied[line] = 1;
   }
-  for (index_t i = b.lane(); i < now.score.size(); i += b.lanes()) {
+  for (index_t i = b.lane(); i < m.read_range().size(); i += b.lanes()) {
     if (m.reads(branch, i)) {
       const watched_logits w = m.kept_apart(branch, i);
       m.row(branch, i) = ranks::record_of<Policy::required>(

@@ -99,11 +99,11 @@ class on_host::workspace {
   void
   read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
-    const range score = m.status->next.score;
+    const range read = m.read_range();
     pending<T>& rows = std::get<pending<T>>(pending_);
     read_pending_ = &workspace::read_pending<T>;
-    for (index_t i = 0; i < score.size(); ++i) {
-      const index_t position = score.first + i;
+    for (index_t i = 0; i < read.size(); ++i) {
+      const index_t position = read.first + i;
       if (!m.reads(s.branch, i)) {
         continue;
       }

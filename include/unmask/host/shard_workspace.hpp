@@ -122,7 +122,7 @@ class shard_workspace {
     for (index_t k = 0; k < static_cast<index_t>(all.size()); ++k) {
       const segment& s = all[static_cast<std::size_t>(k)];
       const memory_type& m = slots.memory_of(s.slot);
-      for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+      for (index_t i = 0; i < m.read_range().size(); ++i) {
         if (m.reads(s.branch, i)) {
           use(k, m, s.branch, i);
         }

@@ -2,26 +2,42 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/read_ahead.hpp>
 
 /// Thresholds that follow what a position's row does from step to step.
 namespace UNMASK_NAMESPACE {
 
+/// The positions that adaptive_threshold follows.
+enum class threshold_scope : std::uint8_t { answer, block };
+
 /// A threshold of its own for each position, lowered while the row has one clear leader and raised
-/// while the row still turns: at each scored step but the first,
+/// while the row still turns: at each step from `begin` on,
 ///     t -= lower (1 - p2);  t += raise (1 - cos(p, p')),
-/// with p2 the second probability and p' the row of the step before; t stays in
-/// [least start, 1]. Admits confidence >= t.
+/// with p2 the second probability and p' the row of the step before. Admits confidence >= t.
 ///
-/// State: 8 bytes a position and the previous row (4 bytes a column); both start anew when the
-/// position commits and when its block opens. Range start in [0, 1], lower and raise >= 0, least in
-/// [0, 1]. Reads stat::confidence, margin, drift. Source: Dynamic-dLLM (2026), section 3.2,
-/// equation 11 and algorithm 2; the defaults are its experiments' (figure 6c).
+/// With scope `answer` every open position has its threshold from the sequence's first step on, and
+/// its row is read in every step that runs it, long before its block is decoded; under a cache, p'
+/// is the row of the last pass that ran it. The window must hold the answer. With scope `block`,
+/// which is ours, the threshold starts with the block and `begin` counts the block's steps.
+/// `begin` is 2 in algorithm 2, whose first prediction commits by another rule and whose second
+/// moves nothing; 1 in the release.
+///
+/// Without `least`, t may leave [0, 1]: below, the position is always admitted, above, never, and
+/// it comes back the way it went. `least` > 0, which is ours, keeps t in [least start, 1].
+///
+/// Range start in [0, 1], lower and raise >= 0, least in [0, 1], begin >= 1. Reads
+/// stat::confidence, margin, drift. State: 8 bytes a position and the previous row (4 bytes a
+/// column), which start anew when the position commits: for 256 positions of 126,464 columns 130
+/// MB with scope answer, for a block of 32 16 MB. Cost: scope answer reads the rows of the whole
+/// rest of the answer in each step. Source: Dynamic-dLLM (2026), section 3.2, equation 11 and
+/// algorithm 2; the defaults are its experiments' (figure 6c).
 struct adaptive_threshold {
   float start = 0.9F;
   float lower = 0.001F;
   float raise = 0.0008F;
-  float least = 0.5F;
+  float least = 0.0F;
+  threshold_scope scope = threshold_scope::answer;
+  index_t begin = 2;
 
   struct position_state {
     float shift = 0.0F;
@@ -35,23 +51,36 @@ struct adaptive_threshold {
     check_argument(lower >= 0.0F, "adaptive_threshold::lower", lower, "at least 0");
     check_argument(raise >= 0.0F, "adaptive_threshold::raise", raise, "at least 0");
     check_argument(least >= 0.0F && least <= 1.0F, "adaptive_threshold::least", least, "in [0, 1]");
+    check_argument(begin >= 1, "adaptive_threshold::begin", begin, "at least 1");
+  }
+
+  [[nodiscard]] UNMASK_HD constexpr bool reads_ahead() const {
+    return scope == threshold_scope::answer;
   }
 
   UNMASK_HD void revise(auto& row, auto& own) const {
-    if (own.state.seen) {
+    const index_t step = scope == threshold_scope::answer ? own.at.step : own.at.block_step;
+    if (own.state.seen && step >= begin) {
       const auto now = row.total();
       const float lowered = math::fma(-lower, 1.0F - now.second_probability(), own.state.shift);
-      own.state.shift = math::clamp(
-          math::fma(raise, now.drift(), lowered), math::product(least - 1.0F, start), 1.0F - start);
+      own.state.shift = math::fma(raise, now.drift(), lowered);
+      if (least > 0.0F) {
+        own.state.shift =
+            math::clamp(own.state.shift, math::product(least - 1.0F, start), 1.0F - start);
+      }
     }
     own.state.seen = true;
   }
 
+  /// The threshold of this step at this position.
+  [[nodiscard]] UNMASK_HD float threshold(const auto& own) const { return start + own.state.shift; }
+
   UNMASK_HD bool admits(const auto& c, const standing&, auto& own) const {
-    return c.confidence() >= start + own.state.shift;
+    return c.confidence() >= threshold(own);
   }
 };
-static_assert(revision<adaptive_threshold> && admission<adaptive_threshold>);
+static_assert(revision<adaptive_threshold> && admission<adaptive_threshold> &&
+              reading_ahead<adaptive_threshold>);
 
 /// Admits what is both sure and settled: confidence above `confidence` and, in the last two steps,
 /// a divergence from the row before below `divergence` nats. Where no candidate is, the `fallback`

@@ -180,6 +180,20 @@ struct any_comparing_admission : any_admission<true> {
   };
   using tally = stable_and_confident::tally;
 
+  [[nodiscard]] UNMASK_HD bool reads_ahead() const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || leaves_[i].visit([](const auto& leaf) {
+        if constexpr (reading_ahead<std::remove_cvref_t<decltype(leaf)>>) {
+          return leaf.reads_ahead();
+        } else {
+          return false;
+        }
+      });
+    }
+    return any;
+  }
+
   UNMASK_HD void revise(auto& row, auto& own) const {
     for_each_with_state(own, [&row](const auto& leaf, auto& inner) { leaf.revise(row, inner); });
   }
@@ -195,6 +209,7 @@ struct any_comparing_admission : any_admission<true> {
   }
 };
 static_assert(admission<any_comparing_admission> && revision<any_comparing_admission> &&
+              reading_ahead<any_comparing_admission> &&
               surveying<any_comparing_admission>);
 
 }  // namespace unmask

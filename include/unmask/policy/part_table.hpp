@@ -164,7 +164,9 @@ constexpr part_argument frontier_of[] = {count("reach", at_frontier{}.reach, 0),
 constexpr part_argument adaptive_of[] = {share("start", adaptive_threshold{}.start),
                                          from_zero("lower", adaptive_threshold{}.lower),
                                          from_zero("raise", adaptive_threshold{}.raise),
-                                         share("least", adaptive_threshold{}.least)};
+                                         share("least", adaptive_threshold{}.least),
+                                         choice("scope", "answer|block", 0),
+                                         count("begin", adaptive_threshold{}.begin, 1)};
 constexpr part_argument stable_of[] = {share("confidence", stable_and_confident{}.confidence),
                                        from_zero("divergence", stable_and_confident{}.divergence),
                                        count("fallback", stable_and_confident{}.fallback, 0)};
@@ -244,7 +246,10 @@ constexpr part_argument budget_of[] = {count("steps", step_budget{}.steps, 1)};
 
 inline void add_adaptive_threshold(parts p, values v) {
   p.has.compares = true;
-  admit(p, v, adaptive_threshold{v.real(0), v.real(1), v.real(2), v.real(3)});
+  admit(p,
+        v,
+        adaptive_threshold{
+            v.real(0), v.real(1), v.real(2), v.real(3), v.word<threshold_scope>(4), v.whole(5)});
 }
 
 inline void add_stable_and_confident(parts p, values v) {

@@ -113,18 +113,18 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void map_rows(const deciding_team auto& t, const slot_memory<Policy>& m) {
   const layer_memory& l = m.layers;
-  const range score = m.status->next.score;
+  const range read = m.read_range();
   const index_t shift = m.state->model.row_shift;
-  for (index_t i = t.lane(); i < score.size(); i += t.lanes()) {
+  for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
     l.row_of[i] = 0;  // reads() asks
   }
   t.sync();
   index_t rows = 0;
-  for_each_in_rounds(t, score.size(), [&](index_t i, bool is_there) {
+  for_each_in_rounds(t, read.size(), [&](index_t i, bool is_there) {
     const bool is_read = is_there && m.reads(i);
     const index_t at =
-        is_read ? index_of(l, math::max(score.first + i - shift, index_t{0})) : index_t{-1};
-    const bool shares = is_read && score.first + i <= shift && i > 0 && m.reads(i - 1);
+        is_read ? index_of(l, math::max(read.first + i - shift, index_t{0})) : index_t{-1};
+    const bool shares = is_read && read.first + i <= shift && i > 0 && m.reads(i - 1);
     const lane_count found = t.count(at >= 0 && !shares);
     if (at >= 0 && !shares) {
       l.rows[rows + found.before] = at;

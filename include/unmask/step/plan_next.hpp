@@ -104,7 +104,7 @@ UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>&
   }
   enter_layers(t, m);
   t.sync();
-  const index_t size = next.score.size();
+  const index_t size = m.read_range().size();
   const auto row_of = [&](index_t i) {
     return math::max(next.score.first + i - shift, index_t{0});
   };
@@ -156,7 +156,7 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
     if (!next.active()) {
       return;
     }
-    for (index_t i = t.lane(); i < next.score.size(); i += t.lanes()) {
+    for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
       for (index_t k = 0; k < Policy::inquiries; ++k) {
         m.asked[i * Policy::inquiries + k].token = no_token;
       }

@@ -6,13 +6,15 @@
 /// What the phases of a step share: a position as the parts see it, and the writing of a token.
 namespace UNMASK_NAMESPACE::step {
 
-/// The active block that a scored position is decided with: its own, or the first active one for a
-/// position that an earlier block left open.
+/// The active block that a position is decided with: its own, or the first active one for a
+/// position that an earlier block left open, or the last one for a position that is read ahead.
 [[nodiscard]] UNMASK_HD inline index_t
 block_of(const sequence_view& q, const plan& now, index_t position) {
   // Nearly always there is but one, and a division is the dearest part of the answer.
   return now.last_block - now.first_block == 1 ? now.first_block
-                                               : math::max(q.block_of(position), now.first_block);
+                                               : math::min(math::max(q.block_of(position),
+                                                                     now.first_block),
+                                                           now.last_block - 1);
 }
 
 /// The step as the parts see it outside any block.

@@ -42,7 +42,7 @@ template <class Policy>
 UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
   if constexpr ((slot_memory<Policy>::watches || stages<Policy>::revisions > 0) &&
                 !(slot_memory<Policy>::watches && Policy::truncates)) {
-    for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
+    for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
       if (m.reads(winner_of(m), i)) {
         static_cast<void>(revise_row(m, winner_of(m), i));
       }
@@ -55,11 +55,11 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::compares) {
-    const range score_range = m.status->next.score;
-    for (index_t i = t.lane(); i < score_range.size(); i += t.lanes()) {
+    const range read = m.read_range();
+    for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
       const record<Policy::required>& row = m.row(i);
       if (m.decides(0, i)) {  // the cell of a settled position belongs to the next block
-        previous_row& before = m.previous_rows[m.cell_of(score_range.first + i)];
+        previous_row& before = m.previous_rows[m.cell_of(read.first + i)];
         before.seen = row.valid();
         before.best = row.best;
         before.log_total = row.valid() ? math::log1p(row.rest) : 0.0F;

@@ -128,6 +128,18 @@ struct slot_memory {
     }
   }
 
+  /// The positions whose rows this step may read: the scored range and, where a part reads ahead,
+  /// what the pass runs behind it. Their index i counts from score.first, too.
+  [[nodiscard]] UNMASK_HD range read_range() const {
+    range r = status->next.score;
+    if constexpr (Policy::reads_ahead) {
+      if (detail::reads_ahead(*policy)) {
+        r.last = math::max(r.last, status->next.feed.last);
+      }
+    }
+    return r;
+  }
+
   /// True when the row of scored position i has to be read: it is open, or settled and revisited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
     if constexpr (Policy::layered) {

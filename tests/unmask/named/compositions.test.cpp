@@ -60,8 +60,8 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
 
 TEST(named_policy, allocates_nothing_in_a_step) {
   const model_info model{.vocab = 3000, .mask_token = 0, .end_token = 1};
-  const limits capacity{.sequences = 1, .length = 36, .window = 8};
-  std::vector<float> logits(std::size_t{4} * 8 * 3000);
+  const limits capacity{.sequences = 1, .length = 36, .window = 32};
+  std::vector<float> logits(std::size_t{4} * 32 * 3000);
   for (const char* text :
        {"margin + any_of(threshold(0.3), all_of(top_k(2), hierarchical)) + stop_at_end",
         "credit + repetition_penalty + probability_of([2, 3]) + threshold + lookahead(3)",

@@ -128,6 +128,13 @@ TEST(named_policy, decides_as_comparisons_with_the_step_before_do) {
                            stable_and_confident{0.2F, 0.3F, 0},
                        hold_end{}}};
   });
+  expect_twins(9, [](chances& c) {
+    const knob t = real(c, 0.3, 0.8);
+    return twin{"adaptive_threshold(" + t.text + ", 0.1, 0.2, 0.4, block, 1)",
+                policy{by_confidence{},
+                       adaptive_threshold{
+                           t.value, 0.1F, 0.2F, 0.4F, threshold_scope::block, 1}}};
+  });
 }
 
 }  // namespace

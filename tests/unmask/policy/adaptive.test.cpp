@@ -2,9 +2,13 @@
 #include <unmask/policy/adaptive.hpp>
 
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/cache.hpp>
 #include <unmask/policy/edit.hpp>
+#include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/released/dynamic_dllm.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/slow_fast.hpp>
 
 #include <map>
 #include <stdexcept>
@@ -27,10 +31,11 @@ struct two_numbers {
 
 struct own_state {
   adaptive_threshold::position_state& state;
+  step_info at = {};
 };
 
 TEST(adaptive_threshold, test_vector_16) {
-  const adaptive_threshold part{.start = 0.9F, .lower = 0.001F, .raise = 0.0008F};
+  const adaptive_threshold part{.start = 0.9F, .lower = 0.001F, .raise = 0.0008F, .begin = 1};
   adaptive_threshold::position_state state;
   own_state own{state};
   const std::vector<std::pair<two_numbers, double>> steps = {
@@ -39,13 +44,41 @@ TEST(adaptive_threshold, test_vector_16) {
     two_numbers r = row;
     part.revise(r, own);
     EXPECT_NEAR(static_cast<double>(part.start + state.shift), expected, 1e-6);
+    ++own.at.step;
+  }
+}
+
+// Algorithm 2 moves at t < T - 1; the steps count from t = T.
+TEST(adaptive_threshold, moves_from_the_third_prediction_on) {
+  const adaptive_threshold part{.start = 0.9F, .lower = 0.1F, .raise = 0.0F};
+  adaptive_threshold::position_state state;
+  own_state own{state};
+  for (const float expected : {0.9F, 0.9F, 0.85F, 0.8F}) {
+    two_numbers r{0.5F, 0.0F};
+    part.revise(r, own);
+    EXPECT_FLOAT_EQ(part.threshold(own), expected) << "step " << own.at.step;
+    ++own.at.step;
+  }
+}
+
+TEST(adaptive_threshold, is_not_bounded_unless_asked_to) {
+  const adaptive_threshold part{.start = 0.5F, .lower = 0.4F, .raise = 1.0F, .begin = 1};
+  adaptive_threshold::position_state state;
+  own_state own{state};
+  for (const auto& [row, expected] : std::vector<std::pair<two_numbers, float>>{
+           {{0.0F, 0.0F}, 0.5F}, {{0.0F, 0.0F}, 0.1F}, {{0.0F, 0.0F}, -0.3F}, {{0.5F, 1.0F}, 0.5F},
+           {{0.5F, 1.0F}, 1.3F}}) {
+    two_numbers r = row;
+    part.revise(r, own);
+    EXPECT_NEAR(part.threshold(own), expected, 1e-6F);
+    ++own.at.step;
   }
 }
 
 TEST(adaptive_threshold, stays_between_its_bounds) {
   adaptive_threshold part{.start = 0.8F, .lower = 0.5F, .raise = 0.0F, .least = 0.5F};
   adaptive_threshold::position_state state;
-  own_state own{state};
+  own_state own{state, {.step = 9}};
   for (int k = 0; k < 5; ++k) {
     two_numbers r{0.0F, 0.0F};
     part.revise(r, own);
@@ -200,68 +233,156 @@ struct naive_threshold {
   std::vector<double> old;
 };
 
-// Whole decodes of several blocks: thresholds and commits by the definition.
-TEST(adaptive_threshold, equals_its_definition) {
+struct counts_of_thresholds {
   int checked = 0;
   int moved = 0;
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
-    chances c(seed);
-    const dense_request q = random_dense_request(c, c.within(4, 40));
-    const adaptive_threshold part{.start = c.real(0.3, 0.95), .lower = c.real(0.0, 0.1),
-                                  .raise = c.real(0.0, 0.3), .least = c.real(0.2, 0.9)};
-    std::vector<token_id> x(static_cast<std::size_t>(q.geometry.length), 0);
-    using watched = with_threshold<adaptive_threshold>;
-    const auto p = policy{by_confidence{}, watched{part}};
-    session s{p, q.model, x, q.geometry};
-    std::map<index_t, naive_threshold> naive;
-    const script rows = [&](const segment&, index_t at) { return q.logits.row(x, at); };
-    for (bool more = true; more;) {
-      const range scored = s.planned().score;
-      std::map<index_t, double> confidence;
-      for (index_t i = scored.first; i < scored.last; ++i) {
-        if (x[static_cast<std::size_t>(i)] != q.model.mask_token) {
-          continue;
-        }
-        const std::vector<double> now = softmax(rows({}, i), q.model.mask_token);
-        auto [entry, is_new] = naive.try_emplace(i, naive_threshold{part.start, {}});
-        if (!is_new) {
-          std::vector<double> sorted = now;
-          std::sort(sorted.rbegin(), sorted.rend());
-          double& t = entry->second.value;
-          t += -static_cast<double>(part.lower) * (1.0 - sorted[1]) +
-               static_cast<double>(part.raise) * naive_drift(now, entry->second.old);
-          t = std::clamp(t, static_cast<double>(part.least) * part.start, 1.0);
-          ++moved;
-        }
-        entry->second.old = now;
-        confidence[i] = *std::max_element(now.begin(), now.end());
+  int ahead = 0;  ///< moved before their block was decoded
+};
+
+// A whole decode of several blocks: thresholds and commits by the definition.
+template <class... More>
+counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) {
+  int checked = 0;
+  int moved = 0;
+  int ahead = 0;
+  chances c(seed);
+  const dense_request q = random_dense_request(c, c.within(4, 40));
+  const adaptive_threshold part{
+      .start = c.real(0.3, 0.95),
+      .lower = c.real(0.0, 0.1),
+      .raise = c.real(0.0, 0.3),
+      .least = c.chance(0.5) ? 0.0F : c.real(0.2, 0.9),
+      .scope = c.chance(0.7) ? threshold_scope::answer : threshold_scope::block,
+      .begin = c.within(1, 3)};
+  std::vector<token_id> x(static_cast<std::size_t>(q.geometry.length), 0);
+  using watched = with_threshold<adaptive_threshold>;
+  const auto p = policy{by_confidence{}, watched{part}, more...};
+  session s{p, q.model, x, q.geometry};
+  std::map<index_t, naive_threshold> naive;
+  std::map<index_t, index_t> opened;  // the step in which a block was first scored
+  const script rows = [&](const segment&, index_t at) { return q.logits.row(x, at); };
+  for (bool more_steps = true; more_steps;) {
+    const plan now = s.planned();
+    const index_t step = s.report().forwards;
+    const range scored = now.score;
+    for (index_t b = now.first_block; b < now.last_block; ++b) {
+      opened.try_emplace(b, step);
+    }
+    // What the pass runs behind the scored range is read, too.
+    const index_t read = part.scope == threshold_scope::answer ? std::max(scored.last, now.feed.last)
+                                                               : scored.last;
+    std::map<index_t, double> confidence;
+    for (index_t i = scored.first; i < read; ++i) {
+      if (x[static_cast<std::size_t>(i)] != q.model.mask_token) {
+        continue;
       }
-      watched::seen.clear();
-      more = decide_once(s, x, rows);
-      double surest = 0.0;
-      for (const auto& [i, value] : confidence) {
-        surest = std::max(surest, value);
+      const std::vector<double> p_now = softmax(rows({}, i), q.model.mask_token);
+      auto [entry, is_new] = naive.try_emplace(i, naive_threshold{part.start, {}});
+      const index_t block = (i - q.geometry.prompt) / q.geometry.block_length;
+      const index_t since =
+          part.scope == threshold_scope::answer ? step : step - opened.at(std::clamp(block, now.first_block, now.last_block - 1));
+      if (!is_new && since >= part.begin) {
+        std::vector<double> sorted = p_now;
+        std::sort(sorted.rbegin(), sorted.rend());
+        double& t = entry->second.value;
+        t += -static_cast<double>(part.lower) * (1.0 - sorted[1]) +
+             static_cast<double>(part.raise) * naive_drift(p_now, entry->second.old);
+        t = part.least > 0.0F ? std::clamp(t, static_cast<double>(part.least) * part.start, 1.0) : t;
+        ++moved;
+        ahead += i >= scored.last ? 1 : 0;
       }
-      bool any = false;
-      for (const auto& [i, value] : confidence) {
-        any = any || value >= naive[i].value;
-      }
-      for (const auto& [i, value] : watched::seen) {
-        EXPECT_NEAR(static_cast<double>(value), naive[i].value, 2e-6) << "seed " << seed;
-        const double margin = confidence[i] - naive[i].value;
-        const bool commits = x[static_cast<std::size_t>(i)] != q.model.mask_token;
-        if (std::fabs(margin) > 1e-4 && any) {
-          EXPECT_EQ(commits, margin > 0.0) << "seed " << seed << ", position " << i;
-        } else if (!any && commits) {
-          EXPECT_NEAR(confidence[i], surest, 1e-5);
-        }
-        ++checked;
+      entry->second.old = p_now;
+      if (i < scored.last) {
+        confidence[i] = *std::max_element(p_now.begin(), p_now.end());
       }
     }
-    ASSERT_FALSE(HasFailure());
+    watched::seen.clear();
+    more_steps = decide_once(s, x, rows);
+    double surest = 0.0;
+    for (const auto& [i, value] : confidence) {
+      surest = std::max(surest, value);
+    }
+    bool any = false;
+    for (const auto& [i, value] : confidence) {
+      any = any || value >= naive[i].value;
+    }
+    EXPECT_EQ(watched::seen.size(), confidence.size()) << "seed " << seed;
+    for (const auto& [i, value] : watched::seen) {
+      EXPECT_NEAR(static_cast<double>(value), naive[i].value, 2e-6) << "seed " << seed;
+      const double margin = confidence[i] - naive[i].value;
+      const bool commits = x[static_cast<std::size_t>(i)] != q.model.mask_token;
+      const bool is_promised = sizeof...(More) > 0 && commits;  // by another of several blocks
+      if (std::fabs(margin) > 1e-4 && any && !is_promised) {
+        EXPECT_EQ(commits, margin > 0.0) << "seed " << seed << ", position " << i;
+      } else if (!any && commits && sizeof...(More) == 0) {
+        EXPECT_NEAR(confidence[i], surest, 1e-5);
+      }
+      ++checked;
+    }
   }
-  EXPECT_GT(checked, 2000);
-  EXPECT_GT(moved, 1000);
+  return {checked, moved, ahead};
+}
+
+template <class... More>
+void expect_definitions(int least_ahead, const More&... more) {
+  counts_of_thresholds all;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const counts_of_thresholds one = expect_definition(seed, more...);
+    ASSERT_FALSE(::testing::Test::HasFailure());
+    all.checked += one.checked;
+    all.moved += one.moved;
+    all.ahead += one.ahead;
+  }
+  EXPECT_GT(all.checked, 2000);
+  EXPECT_GT(all.moved, 500);
+  EXPECT_GE(all.ahead, least_ahead);
+}
+
+TEST(adaptive_threshold, equals_its_definition) {
+  expect_definitions(1000);
+}
+
+TEST(adaptive_threshold, follows_what_a_cache_runs) {
+  expect_definitions(1000, prefix_cache{.period = 3});
+  expect_definitions(200, dual_cache{.period = 3});
+  expect_definitions(0, block_cache{.prompt_period = 5, .block_period = 2});
+}
+
+TEST(adaptive_threshold, follows_what_a_schedule_runs) {
+  expect_definitions(0, whole_sequence{});
+  expect_definitions(0, block_pipeline{.add = 0.3F, .activate = 0.5F, .at_once = 3});
+  expect_definitions(100, slow_fast{.exploration = 2});
+}
+
+// 0 commits alone in each step of its block; 4 and 5 grow sure meanwhile and the paper's threshold
+// meets them.
+TEST(adaptive_threshold, has_moved_when_its_block_opens) {
+  const auto decode = [](threshold_scope scope) {
+    const adaptive_threshold part{.start = 0.9F, .lower = 0.1F, .raise = 0.0F, .scope = scope};
+    std::vector<token_id> x(6);
+    session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
+              layout{.length = 6, .block_length = 4}};
+    std::vector<index_t> committed;
+    const script rows = [](const segment&, index_t p) {
+      return p < 4 ? logs({0.5, 0.5, 1.0}) : logs({0.8, 0.2, 1.0});
+    };
+    while (decide_once(s, x, rows)) {
+      committed.push_back(static_cast<index_t>(s.committed().size()));
+    }
+    return committed;
+  };
+  // Steps 0 to 3 by the promise of progress; .9 - 3 * .08 at step 4, in which both commit.
+  EXPECT_EQ(decode(threshold_scope::answer), (std::vector<index_t>{1, 1, 1, 1, 2}));
+  EXPECT_EQ(decode(threshold_scope::block), (std::vector<index_t>{1, 1, 1, 1, 1, 1}));
+}
+
+TEST(adaptive_threshold, needs_a_window_that_holds_the_answer) {
+  using kind = policy<by_confidence, adaptive_threshold>;
+  session<kind> s{{.vocab = 3, .mask_token = 2}, {.length = 9, .window = 4}};
+  std::vector<token_id> x(9);
+  const layout g{.prompt = 2, .length = 9, .block_length = 4};
+  EXPECT_THROW(s.start(0, kind{{}, {}}, tokens_view<memory::host>(x), g), std::invalid_argument);
+  EXPECT_NO_THROW(s.start(0, kind{{}, {.scope = threshold_scope::block}}, tokens_view<memory::host>(x), g));
 }
 
 template <class Policy>
@@ -358,6 +479,7 @@ TEST(adaptive_threshold, names_the_knob_that_is_wrong) {
   EXPECT_THROW(starting(adaptive_threshold{.lower = -1.0F}), std::invalid_argument);
   EXPECT_THROW(starting(adaptive_threshold{.raise = -1.0F}), std::invalid_argument);
   EXPECT_THROW(starting(adaptive_threshold{.least = 2.0F}), std::invalid_argument);
+  EXPECT_THROW(starting(adaptive_threshold{.begin = 0}), std::invalid_argument);
   EXPECT_THROW(starting(stable_and_confident{.confidence = 2.0F}), std::invalid_argument);
   EXPECT_THROW(starting(stable_and_confident{.divergence = -1.0F}), std::invalid_argument);
   EXPECT_THROW(starting(stable_and_confident{.fallback = -1}), std::invalid_argument);
