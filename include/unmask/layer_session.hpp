@@ -251,11 +251,18 @@ class layer_session : public session<Policy, Backend, true> {
                    hook.now.rows,
                    "those of the positions that reach it, ",
                    present);
+    validate(hook.now, 1, "", "the rows at the layer");
     check_argument(hook.previous.columns == hook.now.columns,
                    "columns of the stored rows",
                    hook.previous.columns,
                    "those of the rows at the layer, ",
                    hook.now.columns);
+    const auto stored = hook.previous.positions.size();
+    validate(rows_view<T, Backend::space>(
+                 hook.previous.data, stored, hook.previous.columns, hook.previous.stride),
+             1,
+             "",
+             "the stored rows");
   }
 
   std::vector<index_t> every_position_;

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
+#include <unmask/core/lent_tokens.hpp>
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
+#include <unmask/core/validate_rows.hpp>
+#include <unmask/step/open_request.hpp>
 #include <unmask/step/slot.hpp>
+#include <unmask/step/state_bytes.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <optional>
 #include <span>
-#include <vector>
 
 namespace UNMASK_NAMESPACE {
 
@@ -27,39 +30,6 @@ concept backend = std::copyable<B> && requires {
 
 struct on_host;
 
-/// Bytes that a session with these capacities, vocab and layers included, holds for its slots.
-/// Throws std::invalid_argument for capacities that no session has.
-template <class Policy>
-[[nodiscard]] constexpr std::size_t state_bytes(const limits& capacity) {
-  const limits c = validated(capacity);
-  check_argument(c.vocab >= 0 && c.vocab <= max_vocab,
-                 "limits::vocab",
-                 c.vocab,
-                 "at least 0 and at most ",
-                 max_vocab);
-  check_argument(c.layers >= 0, "limits::layers", c.layers, "at least 0");
-  check_argument(c.window <= max_rows / math::max(Policy::inquiries, index_t{1}),
-                 "limits::window",
-                 c.window,
-                 "at most ",
-                 max_rows / math::max(Policy::inquiries, index_t{1}),
-                 " for a policy that asks about ",
-                 Policy::inquiries,
-                 " tokens a position");
-  // At most 2^62, since a row of the step before is the largest thing kept of a position.
-  const std::size_t slot = step::slot_bytes<Policy>(c);
-  const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / slot;
-  check_argument(static_cast<std::size_t>(c.sequences) <= most,
-                 "limits::sequences",
-                 c.sequences,
-                 "at most ",
-                 most,
-                 " of ",
-                 slot,
-                 " bytes each");
-  return static_cast<std::size_t>(c.sequences) * slot;
-}
-
 /// Decodes one or many sequences: asks the engine for forward passes and commits tokens.
 ///
 ///     while (auto request = session.next()) session.supply(engine.forward(*request));
@@ -67,8 +37,8 @@ template <class Policy>
 /// next() says which positions of which sequences to run and which rows of logits to give back;
 /// supply() takes them, decides, writes the tokens in place. The engine owns the tokens and the
 /// logits. A sequence ends after at most most_forwards(policy, layout) forward passes
-/// (core/forwards.hpp), whatever the logits hold. Nothing is allocated after construction. One thread at a time may use a session;
-/// several sessions are independent.
+/// (core/forwards.hpp), whatever the logits hold. Nothing is allocated after construction. One
+/// thread at a time may use a session; several sessions are independent.
 ///
 /// A sequence lives in a slot: start() may reuse a slot at any time between supply() and next(),
 /// so sequences join and leave a batch freely, and none influences another.
@@ -105,14 +75,15 @@ class session {
   /// Begins a sequence in `slot`, replacing what was there: opens the positions behind the prompt
   /// (only those `options.editable` marks, if given) and writes the mask token there.
   ///
-  /// Throws std::invalid_argument, naming argument, value and rule, before anything is changed;
+  /// No other sequence of this session that runs may have any of these tokens. Throws
+  /// std::invalid_argument, naming argument, value and rule, before anything is changed;
   /// std::logic_error between next() and supply().
   void start(index_t slot,
              const Policy& policy,
              tokens_view<space> tokens,
              const layout& geometry,
              const start_options& options = {}) {
-    check_order(!waiting_,
+    check_order(!request_.is_out(),
                 "start() between next() and supply(): the request is out, supply it first");
     check_argument(slot >= 0 && slot < capacity_.sequences,
                    "slot",
@@ -121,6 +92,7 @@ class session {
                    capacity_.sequences,
                    ")");
     validate(geometry, tokens.size, capacity_);
+    detail::check_address(tokens.data, "the tokens");
     validate(options, model_, geometry);
     const layout shape = bounded(geometry);
     const index_t reach = detail::policy_reach(policy, shape);
@@ -136,34 +108,19 @@ class session {
                    branches,
                    "at most limits::branches = ",
                    capacity_.branches);
+    tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
+      return workspace_.statuses()[other].next.active();
+    });
     workspace_.start(slot, policy, tokens, shape, options);
+    tokens_.note(slot, tokens.data, geometry.length);
   }
 
   /// What to compute next, or nothing when no sequence runs. Idempotent until supply(). On a device
   /// this is the only call that waits. The request's spans are valid until supply().
   [[nodiscard]] std::optional<forward_request> next() {
-    if (!waiting_) {
-      segments_.clear();
-      unread_.clear();
-      rows_ = 0;
-      const std::span<const step::slot_status> statuses = workspace_.statuses();
-      for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
-        const step::slot_status& status = statuses[static_cast<std::size_t>(slot)];
-        if (!status.next.active()) {
-          continue;
-        }
-        for (index_t b = 0; b <= status.next.branches; ++b) {
-          segments_.push_back(segment_of(slot, status, b));
-          rows_ += segments_.back().rows.size();
-        }
-      }
-      if (segments_.empty()) {
-        return std::nullopt;
-      }
-      unread_.resize(segments_.size(), 1);
-      waiting_ = true;
-    }
-    return forward_request{segments_, rows_};
+    const bool any = request_.is_out() ||
+                     request_.make<Policy>(workspace_.statuses(), model_.row_shift);
+    return any ? std::optional(request_.view()) : std::nullopt;
   }
 
   /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
@@ -179,19 +136,14 @@ class session {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
-    check_supply();
-    check_columns(logits.columns);
+    request_.check_supply();
     index_t rows = 0;
-    for (const segment& s : segments_) {
+    for (const segment& s : segments()) {
       rows += wanted_rows(s);
     }
-    check_argument(logits.rows == rows,
-                   "rows of the logits",
-                   logits.rows,
-                   wanted_name("forward_request::rows = "),
-                   rows);
+    check_rows(logits, riders, rows, "rows of the logits", "forward_request::rows = ");
     index_t first = 0;
-    for (const segment& s : segments_) {
+    for (const segment& s : segments()) {
       const index_t count = wanted_rows(s);
       workspace_.read(s, logits.subrows({first, first + count}), riders.from_row(first));
       first += count;
@@ -204,22 +156,17 @@ class session {
   template <element T, memory M>
   void supply(std::span<const rows_view<T, M>> tensors) {
     check_space<rows_view<T, M>>();
-    check_supply();
-    check_argument(tensors.size() == segments_.size(),
+    request_.check_supply();
+    check_argument(tensors.size() == segments().size(),
                    "number of tensors",
                    tensors.size(),
                    "the number of segments, ",
-                   segments_.size());
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-      check_columns(tensors[i].columns);
-      check_argument(tensors[i].rows == wanted_rows(segments_[i]),
-                     "rows of a segment's logits",
-                     tensors[i].rows,
-                     wanted_name("segment::rows.size() = "),
-                     wanted_rows(segments_[i]));
+                   segments().size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      check_segment(tensors[i], row_riders<T>{}, segments()[i]);
     }
-    for (std::size_t i = 0; i < segments_.size(); ++i) {
-      workspace_.read(segments_[i], tensors[i], row_riders<T>{});
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      workspace_.read(segments()[i], tensors[i], row_riders<T>{});
     }
     finish();
   }
@@ -239,32 +186,18 @@ class session {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
-    check_order(waiting_, "read() without a request: call next() first");
-    check_argument(index < segments_.size(),
-                   "index of the segment",
-                   index,
-                   "less than the number of segments, ",
-                   segments_.size());
-    check_order(unread_[index] != 0,
-                "read() of a segment that was read already: each once, then decide()");
-    check_columns(logits.columns);
-    const segment& s = segments_[index];
-    check_argument(logits.rows == wanted_rows(s),
-                   "rows of a segment's logits",
-                   logits.rows,
-                   wanted_name("segment::rows.size() = "),
-                   wanted_rows(s));
+    request_.check_read(index);
+    const segment& s = segments()[index];
+    check_segment(logits, riders, s);
     workspace_.read(s, logits, riders);
     workspace_.flush();
-    unread_[index] = 0;
+    request_.was_read(index);
   }
 
   /// Decides the step whose segments were all given to read(). Throws std::logic_error without a
   /// request and before every segment was read; the session is then as it was.
   void decide() {
-    check_order(waiting_, "decide() without a request: call next() first");
-    check_order(std::ranges::find(unread_, 1) == unread_.end(),
-                "decide() before every segment of the request was given to read()");
+    request_.check_decide();
     finish();
   }
 
@@ -318,7 +251,7 @@ class session {
   /// Ends the sequence in `slot` as it is; open positions keep the mask token. Not between next()
   /// and supply().
   void cancel(index_t slot) {
-    check_order(!waiting_,
+    check_order(!request_.is_out(),
                 "cancel() between next() and supply(): the request is out, supply it first");
     static_cast<void>(status(slot));
     workspace_.cancel(slot);
@@ -337,28 +270,21 @@ class session {
   session(const model_info& model, const limits& capacity, const Backend& where, index_t columns)
       : model_(model)
       , capacity_(usable(model, capacity, columns))
-      , workspace_(model, capacity_, where) {
-    const std::size_t most = static_cast<std::size_t>(capacity_.sequences) *
-                             (1 + static_cast<std::size_t>(capacity_.branches));
-    segments_.reserve(most);
-    unread_.reserve(most);
-  }
+      , workspace_(model, capacity_, where)
+      , request_(capacity_)
+      , tokens_(capacity_.sequences) {}
 
   /// The request that is out, and what works on it. For sessions derived from this one.
   [[nodiscard]] workspace_type& workspace() { return workspace_; }
-  [[nodiscard]] std::span<const segment> segments() const { return segments_; }
-  [[nodiscard]] bool waiting() const { return waiting_; }
+  [[nodiscard]] std::span<const segment> segments() const { return request_.segments(); }
+  [[nodiscard]] bool waiting() const { return request_.is_out(); }
   /// Decides the step, whose rows are all in the workspace.
   void finish() {
     workspace_.decide();
-    waiting_ = false;
+    request_.was_decided();
   }
 
  private:
-  [[nodiscard]] static constexpr const char* wanted_name(const char* name) {
-    return Policy::layered ? "those that the pass still wants, " : name;
-  }
-
   /// Rows of logits that come of a segment: fewer than segment::rows where rows left the pass.
   [[nodiscard]] index_t wanted_rows(const segment& s) {
     if constexpr (Policy::layered) {
@@ -400,12 +326,28 @@ class session {
         "session host_logits and a stream session device_logits");
   }
 
-  void check_columns(index_t columns) const {
-    check_argument(columns >= model_.vocab,
-                   "columns of the logits",
-                   columns,
-                   "at least model_info::vocab = ",
-                   model_.vocab);
+  template <element T, memory M>
+  void check_rows(const rows_view<T, M>& logits,
+                  const row_riders<T>& riders,
+                  index_t wanted,
+                  const char* name,
+                  const char* rule) const {
+    validate(logits, model_.vocab, "model_info::vocab = ");
+    check_argument(logits.rows == wanted,
+                   name,
+                   logits.rows,
+                   Policy::layered ? "those that the pass still wants, " : rule,
+                   wanted);
+    validate(riders, wanted, model_.vocab, model_.vocab);
+  }
+
+  template <element T, memory M>
+  void check_segment(const rows_view<T, M>& logits, const row_riders<T>& riders, const segment& s) {
+    check_rows(logits,
+               riders,
+               wanted_rows(s),
+               "rows of a segment's logits",
+               "segment::rows.size() = ");
   }
 
   [[nodiscard]] const step::slot_status& status(index_t slot) {
@@ -418,35 +360,11 @@ class session {
     return workspace_.statuses()[static_cast<std::size_t>(slot)];
   }
 
-  [[nodiscard]] segment segment_of(index_t slot, const step::slot_status& status, index_t b) const {
-    const plan& next = status.next;
-    segment s{slot, b, {}, next.feed, status.rows, rows_, next.attend, next.evict};
-    if (b > 0) {
-      s.placed = next.branch[b - 1];
-    }
-    if constexpr (Policy::branches) {
-      const index_t last = next.branch_last[b];
-      s.feed.last -= next.score.last - last;
-      s.attend.last -= next.score.last - last;
-      s.rows.last = std::min(s.rows.last, std::max(last - 1 - model_.row_shift, 0) + 1);
-    }
-    return s;
-  }
-
-  void check_supply() const {
-    check_order(waiting_, "supply() without a request: call next() first");
-    check_order(std::ranges::find(unread_, 0) == unread_.end(),
-                "supply() after read(): give the other segments to read(), then call decide()");
-  }
-
   model_info model_;
   limits capacity_;
   workspace_type workspace_;
-  std::vector<segment> segments_;
-  // 1 for each segment of the request that read() was not given yet.
-  std::vector<std::uint8_t> unread_;
-  index_t rows_ = 0;
-  bool waiting_ = false;
+  step::open_request request_;
+  lent_tokens tokens_;
 };
 
 }  // namespace unmask

@@ -165,11 +165,7 @@ class sharded_session : private session<Policy, Backend> {
                   "host session host_logits and a stream session device_logits");
     check_order(base::waiting(), "read_shard() without a request: call next() first");
     check_order(!packed_, "read_shard() twice in a step: supply() the messages first");
-    check_argument(logits.columns >= columns_.size(),
-                   "columns of the shard's logits",
-                   logits.columns,
-                   "at least this rank's, ",
-                   columns_.size());
+    validate(logits, columns_.size(), "this rank's, ", "the shard's logits");
     index_t rows = 0;
     const auto count = static_cast<index_t>(base::segments().size());
     const range mine{math::max(segments.first, 0), math::min(segments.last, count)};
@@ -181,6 +177,7 @@ class sharded_session : private session<Policy, Backend> {
                    logits.rows,
                    "those of the request's segments, ",
                    rows);
+    validate(riders, rows, base::model().vocab, columns_.size());
     const messages packed =
         shards_.read(base::workspace(), base::segments(), mine, logits, riders, step_);
     packed_ = true;

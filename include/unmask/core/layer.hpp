@@ -17,7 +17,7 @@ namespace UNMASK_NAMESPACE {
 /// Rows that an engine keeps from one forward pass to the next and lends for a call: one for each
 /// position of `positions`, the first at `data`. The library writes into them.
 ///
-/// Columns are contiguous, no alignment is asked for. Owns nothing.
+/// Columns are contiguous, `data` is aligned to T, stride >= columns. Owns nothing.
 template <element T, memory M>
 struct state_view {
   using element_type = T;

@@ -41,7 +41,8 @@ concept mdspan_like = requires(const View& v) {
 /// Rows of numbers that an engine owns: logits [rows, vocab] or hidden states [rows, width].
 ///
 /// Row r starts at data + r * stride; columns are contiguous; only the first `columns` of a row
-/// are read, so padding behind them may hold anything. No alignment is asked for. Owns nothing.
+/// are read, so padding behind them may hold anything. `data` is aligned to T, as any pointer to T;
+/// stride >= columns, so that rows do not overlap. Owns nothing.
 template <element T, memory M>
 struct rows_view {
   using element_type = T;
@@ -149,7 +150,7 @@ concept row_tensor = requires(const Tensor& t) {
 /// of word v / 32 set means that token v is allowed. Row r of the logits uses words allowed + r *
 /// allowed_stride; nullptr allows everything. `unconditional` + r * unconditional_stride is the
 /// unconditional row u of classifier-free guidance, z = u + (scale + 1) (c - u); nullptr means
-/// none.
+/// none. A stride of 0 gives every row the same words, or the same unconditional row.
 template <element T>
 struct row_riders {
   const std::uint32_t* allowed = nullptr;

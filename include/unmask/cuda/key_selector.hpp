@@ -25,7 +25,7 @@ template <element T>
 
 /// Scores of keys against a block's mean query, as host::score_keys, with its bits: out[r] = query
 /// * row r. `query` has as many columns as the keys, `out` room for as many numbers as keys; both
-/// are device memory. Any stride and alignment.
+/// are device memory, aligned as their type.
 ///
 /// One launch, a warp for each key; waits for nothing. Throws cuda_error.
 template <element T>

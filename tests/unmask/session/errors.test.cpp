@@ -517,6 +517,111 @@ TEST(supply, by_segment_reads_nothing_before_all_segments_are_checked) {
   EXPECT_EQ(s.report(0).forwards, 1);
 }
 
+// Rows that overlap would decode the tokens of one row at the positions of another.
+TEST(supply, of_rows_that_overlap_is_refused) {
+  const std::vector<float> z(90, 0.0F);
+  for (const std::ptrdiff_t stride : {8, 1, 0, -9}) {
+    SCOPED_TRACE(stride);
+    const host_logits<float> rows(z.data() + 40, 3, 9, stride);
+    const std::vector<std::string> parts = {
+        "stride of the logits", "got " + std::to_string(stride), "number of columns, 9"};
+    expect_misuse(true, [&](session<greedy>& s, tokens_of&) { s.supply(rows); }, false, parts);
+    expect_misuse(true, [&](session<greedy>& s, tokens_of&) { s.read(0, rows); }, false, parts);
+    expect_misuse(
+        true,
+        [&](session<greedy>& s, tokens_of&) { s.supply(std::span(&rows, 1)); },
+        false,
+        parts);
+  }
+  tokens_of tokens(1);
+  session s{careful, good_model, tokens_view<memory::host>(tokens), layout{.length = 1}};
+  ASSERT_TRUE(s.next());
+  s.supply(host_logits<float>(z.data(), 1, 9, 0));  // one row overlaps nothing
+}
+
+TEST(supply, of_data_off_its_alignment_is_refused) {
+  std::vector<float> z(90, 0.0F);
+  const auto odd = [&z](std::ptrdiff_t bytes) { return reinterpret_cast<std::byte*>(z.data()) + bytes; };
+  for (const std::ptrdiff_t bytes : {1, 2, 3}) {
+    SCOPED_TRACE(bytes);
+    const host_logits<float> rows(reinterpret_cast<const float*>(odd(bytes)), 3, 9);
+    expect_misuse(true,
+                  [&](session<greedy>& s, tokens_of&) { s.supply(rows); },
+                  false,
+                  {"address of the logits", "a multiple of 4"});
+  }
+  const host_logits<bfloat16> half(reinterpret_cast<const bfloat16*>(odd(3)), 3, 9);
+  expect_misuse(true,
+                [&](session<greedy>& s, tokens_of&) { s.read(0, half); },
+                false,
+                {"address of the logits", "a multiple of 2"});
+  expect_misuse(true,
+                [](session<greedy>& s, tokens_of&) { s.supply(host_logits<float>(nullptr, 3, 9)); },
+                false,
+                {"address of the logits", "got 0"});
+  tokens_of tokens(7);
+  auto* const between = reinterpret_cast<token_id*>(reinterpret_cast<std::byte*>(tokens.data()) + 2);
+  for (token_id* const first : {between, static_cast<token_id*>(nullptr)}) {
+    twins<greedy> pair(careful);
+    expect_refused<std::invalid_argument>(
+        [&] { pair.disturbed().start(1, careful, {first, 6}, {.length = 6, .block_length = 2}); },
+        {"address of the tokens"});
+    pair.expect_undisturbed();
+  }
+}
+
+TEST(supply, with_riders_that_overlap_is_refused) {
+  const std::vector<float> z(90, 0.0F);
+  const std::vector<std::uint32_t> words(9, ~0U);
+  const auto with = [&](const row_riders<float>& riders) {
+    return [&z, riders](session<greedy>& s, tokens_of&) {
+      s.supply(host_logits<float>(z.data(), 3, 9), riders);
+    };
+  };
+  expect_misuse(true,
+                with({.allowed = words.data(), .allowed_stride = -1}),
+                false,
+                {"stride of row_riders::allowed", "got -1", "words of a row, 1"});
+  expect_misuse(true,
+                with({.unconditional = z.data(), .unconditional_stride = 8}),
+                false,
+                {"stride of row_riders::unconditional", "got 8", "columns that are read, 9"});
+  const auto* const odd = reinterpret_cast<const std::byte*>(words.data()) + 1;
+  expect_misuse(true,
+                with({.allowed = reinterpret_cast<const std::uint32_t*>(odd), .allowed_stride = 1}),
+                false,
+                {"address of row_riders::allowed", "a multiple of 4"});
+}
+
+TEST(start, refuses_tokens_that_another_running_sequence_has) {
+  const layout g = {.length = 4, .block_length = 2};
+  tokens_of tokens(12, 1);
+  session<greedy> s({.vocab = 9, .mask_token = 8}, {.sequences = 3, .length = 10, .window = 4});
+  const auto start = [&](index_t slot, std::ptrdiff_t first) {
+    s.start(slot, careful, {tokens.data() + first, 4}, g);
+  };
+  start(1, 4);
+  const tokens_of before = tokens;
+  for (const std::ptrdiff_t first : {1, 4, 7}) {
+    SCOPED_TRACE(first);
+    expect_refused<std::invalid_argument>(
+        [&] { start(2, first); }, {"tokens of slot", "overlap those of slot 1", "got 2"});
+  }
+  EXPECT_EQ(tokens, before);
+  start(0, 0);  // beside them
+  start(2, 8);
+  start(1, 4);  // the same slot anew
+  s.cancel(1);
+  s.cancel(2);
+  start(2, 4);  // nobody writes them any more
+  expect_refused<std::invalid_argument>([&] { start(1, 5); }, {"overlap those of slot 2"});
+  const std::vector<float> z(90, 0.0F);
+  while (const auto request = s.next()) {
+    s.supply(host_logits<float>(z.data(), request->rows, 9));
+  }
+  start(1, 5);
+}
+
 TEST(read, checks_its_segment) {
   const std::vector<float> z(90, 0.0F);
   const auto with = [&](std::size_t index, const host_logits<float>& view) {

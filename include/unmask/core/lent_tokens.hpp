@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace UNMASK_NAMESPACE {
+
+/// The tokens that the slots of one session were last started with, by address: no two sequences
+/// that run may write the same ones. Host only; allocates when it is made only.
+class lent_tokens {
+ public:
+  explicit lent_tokens(index_t slots)
+      : lent_(static_cast<std::size_t>(slots)) {}
+
+  /// Throws std::invalid_argument if `count` tokens from `first` on are partly those of another
+  /// slot whose sequence runs: `runs(slot)`, asked only where they overlap. O(slots).
+  void check(index_t slot, const token_id* first, index_t count, const auto& runs) const {
+    const interval wanted(first, count);
+    for (std::size_t other = 0; other < lent_.size(); ++other) {
+      if (static_cast<index_t>(other) != slot && lent_[other].meets(wanted)) {
+        check_argument(!runs(other),
+                       "tokens of slot",
+                       slot,
+                       "apart from those of every slot that runs: they overlap those of slot ",
+                       other);
+      }
+    }
+  }
+  void note(index_t slot, const token_id* first, index_t count) {
+    lent_[static_cast<std::size_t>(slot)] = interval(first, count);
+  }
+
+ private:
+  // Addresses of tokens on either side, [first, last).
+  struct interval {
+    std::uintptr_t first = 0;
+    std::uintptr_t last = 0;
+
+    interval() = default;
+    interval(const token_id* data, index_t count)
+        : first(reinterpret_cast<std::uintptr_t>(data))
+        , last(first + sizeof(token_id) * static_cast<std::size_t>(count)) {}
+    [[nodiscard]] bool meets(const interval& o) const { return first < o.last && o.first < last; }
+  };
+
+  std::vector<interval> lent_;
+};
+
+}  // namespace unmask

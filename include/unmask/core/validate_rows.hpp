@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/logits.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// The checks of the memory that an engine lends for a call: a few comparisons a call, whatever the
+/// number of rows. Host only; each throws std::invalid_argument that names the argument, its value
+/// and the rule.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+// Of data on either side: an address is a number here.
+template <class T>
+void check_address(const T* data, std::string_view of) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  if (data == nullptr || address % alignof(T) != 0) {
+    const std::string name = "address of " + std::string(of);
+    check_argument(data != nullptr, name, address, "that of the data");
+    check_argument(false, name, address, "a multiple of ", alignof(T), ", as its elements need");
+  }
+}
+
+inline void check_stride(std::ptrdiff_t stride,
+                         index_t rows,
+                         std::int64_t row_size,
+                         const char* rule,
+                         std::string_view of) {
+  if (rows > 1 && stride < row_size) {
+    check_argument(
+        false, "stride of " + std::string(of), stride, rule, row_size, ", or rows overlap");
+  }
+}
+
+}  // namespace detail
+
+/// Rows of at least `columns` columns that lie apart; `rule` says where that number comes from.
+template <element T, memory M>
+void validate(const rows_view<T, M>& v,
+              index_t columns,
+              const char* rule,
+              std::string_view of = "the logits") {
+  if (v.columns < columns) {
+    check_argument(false, "columns of " + std::string(of), v.columns, "at least ", rule, columns);
+  }
+  detail::check_stride(v.stride, v.rows, v.columns, "at least the number of columns, ", of);
+  if (v.rows > 0) {
+    detail::check_address(v.data, of);
+  }
+}
+
+/// The riders of `rows` rows. A stride of 0 gives all rows the same words, or the same row.
+template <element T>
+void validate(const row_riders<T>& r, index_t rows, index_t vocab, index_t columns) {
+  if (r.allowed != nullptr) {
+    detail::check_address(r.allowed, "row_riders::allowed");
+    detail::check_stride(r.allowed_stride,
+                         r.allowed_stride == 0 ? 0 : rows,
+                         (std::int64_t{vocab} + 31) / 32,
+                         "0 or at least the words of a row, ",
+                         "row_riders::allowed");
+  }
+  if (r.unconditional != nullptr) {
+    detail::check_address(r.unconditional, "row_riders::unconditional");
+    detail::check_stride(r.unconditional_stride,
+                         r.unconditional_stride == 0 ? 0 : rows,
+                         columns,
+                         "0 or at least the columns that are read, ",
+                         "row_riders::unconditional");
+  }
+}
+
+}  // namespace unmask

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/validate.hpp>
+#include <unmask/step/slot.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace UNMASK_NAMESPACE {
+
+/// Bytes that a session with these capacities, vocab and layers included, holds for its slots.
+/// Throws std::invalid_argument for capacities that no session has.
+template <class Policy>
+[[nodiscard]] constexpr std::size_t state_bytes(const limits& capacity) {
+  const limits c = validated(capacity);
+  check_argument(c.vocab >= 0 && c.vocab <= max_vocab,
+                 "limits::vocab",
+                 c.vocab,
+                 "at least 0 and at most ",
+                 max_vocab);
+  check_argument(c.layers >= 0, "limits::layers", c.layers, "at least 0");
+  check_argument(c.window <= max_rows / math::max(Policy::inquiries, index_t{1}),
+                 "limits::window",
+                 c.window,
+                 "at most ",
+                 max_rows / math::max(Policy::inquiries, index_t{1}),
+                 " for a policy that asks about ",
+                 Policy::inquiries,
+                 " tokens a position");
+  // At most 2^62, since a row of the step before is the largest thing kept of a position.
+  const std::size_t slot = step::slot_bytes<Policy>(c);
+  const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / slot;
+  check_argument(static_cast<std::size_t>(c.sequences) <= most,
+                 "limits::sequences",
+                 c.sequences,
+                 "at most ",
+                 most,
+                 " of ",
+                 slot,
+                 " bytes each");
+  return static_cast<std::size_t>(c.sequences) * slot;
+}
+
+}  // namespace unmask
