@@ -73,7 +73,7 @@ typedef struct unmask_options {
   int32_t threads;       ///< that read rows, the calling one included; on the host
   int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
   int32_t mask_token;    ///< stands at an open position, is never proposed
-  int32_t end_token;     ///< or UNMASK_NO_TOKEN
+  int32_t end_token;     ///< another one, or UNMASK_NO_TOKEN
   int32_t row_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
   int32_t sequences;     ///< slots
   int32_t length;        ///< most positions of a sequence, prompt included
@@ -81,7 +81,10 @@ typedef struct unmask_options {
   int32_t trace;         ///< not 0: each step also reports what it did not commit
 } unmask_options;
 #define UNMASK_OPTIONS_INIT                                                                        \
-  { (uint32_t)sizeof(unmask_options), UNMASK_HOST, NULL, 1, 0, 0, UNMASK_NO_TOKEN, 0, 1, 0, 0, 0 }
+  {                                                                                                \
+    (uint32_t)sizeof(unmask_options), UNMASK_HOST, NULL, 1, 0, UNMASK_NO_TOKEN, UNMASK_NO_TOKEN, 0, \
+        1, 0, 0, 0                                                                                 \
+  }
 
 /// One sequence.
 typedef struct unmask_sequence {

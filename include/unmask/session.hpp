@@ -101,7 +101,7 @@ class session {
                    reach,
                    "at most limits::window = ",
                    capacity_.window);
-    detail::check_parts(policy, geometry);
+    detail::check_parts(policy, geometry, model_);
     const index_t branches = detail::policy_branches(policy);
     check_argument(branches <= capacity_.branches,
                    "lookahead branches",

@@ -185,7 +185,7 @@ struct dense_request {
   dense_request r;
   r.model.vocab = vocab;
   r.model.mask_token = c.within(0, vocab - 1);
-  r.model.end_token = c.within(0, vocab - 1);
+  r.model.end_token = (r.model.mask_token + c.within(1, vocab - 1)) % vocab;
   r.geometry.prompt = c.within(0, 5);
   r.geometry.length = r.geometry.prompt + c.within(1, 20);
   r.geometry.block_length = c.within(1, 10);

@@ -17,6 +17,7 @@
 
 #include "support/beside.hpp"
 #include "support/naive_rules.hpp"
+#include "support/stop_at_any_end.hpp"
 
 namespace unmask::testing {
 
@@ -44,7 +45,8 @@ static_assert(scheduling<either_schedule>);
   r.model.vocab = vocab;
   r.model.suppress_mask = vocab > 1 && d.chance(0.9);
   r.model.mask_token = d.within(0, vocab - 1);
-  r.model.end_token = d.chance(0.3) ? no_token : d.within(0, vocab - 1);
+  r.model.end_token = d.chance(0.3) || vocab == 1 ? no_token : d.within(0, vocab - 2);
+  r.model.end_token += r.model.end_token != no_token && r.model.end_token >= r.model.mask_token ? 1 : 0;
   r.model.row_shift = d.within(0, 1);
   layout& g = r.geometry;
   g.prompt = d.within(0, 5);
@@ -110,7 +112,7 @@ void compare(const plenty& wanted,
     // Enough for every policy that commits one token a step, too few for one decode in five. A
     // model that may propose its mask token may do so for ever.
     request.step_budget = d.chance(0.2) || !request.model.suppress_mask ? d.within(1, 9) : 2000;
-    const policy p{stop_at_end{}, step_budget{*request.step_budget}, admits, schedule, ranks};
+    const policy p{stop_at_any_end{}, step_budget{*request.step_budget}, admits, schedule, ranks};
     request.waits = most_forwards(p, g) - answer;
 
     fake_model model{.seed = d.bits(), .vocab = request.model.vocab, .trouble = wanted.trouble};

@@ -197,8 +197,9 @@ class sessions_beside {
       : stream_(stream) {
     info_ = {.vocab = vocab,
              .mask_token = d.within(0, vocab - 1),
-             .end_token = d.chance(0.5) ? no_token : d.within(0, vocab - 1),
              .row_shift = d.within(0, 1)};
+    const token_id end = d.within(0, vocab - 2);  // not the mask token
+    info_.end_token = d.chance(0.5) ? no_token : end + (end >= info_.mask_token ? 1 : 0);
     model_ = {.seed = d.bits(),
               .vocab = vocab,
               .trouble = {.nan_rows = 0.03, .empty_rows = 0.02, .infinite_rows = 0.02}};

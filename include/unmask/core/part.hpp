@@ -355,6 +355,12 @@ concept checked = requires(const P& p, const layout& g) {
   p.check(g);
 };
 
+/// A part whose knobs, or the part itself, do not go with every model: `check(layout, model_info)`.
+template <class P>
+concept checked_with_model = requires(const P& p, const layout& g, const model_info& m) {
+  p.check(g, m);
+};
+
 /// A part that does not go with every other says so: `composed_with<Leaves>()` holds static_asserts
 /// with a sentence each, where Leaves is the policy's leaf_list.
 template <class P, class Leaves>

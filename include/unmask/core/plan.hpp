@@ -12,7 +12,7 @@ enum class ending : unsigned char {
   end_token,    ///< an end token is settled and everything left of it is, too
   stop_tokens,  ///< a stop sequence is settled and everything left of it is, too
   step_budget,  ///< the number of forward passes it was given is used up
-  cancelled     ///< the engine called stop()
+  cancelled     ///< the engine called cancel()
 };
 
 /// The geometry of one sequence and what belongs to this request alone.
@@ -33,9 +33,9 @@ struct layout {
 struct model_info {
   /// Valid columns of a logits row, at most max_vocab; padding behind them is never read.
   index_t vocab = 0;
-  /// The token that stands at an open position.
-  token_id mask_token = 0;
-  /// The token that ends an answer; no_token if there is none.
+  /// The token that stands at an open position. Must be given.
+  token_id mask_token = no_token;
+  /// The token that ends an answer, another than the mask token; no_token if there is none.
   token_id end_token = no_token;
   /// Row p - shift predicts position p (row 0 for the first positions): 0 LLaDA, 1 Dream.
   index_t row_shift = 0;

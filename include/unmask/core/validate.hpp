@@ -26,6 +26,10 @@ inline void validate(const model_info& m) {
                  m.vocab,
                  "at least 1 and at most ",
                  max_vocab);
+  check_argument(m.mask_token != no_token,
+                 "model_info::mask_token",
+                 "no_token, its default",
+                 "given: the token that stands at an open position");
   check_argument(m.mask_token >= 0 && m.mask_token < m.vocab,
                  "model_info::mask_token",
                  m.mask_token,
@@ -38,6 +42,11 @@ inline void validate(const model_info& m) {
                  "in [0, vocab = ",
                  m.vocab,
                  ") or no_token");
+  check_argument(m.end_token != m.mask_token,
+                 "model_info::end_token",
+                 m.end_token,
+                 "another token than model_info::mask_token = ",
+                 m.mask_token);
   check_argument(
       m.row_shift == 0 || m.row_shift == 1, "model_info::row_shift", m.row_shift, "0 or 1");
   check_argument(m.layers >= 0, "model_info::layers", m.layers, "at least 0");
@@ -144,20 +153,28 @@ inline void validate(const start_options& o, const model_info& m, const layout& 
 
 namespace detail {
 
-template <class Policy, std::size_t... I>
-void check_parts(const Policy& p, const layout& g, std::index_sequence<I...>) {
-  const auto one = [&g](const auto& part) {
-    if constexpr (checked<std::remove_cvref_t<decltype(part)>>) {
-      part.check(g);
-    }
-  };
-  (one(p.template part_at<I>()), ...);
+// Lets a part check its knobs.
+template <class P>
+void check_part(const P& part, const layout& g, const model_info& m) {
+  if constexpr (checked_with_model<P>) {
+    part.check(g, m);
+  } else if constexpr (checked<P>) {
+    part.check(g);
+  }
 }
 
-// Lets every part of a policy check its knobs.
+template <class Policy, std::size_t... I>
+void check_parts(const Policy& p,
+                 const layout& g,
+                 const model_info& m,
+                 std::index_sequence<I...>) {
+  (check_part(p.template part_at<I>(), g, m), ...);
+}
+
+// The same for every part of a policy.
 template <class Policy>
-void check_parts(const Policy& p, const layout& g) {
-  check_parts(p, g, std::make_index_sequence<Policy::leaf_total>{});
+void check_parts(const Policy& p, const layout& g, const model_info& m) {
+  check_parts(p, g, m, std::make_index_sequence<Policy::leaf_total>{});
 }
 
 // Positions whose rows one step may read.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/validate.hpp>
 #include <unmask/policy/choice.hpp>
 #include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/pipeline.hpp>
@@ -102,13 +103,9 @@ struct any_stops {
   };
   static constexpr statistics required = stat::none;
 
-  void check(const layout& g) const {
+  void check(const layout& g, const model_info& m) const {
     for (index_t i = 0; i < count; ++i) {
-      rules[i].visit_on_host([&g](const auto& r) {
-        if constexpr (checked<std::remove_cvref_t<decltype(r)>>) {
-          r.check(g);
-        }
-      });
+      rules[i].visit_on_host([&](const auto& r) { detail::check_part(r, g, m); });
     }
   }
 

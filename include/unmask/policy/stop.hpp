@@ -9,13 +9,20 @@ namespace UNMASK_NAMESPACE {
 /// Ends a sequence once an end token is settled and everything left of it is, too. What is still
 /// open behind it becomes the end token without a forward pass.
 ///
-/// Looks at the answer only, never at the prompt; O(newly settled) a step. Without an end token in
-/// model_info it never stops. Source: CreditDecoding (2025), appendix C.7, early stop.
+/// Looks at the answer only, never at the prompt; O(newly settled) a step. A sequence of a model
+/// without an end token is refused: nothing would ever stop it. Source: CreditDecoding (2025), appendix C.7, early stop.
 struct stop_at_end {
   struct sequence_state {
     index_t seen = 0;
   };
   static constexpr statistics required = stat::none;
+
+  void check(const layout&, const model_info& m) const {
+    check_argument(m.end_token != no_token,
+                   "model_info::end_token",
+                   "no_token",
+                   "a token where a policy has stop_at_end, which would else never stop");
+  }
 
   UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
     index_t& i = own.sequence.seen;

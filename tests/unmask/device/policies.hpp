@@ -34,9 +34,11 @@
 
 #include <type_traits>
 
+#include "support/stop_at_any_end.hpp"
+
 namespace unmask::testing {
 
-inline constexpr policy sure_ones{by_confidence{}, confidence_above{0.3F}, stop_at_end{}};
+inline constexpr policy sure_ones{by_confidence{}, confidence_above{0.3F}, stop_at_any_end{}};
 inline constexpr policy few_at_a_time{by_margin{}, confidence_at_least{0.2F} && top_k{3}};
 inline constexpr policy in_steps{by_margin{}, scheduled{4}, temperature{0.7F}};
 inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || top_k{1}, step_budget{9}};
@@ -49,7 +51,7 @@ inline constexpr policy branching_out{by_confidence{},
                                       confidence_above{0.4F},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
                                       block_pipeline{.add = 0.2F, .activate = 0.6F, .at_once = 3},
-                                      stop_at_end{}};
+                                      stop_at_any_end{}};
 inline constexpr policy drawn{by_confidence{}, scheduled{4}, sampling{.temperature = 0.8F}};
 inline constexpr policy drawn_plainly{by_margin{}, top_k{2}, sampling{}, temperature{0.5F}};
 inline constexpr policy drawn_edited{by_confidence{},
@@ -112,7 +114,7 @@ inline constexpr policy cut_off{by_entropy{},
                                 sampling{},
                                 keep_top_k{.k = 90},
                                 confidence_of_kept{},
-                                stop_at_end{}};
+                                stop_at_any_end{}};
 
 /// Caches that feed a range are for any session; the others and the layer rules for layer_session.
 inline constexpr policy prefixed{

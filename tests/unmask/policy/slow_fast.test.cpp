@@ -216,7 +216,7 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
       editable[i] = made_up_model::hash(seed, i) % 3 == 0 ? 1 : 0;
     }
     const policy p{
-        by_confidence{}, confidence_at_least{}, slow_fast{.exploration = 2}, stop_at_end{}};
+        by_confidence{}, confidence_at_least{}, slow_fast{.exploration = 2}};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 30, .window = 11}};
     s.start(
         0, p, tokens, {.length = 30, .block_length = 11}, {.editable = editable, .suppressed = {}});

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/any_schedule.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "support/fixed_rows.hpp"
@@ -83,12 +86,34 @@ TEST(stop_at_end, sees_an_end_token_that_the_engine_fixed_in_the_answer) {
   EXPECT_EQ(tokens, (tokens_of{0, 1, 3, 3, 2})) << "position 4 was not open";
 }
 
-TEST(stop_at_end, never_stops_a_model_without_an_end_token) {
-  const std::vector<row> table(4, row_with_confidence(0.9, 3));
-  const history h =
-      decode_rows(policy{by_confidence{}, top_k{1}, stop_at_end{}}, table, {.block_length = 4});
-  EXPECT_EQ(h.report.end, ending::complete);
-  EXPECT_EQ(h.report.forwards, 4);
+TEST(stop_at_end, refuses_a_model_without_an_end_token) {
+  const policy p{by_confidence{}, top_k{1}, stop_at_end{}};
+  const auto expect_refused = [](auto& s, const auto& start) {
+    const std::vector<token_id> before(4, 1);
+    std::vector<token_id> tokens = before;
+    try {
+      start(s, tokens);
+      FAIL() << "accepted";
+    } catch (const std::invalid_argument& e) {
+      EXPECT_NE(std::string(e.what()).find("model_info::end_token must be a token"), std::string::npos)
+          << e.what();
+    }
+    EXPECT_EQ(tokens, before);
+  };
+  session<policy<by_confidence, top_k, stop_at_end>> typed({.vocab = 5, .mask_token = 4},
+                                                           {.length = 4, .window = 4});
+  expect_refused(typed, [&](auto& s, std::vector<token_id>& tokens) {
+    s.start(0, p, tokens, {.length = 4});
+  });
+  any_stops rules;
+  rules.count = 1;
+  rules.rules[0] = stop_at_end{};
+  const policy by_value{by_confidence{}, top_k{1}, rules};
+  session<policy<by_confidence, top_k, any_stops>> named({.vocab = 5, .mask_token = 4},
+                                                         {.length = 4, .window = 4});
+  expect_refused(named, [&](auto& s, std::vector<token_id>& tokens) {
+    s.start(0, by_value, tokens, {.length = 4});
+  });
 }
 
 TEST(stop_at_end, ends_the_blocks_that_were_not_reached) {

@@ -60,6 +60,9 @@ TEST(construction, refuses_a_model_that_cannot_work) {
   expect_bad_model({.vocab = 9, .mask_token = 9},
                    {"model_info::mask_token", "got 9", "[0, vocab = 9)"});
   expect_bad_model({.vocab = 9, .mask_token = -1}, {"model_info::mask_token", "got -1"});
+  expect_bad_model({.vocab = 9}, {"model_info::mask_token must be given", "no_token"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = 8},
+                   {"model_info::end_token must be another token", "mask_token = 8", "got 8"});
   expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = 9},
                    {"model_info::end_token", "got 9", "no_token"});
   expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = -1},
