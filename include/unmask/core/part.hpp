@@ -4,6 +4,8 @@
 #include <unmask/core/held_list.hpp>
 #include <unmask/core/record.hpp>
 #include <unmask/core/sequence_view.hpp>
+#include <unmask/core/standing.hpp>
+#include <unmask/core/watch_list.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -79,36 +81,6 @@ struct scope {
   const step_info& at;
 };
 
-/// What an admission knows of a candidate beside its own statistics: its place among the others.
-struct standing {
-  /// 0 for the best by the policy's ranking. Ties go to the lower position.
-  index_t rank = 0;
-  /// Candidates in this step.
-  index_t open = 0;
-  /// Sum of the admission's cost over the better-ranked, 0 if it has no cost.
-  float cost_before = 0.0F;
-  /// Largest of those costs, -inf for the best-ranked.
-  float largest_before = 0.0F;
-  /// Score of the candidate ranked just before, +inf for the best-ranked.
-  float score_before = 0.0F;
-  /// Score of the best-ranked candidate.
-  float best_score = 0.0F;
-  /// Better-ranked candidates in the same run: 0 for the best of its run. A run is a maximal row of
-  /// candidates at consecutive positions. Counted only for a run_aware policy, 0 otherwise.
-  index_t run_rank = 0;
-};
-
-/// What becomes of a candidate in this step.
-enum class delay : std::uint8_t {
-  none,     ///< nothing
-  last,     ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the
-            ///< others
-  refused,  ///< it is not admitted; ranked last, so that a forced block commits it if it has no
-            ///< other
-  barred    ///< it is no candidate, and no forced block commits it: only a step that would else be
-            ///< for nothing
-};
-
 /// The candidates of this step directly left and right of one; an invalid record stands for none.
 template <statistics S>
 struct neighbours {
@@ -154,11 +126,20 @@ concept ranking = part<P> &&(
 namespace detail {
 
 template <class P>
+inline constexpr bool ranks_in_runs = false;
+template <class P>
+  requires(P::needs_runs)
+inline constexpr bool ranks_in_runs<P> = true;
+
+template <class P>
+using standing_for = std::conditional_t<ranks_in_runs<P>, standing_in_run, standing>;
+
+template <class P>
 concept leaf_admission = part<P> &&(
-    requires(const P& p, const own_candidate<P>& c, const standing& s) {
+    requires(const P& p, const own_candidate<P>& c, const standing_for<P>& s) {
       { p.admits(c, s) } -> std::same_as<bool>;
     } ||
-    requires(const P& p, const own_candidate<P>& c, const standing& s, scope<P>& own) {
+    requires(const P& p, const own_candidate<P>& c, const standing_for<P>& s, scope<P>& own) {
       { p.admits(c, s, own) } -> std::same_as<bool>;
     });
 
@@ -204,15 +185,24 @@ concept truncating = part<P> && requires(const P& p) {
 /// Names the tokens whose logits the part will ask for or edit after the read: `watch(list, own)`
 /// calls list.add(token) for at most `watches` different tokens, once for each open position.
 template <class P>
-concept watching = part<P> && requires {
+concept watching = part<P> && requires(const P& p, watch_list& list, scope<P>& own) {
   { P::watches } -> std::convertible_to<index_t>;
+  { p.watch(list, own) } -> std::same_as<void>;
 };
+
+namespace detail {
+
+template <class P>
+concept says_watches = requires { P::watches; };
+
+}  // namespace detail
 
 /// Edits a row after its read, and keeps state: `revise(row, own)`, once for each open position of
 /// the scored range whose row is valid, in written order of the parts. `row` offers total(), the
-/// record with the edits so far; logit(token) of a watched token; add(token, delta), which edits a
-/// watched token or raises the best one; keep_only(tokens, count), which takes all others out. A
-/// delta that is a product should be a math::product, or the compiler may join it with the logit.
+/// record with the edits so far, and to a part that says `watches` (0 if it names none): logit(token)
+/// of a watched token; add(token, delta), which edits a watched token or raises the best one;
+/// keep_only(tokens, count), which takes all others out. A delta that is a product should be a
+/// math::product, or the compiler may join it with the logit.
 template <class P>
 concept revision = part<P> &&
     requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
@@ -393,11 +383,9 @@ concept pacing = scheduling<P> && requires {
   requires bool{P::paces};
 };
 
-/// An admission that reads standing::run_rank: it is counted only if a part of the policy says so,
-/// with `static constexpr bool needs_runs = true`. O(length of the run) a candidate.
+/// An admission that reads standing_in_run::run_rank says so with `static constexpr bool needs_runs
+/// = true`: others are given a standing, which has no run_rank. O(length of the run) a candidate.
 template <class P>
-concept run_aware = part<P> && requires {
-  requires bool{P::needs_runs};
-};
+concept run_aware = part<P> && detail::ranks_in_runs<P>;
 
 }  // namespace unmask

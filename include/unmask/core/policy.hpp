@@ -5,6 +5,7 @@
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/part_check.hpp>
 #include <unmask/core/read_ahead.hpp>
 #include <unmask/core/sequential_blocks.hpp>
 
@@ -128,6 +129,7 @@ inline constexpr bool has_stage =
 
 template <class P, class Leaves>
 constexpr void check_composition() {
+  check_part_functions<P>();
   if constexpr (choosy<P, Leaves>) {
     P::template composed_with<Leaves>();
   }

@@ -99,7 +99,7 @@ class any_admission : public admission_expression {
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
-  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
+  UNMASK_HD bool admits(const auto& c, const standing_in_run& s, auto& own) const {
     return evaluate([&](const admission_leaf& leaf) { return leaf_admits(leaf, c, s, own); });
   }
 
@@ -141,7 +141,7 @@ class any_admission : public admission_expression {
 
  private:
   [[nodiscard]] UNMASK_HD static bool
-  leaf_admits(const admission_leaf& l, const auto& c, const standing& s, auto& own) {
+  leaf_admits(const admission_leaf& l, const auto& c, const standing_in_run& s, auto& own) {
     return l.visit([&](const auto& leaf) -> bool {
       using part = std::remove_cvref_t<decltype(leaf)>;
       if constexpr (std::is_same_v<part, adaptive_threshold>) {

@@ -15,7 +15,7 @@ namespace UNMASK_NAMESPACE {
 /// invalid, or that is not scored; it may cross blocks if several are scored. The best candidate of
 /// all is the one-commit promise's. Goes with by_confidence. Range low, threshold in [0, 1].
 ///
-/// Reads stat::confidence and standing::run_rank: O(length of the run) a candidate, 4 bytes a
+/// Reads stat::confidence and standing_in_run::run_rank: O(length of the run) a candidate, 4 bytes a
 /// position. Source: inclusionAI, dInfer (2025), hierarchical decoding; released as
 /// `HierarchyDecoder`, which commits all equally good winners of a run.
 struct hierarchical {
@@ -30,7 +30,7 @@ struct hierarchical {
         threshold >= 0.0F && threshold <= 1.0F, "hierarchical::threshold", threshold, "in [0, 1]");
   }
 
-  UNMASK_HD bool admits(const auto& c, const standing& s) const {
+  UNMASK_HD bool admits(const auto& c, const standing_in_run& s) const {
     const float confidence = c.confidence();
     return (s.run_rank == 0 && confidence > low) || confidence > threshold;
   }

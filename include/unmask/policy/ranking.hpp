@@ -66,6 +66,10 @@ static_assert(ranking<at_random>);
 /// Range temperature > 0. Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
 template <ranking Order>
 struct loosely {
+  static_assert(requires(const Order& o, const detail::own_candidate<Order>& c) { o.score(c); },
+                "loosely makes a ranking random whose score(candidate) needs nothing else: "
+                "at_random is random as it is");
+
   Order order{};
   float temperature = 1.0F;
   static constexpr statistics required = Order::required;
@@ -74,8 +78,7 @@ struct loosely {
     check_argument(temperature > 0.0F, "loosely::temperature", temperature, "positive");
   }
 
-  UNMASK_HD float score(const auto& c, const auto& own) const requires requires { order.score(c); }
-  {
+  UNMASK_HD float score(const auto& c, const auto& own) const {
     const float noise = random_gumbel({.seed = own.at.seed,
                                        .sequence = own.at.sequence,
                                        .step = own.at.step,

@@ -136,22 +136,40 @@ class revisable_row {
   float gained_ = 0.0F;
 };
 
-/// A revisable row narrowed to the statistics that one part declared.
-template <statistics S, statistics All>
+/// A revisable row narrowed to the statistics that one part declared, and without its single tokens
+/// for a part that does not say how many it watches.
+template <statistics S, statistics All, bool Watched>
 class narrowed_row {
  public:
   UNMASK_HD explicit narrowed_row(revisable_row<All>& whole)
       : whole_(whole) {}
 
   [[nodiscard]] UNMASK_HD record<S> total() const { return whole_.total().template narrowed<S>(); }
-  [[nodiscard]] UNMASK_HD float logit(token_id token) const { return whole_.logit(token); }
-  [[nodiscard]] UNMASK_HD bool watches(token_id token) const { return whole_.watches(token); }
-  UNMASK_HD void add(token_id token, float delta) { whole_.add(token, delta); }
+  [[nodiscard]] UNMASK_HD float logit(token_id token) const {
+    check_watched();
+    return whole_.logit(token);
+  }
+  [[nodiscard]] UNMASK_HD bool watches(token_id token) const {
+    check_watched();
+    return whole_.watches(token);
+  }
+  UNMASK_HD void add(token_id token, float delta) {
+    check_watched();
+    whole_.add(token, delta);
+  }
   UNMASK_HD void keep_only(const auto* tokens, index_t count) {
+    check_watched();
     whole_.keep_only(tokens, count);
   }
 
  private:
+  UNMASK_HD static constexpr void check_watched() {
+    static_assert(Watched,
+                  "a part that asks for single tokens of a row, or edits them, names them before "
+                  "the row is read: watch(list, own) and static constexpr index_t watches = ...; 0 "
+                  "without watch() for a part that only raises the best token");
+  }
+
   revisable_row<All>& whole_;
 };
 

@@ -31,7 +31,9 @@ template <class Part>
 }
 
 template <class Part>
-[[nodiscard]] UNMASK_HD bool admits(const Part& p, const auto& c, const standing& s, auto& own) {
+[[nodiscard]] UNMASK_HD bool
+admits(const Part& p, const auto& c, const standing_in_run& of_all, auto& own) {
+  const detail::standing_for<Part>& s = of_all;
   if constexpr (requires { p.admits(c, s, own); }) {
     return p.admits(c, s, own);
   } else {
@@ -63,7 +65,7 @@ struct expression {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
-                                             const standing& s,
+                                             const standing_in_run& s,
                                              const step_info& at) {
     auto own = scope_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<E::required>();
@@ -76,7 +78,7 @@ struct expression<I, all_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
-                                             const standing& s,
+                                             const standing_in_run& s,
                                              const step_info& at) {
     const bool first = expression<I, A>::admits(m, c, s, at);
     const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
@@ -89,7 +91,7 @@ struct expression<I, any_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
-                                             const standing& s,
+                                             const standing_in_run& s,
                                              const step_info& at) {
     const bool first = expression<I, A>::admits(m, c, s, at);
     const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
@@ -118,7 +120,7 @@ struct of<policy<Parts...>> : find<0, Parts...> {};
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool admits(const slot_memory<Policy>& m,
                                     const candidate<Policy::required>& c,
-                                    const standing& s,
+                                    const standing_in_run& s,
                                     const step_info& at) {
   return detail_admission::of<Policy>::type::admits(m, c, s, at);
 }
@@ -256,7 +258,7 @@ UNMASK_HD void revise(const slot_memory<Policy>& m,
     using leaf = typename Policy::template leaf_type<I>;
     if constexpr (inquiring<leaf> && What == mark::open) {
       auto own = scope_of<I>(m, cell, at);
-      narrowed_row<leaf::required, Policy::required> narrow{row};
+      narrowed_row<leaf::required, Policy::required, detail::says_watches<leaf>> narrow{row};
       const index_t i = at.position - m.status->next.score.first;
       token_probability* const out = m.asked + i * Policy::inquiries + Asked;
       const index_t count = m.policy->template part_at<I>().inquire(narrow, own, out);
@@ -268,7 +270,7 @@ UNMASK_HD void revise(const slot_memory<Policy>& m,
     }
     if constexpr (revision<leaf> && (What == mark::open || revising_settled<leaf>)) {
       auto own = scope_of<I>(m, cell, at);
-      narrowed_row<leaf::required, Policy::required> narrow{row};
+      narrowed_row<leaf::required, Policy::required, detail::says_watches<leaf>> narrow{row};
       m.policy->template part_at<I>().revise(narrow, own);
     }
     revise<What, I + 1, Asked + detail::inquiries_of<leaf>>(m, row, cell, at);

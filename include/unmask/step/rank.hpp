@@ -196,7 +196,7 @@ UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count)
     }
     const candidate<Policy::required> c = candidate_at(m, i);
     const step_info at = info_of(*m.state, m.status->next, c.position);
-    standing s;
+    standing_in_run s;
     s.rank = r;
     s.open = count;
     if constexpr (stages<Policy>::costs > 0) {

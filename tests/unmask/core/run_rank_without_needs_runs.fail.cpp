@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks within runs are counted only where they are asked for.
+// expect: run_rank
+#include <unmask/unmask.hpp>
+
+// `const standing&` has no run_rank either.
+struct first_of_run {
+  static constexpr unmask::statistics required = unmask::stat::none;
+  bool admits(const auto&, const auto& s) const { return s.run_rank == 0; }
+};
+
+void decode(unmask::session<unmask::policy<unmask::by_confidence, first_of_run>>& s) {
+  s.supply(unmask::host_logits<float>());
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A stop that returns bool would never be asked.
+// expect: stop\(sequence, own\) must be const and return ending
+#include <unmask/unmask.hpp>
+
+struct stops_with_bool {
+  static constexpr unmask::statistics required = unmask::stat::none;
+  bool admits(const auto&, const unmask::standing& s) const { return s.rank < 2; }
+  bool stop(const unmask::sequence_view& q, const auto&) const { return q.step > 3; }
+};
+
+constexpr unmask::policy p{unmask::by_confidence{}, stops_with_bool{}};

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Room for tokens that nobody names.
+// expect: this part says how many tokens it watches and has no watch\(list, own\)
+#include <unmask/unmask.hpp>
+
+struct says_watches_only {
+  static constexpr unmask::statistics required = unmask::stat::none;
+  static constexpr unmask::index_t watches = 1;
+  void wacht(auto& list, const auto&) const { list.add(3); }
+  void revise(auto& row, const auto&) const { row.add(3, 1.0F); }
+};
+
+constexpr unmask::policy p{unmask::by_confidence{}, unmask::top_k{}, says_watches_only{}};
