@@ -10,6 +10,7 @@
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/host/backend.hpp>
+#include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "support/dice.hpp"
@@ -191,6 +193,10 @@ inline void expect_equal(std::span<const token_probability> a,
 /// Some sequences, of different lengths, in the slots of two sessions.
 template <element T, class Policy>
 class sessions_beside {
+  static constexpr bool stops_at_end = []<class... Leaf>(detail::type_list<Leaf...>) {
+    return (std::is_same_v<Leaf, stop_at_end> || ...);
+  }(typename Policy::leaf_list{});
+
  public:
   sessions_beside(
       const Policy& p, index_t vocab, index_t slots, index_t longest, cudaStream_t stream, dice& d)
@@ -199,7 +205,7 @@ class sessions_beside {
              .mask_token = d.within(0, vocab - 1),
              .row_shift = d.within(0, 1)};
     const token_id end = d.within(0, vocab - 2);  // not the mask token
-    info_.end_token = d.chance(0.5) ? no_token : end + (end >= info_.mask_token ? 1 : 0);
+    info_.end_token = d.chance(0.5) && !stops_at_end ? no_token : end + (end >= info_.mask_token ? 1 : 0);
     model_ = {.seed = d.bits(),
               .vocab = vocab,
               .trouble = {.nan_rows = 0.03, .empty_rows = 0.02, .infinite_rows = 0.02}};

@@ -45,7 +45,7 @@ struct one_step {
   explicit one_step(const Policy& p, index_t slots = 2, index_t window = 8)
       : host_tokens(static_cast<std::size_t>(8 * slots), 3)
       , tokens(host_tokens)
-      , s({.vocab = 24, .mask_token = 23},
+      , s({.vocab = 24, .mask_token = 23, .end_token = 22},
           {.sequences = slots,
            .length = 8,
            .window = window,

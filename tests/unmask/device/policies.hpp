@@ -51,7 +51,7 @@ inline constexpr policy branching_out{by_confidence{},
                                       confidence_above{0.4F},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
                                       block_pipeline{.add = 0.2F, .activate = 0.6F, .at_once = 3},
-                                      stop_at_any_end{}};
+                                      stop_at_end{}};
 inline constexpr policy drawn{by_confidence{}, scheduled{4}, sampling{.temperature = 0.8F}};
 inline constexpr policy drawn_plainly{by_margin{}, top_k{2}, sampling{}, temperature{0.5F}};
 inline constexpr policy drawn_edited{by_confidence{},
