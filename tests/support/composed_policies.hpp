@@ -13,7 +13,7 @@ namespace unmask::testing {
 /// Calls use(policy) for the first half.
 void for_some_compositions(const auto& use) {
   use(policy{at_random{},
-             top_k{2} || timesteps{9} || hierarchical{} || profile_threshold<8>{.threshold = 0.5F},
+             top_k{2} || timesteps{9} || profile_threshold<8>{.threshold = 0.5F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              count_penalty<4>{0.3F, 0.1F},
@@ -37,8 +37,7 @@ void for_some_compositions(const auto& use) {
              step_budget{30},
              whole_sequence{}});
   use(policy{by_margin{},
-             confidence_above{0.6F} || confidence_at_least{0.7F} || scheduled{5} || factor{0.5F} ||
-                 entropy_bound{0.3F},
+             confidence_above{0.6F} || confidence_at_least{0.7F} || scheduled{5} || entropy_bound{0.3F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              count_penalty<4>{0.3F, 0.1F},
@@ -60,7 +59,7 @@ void for_some_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{loosely{by_margin{}, 0.5F},
-             top_k{2} || timesteps{9} || independent_timesteps{9} || hierarchical{} ||
+             top_k{2} || timesteps{9} || independent_timesteps{9} ||
                  profile_threshold<8>{.threshold = 0.5F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
@@ -84,7 +83,7 @@ void for_some_compositions(const auto& use) {
              adaptive_credit<6>{}});
   use(policy{
       by_entropy{},
-      (confidence_at_least{0.7F} || scheduled{5} || independent_timesteps{9} || factor{0.5F}) &&
+      (confidence_at_least{0.7F} || scheduled{5} || independent_timesteps{9}) &&
           at_frontier{.reach = 2},
       logit_bias<1>{{{2, 0.5F}}},
       repetition_penalty<4>{},
@@ -124,7 +123,7 @@ void for_some_compositions(const auto& use) {
              sequential_blocks{}});
   use(policy{by_confidence{},
              confidence_above{0.6F} || confidence_at_least{0.7F} || scheduled{5} || factor{0.5F} ||
-                 entropy_bound{0.3F},
+                 entropy_bound{0.3F} || hierarchical{},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              count_penalty<4>{0.3F, 0.1F},
@@ -147,7 +146,7 @@ void for_some_compositions(const auto& use) {
              adaptive_credit<6>{}});
   use(policy{left_to_right{},
              confidence_above{0.6F} || scheduled{5} || independent_timesteps{9} ||
-                 entropy_bound{0.3F} || hierarchical{},
+                 entropy_bound{0.3F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              count_penalty<4>{0.3F, 0.1F},
@@ -168,7 +167,7 @@ void for_some_compositions(const auto& use) {
              step_budget{30},
              canvas{.vocab = 12, .steps = 6, .certain = 0.5F}});
   use(policy{by_margin{},
-             top_k{2} || timesteps{9} || independent_timesteps{9} || hierarchical{} ||
+             top_k{2} || timesteps{9} || independent_timesteps{9} ||
                  profile_threshold<8>{.threshold = 0.5F},
              lookahead{.branches = 2},
              keep_top_k{4},
@@ -177,8 +176,8 @@ void for_some_compositions(const auto& use) {
              confidence_of_kept{},
              edited_blocks{}});
   use(policy{by_confidence{},
-             confidence_at_least{0.7F} || top_k{2} || scheduled{5} || entropy_bound{0.3F} ||
-                 profile_threshold<8>{.threshold = 0.5F},
+             confidence_at_least{0.7F} || top_k{2} || scheduled{5} || factor{0.5F} ||
+                 entropy_bound{0.3F} || hierarchical{} || profile_threshold<8>{.threshold = 0.5F},
              end_last{},
              edit_settled{0.6F},
              remask_below{0.3F},
@@ -188,8 +187,7 @@ void for_some_compositions(const auto& use) {
              confidence_of_kept{},
              block_pipeline{}});
   use(policy{loosely{by_margin{}, 0.5F},
-             confidence_above{0.6F} || top_k{2} || timesteps{9} || entropy_bound{0.3F} ||
-                 hierarchical{},
+             confidence_above{0.6F} || top_k{2} || timesteps{9} || entropy_bound{0.3F},
              edit_settled{0.6F},
              remask_below{0.3F},
              sampling{0.9F},
@@ -200,7 +198,7 @@ void for_some_compositions(const auto& use) {
              slow_fast{}});
   use(policy{by_entropy{},
              confidence_at_least{0.7F} || scheduled{5} || independent_timesteps{9} ||
-                 factor{0.5F} || entropy_bound{0.3F},
+                 entropy_bound{0.3F},
              edit_settled{0.6F},
              reopen_below{0.3F},
              lookahead{.branches = 2},
@@ -213,13 +211,13 @@ void for_some_compositions(const auto& use) {
 void for_other_compositions(const auto& use) {
   use(policy{
       left_to_right{},
-      (top_k{2} || timesteps{9} || hierarchical{} || profile_threshold<8>{.threshold = 0.5F}) &&
+      (top_k{2} || timesteps{9} || profile_threshold<8>{.threshold = 0.5F}) &&
           at_frontier{.reach = 2},
       sequential_blocks{},
       trace_credit<6>{},
       adaptive_credit<6>{}});
   use(policy{at_random{},
-             confidence_at_least{0.7F} || top_k{2} || timesteps{9} || factor{0.5F} ||
+             confidence_at_least{0.7F} || top_k{2} || timesteps{9} ||
                  profile_threshold<8>{.threshold = 0.5F},
              canvas{.vocab = 12, .steps = 6, .certain = 0.5F},
              trace_credit<6>{},
@@ -239,14 +237,14 @@ void for_other_compositions(const auto& use) {
              temperature{0.8F},
              whole_sequence{}});
   use(policy{at_random{},
-             (confidence_above{0.6F} || factor{0.5F} || adaptive_threshold{.start = 0.6F} ||
+             (confidence_above{0.6F} || adaptive_threshold{.start = 0.6F} ||
               stable_and_confident{.confidence = 0.4F}) &&
                  at_frontier{.reach = 2},
              sampling{0.9F},
              step_budget{30},
              block_pipeline{}});
   use(policy{by_entropy{},
-             timesteps{9} || factor{0.5F} || adaptive_threshold{.start = 0.6F} ||
+             timesteps{9} || adaptive_threshold{.start = 0.6F} ||
                  stable_and_confident{.confidence = 0.4F},
              end_last{},
              remask_below{0.3F},
@@ -261,7 +259,7 @@ void for_other_compositions(const auto& use) {
              step_budget{30},
              edited_blocks{}});
   use(policy{by_margin{},
-             confidence_above{0.6F} || hierarchical{},
+             confidence_above{0.6F},
              neighbour_guard{0.5F},
              edit_settled{0.6F},
              reopen_below{0.3F},
@@ -284,8 +282,14 @@ void for_other_compositions(const auto& use) {
              keep_min_p{0.1F},
              confidence_of_kept{},
              sequential_blocks{}});
-  use(policy{at_random{},
-             (timesteps{9} || independent_timesteps{9} || factor{0.5F}) && at_frontier{.reach = 2},
+  use(policy{by_confidence{}, factor{0.5F} || hierarchical{}, slow_fast{}});
+  use(policy{by_confidence{}, factor{0.5F} || hierarchical{}, edited_blocks{}});
+  use(policy{by_confidence{},
+             factor{0.5F} || hierarchical{},
+             canvas{.vocab = 12, .steps = 6, .certain = 0.5F}});
+  use(policy{by_confidence{},
+             (timesteps{9} || independent_timesteps{9} || factor{0.5F} || hierarchical{}) &&
+                 at_frontier{.reach = 2},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              count_penalty<4>{0.3F, 0.1F},

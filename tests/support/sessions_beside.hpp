@@ -10,7 +10,6 @@
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>
@@ -19,8 +18,8 @@
 #include <bit>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "support/dice.hpp"
@@ -193,10 +192,6 @@ inline void expect_equal(std::span<const token_probability> a,
 /// Some sequences, of different lengths, in the slots of two sessions.
 template <element T, class Policy>
 class sessions_beside {
-  static constexpr bool stops_at_end = []<class... Leaf>(detail::type_list<Leaf...>) {
-    return (std::is_same_v<Leaf, stop_at_end> || ...);
-  }(typename Policy::leaf_list{});
-
  public:
   sessions_beside(
       const Policy& p, index_t vocab, index_t slots, index_t longest, cudaStream_t stream, dice& d)
@@ -205,7 +200,7 @@ class sessions_beside {
              .mask_token = d.within(0, vocab - 1),
              .row_shift = d.within(0, 1)};
     const token_id end = d.within(0, vocab - 2);  // not the mask token
-    info_.end_token = d.chance(0.5) && !stops_at_end ? no_token : end + (end >= info_.mask_token ? 1 : 0);
+    info_.end_token = d.chance(0.5) && goes_without_end_token(p) ? no_token : end + (end >= info_.mask_token ? 1 : 0);
     model_ = {.seed = d.bits(),
               .vocab = vocab,
               .trouble = {.nan_rows = 0.03, .empty_rows = 0.02, .infinite_rows = 0.02}};
@@ -273,6 +268,15 @@ class sessions_beside {
   }
 
  private:
+  [[nodiscard]] static bool goes_without_end_token(const Policy& p) {
+    try {
+      detail::check_parts(p, {.length = 1}, {.vocab = 3, .mask_token = 0});
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+    return true;
+  }
+
   void start(index_t slot, const Policy& p, dice& d) {
     const auto i = static_cast<std::size_t>(slot);
     std::vector<std::uint8_t> editable;

@@ -123,6 +123,13 @@ concept ranking = part<P> &&(
       { p.score(c, own) } -> std::same_as<float>;
     });
 
+/// A ranking whose scores fall as the confidence does says so with `static constexpr bool
+/// orders_by_confidence = true`: some rules hold along such an order only.
+template <class P>
+concept ordering_by_confidence = ranking<P> && requires {
+  requires bool{P::orders_by_confidence};
+};
+
 namespace detail {
 
 template <class P>
@@ -189,13 +196,6 @@ concept watching = part<P> && requires(const P& p, watch_list& list, scope<P>& o
   { P::watches } -> std::convertible_to<index_t>;
   { p.watch(list, own) } -> std::same_as<void>;
 };
-
-namespace detail {
-
-template <class P>
-concept says_watches = requires { P::watches; };
-
-}  // namespace detail
 
 /// Edits a row after its read, and keeps state: `revise(row, own)`, once for each open position of
 /// the scored range whose row is valid, in written order of the parts. `row` offers total(), the

@@ -108,6 +108,9 @@ inline constexpr bool uses_sequence_state =
     uses_position_state<P> || stopping<P> || scheduling<P> || caching<P> || evicting<P> ||
     layer_rule<P>;
 
+template <class P>
+concept says_watches = requires { P::watches; };
+
 // Declarations without the function that they are for.
 template <class P>
 constexpr void check_declarations() {

@@ -20,16 +20,38 @@
 ///     argument = [ name "=" ] value
 ///     value    = number | "[" [ number { "," number } ] "]" | part
 ///
-/// A name is a letter or an underscore, then letters, digits and underscores. Spaces between these
-/// count for nothing. Host only; allocates.
+/// A name is a letter or an underscore, then letters, digits and underscores. Spaces, tabs and line
+/// ends between these count for nothing. Host only; allocates.
 namespace UNMASK_NAMESPACE {
 
-/// What is wrong with the text of a policy, and where: what() quotes the text and counts columns
-/// from 1.
+namespace detail {
+
+// A piece of a policy's text as a message quotes it: on one line, and not longer than a message.
+[[nodiscard]] inline std::string quoted(std::string_view text) {
+  constexpr std::size_t most = 200;
+  constexpr const char* digits = "0123456789abcdef";
+  std::string quote = "'";
+  for (const char c : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      quote += c;
+    } else if (c == '\n') {
+      quote += "\\n";
+    } else {
+      quote += {'\\', 'x', digits[byte / 16], digits[byte % 16]};
+    }
+  }
+  return quote + (text.size() > most ? "...'" : "'");
+}
+
+}  // namespace detail
+
+/// What is wrong with the text of a policy, and where: what() quotes the text, if it is long its
+/// first characters, and counts columns from 1.
 class policy_text_error : public std::invalid_argument {
  public:
   policy_text_error(std::string_view text, std::size_t column, const std::string& problem)
-      : std::invalid_argument("policy '" + std::string(text) + "', column " +
+      : std::invalid_argument("policy " + detail::quoted(text) + ", column " +
                               std::to_string(column) + ": " + problem)
       , column_(column) {}
   /// Of the first character of what is wrong, from 1.
@@ -78,7 +100,7 @@ class policy_text_reader {
       all.push_back(part(0));
     } while (take('+'));
     if (at_ < text_.size()) {
-      fail("expected '+' or the end, got '" + std::string(text_.substr(at_, 1)) + "'");
+      fail("expected '+' or the end, got " + here());
     }
     return all;
   }
@@ -91,8 +113,13 @@ class policy_text_reader {
     throw policy_text_error(text_, at_ + 1, problem);
   }
 
+  // The next character, for a message.
+  [[nodiscard]] std::string here() const {
+    return at_ < text_.size() ? quoted(text_.substr(at_, 1)) : std::string("the end");
+  }
+
   void skip_spaces() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) {
+    while (at_ < text_.size() && std::string_view(" \t\n\r\v\f").find(text_[at_]) != text_.npos) {
       ++at_;
     }
   }
@@ -112,9 +139,7 @@ class policy_text_reader {
 
   [[nodiscard]] std::string_view name() {
     if (!is_letter(peek())) {
-      fail(at_ < text_.size()
-               ? "expected the name of a part, got '" + std::string(text_.substr(at_, 1)) + "'"
-               : std::string("expected the name of a part, got the end"));
+      fail("expected the name of a part, got " + here());
     }
     const std::size_t first = at_;
     while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) {
@@ -136,7 +161,7 @@ class policy_text_reader {
         p.arguments.push_back(argument(level));
       } while (take(','));
       if (!take(')')) {
-        fail(std::string(p.name) + " must end with ')'");
+        fail(quoted(p.name) + " must end with ')'");
       }
     }
     return p;
@@ -188,9 +213,12 @@ class policy_text_reader {
     const char* const first = text_.data() + at_;
     const char* const last = text_.data() + text_.size();
     const auto result = std::from_chars(first, last, read);
+    if (result.ec == std::errc::result_out_of_range) {
+      const std::string_view number(first, static_cast<std::size_t>(result.ptr - first));
+      fail("the number " + quoted(number) + " is out of range");
+    }
     if (result.ec != std::errc{} || result.ptr == first) {
-      fail("expected a number, a list or a name, got " +
-           (at_ < text_.size() ? "'" + std::string(text_.substr(at_, 1)) + "'" : "the end"));
+      fail("expected a number, a list or a name, got " + here());
     }
     at_ += static_cast<std::size_t>(result.ptr - first);
     return read;
@@ -207,8 +235,8 @@ class policy_text_reader {
   return detail::policy_text_reader(text).parts();
 }
 
-/// Where a shorter way leads from one name to the other: letters put in, taken out or changed.
-/// O(|a| |b|) time.
+/// How many letters must be put in, taken out or changed to make one name of the other: at least
+/// the difference of their lengths. O(|a| |b|) time.
 [[nodiscard]] inline std::size_t spelling_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j < row.size(); ++j) {

@@ -5,6 +5,10 @@
 
 namespace UNMASK_NAMESPACE {
 
+/// Least temperature that logits and scores are divided by: with less they may overflow, and
+/// nothing but the best would have a chance anyway.
+inline constexpr float least_temperature = 1e-6F;
+
 /// What one random number belongs to. Equal keys give equal numbers on every backend, whatever the
 /// batch, the slot, the thread or the shard.
 struct random_key {

@@ -4,6 +4,7 @@
 #include <unmask/core/check.hpp>
 #include <unmask/core/composition.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/policy/compose.hpp>
 
 /// Which candidates commit in this step. None of these needs to say "and at least one": each forced
 /// block commits its best candidate if the admission took none of it.
@@ -85,7 +86,7 @@ struct scheduled {
 static_assert(admission<scheduled>);
 
 /// Admits the longest run of ranks n = 1, 2, ... with confidence(n) >= 1 - factor / (n + 1): the
-/// more tokens, the surer each has to be. Range factor >= 0. Goes with by_confidence.
+/// more tokens, the surer each has to be. Range factor >= 0. Goes with by_confidence only.
 ///
 /// With `accept_last` the last-ranked candidate is admitted untested once all before it are, as the
 /// released code does. Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3,
@@ -94,6 +95,13 @@ struct factor {
   float value = 1.0F;
   bool accept_last = false;
   static constexpr statistics required = stat::confidence;
+
+  template <class Leaves>
+  static constexpr void composed_with() {
+    static_assert(detail::among<factor, Leaves>::by_confidence,
+                  "factor counts tokens in the order of their confidence: rank with by_confidence, "
+                  "or a ranking that says orders_by_confidence");
+  }
 
   void check(const layout&) const {
     check_argument(value >= 0.0F, "factor::value", value, "at least 0");

@@ -19,12 +19,13 @@ struct any_ranking {
   float looseness = 0.0F;
 
   static constexpr statistics required = named_statistics;
+  static constexpr bool orders_by_confidence = true;  // or the reader of names refuses it
 
   void check(const layout&) const {
-    check_argument(looseness >= 0.0F && (looseness == 0.0F || by != order::random),
+    check_argument(looseness == 0.0F || (looseness >= least_temperature && by != order::random),
                    "any_ranking::looseness",
                    looseness,
-                   "at least 0, and 0 for a random order");
+                   "0, or at least least_temperature unless the order is random");
   }
 
   UNMASK_HD float score(const auto& c, const auto& own) const {

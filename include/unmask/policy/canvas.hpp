@@ -17,7 +17,7 @@ namespace UNMASK_NAMESPACE {
 /// this kind have no mask token: let model_info::mask_token be any token and suppress_mask false.
 ///
 /// `vocab` is the number of tokens that noise is drawn from. State: 8 bytes a position. Range steps
-/// >= 1, 0 < coldest <= hottest, stable_steps >= 1, certain >= 0, vocab >= 1. Reads stat::entropy,
+/// >= 1, least_temperature <= coldest <= hottest, stable_steps >= 1, certain >= 0, vocab >= 1. Reads stat::entropy,
 /// sampled. Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and
 /// llama.cpp.
 struct canvas {
@@ -51,7 +51,11 @@ struct canvas {
   void check(const layout&) const {
     check_argument(vocab >= 1, "canvas::vocab", vocab, "at least 1");
     check_argument(steps >= 1, "canvas::steps", steps, "at least 1");
-    check_argument(coldest > 0.0F, "canvas::coldest", coldest, "positive");
+    check_argument(coldest >= least_temperature,
+                   "canvas::coldest",
+                   coldest,
+                   "at least least_temperature = ",
+                   least_temperature);
     check_argument(hottest >= coldest, "canvas::hottest", hottest, "at least canvas::coldest");
     check_argument(stable_steps >= 1, "canvas::stable_steps", stable_steps, "at least 1");
     check_argument(certain >= 0.0F, "canvas::certain", certain, "at least 0 nats");

@@ -20,6 +20,9 @@ struct among<Part, type_list<Leaf...>> {
   static constexpr bool rewrites = ((revisiting<Leaf> || remasking<Leaf>) || ...);
   static constexpr bool paints = (renoising<Leaf> || ...);
 
+  // True when candidates are ranked by confidence.
+  static constexpr bool by_confidence = ((!ranking<Leaf> || ordering_by_confidence<Leaf>) && ...);
+
   // True when a part that remembers what led at a position revises rows before the last Part does.
   static constexpr bool after_memory = [] {
     bool memory = false;

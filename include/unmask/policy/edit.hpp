@@ -3,16 +3,21 @@
 
 #include <unmask/core/check.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/random.hpp>
 
 namespace UNMASK_NAMESPACE {
 
 /// Scales every logit by 1 / `value` before any statistic is taken, as Dream's sampler does. Below
-/// 1 it sharpens. Range value > 0.
+/// 1 it sharpens. Range value >= least_temperature.
 struct temperature {
   float value = 1.0F;
   static constexpr statistics required = stat::none;
   void check(const layout&) const {
-    check_argument(value > 0.0F, "temperature::value", value, "positive");
+    check_argument(value >= least_temperature,
+                   "temperature::value",
+                   value,
+                   "at least least_temperature = ",
+                   least_temperature);
   }
 
   UNMASK_HD float edit(float logit, token_id) const { return logit * math::divide(1.0F, value); }

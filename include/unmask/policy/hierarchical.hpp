@@ -3,6 +3,7 @@
 
 #include <unmask/core/check.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/policy/compose.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -13,7 +14,7 @@ namespace UNMASK_NAMESPACE {
 /// Both comparisons are strict; a threshold of 1 admits run winners only. One winner a run: on
 /// equal scores the lower position. A run ends at a position that is not open, whose row is
 /// invalid, or that is not scored; it may cross blocks if several are scored. The best candidate of
-/// all is the one-commit promise's. Goes with by_confidence. Range low, threshold in [0, 1].
+/// all is the one-commit promise's. Goes with by_confidence only. Range low, threshold in [0, 1].
 ///
 /// Reads stat::confidence and standing_in_run::run_rank: O(length of the run) a candidate, 4 bytes a
 /// position. Source: inclusionAI, dInfer (2025), hierarchical decoding; released as
@@ -23,6 +24,13 @@ struct hierarchical {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
   static constexpr bool needs_runs = true;
+
+  template <class Leaves>
+  static constexpr void composed_with() {
+    static_assert(detail::among<hierarchical, Leaves>::by_confidence,
+                  "hierarchical commits the most confident candidate of each run: rank with "
+                  "by_confidence, or a ranking that says orders_by_confidence");
+  }
 
   void check(const layout&) const {
     check_argument(low >= 0.0F && low <= 1.0F, "hierarchical::low", low, "in [0, 1]");

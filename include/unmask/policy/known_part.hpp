@@ -244,7 +244,7 @@ class argument_values {
       const std::string most = std::to_string(values_.size());
       refuse(written.value,
              !written.name.empty()
-                 ? "'" + std::string(written.name) + "' is no argument of " + name +
+                 ? detail::quoted(written.name) + " is no argument of " + name +
                        (values_.empty() ? ": it has none" : ": it has " + names())
              : values_.empty() ? name + " takes no arguments"
                                : name + " takes at most " + most + " arguments: " + names());
@@ -264,9 +264,11 @@ class argument_values {
   void convert(const part_argument& a, const value_text& from, read_value& to) const {
     const auto check = [&](bool holds) {
       if (!holds) {
+        const std::string of = a.name == part_.name ? "" : " of " + std::string(part_.name);
+        const bool is_short = from.text.size() <= 100;
         refuse(from,
-               std::string(a.name) + " of " + std::string(part_.name) + " must be " + rule_text(a) +
-                   ", got " + std::string(from.text));
+               std::string(a.name) + of + " must be " + rule_text(a) + ", got " +
+                   (is_short ? std::string(from.text) : detail::quoted(from.text)));
       }
     };
     const auto is_whole = [](double x, double most) {

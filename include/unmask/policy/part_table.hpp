@@ -22,6 +22,9 @@ constexpr part_argument from_zero(std::string_view name, double value) {
 constexpr part_argument positive(std::string_view name, double value) {
   return {.name = name, .kind = real, .value = value, .least = 0.0, .without_least = true};
 }
+constexpr part_argument warmth(std::string_view name, double value) {
+  return {.name = name, .kind = real, .value = value, .least = least_temperature};
+}
 constexpr part_argument finite(std::string_view name, double value) {
   return {.name = name, .kind = real, .value = value};
 }
@@ -140,7 +143,7 @@ inline void keep(parts p, const truncation& rule) {
 constexpr std::string_view orders = "confidence|margin|entropy|left_to_right";
 constexpr std::string_view worths = "confidence|margin|entropy";
 
-constexpr part_argument loosely_of[] = {choice("order", orders, 0), positive("temperature", 1.0)};
+constexpr part_argument loosely_of[] = {choice("order", orders, 0), warmth("temperature", 1.0)};
 constexpr part_argument threshold_of[] = {share("threshold", confidence_above{}.threshold)};
 constexpr part_argument at_least_of[] = {share("threshold", confidence_at_least{}.threshold)};
 constexpr part_argument top_k_of[] = {count("k", top_k{}.k, 0)};
@@ -194,7 +197,7 @@ constexpr part_argument hold_of[] = {yes_or_no("until_first", hold_end{}.until_f
                                      token("also")};
 constexpr part_argument last_of[] = {token("also")};
 constexpr part_argument unequal_of[] = {yes_or_no("end_too", no_equal_neighbours{}.end_too)};
-constexpr part_argument temperature_of[] = {positive("value", temperature{}.value)};
+constexpr part_argument temperature_of[] = {warmth("value", temperature{}.value)};
 constexpr part_argument sampling_of[] = {positive("temperature", sampling{}.temperature)};
 constexpr part_argument keep_k_of[] = {count("k", keep_top_k{}.k, 1)};
 constexpr part_argument keep_p_of[] = {share("p", keep_top_p{}.p)};
@@ -224,8 +227,8 @@ constexpr part_argument slow_fast_of[] = {count("exploration", slow_fast{}.explo
                                           from_zero("spread", slow_fast{}.spread)};
 constexpr part_argument edited_of[] = {count("most_edits", edited_blocks{}.most_edits, 0)};
 constexpr part_argument canvas_of[] = {count("steps", canvas{}.steps, 1),
-                                       positive("coldest", canvas{}.coldest),
-                                       positive("hottest", canvas{}.hottest),
+                                       warmth("coldest", canvas{}.coldest),
+                                       warmth("hottest", canvas{}.hottest),
                                        count("stable_steps", canvas{}.stable_steps, 1),
                                        from_zero("certain", canvas{}.certain)};
 constexpr part_argument prefix_of[] = {count("period", prefix_cache{}.period, 0)};

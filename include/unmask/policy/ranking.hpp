@@ -13,6 +13,7 @@ namespace UNMASK_NAMESPACE {
 /// 2.4, where committing by it is called low-confidence remasking.
 struct by_confidence {
   static constexpr statistics required = stat::confidence;
+  static constexpr bool orders_by_confidence = true;
   UNMASK_HD float score(const auto& c) const { return c.confidence(); }
 };
 static_assert(ranking<by_confidence>);
@@ -63,7 +64,7 @@ static_assert(ranking<at_random>);
 /// Another ranking made random: taking the n best of score / `temperature` + Gumbel noise draws n
 /// positions without replacement with probabilities softmax(score / temperature).
 ///
-/// Range temperature > 0. Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
+/// Range temperature >= least_temperature. Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
 template <ranking Order>
 struct loosely {
   static_assert(requires(const Order& o, const detail::own_candidate<Order>& c) { o.score(c); },
@@ -75,7 +76,11 @@ struct loosely {
   static constexpr statistics required = Order::required;
 
   void check(const layout&) const {
-    check_argument(temperature > 0.0F, "loosely::temperature", temperature, "positive");
+    check_argument(temperature >= least_temperature,
+                   "loosely::temperature",
+                   temperature,
+                   "at least least_temperature = ",
+                   least_temperature);
   }
 
   UNMASK_HD float score(const auto& c, const auto& own) const {

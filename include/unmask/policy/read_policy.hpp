@@ -48,6 +48,12 @@ class named_parts_reader {
     throw policy_text_error(text_, column, problem);
   }
 
+  // Whether one in five letters or so is wrong. What is much longer than a name is none.
+  [[nodiscard]] static bool is_near(std::string_view name, std::string_view written) {
+    return written.size() <= 2 * name.size() &&
+           spelling_distance(name, written) <= 1 + written.size() / 4;
+  }
+
   // An unknown name gets those that are spelled nearly so, or else all.
   [[nodiscard]] const known_part& find(const part_text& written) const {
     std::string near;
@@ -57,13 +63,12 @@ class named_parts_reader {
         return p;
       }
       all += (all.empty() ? "" : ", ") + std::string(p.name);
-      if (spelling_distance(p.name, written.name) <= 1 + written.name.size() / 4 ||
-          p.type == written.name) {
+      if (is_near(p.name, written.name) || p.type == written.name) {
         near += (near.empty() ? "" : " or ") + std::string(p.name);
       }
     }
     fail(written.column,
-         "there is no part '" + std::string(written.name) + "'" +
+         "there is no part " + quoted(written.name) +
              (near.empty() ? "; there are " + all + ", any_of, all_of"
                            : ": did you mean " + near + "?"));
   }
@@ -115,7 +120,7 @@ class named_parts_reader {
       if (!a.name.empty() || a.value.is != value_text::kind::part) {
         fail(a.value.column,
              std::string(written.name) + " joins admissions, such as threshold(0.9), got " +
-                 std::string(a.value.text));
+                 quoted(a.value.text));
       }
       admit(*a.value.part);
       if (i > 0) {
@@ -209,6 +214,14 @@ class named_parts_reader {
            std::max({rewrites, looks, draws}),
            "a canvas settles nothing before its end and draws itself: it goes neither with "
            "lookahead nor with sampling nor with parts that rewrite settled tokens");
+    const std::size_t along = last(named("factor", "hierarchical"));
+    const bool by_confidence =
+        parts_.ranking.by == order::confidence && parts_.ranking.looseness == 0.0F;
+    refuse(along > 0 && !by_confidence,
+           along,
+           last(of(part_stage::ranking)),
+           "factor and hierarchical are rules along the order of confidence: they go with no other "
+           "ranking");
     const std::size_t strict = last(named("no_end_before", "token_list"));
     refuse(credit > 0 && strict > credit,
            strict,

@@ -119,6 +119,22 @@ std::vector<std::string> names_of(type_list<Leaf...>) {
   return {typeid(Leaf).name()...};
 }
 
+// `factor` and `hierarchical` stand beside by_confidence only.
+TEST(composition, ranks_by_confidence_where_a_rule_wants_that) {
+  int policies = 0;
+  const auto check = [&](const auto& p) {
+    const auto names = names_of(typename std::remove_cvref_t<decltype(p)>::leaf_list{});
+    const std::set<std::string> all(names.begin(), names.end());
+    if (all.contains(typeid(factor).name()) || all.contains(typeid(hierarchical).name())) {
+      EXPECT_TRUE(all.contains(typeid(by_confidence).name()));
+      ++policies;
+    }
+  };
+  for_some_compositions(check);
+  for_other_compositions(check);
+  EXPECT_GT(policies, 3);
+}
+
 TEST(composition, has_every_pair_of_parts_that_goes_together) {
   std::set<std::pair<std::string, std::string>> covered;
   const auto note = [&](const auto& p) {

@@ -98,10 +98,10 @@ static_assert(full::required == (stat::margin | stat::entropy));
 
 TEST(policy, takes_compositions_apart_in_written_order) {
   constexpr policy p{
-      by_entropy{}, (confidence_above{0.25F} && top_k{3}) || factor{0.5F}, step_budget{9}};
+      by_confidence{}, (confidence_above{0.25F} && top_k{3}) || factor{0.5F}, step_budget{9}};
   using type = std::remove_const_t<decltype(p)>;
   static_assert(type::leaf_total == 5);
-  static_assert(std::same_as<type::leaf_type<0>, by_entropy>);
+  static_assert(std::same_as<type::leaf_type<0>, by_confidence>);
   EXPECT_EQ(p.part_at<1>().threshold, 0.25F);
   EXPECT_EQ(p.part_at<2>().k, 3);
   EXPECT_EQ(p.part_at<3>().value, 0.5F);

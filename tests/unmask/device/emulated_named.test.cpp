@@ -33,10 +33,10 @@ void decode_named_beside(const char* text) {
 
 TEST(EmulatedNamed, EditsAndSchedulesAreThoseOfTheHost) {
   decode_named_beside<edits_and({})>(
-      "margin + any_of(threshold(0.3), all_of(top_k(2), hierarchical(0.1, 0.5))) + "
+      "any_of(threshold(0.3), all_of(top_k(2), hierarchical(0.1, 0.5))) + "
       "temperature(0.8) + repetition_penalty + credit + hold_end + stop_at_end");
   decode_named_beside<edits_and({})>(
-      "loosely(entropy, 0.5) + any_of(entropy_bound(0.3), factor(0.5)) + block_pipeline + "
+      "loosely(entropy, 0.5) + any_of(entropy_bound(0.3), top_k(2)) + block_pipeline + "
       "step_budget(20)");
   decode_named_beside<edits_and({})>("random + timesteps(9) + slow_fast + neighbour_guard");
 }

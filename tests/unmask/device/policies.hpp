@@ -43,7 +43,7 @@ inline constexpr policy few_at_a_time{by_margin{}, confidence_at_least{0.2F} && 
 inline constexpr policy in_steps{by_margin{}, scheduled{4}, temperature{0.7F}};
 inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || top_k{1}, step_budget{9}};
 inline constexpr policy by_chance{at_random{}, timesteps{7}, whole_sequence{}};
-inline constexpr policy in_order{left_to_right{}, factor{0.8F}};
+inline constexpr policy in_order{left_to_right{}, entropy_bound{0.8F}};
 inline constexpr policy credited{by_confidence{}, confidence_at_least{0.3F}, trace_credit<8>{}};
 inline constexpr policy adaptive{
     by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}, step_budget{9}};
@@ -67,7 +67,7 @@ inline constexpr policy rewriting{by_confidence{},
                                   edit_settled{.threshold = 0.2F},
                                   edited_blocks{.most_edits = 2}};
 inline constexpr policy in_runs{
-    left_to_right{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
+    by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
 inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};
@@ -81,21 +81,22 @@ inline constexpr policy penalised{by_confidence{},
 inline constexpr policy second_thoughts{by_confidence{},
                                         confidence_above{0.2F} && top_k{3},
                                         reopen_below{.confidence = 0.3F, .allowance = 2}};
-inline constexpr policy late_end{by_margin{},
+inline constexpr policy late_end{left_to_right{},
                                  independent_timesteps{6},
                                  end_penalty{0.5F},
                                  no_end_before{3},
                                  logit_bias<2>{{{1, 0.5F}, {3, -0.5F}}},
                                  stop_sequence<2>{{1, 2}}};
 inline constexpr policy loose{loosely<by_confidence>{.temperature = 0.7F},
-                              factor{0.8F},
+                              entropy_bound{0.8F},
                               hold_end{.until_first = true},
                               sequential_blocks{}};
 inline constexpr policy listed{
     at_random{}, timesteps{7}, end_last{}, token_list<3>{{0, 2, 4}, 3, 1, 9}};
 
 inline constexpr policy leftmost{by_confidence{},
-                                 confidence_above{0.3F} && at_frontier{.reach = 1, .first = 1}};
+                                 (confidence_above{0.3F} || factor{0.4F}) &&
+                                     at_frontier{.reach = 1, .first = 1}};
 
 inline constexpr policy asking{by_confidence{},
                                top_k{2},

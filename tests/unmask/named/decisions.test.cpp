@@ -24,13 +24,12 @@ TEST(named_policy, decides_as_thresholds_do) {
 
 TEST(named_policy, decides_as_factors_in_a_pipeline_do) {
   expect_twins(2, [](chances& c) {
-    const knob t = real(c, 0.1, 2.0);
     const knob f = real(c, 0.1, 2.0);
-    return twin{"loosely(entropy, " + t.text + ") + all_of(any_of(factor(" + f.text +
+    return twin{"all_of(any_of(factor(" + f.text +
                     ", accept_last=true), scheduled(3)), any_of(hierarchical(0.2, 0.6), "
                     "entropy_bound(0.4))) + block_pipeline(0.2, 0.6, at_once=3) + step_budget(9) + "
                     "prefix_cache(3)",
-                policy{loosely{by_entropy{}, t.value},
+                policy{by_confidence{},
                        (factor{f.value, true} || scheduled{3}) &&
                            (hierarchical{0.2F, 0.6F} || entropy_bound{0.4F}),
                        block_pipeline{0.2F, 0.6F, 3},
@@ -72,13 +71,13 @@ TEST(named_policy, decides_as_edits_of_tokens_do) {
   expect_twins(5, [](chances& c) {
     const knob t = real(c, 0.5, 2.0);
     const knob d = real(c, 0.3, 0.9);
-    return twin{"margin + threshold(0.5) + temperature(" + t.text +
+    return twin{"loosely(margin, 0.7) + threshold(0.5) + temperature(" + t.text +
                     ") + repetition_penalty(1.2, "
                     "window=4) + count_penalty(0.2, 0.1, 5, true) + probability_of([1, 4]) + "
                     "neighbour_guard(0.5, both_sides=true) + "
                     "no_end_before(3) + logit_bias([3, 7], [-inf, 0.5]) + credit(decay=" +
                     d.text + ") + probability_of([0], first=2)",
-                policy{by_margin{},
+                policy{loosely{by_margin{}, 0.7F},
                        confidence_above{0.5F},
                        temperature{t.value},
                        repetition_penalty<>{1.2F, 4},

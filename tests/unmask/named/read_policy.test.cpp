@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <string>
@@ -61,6 +62,38 @@ TEST(policy_text, errors_say_where) {
   EXPECT_GT(column(deep), 0U);
 }
 
+TEST(policy_text, may_come_from_a_file) {
+  const auto parts = parse_policy_text("\r\n margin +\n\tthreshold(\n0.5 )\n\n");
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[1].arguments[0].value.number, 0.5);
+}
+
+TEST(policy_text, a_number_that_no_double_holds_is_out_of_range) {
+  for (const char* number : {"1e999", "-1e999", "1e-999"}) {
+    const std::string said = problem_of("threshold(" + std::string(number) + ")");
+    EXPECT_THAT(said, HasSubstr("column 11: the number '" + std::string(number) + "' is out of range"));
+  }
+}
+
+// what() ends at a NUL, and a line end makes two messages of one.
+TEST(policy_text, is_quoted_on_one_line) {
+  using namespace std::string_view_literals;
+  EXPECT_THAT(problem_of("top_k\0(3)"sv), HasSubstr("column 6: expected '+' or the end, got '\\x00'"));
+  EXPECT_THAT(problem_of("top_k\n(3) \x1b"sv), HasSubstr("policy 'top_k\\n(3) \\x1b', column 11"));
+}
+
+TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {
+  const std::string name(1 << 20, 'a');
+  for (const std::string& text : {name, "threshold(" + name + "=1)", "threshold(" + name + ")",
+                                  "any_of(" + name + ")", "any_of([1" + std::string(1 << 20, ' ') + "])"}) {
+    const auto before = std::chrono::steady_clock::now();
+    const std::string said = problem_of(text);
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+    EXPECT_NE(said, "none");
+    EXPECT_LT(said.size(), 2000U);
+  }
+}
+
 TEST(read_policy, sets_the_parts_named) {
   const named_parts p = read_policy(
       "margin + credit(0.5, decay=0.25) + any_of(threshold(0.8), all_of(top_k(3), at_least)) + "
@@ -83,10 +116,11 @@ TEST(read_policy, sets_the_parts_named) {
 
 TEST(read_policy, names_what_is_wrong) {
   const std::pair<const char*, std::vector<const char*>> cases[] = {
-      {"threshold(1.5)", {"column 11", "threshold of threshold", "in [0, 1]", "got 1.5"}},
+      {"threshold(1.5)", {"column 11: threshold must be in [0, 1], got 1.5"}},
       {"top_k(k=2.5)", {"k of top_k", "whole number", "at least 0", "2.5"}},
       {"top_k(-1)", {"k of top_k", "at least 0", "-1"}},
-      {"temperature(0)+top_k", {"value of temperature", "positive", "got 0"}},
+      {"temperature(0)+top_k", {"value of temperature", "at least 1e-06", "got 0"}},
+      {"temperature(1e-45)+top_k", {"value of temperature", "at least 1e-06", "got 1e-45"}},
       {"treshold(0.9)", {"column 1", "'treshold'", "did you mean threshold?"}},
       {"confidence_above(0.9)", {"did you mean threshold?"}},
       {"zzz", {"no part 'zzz'", "threshold", "any_of"}},
@@ -100,7 +134,7 @@ TEST(read_policy, names_what_is_wrong) {
       {"margin+entropy+top_k", {"one ranking", "margin and entropy"}},
       {"any_of(margin)", {"margin is no admission"}},
       {"any_of()", {"at least one"}},
-      {"any_of(0.9)", {"got 0.9"}},
+      {"any_of(0.9)", {"got '0.9'"}},
       {"loosely(random)+top_k", {"order of loosely", "confidence, margin", "got random"}},
       {"hold_end(2)+top_k", {"until_first of hold_end", "true or false", "got 2"}},
       {"logit_bias([1, 2], [3])+top_k", {"2 and 1"}},
@@ -116,6 +150,9 @@ TEST(read_policy, names_what_is_wrong) {
       {"remask_below+reopen_below+top_k", {"remask_below does not go with reopen_below"}},
       {"all_of(at_frontier, top_k)+lookahead", {"at_frontier"}},
       {"canvas+sampling+top_k", {"canvas"}},
+      {"margin+factor(1)", {"order of confidence"}},
+      {"any_of(top_k,hierarchical)+left_to_right", {"column 28", "order of confidence"}},
+      {"loosely(confidence)+factor", {"order of confidence"}},
       {"credit+no_end_before+top_k", {"before credit"}},
       {"credit+credit+top_k", {"one credit"}},
       {"canvas(hottest=0.1)+top_k", {"hottest", "coldest"}},

@@ -360,7 +360,8 @@ void expect_bad_part(const Part& usual, const Part& bad, const std::vector<std::
 }
 
 TEST(start, refuses_knobs_of_parts_that_neither_rank_nor_admit) {
-  expect_bad_part(temperature{}, temperature{0.0F}, {"temperature::value", "got 0", "positive"});
+  expect_bad_part(temperature{}, temperature{0.0F}, {"temperature::value", "got 0", "at least"});
+  expect_bad_part(temperature{}, temperature{1e-45F}, {"temperature::value", "least_temperature"});
   expect_bad_part(temperature{}, temperature{-2.0F}, {"temperature::value", "got -2"});
   expect_bad_part(temperature{}, temperature{not_a_float}, {"temperature::value", "nan"});
   expect_bad_part(step_budget{}, step_budget{0}, {"step_budget::steps", "got 0", "at least 1"});
