@@ -6,12 +6,43 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "c_api/device.hpp"
 #include "named/named_session.hpp"
 
 // The library behind include/unmask/c_api.h. Every call is a translation: of structures, of
 // exceptions to a status, of spans to pointers.
+
+namespace {
+
+// The part of a policy that looks beyond one step; empty if there is none.
+std::string_view beyond_a_step(const unmask::named_parts& parts) {
+  const unmask::abilities& has = parts.has;
+  const unmask::admission_expression& rule = parts.admission;
+  const std::pair<bool, std::string_view> all[] = {
+      {has.paints, "canvas"},
+      {has.branches, "lookahead"},
+      {has.remembers, "credit"},
+      {has.compares, "comparison with the step before"},
+      {has.remasks, "remask_below"},
+      {parts.revisits.edits, "edit_settled"},
+      {parts.revisits.reopens, "reopen_below"},
+      {rule.holds<unmask::timesteps>(), "timesteps"},
+      {rule.holds<unmask::independent_timesteps>(), "independent_timesteps"},
+      {rule.holds<unmask::scheduled>(), "scheduled"},
+      {parts.schedule.rule.holds<unmask::slow_fast>(), "slow_fast"},
+      {parts.schedule.rule.holds<unmask::edited_blocks>(), "edited_blocks"}};
+  for (const auto& [is_there, name] : all) {
+    if (is_there) {
+      return name;
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 struct unmask_session {
   unmask_session(const unmask::named_parts& parts,
@@ -21,7 +52,8 @@ struct unmask_session {
       : model(about)
       , limits(capacity)
       , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
-      , stream(options.stream) {
+      , stream(options.stream)
+      , wants_a_loop(beyond_a_step(parts)) {
     const auto slots = static_cast<std::size_t>(limits.sequences);
     const auto window = static_cast<std::size_t>(limits.window);
     if (space == unmask::memory::device) {
@@ -60,6 +92,7 @@ struct unmask_session {
   unmask::limits limits;
   unmask::memory space;
   void* stream;
+  std::string_view wants_a_loop;
   std::optional<unmask::host::thread_pool> pool;
   std::unique_ptr<unmask::any_session> session;
   std::vector<unmask_segment> segments;
@@ -131,14 +164,22 @@ T& needed(T* pointer, const char* name) {
   return *pointer;
 }
 
+// No version's structure is larger, so that of a caller who forgot to set its size is not read far
+// behind its end.
+constexpr std::size_t largest_struct = 128;
+
 // A caller's structure as this library knows it.
 template <class T>
 T known_part_of(const T* given, const T& defaults, const char* name) {
+  static_assert(sizeof(T) <= largest_struct);
   const std::size_t size = needed(given, name).struct_size;
-  check_argument(size >= sizeof(std::uint32_t),
+  check_argument(size >= sizeof(T) && size <= largest_struct,
                  std::string(name) + "->struct_size",
                  size,
-                 "the sizeof of the structure");
+                 "the sizeof of the structure, at least ",
+                 sizeof(T),  // as in version 1, which is this one
+                 " and at most ",
+                 largest_struct);
   T known = defaults;
   std::memcpy(&known, given, std::min(size, sizeof(T)));
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
@@ -172,10 +213,12 @@ unmask::any_rows rows_of(const unmask_logits& l) {
                  "UNMASK_HOST or UNMASK_DEVICE");
   check_argument(l.rows >= 0, "logits->rows", l.rows, "at least 0");
   check_argument(l.data != nullptr || l.rows == 0, "logits->data", "null", "a pointer");
-  check_argument(l.stride == 0 || l.stride >= l.columns,
+  const std::int64_t farthest = PTRDIFF_MAX / (std::int64_t{sizeof(float)} * std::max(l.rows, 1));
+  check_argument(l.stride == 0 || (l.stride >= l.columns && l.stride <= farthest),
                  "logits->stride",
                  l.stride,
-                 "0, for as many as there are columns, or at least so many");
+                 "0, for as many as there are columns, or at least so many and at most ",
+                 farthest);
   unmask::any_rows rows;
   rows.data = l.data;
   rows.kind = static_cast<unmask::element_kind>(l.kind);
@@ -234,7 +277,11 @@ const char* unmask_describe_parts(void) {
 }
 
 unmask_status unmask_check_policy(const char* policy) {
-  return guarded([&] { static_cast<void>(unmask::read_policy(&needed(policy, "policy"))); });
+  return guarded([&] {
+    const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
+    static_cast<void>(example::named_session(
+        parts, {.vocab = 2, .mask_token = 1}, {.length = 1, .window = 1}));
+  });
 }
 
 unmask_status
@@ -254,7 +301,8 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
                    "options->stream",
                    "a stream",
                    "null where options->memory_space is UNMASK_HOST");
-    check_argument(o.threads >= 1, "options->threads", o.threads, "at least 1");
+    check_argument(
+        o.threads >= 1 && o.threads <= 1024, "options->threads", o.threads, "in [1, 1024]");
     const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
     const unmask::model_info model{.vocab = o.vocab,
                                    .mask_token = o.mask_token,
@@ -428,12 +476,17 @@ unmask_status unmask_decide(unmask_session* session,
     unmask_session& s = needed(session, "session");
     check_argument(tokens != nullptr, "tokens", "null", "a pointer");
     check_argument(transfer != nullptr, "transfer", "null", "a pointer");
+    check_argument(s.wants_a_loop.empty(),
+                   "the policy of unmask_decide()",
+                   s.wants_a_loop,
+                   "one that looks at one step alone, for others there are unmask_start(), "
+                   "unmask_next() and unmask_supply()");
     check_argument(count >= 1 && count <= s.limits.window,
                    "count",
                    count,
-                   "in [1, unmask_options::window = ",
+                   "in [1, ",
                    s.limits.window,
-                   "]");
+                   "], the smaller of unmask_options::window and length");
     unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
     check_argument(rows.space == s.space,
                    "logits->memory_space",

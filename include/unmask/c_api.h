@@ -19,9 +19,11 @@
 /// stream; what is asked of a session waits for it. Logits stay as they are until the stream is
 /// through with them, which is so when unmask_next() returns.
 ///
-/// Structures begin with their size, which the caller sets: one that the library knows less of than
-/// the caller is taken if what it does not know is zero, one that it knows more of gets the
-/// defaults. Initialise them with the macro of their name: UNMASK_OPTIONS_INIT and so on.
+/// Structures begin with their size, which the caller sets. Initialise them with the macro of their
+/// name: UNMASK_OPTIONS_INIT and so on. Structures only grow: what an older caller's lacks gets the
+/// defaults, a newer caller's is taken if what the library does not know of it is zero. Less than
+/// version 1 has, or more than 128 bytes, is no size, and is refused unread. An answer is written as
+/// far as both know it.
 
 #ifdef __cplusplus
 extern "C" {
@@ -70,14 +72,14 @@ typedef struct unmask_options {
   uint32_t struct_size;
   int32_t memory_space;  ///< of logits and tokens
   void* stream;          ///< cudaStream_t, outlives the session, null is CUDA's default; null on the host
-  int32_t threads;       ///< that read rows, the calling one included; on the host
+  int32_t threads;       ///< that read rows, the calling one included, at most 1,024; on the host
   int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
   int32_t mask_token;    ///< stands at an open position, is never proposed
   int32_t end_token;     ///< another one, or UNMASK_NO_TOKEN
   int32_t row_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
   int32_t sequences;     ///< slots
   int32_t length;        ///< most positions of a sequence, prompt included
-  int32_t window;        ///< most positions scored in a step: the block, or the whole answer
+  int32_t window;        ///< most positions scored in a step: the block, or up to the whole length
   int32_t trace;         ///< not 0: each step also reports what it did not commit
 } unmask_options;
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -91,7 +93,7 @@ typedef struct unmask_sequence {
   uint32_t struct_size;
   int32_t prompt;        ///< positions that are given and never change
   int32_t length;        ///< positions, prompt included
-  int32_t block_length;  ///< positions denoised together
+  int32_t block_length;  ///< positions denoised together; INT32_MAX: all in one block
   uint64_t seed;         ///< of what the policy draws
   uint32_t sequence;     ///< tells sequences of one seed apart
   uint32_t suppressed_count;
@@ -181,7 +183,8 @@ UNMASK_API const char* unmask_version(void);
 UNMASK_API const char* unmask_last_error(void);
 /// The parts that a policy can be composed of, with their arguments, as text.
 UNMASK_API const char* unmask_describe_parts(void);
-/// Reads a policy without making anything; what unmask_create() would refuse, this does.
+/// Says of a policy what unmask_create() says, for a session on the host whose options are right. A
+/// library may serve fewer policies on a device.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
 
 /// Makes a session that decodes with a policy such as "credit + threshold(0.9)". Allocates all it
@@ -234,8 +237,9 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
 /// On a device it waits for the stream.
 ///
 /// Uses `slot` of a session in which nothing runs. A decision on its own: the policy has no memory
-/// of the step before, so credit, schedules over steps, lookahead and comparisons with the step
-/// before want a session's loop.
+/// of the step before. Refused are policies that look beyond one step: credit, lookahead,
+/// comparisons with the step before, counts of steps (scheduled, timesteps, slow_fast), a canvas,
+/// and parts that rewrite settled tokens.
 UNMASK_API unmask_status unmask_decide(unmask_session* session,
                                        int32_t slot,
                                        int32_t* tokens,

@@ -7,11 +7,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/llada.hpp"
@@ -318,6 +320,174 @@ TEST(c_api, takes_structures_of_other_sizes) {
   report.settled = 77;
   ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
   EXPECT_EQ(report.settled, 77);
+}
+
+// Structures on the heap, where a sanitizer sees what is read behind them.
+TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
+  constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
+  const auto options = std::make_unique<unmask_options>(small_options());
+  const session_pointer s = made("top_k", *options);
+  const auto sequence = std::make_unique<unmask_sequence>(small_sequence());
+  const std::vector<float> z(6 * 4, 0.0F);
+  const auto logits = std::make_unique<unmask_logits>(logits_of(z, 4));
+  std::vector<std::int32_t> tokens(6);
+  std::vector<std::uint8_t> transfer(6);
+  const auto smallest = sizeof(std::uint32_t);
+  for (const std::size_t size : {smallest, sizeof(unmask_logits) - 1, std::size_t{4096},
+                                 std::size_t{1} << 24U, std::size_t{0xffffffff}}) {
+    options->struct_size = sequence->struct_size = logits->struct_size = std::uint32_t(size);
+    const std::string got = "got " + std::to_string(size);
+    unmask_session* made_of_it = nullptr;
+    expect_fails(unmask_create("top_k", options.get(), &made_of_it),
+                 bad,
+                 {"options->struct_size", got.c_str()});
+    expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, sequence.get()),
+                 bad,
+                 {"sequence->struct_size", got.c_str()});
+    expect_fails(unmask_supply(s.get(), logits.get()), bad, {"logits->struct_size", got.c_str()});
+    expect_fails(unmask_decide(
+                     s.get(), 0, tokens.data(), 6, nullptr, 0, logits.get(), transfer.data()),
+                 bad,
+                 {"logits->struct_size", got.c_str()});
+  }
+  // An answer is written as far as both know it.
+  const auto report = std::make_unique<unmask_report>();
+  report->struct_size = 0xffffffff;
+  EXPECT_EQ(unmask_get_report(s.get(), 0, report.get()), UNMASK_OK);
+  const auto request = std::make_unique<unmask_request>();
+  request->struct_size = 0xffffffff;
+  EXPECT_EQ(unmask_next(s.get(), request.get()), UNMASK_OK);
+}
+
+TEST(c_api, takes_a_window_of_the_length_at_most) {
+  for (const std::int32_t window : {7, 64, std::numeric_limits<std::int32_t>::max()}) {
+    unmask_options o = small_options();
+    o.window = window;
+    const session_pointer s = made("threshold(0.7)", o);
+    std::vector<std::int32_t> tokens(64, 3);
+    const std::vector<float> z(64 * 4, 0.0F);
+    std::vector<std::uint8_t> transfer(64);
+    unmask_logits l = logits_of(z, 4);
+    l.rows = 7;
+    for (const std::int32_t count : {7, 64}) {
+      l.rows = count;
+      expect_fails(
+          unmask_decide(s.get(), 0, tokens.data(), count, nullptr, 0, &l, transfer.data()),
+          UNMASK_INVALID_ARGUMENT,
+          {"count", "[1, 6]", "window", "length", "got"});
+    }
+    l.rows = 6;
+    EXPECT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
+              UNMASK_OK);
+  }
+}
+
+TEST(c_api, names_the_size_that_is_out_of_range) {
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  unmask_session* s = nullptr;
+  const auto with = [&](auto change) {
+    unmask_options other = small_options();
+    change(other);
+    return unmask_create("top_k", &other, &s);
+  };
+  constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
+  expect_fails(with([](auto& x) { x.vocab = most; }), bad, {"vocab", "at most 1073741824"});
+  expect_fails(with([](auto& x) { x.length = most; }), bad, {"length", "at most 536870912"});
+  expect_fails(with([](auto& x) { x.sequences = most; }), bad, {"sequences", "at most 178956970"});
+  EXPECT_EQ(s, nullptr);
+  const session_pointer there = made("top_k", small_options());
+  std::vector<std::int32_t> tokens(6, 3);
+  std::vector<std::uint8_t> transfer(6);
+  const std::vector<float> z(6 * 4, 0.0F);
+  unmask_logits l = logits_of(z, 4);
+  constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t stride : {std::int64_t{1} << 61U, limit / 24 + 1, limit}) {
+    l.stride = stride;
+    expect_fails(unmask_decide(there.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
+                 bad,
+                 {"logits->stride", "at most", "got"});
+    expect_fails(unmask_supply(there.get(), &l), bad, {"logits->stride"});
+  }
+  unmask_sequence q = small_sequence();
+  q.block_length = most;
+  EXPECT_EQ(unmask_start(there.get(), 0, tokens.data(), 6, &q), UNMASK_OK) << unmask_last_error();
+  unmask_request request = UNMASK_REQUEST_INIT;
+  ASSERT_EQ(unmask_next(there.get(), &request), UNMASK_OK);
+  EXPECT_EQ(request.rows, 6);
+}
+
+// What a policy is refused for, it is refused for with and without a session.
+TEST(c_api, checks_a_policy_as_it_makes_one) {
+  const unmask_options o = small_options();
+  const char* const policies[] = {"top_k",
+                                  "threshold(2)",
+                                  "margin",
+                                  "sampling + lookahead + reopen_below + top_k",
+                                  "sampling + lookahead + top_k",
+                                  "credit + adaptive_threshold",
+                                  "canvas + entropy_bound + sampling",
+                                  "remask_below + lookahead + at_least(0.4)",
+                                  "sampling + keep_top_k(3) + lookahead + top_k",
+                                  "adaptive_threshold + edit_settled",
+                                  "canvas + edit_settled + entropy_bound",
+                                  "sampling + keep_top_p(0.9) + edit_settled + top_k",
+                                  "stop_sequence([1, 2], 3) + step_budget(9) + top_k"};
+  for (const char* const policy : policies) {
+    unmask_session* s = nullptr;
+    const unmask_status created = unmask_create(policy, &o, &s);
+    unmask_destroy(s);
+    const std::string why = created == UNMASK_OK ? "" : unmask_last_error();
+    EXPECT_EQ(unmask_check_policy(policy), created) << policy;
+    if (created != UNMASK_OK) {
+      EXPECT_EQ(unmask_last_error(), why);
+    }
+  }
+}
+
+TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
+  const std::vector<float> z(6 * 4, 0.0F);
+  const unmask_logits l = logits_of(z, 4);
+  std::vector<std::uint8_t> transfer(6, 7);
+  const std::pair<const char*, const char*> refused[] = {
+      {"timesteps(8)", "timesteps"},
+      {"any_of(timesteps(8), threshold(0.9))", "timesteps"},
+      {"independent_timesteps(8)", "timesteps"},
+      {"all_of(scheduled(8), threshold(0.9))", "scheduled"},
+      {"canvas + entropy_bound", "canvas"},
+      {"lookahead + threshold(0.9)", "lookahead"},
+      {"credit + threshold(0.9)", "credit"},
+      {"adaptive_credit + threshold(0.9)", "credit"},
+      {"adaptive_threshold", "step before"},
+      {"stable_and_confident", "step before"},
+      {"edit_settled + threshold(0.9)", "edit_settled"},
+      {"reopen_below + threshold(0.9)", "reopen_below"},
+      {"remask_below + at_least(0.4)", "remask_below"},
+      {"slow_fast + threshold(0.9)", "slow_fast"}};
+  for (const auto& [policy, why] : refused) {
+    SCOPED_TRACE(policy);
+    const session_pointer s = made(policy, small_options());
+    std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
+    expect_fails(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
+                 UNMASK_INVALID_ARGUMENT,
+                 {"unmask_decide()", why, "unmask_next()"});
+    EXPECT_EQ(tokens, (std::vector<std::int32_t>{3, 1, 3, 3, 3, 0}));
+    EXPECT_EQ(transfer, std::vector<std::uint8_t>(6, 7));
+    const unmask_sequence q = small_sequence();
+    EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK) << "a loop serves it";
+  }
+  for (const char* policy : {"margin + threshold(0.9) + temperature(0.8) + stop_at_end",
+                             "random + top_k(2) + sampling + keep_top_k(2)",
+                             "whole_sequence + factor + repetition_penalty + end_last",
+                             "block_pipeline + entropy_bound + dual_cache + step_budget(3)",
+                             "all_of(at_frontier, hierarchical) + no_equal_neighbours"}) {
+    const session_pointer s = made(policy, small_options());
+    std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
+    EXPECT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
+              UNMASK_OK)
+        << unmask_last_error();
+    EXPECT_GE(std::count(transfer.begin(), transfer.end(), 1), 1) << policy;
+    std::fill(transfer.begin(), transfer.end(), std::uint8_t{7});
+  }
 }
 
 TEST(c_api, says_what_is_wrong_with_a_call) {

@@ -58,6 +58,16 @@ class admission_expression {
     return most;
   }
 
+  /// True when one of the leaves is a `Leaf`.
+  template <class Leaf>
+  [[nodiscard]] bool holds() const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || leaves_[i].template holds<Leaf>();
+    }
+    return any;
+  }
+
  protected:
   enum class operation : std::uint8_t { leaf, both, either };
 
