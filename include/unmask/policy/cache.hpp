@@ -129,7 +129,9 @@ static_assert(caching<block_cache>);
 /// similarity_refresh or cache_budget, that chooses what the passes between compute.
 ///
 /// Range: periods >= 0. Source: Z. Liu et al., dLLM-Cache (2025), its prompt and response
-/// intervals.
+/// intervals; the defaults are those of LLaDA-8B-Instruct, as Dynamic-dLLM (2026), appendix B.2,
+/// gives them, with 100 and 6 for LLaDA-1.5 and 50 and 2 for Dream. Dynamic-dLLM itself runs
+/// everything in each pass and refreshes in the first alone: periods 1 and 0.
 struct interval_cache {
   index_t prompt_period = 50;
   index_t answer_period = 7;
