@@ -16,8 +16,9 @@ enum class threshold_scope : std::uint8_t { answer, block };
 /// with p2 the second probability and p' the row of the step before. Admits confidence >= t.
 ///
 /// With scope `answer` every open position has its threshold from the sequence's first step on, and
-/// its row is read in every step that runs it, long before its block is decoded; under a cache, p'
-/// is the row of the last pass that ran it. The window must hold the answer. With scope `block`,
+/// its row is read in every step in which it has logits, long before its block is decoded. A
+/// position that a cache or a layer rule leaves out of a pass keeps its threshold, and p' is the row
+/// of the last pass in which it had logits. The window must hold the answer. With scope `block`,
 /// which is ours, the threshold starts with the block and `begin` counts the block's steps.
 /// `begin` is 2 in algorithm 2, whose first prediction commits by another rule and whose second
 /// moves nothing; 1 in the release.

@@ -57,7 +57,8 @@ template <int Slots = 64>
 ///
 /// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
 /// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have
-/// logits, so every masked position's row is compared and its threshold moves in each step.
+/// logits, so every masked position's row is compared and its threshold moves in each step from the
+/// third on. limits::window must hold the answer.
 /// Released: released::cache_budget_released() with released::dynamic_dllm_cache(), and
 /// released::dynamic_dllm_scalar() for its threshold. Source: Dynamic-dLLM (2026), algorithms 1 and
 /// 2, section 4.1 (budget and window), figure 6c (start), appendix B.2 (lower and raise).

@@ -93,61 +93,58 @@ double cosine(const std::vector<double>& a, const std::vector<double>& b) {
 /// What expect_thresholds() has seen.
 struct threshold_tally {
   int steps = 0;
-  int moved = 0;    ///< thresholds that differ from the start where they decided
-  int waiting = 0;  ///< masked positions without logits
+  int moved = 0;    ///< updates of a threshold
+  int ahead = 0;    ///< those of positions behind the block that is decoded
+  int waiting = 0;  ///< masked positions of the block without logits
 };
 
 /// Decodes with `p` and computes every threshold beside it, from the rows that the engine gave: the
-/// first row of a position only starts its threshold; each later one moves it, compared with the
-/// one before, however many passes ago that was. A position without a row stays as it is.
+/// first row of a position starts its threshold, each later one of a step from `begin` on moves it,
+/// compared with the row before, however many passes ago that was. A position without a row stays
+/// as it is.
 template <class Policy>
 threshold_tally expect_thresholds(const Policy& p, const layout& shape) {
   const toy_transformer model;
+  const token_id mask = model.vocab - 1;
   const auto& rule = part_of<adaptive_threshold>(p);
   threshold_tally seen;
   std::map<index_t, double> threshold;
   std::map<index_t, naive_row> last;
   std::vector<index_t> expected;
-  const auto expect_commits = [&](auto& session) {
-    std::vector<index_t> got;
-    for (const commit_entry& c : session.committed()) {
-      got.push_back(c.position);
-    }
-    EXPECT_EQ(got, expected) << "step " << seen.steps;
-  };
   decode_layered(
       model, p, {shape}, 0, [&](auto& session, auto& pass, const auto& logits, const auto& tokens) {
         if (seen.steps > 0) {
-          expect_commits(session);
+          std::vector<index_t> got;
+          for (const commit_entry& c : session.committed()) {
+            got.push_back(c.position);
+          }
+          EXPECT_EQ(got, expected) << "step " << seen.steps - 1;
         }
-        ++seen.steps;
         expected.clear();
         const range block = session.planned().score;
         index_t best = -1;
         double highest = -1.0;
-        index_t open = 0;
         for (index_t q = block.first; q < block.last; ++q) {
-          open += tokens[static_cast<std::size_t>(q)] == model.vocab - 1 ? 1 : 0;
+          seen.waiting += tokens[static_cast<std::size_t>(q)] == mask ? 1 : 0;
         }
-        index_t rows = 0;
         for (std::size_t i = 0; i < pass.rows().size(); ++i) {
           const index_t q = pass.positions()[static_cast<std::size_t>(pass.rows()[i])];
-          if (tokens[static_cast<std::size_t>(q)] != model.vocab - 1) {
-            continue;
-          }
-          ++rows;
+          EXPECT_EQ(tokens[static_cast<std::size_t>(q)], mask);
           const naive_row now =
               softmax(&logits[i * static_cast<std::size_t>(model.vocab)], model.vocab);
-          if (last.contains(q)) {
+          if (!last.contains(q)) {
+            threshold[q] = static_cast<double>(rule.start);
+          } else if (seen.steps >= rule.begin) {
             threshold[q] += -static_cast<double>(rule.lower) * (1.0 - now.second) +
                             static_cast<double>(rule.raise) * (1.0 - cosine(now.p, last[q].p));
-            threshold[q] =
-                std::clamp(threshold[q], static_cast<double>(rule.least * rule.start), 1.0);
             ++seen.moved;
-          } else {
-            threshold[q] = static_cast<double>(rule.start);
+            seen.ahead += block.contains(q) ? 0 : 1;
           }
           last[q] = now;
+          if (!block.contains(q)) {
+            continue;
+          }
+          --seen.waiting;
           if (now.best >= threshold[q]) {
             expected.push_back(q);
           }
@@ -156,36 +153,42 @@ threshold_tally expect_thresholds(const Policy& p, const layout& shape) {
             best = q;
           }
         }
-        seen.waiting += open - rows;
         if (expected.empty()) {
           expected.push_back(best);
         }
+        ++seen.steps;
       });
   return seen;
 }
 
-constexpr layout one_block{.prompt = 6, .length = 46, .block_length = 40, .seed = 8};
+constexpr layout two_blocks{.prompt = 6, .length = 46, .block_length = 20, .seed = 8};
 
 /// A start that this model reaches, and steps that are seen.
 constexpr adaptive_threshold moving{.start = 0.6F, .lower = 0.02F, .raise = 0.2F};
 
+/// Algorithms 1 and 2 at once: every masked position of the answer has logits in every pass, those
+/// that no layer computed included, and its threshold moves from the third prediction on.
 TEST(LayerMethods, BudgetsAndThresholdsDecodeTogether) {
   const threshold_tally seen = expect_thresholds(
-      methods::dynamic_dllm(cache_budget{.budget = 6, .window = 4}, moving), one_block);
-  EXPECT_GT(seen.steps, 3);
+      methods::dynamic_dllm(cache_budget{.budget = 6, .window = 4}, moving), two_blocks);
+  EXPECT_GT(seen.steps, 6);
   EXPECT_GT(seen.moved, 50);
-  EXPECT_EQ(seen.waiting, 0) << "positions stay in the pass, so all have logits";
+  EXPECT_GT(seen.ahead, 50);
+  EXPECT_EQ(seen.waiting, 0);
 }
 
-TEST(LayerMethods, APositionThatLeftThePassKeepsItsThresholdAndItsRow) {
+/// A position that left the pass, or that the pass did not run, keeps threshold and row until it
+/// has logits again.
+TEST(LayerMethods, APositionWithoutLogitsKeepsItsThresholdAndItsRow) {
   const threshold_tally seen =
       expect_thresholds(policy{by_confidence{},
                                moving,
                                early_skip{},
                                block_cache{.prompt_period = 0, .block_period = 5}},
-                        one_block);
+                        two_blocks);
   EXPECT_GT(seen.moved, 50);
   EXPECT_GT(seen.waiting, 50);
+  EXPECT_GT(expect_thresholds(policy{by_confidence{}, moving, early_skip{}}, two_blocks).ahead, 0);
 }
 
 TEST(LayerMethods, DynamicDllmRunsEverythingAndRefreshesOnce) {
