@@ -95,7 +95,7 @@ class session {
     detail::check_address(tokens.data, "the tokens");
     validate(options, model_, geometry);
     const layout shape = bounded(geometry);
-    const index_t reach = detail::policy_reach(policy, shape);
+    const index_t reach = math::min(detail::policy_reach(policy, shape), shape.length);
     check_argument(reach <= capacity_.window,
                    "positions read in one step",
                    reach,

@@ -480,7 +480,9 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
                              "whole_sequence + factor + repetition_penalty + end_last",
                              "block_pipeline + entropy_bound + dual_cache + step_budget(3)",
                              "all_of(at_frontier, hierarchical) + no_equal_neighbours"}) {
-    const session_pointer s = made(policy, small_options());
+    unmask_options o = small_options();
+    o.end_token = 2;
+    const session_pointer s = made(policy, o);
     std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
     EXPECT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
               UNMASK_OK)

@@ -26,14 +26,26 @@ void check_address(const T* data, std::string_view of) {
   }
 }
 
+// Of rows of `row_size` elements of `bytes` each.
 inline void check_stride(std::ptrdiff_t stride,
                          index_t rows,
+                         std::ptrdiff_t bytes,
                          std::int64_t row_size,
                          const char* rule,
                          std::string_view of) {
   if (rows > 1 && stride < row_size) {
     check_argument(
         false, "stride of " + std::string(of), stride, rule, row_size, ", or rows overlap");
+  }
+  if (rows > 1 && stride > PTRDIFF_MAX / bytes / rows) {
+    check_argument(false,
+                   "stride of " + std::string(of),
+                   stride,
+                   "at most ",
+                   PTRDIFF_MAX / bytes / rows,
+                   ", or there is no address for the last of ",
+                   rows,
+                   " rows");
   }
 }
 
@@ -48,7 +60,8 @@ void validate(const rows_view<T, M>& v,
   if (v.columns < columns) {
     check_argument(false, "columns of " + std::string(of), v.columns, "at least ", rule, columns);
   }
-  detail::check_stride(v.stride, v.rows, v.columns, "at least the number of columns, ", of);
+  detail::check_stride(
+      v.stride, v.rows, sizeof(T), v.columns, "at least the number of columns, ", of);
   if (v.rows > 0) {
     detail::check_address(v.data, of);
   }
@@ -61,6 +74,7 @@ void validate(const row_riders<T>& r, index_t rows, index_t vocab, index_t colum
     detail::check_address(r.allowed, "row_riders::allowed");
     detail::check_stride(r.allowed_stride,
                          r.allowed_stride == 0 ? 0 : rows,
+                         sizeof(*r.allowed),
                          (std::int64_t{vocab} + 31) / 32,
                          "0 or at least the words of a row, ",
                          "row_riders::allowed");
@@ -69,6 +83,7 @@ void validate(const row_riders<T>& r, index_t rows, index_t vocab, index_t colum
     detail::check_address(r.unconditional, "row_riders::unconditional");
     detail::check_stride(r.unconditional_stride,
                          r.unconditional_stride == 0 ? 0 : rows,
+                         sizeof(T),
                          columns,
                          "0 or at least the columns that are read, ",
                          "row_riders::unconditional");

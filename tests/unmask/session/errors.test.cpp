@@ -543,6 +543,33 @@ TEST(supply, of_rows_that_overlap_is_refused) {
   s.supply(host_logits<float>(z.data(), 1, 9, 0));  // one row overlaps nothing
 }
 
+// Of three rows, the last begins 2 * stride * 4 bytes behind the first.
+TEST(supply, of_rows_beyond_any_address_is_refused) {
+  const std::vector<float> z(90, 0.0F);
+  const std::vector<std::uint32_t> words(9, ~0U);
+  constexpr std::ptrdiff_t most = std::numeric_limits<std::ptrdiff_t>::max() / 4 / 3;
+  for (const std::ptrdiff_t stride : {most + 1, std::ptrdiff_t{1} << 61U, 12 * most}) {
+    SCOPED_TRACE(stride);
+    const host_logits<float> rows(z.data(), 3, 9, stride);
+    const host_logits<float> near(z.data(), 3, 9);
+    const auto expect_too_far = [&](const auto& use, const std::string& of) {
+      expect_misuse(true, use, false, {"stride of " + of, "at most", "got " + std::to_string(stride)});
+    };
+    expect_too_far([&](session<greedy>& s, tokens_of&) { s.supply(rows); }, "the logits");
+    expect_too_far([&](session<greedy>& s, tokens_of&) { s.read(0, rows); }, "the logits");
+    expect_too_far(
+        [&](session<greedy>& s, tokens_of&) {
+          s.supply(near, {.allowed = words.data(), .allowed_stride = stride});
+        },
+        "row_riders::allowed");
+    expect_too_far(
+        [&](session<greedy>& s, tokens_of&) {
+          s.supply(near, {.unconditional = z.data(), .unconditional_stride = stride});
+        },
+        "row_riders::unconditional");
+  }
+}
+
 TEST(supply, of_data_off_its_alignment_is_refused) {
   std::vector<float> z(90, 0.0F);
   const auto odd = [&z](std::ptrdiff_t bytes) { return reinterpret_cast<std::byte*>(z.data()) + bytes; };

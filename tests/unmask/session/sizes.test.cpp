@@ -173,6 +173,20 @@ TEST(Sizes, ALayoutOutOfRangeIsRefusedByName) {
             std::string::npos);
 }
 
+// A schedule that says it scores more than there is.
+struct boastful : whole_sequence {
+  [[nodiscard]] static index_t reach(const layout&) { return largest; }
+};
+
+TEST(Sizes, NoPlanScoresMoreThanTheLength) {
+  std::vector<token_id> tokens(6);
+  const policy p{by_confidence{}, confidence_above{}, boastful{}};
+  session<std::remove_const_t<decltype(p)>> s({.vocab = 9, .mask_token = 8},
+                                              {.length = 6, .window = 6});
+  s.start(0, p, tokens_view<memory::host>(tokens), {.length = 6});
+  EXPECT_EQ(s.planned().score, (range{0, 6}));
+}
+
 // What a decode did, step by step.
 struct history {
   std::vector<token_id> tokens;
