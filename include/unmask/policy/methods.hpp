@@ -79,12 +79,16 @@ template <feature Feature = feature::input>
 ///     MBPP 64/4 (256/2);
 /// and ES-dLLM*, table 6: BBH 32/4 (16/4), MBPP (8/2). Blocks of 64, of 256 for MATH; answers of
 /// 256, of 512 for code (table 4). Released: released::es_dllm_fixed(), with
-/// released::early_skip_released() and hold_end until the first end token. Source: ES-dLLM (2026),
-/// algorithm 1, section 6.1, appendix B; hold_end is appendix B.2.
+/// released::early_skip_released(). Source: ES-dLLM (2026), algorithm 1, section 6.1, appendix B.
+///
+/// `ends` is appendix B.2. As written there it lets a run of end tokens in from the left only, one
+/// a pass: stop_at_end ends the decode instead, and hold_end{.until_first = true}, the release's,
+/// lets them in together once there is one.
 template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm(const basic_early_skip<Indicator>& skip = {},
-                                     const block_cache& cache = {}) {
-  return policy{by_confidence{}, top_k{1}, skip, cache, hold_end{}};
+                                     const block_cache& cache = {},
+                                     const hold_end& ends = {}) {
+  return policy{by_confidence{}, top_k{1}, skip, cache, ends};
 }
 
 /// ES-dLLM with parallel decoding: every position above the threshold. Released:
@@ -92,8 +96,9 @@ template <feature Indicator = feature::hidden>
 template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm_parallel(float threshold = 0.9F,
                                               const basic_early_skip<Indicator>& skip = {},
-                                              const block_cache& cache = {}) {
-  return policy{by_confidence{}, confidence_above{threshold}, skip, cache, hold_end{}};
+                                              const block_cache& cache = {},
+                                              const hold_end& ends = {}) {
+  return policy{by_confidence{}, confidence_above{threshold}, skip, cache, ends};
 }
 
 /// ES-dLLM with Sparse-dLLM's eviction: half of the keys outside the block stay, kernel size 3,
@@ -102,8 +107,9 @@ template <feature Indicator = feature::hidden>
 template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm_sparse(const basic_early_skip<Indicator>& skip = {},
                                             const block_cache& cache = {},
-                                            const key_eviction& eviction = {}) {
-  return with(es_dllm(skip, cache), eviction);
+                                            const key_eviction& eviction = {},
+                                            const hold_end& ends = {}) {
+  return with(es_dllm(skip, cache, ends), eviction);
 }
 
 /// ES-dLLM with both. Source: ES-dLLM (2026), appendix C.3.3.
@@ -111,8 +117,9 @@ template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm_parallel_sparse(float threshold = 0.9F,
                                                      const basic_early_skip<Indicator>& skip = {},
                                                      const block_cache& cache = {},
-                                                     const key_eviction& eviction = {}) {
-  return with(es_dllm_parallel(threshold, skip, cache), eviction);
+                                                     const key_eviction& eviction = {},
+                                                     const hold_end& ends = {}) {
+  return with(es_dllm_parallel(threshold, skip, cache, ends), eviction);
 }
 
 /// LoPA with D2F: lookahead branches over pipelined blocks. limits::branches must be at least

@@ -222,6 +222,7 @@ TEST(LayerMethods, EsDllmHasThePublishedValues) {
   static_assert(part_of<block_cache>(p).prompt_period == 64);
   static_assert(part_of<block_cache>(p).block_period == 16);
   static_assert(!part_of<hold_end>(p).until_first);
+  static_assert(part_of<hold_end>(methods::es_dllm({}, {}, {.until_first = true})).until_first);
   static_assert(part_of<confidence_above>(methods::es_dllm_parallel()).threshold == 0.9F);
   static_assert(has<hold_end>(methods::es_dllm_parallel()));
   static_assert(!has<key_eviction>(methods::es_dllm_parallel()));
