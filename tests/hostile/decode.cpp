@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <sstream>
+#include <map>
+#include <tuple>
 
 #include "named/named_session.hpp"
 #include "support/fake_logits.hpp"
@@ -327,34 +328,41 @@ class decoder {
              "request",
              "a running sequence is not in it");
     }
-    tensor<T> whole(s_, static_cast<std::size_t>(way_.piecewise ? 0 : rows));
+    std::vector<std::vector<index_t>> wanted(request.segments.size());
+    std::size_t total = 0;
+    const auto run_layers = [&](std::size_t k) {
+      const segment& s = request.segments[k];
+      wanted[k] = pass<T>(k, site_of(sequence_in(s.slot), s));
+      total += wanted[k].size();
+    };
+    for (std::size_t k = 0; k < request.segments.size() && !way_.piecewise; ++k) {
+      run_layers(k);
+    }
+    tensor<T> whole(s_, total);
+    std::size_t at = 0;
     for (std::size_t k = 0; k < request.segments.size(); ++k) {
       const segment& s = request.segments[k];
       const std::size_t i = sequence_in(s.slot);
-      const auto count = static_cast<std::size_t>(s.rows.size());
-      std::vector<token_id> tokens(running_[i].tokens.begin(),
-                                   running_[i].tokens.begin() + s_.sequences[i].shape.length);
-      if (s.branch > 0) {
-        tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+      if (way_.piecewise) {
+        run_layers(k);
       }
-      tensor<T> own(s_, way_.piecewise ? count : 0);
+      place p = site_of(i, s);
+      tensor<T> own(s_, way_.piecewise ? wanted[k].size() : 0);
       std::vector<given_row>& seen = given[i].emplace_back();
-      for (std::size_t r = 0; r < count; ++r) {
-        const row_site site{s_.sequences[i].shape.seed,
-                            static_cast<index_t>(records_[i].size()) - 1,
-                            s.rows.first + static_cast<index_t>(r),
-                            tokens};
-        seen.push_back(way_.piecewise ? own.put(r, site)
-                                      : whole.put(static_cast<std::size_t>(s.first_row) + r, site));
+      for (std::size_t r = 0; r < wanted[k].size(); ++r) {
+        p.site.row = wanted[k][r];
+        p.site.tokens = p.tokens;
+        seen.push_back(way_.piecewise ? own.put(r, p.site) : whole.put(at++, p.site));
+        seen.back().row = wanted[k][r];
       }
       if (way_.piecewise) {
-        session_->read(k, own.rows(count), own.riders());
+        session_->read(k, own.rows(wanted[k].size()), own.riders());
       }
     }
     if (way_.piecewise) {
       session_->decide();
     } else {
-      session_->supply(whole.rows(static_cast<std::size_t>(rows)), whole.riders());
+      session_->supply(whole.rows(total), whole.riders());
     }
     for (const std::size_t i : which_) {
       if (asked[i].empty()) {
@@ -370,6 +378,83 @@ class decoder {
              "an end",
              std::to_string(now.report.forwards) + " forward passes");
       cancel_if_due(i);
+    }
+  }
+
+  /// Which rows a segment is about, and the tokens there.
+  struct place {
+    std::vector<token_id> tokens;
+    row_site site;
+  };
+  [[nodiscard]] place site_of(std::size_t i, const segment& s) const {
+    place p;
+    p.tokens.assign(running_[i].tokens.begin(),
+                    running_[i].tokens.begin() + s_.sequences[i].shape.length);
+    if (s.branch > 0) {
+      p.tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    }
+    p.site.sequence = s_.sequences[i].shape.seed;
+    p.site.step = static_cast<index_t>(records_[i].size()) - 1;
+    return p;
+  }
+
+  /// Runs segment k through the layers. Returns the rows whose logits are wanted.
+  template <element T>
+  std::vector<index_t> pass(std::size_t k, place p) {
+    auto pass = session_->pass(k);
+    const segment& s = pass.about();
+    std::vector<index_t> rows;
+    if (!pass.has_hooks) {
+      for (index_t r = s.rows.first; r < s.rows.last; ++r) {
+        rows.push_back(r);
+      }
+      return rows;
+    }
+    constexpr std::size_t width = 9;
+    const auto length = static_cast<std::size_t>(s_.sequences[sequence_in(s.slot)].shape.length);
+    std::vector<float> row(width);
+    for (index_t layer = 0; layer < s_.model.layers; ++layer) {
+      check_ascending(pass.positions(), s.feed, "positions of a layer");
+      if (!pass.hooks(layer)) {
+        continue;
+      }
+      const auto here = pass.positions();
+      std::vector<T> now;
+      p.site.tokens = p.tokens;
+      for (const index_t position : here) {
+        p.site.row = position;
+        write_hidden(s_.engine, p.site, layer, row);
+        for (const float x : row) {
+          now.push_back(testing::encoded<T>(double(x)));
+        }
+      }
+      // What was stored for an earlier sequence of the slot is left where it is.
+      std::vector<T>& stored = std::get<memory_of<T>>(stored_)[{s.slot, layer}];
+      stored.resize(std::max(stored.size(), length * width),
+                    testing::encoded<T>(testing::not_a_number));
+      const state_view<T, memory::host> previous(
+          stored.data(), static_cast<index_t>(length), static_cast<index_t>(width));
+      const auto count = static_cast<index_t>(here.size());
+      const auto chosen =
+          pass.at_layer(layer,
+                        rows_view<T, memory::host>(now.data(), count, static_cast<index_t>(width)),
+                        previous);
+      check_ascending(chosen.rows, {0, count}, "chosen rows");
+      check_ascending(chosen.positions, s.feed, "chosen positions");
+    }
+    const auto here = pass.positions();
+    check_ascending(pass.rows(), {0, static_cast<index_t>(here.size())}, "rows behind the layers");
+    for (const index_t r : pass.rows()) {
+      rows.push_back(here[static_cast<std::size_t>(r)]);
+    }
+    return rows;
+  }
+
+  static void check_ascending(std::span<const index_t> list, range in, const char* promise) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      expect(in.contains(list[i]) && (i == 0 || list[i] > list[i - 1]),
+             promise,
+             std::to_string(list[i]));
     }
   }
 
@@ -405,6 +490,10 @@ class decoder {
   host::thread_pool pool_;
   std::unique_ptr<any_layer_session> session_;
   std::vector<running> running_;
+  /// Rows that the engine keeps, by slot and layer.
+  template <element T>
+  using memory_of = std::map<std::pair<index_t, index_t>, std::vector<T>>;
+  std::tuple<memory_of<float>, memory_of<bfloat16>, memory_of<float16>> stored_;
 };
 
 template <class A>

@@ -44,6 +44,7 @@ struct step_record {
 
 /// A row that the engine gave, as a naive reader sees it.
 struct given_row {
+  index_t row = 0;
   std::vector<float> logits;
   std::vector<std::uint32_t> allowed;  ///< empty: everything
 };
@@ -59,7 +60,7 @@ class observer {
   /// Before the start writes masks.
   virtual void on_tokens(std::size_t sequence, const std::vector<token_id>& tokens) = 0;
   virtual void on_start(std::size_t sequence, const step_record& now) = 0;
-  /// `rows` are those of each segment, in the order of segment::rows.
+  /// `rows` are those of each segment.
   virtual void on_step(std::size_t sequence,
                        const step_record& now,
                        const std::vector<std::vector<given_row>>& rows) = 0;

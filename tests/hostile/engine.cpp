@@ -153,6 +153,16 @@ void write_row(const hostile_engine& e,
   fill(m, key, model, out);
 }
 
+void write_hidden(const hostile_engine& e,
+                  const row_site& site,
+                  index_t layer,
+                  std::span<float> out) {
+  std::uint64_t h = mixed(key_of(e, site, e.restless), 13, static_cast<std::uint64_t>(layer));
+  const mood m = drawn<mood>(e.moods, mixed(h, 14));
+  const model_info nothing;
+  fill(m == mood::ends || m == mood::masks ? mood::sane : m, h, nothing, out);
+}
+
 void write_unconditional(const hostile_engine& e,
                          const model_info& model,
                          const row_site& site,

@@ -70,6 +70,12 @@ void write_row(const hostile_engine& e,
                const row_site& site,
                std::span<float> out);
 
+/// A row of a layer, as layer rules compare it with an earlier one.
+void write_hidden(const hostile_engine& e,
+                  const row_site& site,
+                  index_t layer,
+                  std::span<float> out);
+
 /// The unconditional row beside it.
 void write_unconditional(const hostile_engine& e,
                          const model_info& model,

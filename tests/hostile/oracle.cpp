@@ -208,8 +208,10 @@ class sequence_oracle {
       }
       for (index_t p = g_.prompt; p < g_.length; ++p) {
         const index_t row = std::max(p - s_.model.row_shift, 0);
-        if (s.rows.contains(row)) {
-          rows_[p] = rows[k][at(row - s.rows.first)];
+        for (const given_row& given : rows[k]) {
+          if (given.row == row) {
+            rows_[p] = given;
+          }
         }
       }
     }

@@ -27,6 +27,7 @@ model_info random_model(dice& d) {
   m.vocab = n < 3 ? 2 : n < 12 ? 3 : n < 30 ? 7 : n < 60 ? 33 : n < 95 ? 64 : n < 98 ? 2049 : 4100;
   m.mask_token = d.chance(0.5) ? m.vocab - 1 : d.within(0, m.vocab - 1);
   m.row_shift = d.chance(0.3) ? 1 : 0;
+  m.layers = d.within(1, 5);
   if (m.vocab > 2 && d.chance(0.6)) {
     m.end_token = (m.mask_token + d.within(1, m.vocab - 1)) % m.vocab;
   }
@@ -109,8 +110,9 @@ std::string description(const scenario& s) {
   } else {
     out << m.end_token;
   }
-  out << ", row_shift " << m.row_shift << ", suppress_mask " << m.suppress_mask << "\n  session    "
-      << s.slots << " slots, limits " << (s.tight ? "tight" : "wide") << ", "
+  out << ", row_shift " << m.row_shift << ", layers " << m.layers << ", suppress_mask "
+      << m.suppress_mask << "\n  session    " << s.slots << " slots, limits "
+      << (s.tight ? "tight" : "wide") << ", "
       << (s.kind == element_kind::f32    ? "f32"
           : s.kind == element_kind::bf16 ? "bf16"
                                          : "f16")

@@ -37,6 +37,7 @@ struct family {
   bool keeps = false;
   bool paints = false;
   bool compares = false;
+  bool layered = false;
 };
 
 class author {
@@ -58,7 +59,15 @@ class author {
     add(all, part_stage::edit, 0.2, 1);
     add(all, part_stage::delay, 0.3, 2);
     add(all, part_stage::stop, 0.4, 2);
-    add(all, part_stage::cache, 0.25, 1);
+    add(all, part_stage::cache, f.layered ? 0.7 : 0.25, 1);
+    if (f.layered) {
+      for (const char* rule : {"early_skip", "cache_budget", "similarity_refresh"}) {
+        if (d_.chance(0.4)) {
+          all.push_back(part(rule));
+          break;
+        }
+      }
+    }
     if (!f.paints) {
       add(all, part_stage::schedule, 0.6, 1, {"canvas"});
     }
@@ -110,7 +119,10 @@ class author {
   family random_family() {
     const int n = d_.within(0, 99);
     const bool edits = d_.chance(0.6);
-    return n < 14   ? family{}
+    return n < 8    ? family{}
+           : n < 14 ? family{.edits = edits, .layered = true}
+           : n < 18 ? family{.edits = edits, .revisits = true, .layered = true}
+           : n < 21 ? family{.edits = edits, .revisits = true, .remasks = true, .layered = true}
            : n < 26 ? family{.edits = true}
            : n < 38 ? family{.edits = edits, .branches = true}
            : n < 48 ? family{.edits = edits, .revisits = true}
@@ -161,7 +173,11 @@ class author {
   written_part one_of(part_stage stage, const std::vector<std::string>& without = {}) {
     std::vector<const known_part*> choices;
     for (const known_part& p : known_parts()) {
-      if (p.stage == stage && std::find(without.begin(), without.end(), p.name) == without.end()) {
+      const bool fits = std::none_of(p.arguments.begin(), p.arguments.end(), [](const auto& a) {
+        return a.kind > argument_kind::reals;  // a file
+      });
+      if (p.stage == stage && fits &&
+          std::find(without.begin(), without.end(), p.name) == without.end()) {
         choices.push_back(&p);
       }
     }
@@ -268,6 +284,9 @@ class author {
                        known.name == "reopen_below";
     const std::int64_t largest = idles ? std::min<std::int64_t>(most, least + 40) : most;
     const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), largest);
+    if (a.name == "pool") {  // is odd
+      return 2 * some + 1;
+    }
     const bool ends_range = a.name == "last";  // at least the first
     return d_.one_of(std::vector<std::int64_t>{ends_range ? some + 8 : least,
                                                ends_range ? some + 9 : least + 1,
