@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "hostile/decode.hpp"
 
+#include <unmask/core/forwards.hpp>
 #include <unmask/host/executor.hpp>
+#include <unmask/policy/compose_named.hpp>
 #include <unmask/policy/read_policy.hpp>
 
 #include <algorithm>
@@ -121,7 +123,11 @@ class decoder {
       , records_(records)
       , d_(mixed(s.seed, s.number, w.slots_seed + 5))
       , pool_(w.threads)
-      , running_(s.sequences.size()) {}
+      , running_(s.sequences.size()) {
+    for (const sequence_plan& q : s.sequences) {
+      bounds_.push_back(bound_of(s, q));
+    }
+  }
 
   void run() {
     open();
@@ -374,9 +380,10 @@ class decoder {
       if (watching_ != nullptr) {
         watching_->on_step(i, now, given[i]);
       }
-      expect(now.report.forwards <= most_forwards(s_, s_.sequences[i]),
+      expect(now.report.forwards <= bounds_[i].forwards,
              "an end",
-             std::to_string(now.report.forwards) + " forward passes");
+             std::to_string(now.report.forwards) + " forward passes, at most " +
+                 std::to_string(bounds_[i].forwards));
       cancel_if_due(i);
     }
   }
@@ -490,6 +497,7 @@ class decoder {
   host::thread_pool pool_;
   std::unique_ptr<any_layer_session> session_;
   std::vector<running> running_;
+  std::vector<bound> bounds_;
   /// Rows that the engine keeps, by slot and layer.
   template <element T>
   using memory_of = std::map<std::pair<index_t, index_t>, std::vector<T>>;
@@ -540,27 +548,25 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 
 }  // namespace
 
-index_t most_forwards(const scenario& s, const sequence_plan& q) {
-  index_t idle = 0;
-  const auto add = [&](const auto& self, const written_policy& parts) -> void {
-    for (const written_part& p : parts) {
-      self(self, p.inside);
-      const bool idles = p.name == "timesteps" || p.name == "independent_timesteps" ||
-                         p.name == "canvas" || p.name == "edited_blocks" ||
-                         p.name == "reopen_below";
-      index_t steps = p.name == "edited_blocks" ? 16 : 512;
-      for (const std::string& a : p.arguments) {
-        const std::size_t at = a.find('=');
-        const double value =
-            std::strtod(a.c_str() + (at == std::string::npos ? 0 : at + 1), nullptr);
-        steps = value >= 1.0 && value < 1e6 ? std::max(steps, index_t(value)) : steps;
+bound bound_of(const scenario& s, const sequence_plan& q) {
+  const layout& g = q.shape;
+  bound b = with_policy(parts_of(s), s.model, [&](const auto& p) {
+    return bound{most_forwards(p, g) - (std::int64_t{g.length} - g.prompt),
+                 detail::most_waits(p, g)};
+  });
+  // A pass for each position that is open at the start, and those declared.
+  for (index_t p = g.prompt; p < g.length; ++p) {
+    b.forwards += q.editable.empty() || q.editable[static_cast<std::size_t>(p)] != 0 ? 1 : 0;
+  }
+  if (!s.model.suppress_mask) {  // only a budget ends such a decode
+    for (const written_part& p : s.policy) {
+      if (p.name == "step_budget" && !p.arguments.empty()) {
+        const std::string& steps = p.arguments[0];
+        b.forwards = std::stoll(steps.substr(steps.find('=') + 1));
       }
-      const index_t answer = q.shape.length - q.shape.prompt;
-      idle += !idles ? 0 : p.name == "edited_blocks" ? steps * answer : steps;
     }
-  };
-  add(add, s.policy);
-  return 4 * (q.shape.length - q.shape.prompt) + idle + 64;
+  }
+  return b;
 }
 
 named_parts parts_of(const scenario& s) {

@@ -77,8 +77,13 @@ struct way {
   std::uint64_t slots_seed = 0;
 };
 
-/// Most forward passes that a sequence may take: more are a decode that does not end.
-[[nodiscard]] index_t most_forwards(const scenario& s, const sequence_plan& q);
+/// What a sequence may take, as most_forwards() states it.
+struct bound {
+  std::int64_t forwards = 0;
+  /// The first so many passes may commit nothing.
+  std::int64_t waits = 0;
+};
+[[nodiscard]] bound bound_of(const scenario& s, const sequence_plan& q);
 
 /// Reads the policy of a scenario. Throws refusal.
 [[nodiscard]] named_parts parts_of(const scenario& s);

@@ -19,7 +19,6 @@ struct facts {
   bool remasks = false;
   bool branches = false;
   bool draws = false;
-  bool waits = false;       ///< a step may commit nothing
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
   bool stays = false;       ///< on full blocks, to edit them
   bool has_budget = false;
@@ -40,7 +39,6 @@ facts facts_of(const scenario& s) {
   f.remasks = parts.has.remasks;
   f.branches = parts.has.branches;
   f.draws = parts.has.draws;
-  f.waits = parts.admission.waits();
   f.edits_rows = parts.has.edits || parts.has.watches;
   f.stays = names(s.policy, "edited_blocks");
   f.has_budget = names(s.policy, "step_budget");
@@ -96,6 +94,7 @@ class sequence_oracle {
       , g_(q_.shape)
       , f_(f)
       , bans_(b)
+      , waits_(bound_of(s, q_).waits)
       , suppressed_(q_.suppressed.begin(), q_.suppressed.end()) {
     if (s.model.suppress_mask) {
       suppressed_.insert(s.model.mask_token);
@@ -242,14 +241,15 @@ class sequence_oracle {
     return r;
   }
 
-  void check_request(const step_record& now) const {
-    bool any = f_.stays || f_.paints;
+  void check_request(const step_record& now) {
+    bool any = f_.paints;
     for (const segment& s : now.segments) {
       for (index_t p = g_.prompt; p < g_.length; ++p) {
         any = any || (is_open(p) && s.rows.contains(std::max(p - s_.model.row_shift, 0)));
       }
     }
-    expect(any, "a forward pass", "nothing in it is open");
+    expect(any || f_.stays, "a forward pass", "nothing in it is open");
+    was_open_ = any;
   }
 
   void check_lists(const step_record& now) const {
@@ -422,10 +422,11 @@ class sequence_oracle {
   }
 
   void check_progress(const step_record& now, index_t settled) const {
-    if (f_.waits || f_.paints || f_.stays || !s_.model.suppress_mask) {
-      return;
-    }
-    expect(settled > 0, "a commit in every step", "step " + std::to_string(now.report.forwards));
+    const bool may_wait = now.report.forwards <= waits_ || f_.paints || !s_.model.suppress_mask ||
+                          (f_.stays && !was_open_);
+    expect(settled > 0 || may_wait,
+           "a commit in every step",
+           "step " + std::to_string(now.report.forwards));
   }
 
   /// What an ending fills in.
@@ -476,6 +477,8 @@ class sequence_oracle {
   const layout& g_;
   const facts& f_;
   const bans& bans_;
+  std::int64_t waits_;
+  bool was_open_ = false;  ///< anything in the pass
   std::set<token_id> suppressed_;
   std::vector<token_id> given_;
   std::vector<mark> marks_;

@@ -44,8 +44,9 @@ sequence_plan random_sequence(dice& d, const model_info& model, bool many_rows) 
   s.shape.length = std::max(s.shape.prompt + answer, 1);
   s.shape.block_length = many_rows       ? 4096
                          : d.chance(0.1) ? 1
-                         : d.chance(0.3) ? d.one_of(std::vector<index_t>{64, 1000})
-                                         : d.within(1, 12);
+                         : d.chance(0.3)
+                             ? d.one_of(std::vector<index_t>{64, 1000, 1 << 30, 2147483647})
+                             : d.within(1, 12);
   s.shape.seed = d.bits();
   s.shape.sequence = static_cast<std::uint32_t>(d.bits());
   s.spare = d.chance(0.2) ? d.within(1, 5) : 0;
