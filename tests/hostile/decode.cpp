@@ -550,19 +550,24 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 
 bound bound_of(const scenario& s, const sequence_plan& q) {
   const layout& g = q.shape;
-  bound b = with_policy(parts_of(s), s.model, [&](const auto& p) {
-    return bound{most_forwards(p, g) - (std::int64_t{g.length} - g.prompt),
-                 detail::most_waits(p, g)};
-  });
+  bound b;
+  try {
+    b = with_policy(parts_of(s), s.model, [&](const auto& p) {
+      return bound{most_forwards(p, g) - (std::int64_t{g.length} - g.prompt),
+                   detail::most_waits(p, g)};
+    });
+  } catch (const std::invalid_argument& e) {
+    throw refusal(e.what());
+  }
   // A pass for each position that is open at the start, and those declared.
   for (index_t p = g.prompt; p < g.length; ++p) {
     b.forwards += q.editable.empty() || q.editable[static_cast<std::size_t>(p)] != 0 ? 1 : 0;
   }
-  if (!s.model.suppress_mask) {  // only a budget ends such a decode
+  if (!s.model.suppress_mask) {  // a budget ends such a decode, and nothing else
     for (const written_part& p : s.policy) {
       if (p.name == "step_budget" && !p.arguments.empty()) {
         const std::string& steps = p.arguments[0];
-        b.forwards = std::stoll(steps.substr(steps.find('=') + 1));
+        b.forwards += std::stoll(steps.substr(steps.find('=') + 1));
       }
     }
   }

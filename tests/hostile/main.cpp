@@ -300,12 +300,14 @@ options read_options(int count, char** values) {
 
 int main(int count, char** values) {
   unmask::hostile::say_where_it_ends();
+  unmask::hostile::options chosen;
   try {
-    return unmask::hostile::run(unmask::hostile::read_options(count, values));
-  } catch (const std::invalid_argument& e) {
+    chosen = unmask::hostile::read_options(count, values);
+  } catch (const std::logic_error& e) {
     std::cerr << e.what()
               << "\nusage: unmask_hostile [--seed N] [--case N] [--first N] [--decodes N] "
                  "[--failures N] [--patience SECONDS] [--reasons] [--no-shrink]\n";
     return 2;
   }
+  return unmask::hostile::run(chosen);
 }

@@ -323,8 +323,9 @@ class sequence_oracle {
     for (token_id v = 0; v < s_.model.vocab && !any; ++v) {
       any = is_allowed(v);
     }
-    const std::string what =
-        "token " + std::to_string(e.token) + " at position " + std::to_string(e.position);
+    const std::string what = "token " + std::to_string(e.token) + " at position " +
+                             std::to_string(e.position) +
+                             (e.log_probability > -HUGE_VALF ? "" : " of an invalid row");
     expect(is_free(e.token), "no suppressed token", what);
     expect(!any || is_allowed(e.token), "mask and lists", what);
     const bool is_reported_valid = e.log_probability > -HUGE_VALF;

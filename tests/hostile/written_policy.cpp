@@ -276,25 +276,31 @@ class author {
     return text + "]";
   }
 
+  /// Whether an argument says how many steps may pass idly.
+  static bool idles(const known_part& known, const part_argument& a) {
+    return a.kind == argument_kind::whole &&
+           (known.name == "timesteps" || known.name == "independent_timesteps" ||
+            known.name == "canvas" || known.name == "edited_blocks" ||
+            known.name == "reopen_below");
+  }
+
   std::int64_t whole(const known_part& known, const part_argument& a) {
     const auto least = static_cast<std::int64_t>(a.least);
     const auto most = static_cast<std::int64_t>(std::min(a.most, double(no_token)));
-    const bool idles = known.name == "timesteps" || known.name == "independent_timesteps" ||
-                       known.name == "canvas" || known.name == "edited_blocks" ||
-                       known.name == "reopen_below";
-    const std::int64_t largest = idles ? std::min<std::int64_t>(most, least + 40) : most;
+    const std::int64_t largest = idles(known, a) ? std::min<std::int64_t>(most, least + 40) : most;
     const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), largest);
     if (a.name == "pool") {  // is odd
       return 2 * some + 1;
     }
     const bool ends_range = a.name == "last";  // at least the first
-    return d_.one_of(std::vector<std::int64_t>{ends_range ? some + 8 : least,
-                                               ends_range ? some + 9 : least + 1,
-                                               ends_range ? some + 8 : some,
-                                               ends_range ? largest : some,
-                                               ends_range ? largest : some,
-                                               ends_range ? largest : some,
-                                               idles || a.name == "first" ? some : largest});
+    return d_.one_of(
+        std::vector<std::int64_t>{ends_range ? some + 8 : least,
+                                  ends_range ? some + 9 : least + 1,
+                                  ends_range ? some + 8 : some,
+                                  ends_range ? largest : some,
+                                  ends_range ? largest : some,
+                                  ends_range ? largest : some,
+                                  idles(known, a) || a.name == "first" ? some : largest});
   }
 
   token_id token() {
