@@ -313,21 +313,35 @@ class sequence_oracle {
     }
   }
 
-  /// Whether a step may commit a token at a position, by the row that it was read from.
-  void check_token(const commit_entry& e, const given_row& row, bool is_placed) const {
+  /// Suppressed tokens are never committed; what row mask and parts forbid, only where they leave
+  /// nothing together: then the row mask is disregarded first.
+  void check_allowed(const commit_entry& e, const given_row& row) const {
     const auto is_free = [&](token_id v) { return suppressed_.count(v) == 0; };
-    const auto is_allowed = [&](token_id v) {
-      return is_free(v) && !is_masked(row, v) && bans_.allow(v, e.position - g_.prompt);
+    const auto is_listed = [&](token_id v) {
+      return is_free(v) && bans_.allow(v, e.position - g_.prompt);
     };
-    bool any = false;
-    for (token_id v = 0; v < s_.model.vocab && !any; ++v) {
-      any = is_allowed(v);
-    }
+    const auto is_allowed = [&](token_id v) { return is_listed(v) && !is_masked(row, v); };
+    const auto any = [&](const auto& holds) {
+      for (token_id v = 0; v < s_.model.vocab; ++v) {
+        if (holds(v)) {
+          return true;
+        }
+      }
+      return false;
+    };
     const std::string what = "token " + std::to_string(e.token) + " at position " +
                              std::to_string(e.position) +
                              (e.log_probability > -HUGE_VALF ? "" : " of an invalid row");
     expect(is_free(e.token), "no suppressed token", what);
-    expect(!any || is_allowed(e.token), "mask and lists", what);
+    expect(is_listed(e.token) || !any(is_listed), "lists", what);
+    expect(is_allowed(e.token) || !any(is_allowed), "row mask", what);
+  }
+
+  /// Whether a step may commit a token at a position, by the row that it was read from.
+  void check_token(const commit_entry& e, const given_row& row, bool is_placed) const {
+    check_allowed(e, row);
+    const std::string what =
+        "token " + std::to_string(e.token) + " at position " + std::to_string(e.position);
     const bool is_reported_valid = e.log_probability > -HUGE_VALF;
     if (is_reported_valid && !f_.edits_rows && !s_.engine.has_guidance) {
       const float z = row.logits[at(e.token)];
@@ -368,7 +382,7 @@ class sequence_oracle {
         const auto row = rows.find(e.position);
         const bool is_old = f_.paints && s_.engine.restless_grammar;  // of an earlier row
         if (row != rows.end() && !is_old && !(is_placed && rows.empty())) {
-          f_.paints ? check_canvas_token(e, row->second) : check_token(e, row->second, is_placed);
+          f_.paints ? check_allowed(e, row->second) : check_token(e, row->second, is_placed);
         }
       }
       m = opens ? mark::open : mark::settled;
@@ -406,20 +420,6 @@ class sequence_oracle {
            now.report.invalid_rows,
            before_.report.invalid_rows);
     return settled;
-  }
-
-  void check_canvas_token(const commit_entry& e, const given_row& row) const {
-    const auto is_allowed = [&](token_id v) {
-      return suppressed_.count(v) == 0 && !is_masked(row, v) &&
-             bans_.allow(v, e.position - g_.prompt);
-    };
-    bool any = false;
-    for (token_id v = 0; v < s_.model.vocab && !any; ++v) {
-      any = is_allowed(v);
-    }
-    expect(!any || is_allowed(e.token),
-           "mask and lists",
-           "token " + std::to_string(e.token) + " at position " + std::to_string(e.position));
   }
 
   void check_progress(const step_record& now, index_t settled) const {
