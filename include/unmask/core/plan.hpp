@@ -185,7 +185,8 @@ struct sequence_report {
   index_t open = 0;
   /// Settled tokens that were replaced or reopened.
   index_t rewritten = 0;
-  /// Commits that no admission asked for, made because each forced block commits at least one.
+  /// Commits that no admission asked for, made because each forced block commits at least one, and
+  /// a step that remasks more than that.
   index_t forced = 0;
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;

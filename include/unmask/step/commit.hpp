@@ -38,6 +38,13 @@ template <class Policy>
   return m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
 }
 
+/// True when scored position i gets another token than it has: a settled one that competes may win
+/// the one it has.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool writes(const slot_memory<Policy>& m, index_t i) {
+  return wins(m, i) && proposal(m, i) != m.state->tokens[m.status->next.score.first + i];
+}
+
 /// True while an admission may leave a step without a commit.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool may_wait(const slot_memory<Policy>& m) {
@@ -66,7 +73,7 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
     const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
     const auto admit = [&](index_t i) {
       m.roles[i] = role::admitted;
-      m.status->report.forced += wins(m, i) ? 1 : 0;
+      m.status->report.forced += writes(m, i) ? 1 : 0;
     };
     const auto serve = [&](std::uint64_t blocks) {
       const auto is_of_blocks = [&](index_t r) {
@@ -91,10 +98,7 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
         const auto is_barred = [&](index_t i) {
           return m.roles[i] == role::barred && (due & bit_of(m, i)) != 0;
         };
-        static_cast<void>(with_first(t, size, is_barred, [&](index_t i) {
-          m.roles[i] = role::admitted;
-          ++m.status->report.forced;
-        }));
+        static_cast<void>(with_first(t, size, is_barred, admit));
         t.sync();
       }
     }
@@ -109,6 +113,7 @@ settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m,
   if constexpr (Policy::remasks) {
     const range scored = m.status->next.score;
     index_t wanted = 1;
+    index_t forced = 0;
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competes = is_there && m.roles[i] != role::bystander;
       wanted += t.count(competes && m.marks[scored.first + i] == mark::settled).all;
@@ -119,12 +124,17 @@ settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m,
       const bool competes = r < count ? m.roles[i] != role::admitted
                                       : m.roles[i] == role::invalid || m.roles[i] == role::barred;
       const lane_count left = t.count(is_there && competes);
-      if (is_there && competes && left.before < wanted) {
+      const bool is_taken = is_there && competes && left.before < wanted;
+      if (is_taken) {
         m.roles[i] = role::admitted;
       }
+      forced += t.count(is_taken && writes(m, i)).all;
       wanted -= left.all;
       return wanted > 0;
     });
+    if (t.lane() == 0) {
+      m.status->report.forced += forced;
+    }
     t.sync();
   }
 }

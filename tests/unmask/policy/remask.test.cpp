@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "support/dense_oracle.hpp"
-
 #include <unmask/policy/admission.hpp>
+#include <unmask/policy/edit_settled.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/revisit.hpp>
 
 #include <stdexcept>
+
+#include "support/dense_oracle.hpp"
+#include "support/fixed_rows.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -91,8 +93,7 @@ void compare_steps(const Policy& p, const dense_request& q, float below, const A
     });
     ASSERT_EQ(got.size(), expected.size());
     for (std::size_t k = 0; k < got.size(); ++k) {
-      const token_id token =
-          expected[k].token == no_token ? q.model.mask_token : expected[k].token;
+      const token_id token = expected[k].token == no_token ? q.model.mask_token : expected[k].token;
       EXPECT_EQ(got[k].position, expected[k].position);
       EXPECT_EQ(got[k].token, token);
       remasked += token == q.model.mask_token ? 1 : 0;
@@ -119,25 +120,33 @@ TEST(remask_below, lets_weak_settled_positions_compete_with_the_masks) {
     const dense_request q = request_of(c);
     const float below = c.real(0.2, 0.7);
     const float above = c.real(0.3, 0.9);
-    compare_steps(policy{by_confidence{}, confidence_above{above}, remask_below{below}}, q, below,
+    compare_steps(policy{by_confidence{}, confidence_above{above}, remask_below{below}},
+                  q,
+                  below,
                   [&](std::vector<rival>& rivals, const auto&) {
                     for (rival& r : rivals) {
                       r.chosen = r.confidence > above;
                     }
                   });
     const index_t k = c.within(1, 4);
-    compare_steps(policy{by_confidence{}, top_k{k}, remask_below{below}}, q, below,
+    compare_steps(policy{by_confidence{}, top_k{k}, remask_below{below}},
+                  q,
+                  below,
                   [&](std::vector<rival>& rivals, const std::vector<std::size_t>& order) {
-                    for (std::size_t r = 0; r < order.size() && r < static_cast<std::size_t>(k); ++r) {
+                    for (std::size_t r = 0; r < order.size() && r < static_cast<std::size_t>(k);
+                         ++r) {
                       rivals[order[r]].chosen = true;
                     }
                   });
     const float low = c.real(0.05, 0.3);
-    compare_steps(policy{by_confidence{}, hierarchical{low, above}, remask_below{below}}, q, below,
+    compare_steps(policy{by_confidence{}, hierarchical{low, above}, remask_below{below}},
+                  q,
+                  below,
                   [&](std::vector<rival>& rivals, const auto&) {
                     for (std::size_t i = 0; i < rivals.size();) {
                       std::size_t end = i + 1;  // a run of neighbours, masks and settled ones alike
-                      while (end < rivals.size() && rivals[end].position == rivals[end - 1].position + 1) {
+                      while (end < rivals.size() &&
+                             rivals[end].position == rivals[end - 1].position + 1) {
                         ++end;
                       }
                       std::size_t best = i;
@@ -161,10 +170,12 @@ TEST(remask_below, of_zero_remasks_nothing) {
   const dense_request q = request_of(c);
   std::vector<commit_entry> plain;
   std::vector<commit_entry> remasking;
-  each_step(policy{by_confidence{}, top_k{2}}, q, [&](std::span<const commit_entry> e, const auto&) {
-    plain.insert(plain.end(), e.begin(), e.end());
-  });
-  each_step(policy{by_confidence{}, top_k{2}, remask_below{0.0F}}, q,
+  each_step(
+      policy{by_confidence{}, top_k{2}}, q, [&](std::span<const commit_entry> e, const auto&) {
+        plain.insert(plain.end(), e.begin(), e.end());
+      });
+  each_step(policy{by_confidence{}, top_k{2}, remask_below{0.0F}},
+            q,
             [&](std::span<const commit_entry> e, const auto&) {
               remasking.insert(remasking.end(), e.begin(), e.end());
             });
@@ -173,6 +184,31 @@ TEST(remask_below, of_zero_remasks_nothing) {
     EXPECT_EQ(plain[i].position, remasking[i].position);
     EXPECT_EQ(plain[i].token, remasking[i].token);
   }
+}
+
+// What no admission asked for and is written all the same: not a token that wins its own place.
+TEST(remask_below, counts_what_the_promise_of_progress_writes) {
+  const std::vector<row> table = {row_with_confidence(0.8, 1), row_with_confidence(0.5, 2)};
+  // Step 1 keeps position 0, which is admitted again, and settles position 1 beside it.
+  const history net =
+      decode_rows(policy{by_confidence{}, confidence_above{0.7F}, remask_below{0.9F}},
+                  table,
+                  {.length = 2, .block_length = 2});
+  EXPECT_EQ(net.tokens, (std::vector<token_id>{1, 2}));
+  EXPECT_EQ(net.report.forwards, 2);
+  EXPECT_EQ(net.report.committed, 2);
+  EXPECT_EQ(net.report.forced, 1);
+  // The pass on the full block admits position 0 only to keep its promise, and writes nothing.
+  const history idle = decode_rows(policy{by_confidence{},
+                                          confidence_above{0.95F},
+                                          remask_below{0.9F},
+                                          edit_settled{1.0F},
+                                          edited_blocks{}},
+                                   {table[0]},
+                                   {.length = 1, .block_length = 1});
+  EXPECT_EQ(idle.report.forwards, 2);
+  EXPECT_EQ(idle.report.committed, 1);
+  EXPECT_EQ(idle.report.forced, 1);
 }
 
 TEST(remask_below, refuses_what_is_no_probability) {
