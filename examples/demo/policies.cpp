@@ -210,7 +210,7 @@ const std::array table{
     },
     known_policy{
         "adaptive_credit",
-        "the same without knobs: credit counts as far as the block is settled",
+        "the same without knobs: credit counts as far as the answer is settled",
         {{"threshold", 0.9}},
         {},
         thresholds,

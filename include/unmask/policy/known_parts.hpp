@@ -138,7 +138,7 @@ inline constexpr known_part entries[] = {
     {"adaptive_credit",
      "adaptive_credit",
      part_stage::revision,
-     "the same without knobs: credit counts as far as the block is settled",
+     "the same without knobs: credit counts as far as the answer is settled",
      share_of,
      add_adaptive_credit},
     {"logit_bias",

@@ -176,7 +176,7 @@ constexpr part_argument stable_of[] = {share("confidence", stable_and_confident{
 constexpr part_argument credit_of[] = {from_zero("strength", trace_credit<>{}.strength),
                                        share("decay", trace_credit<>{}.decay),
                                        from_zero("exponent", trace_credit<>{}.exponent)};
-constexpr part_argument share_of[] = {choice("of", "block|answer", 0)};
+constexpr part_argument share_of[] = {choice("of", "answer|block", 0)};
 constexpr part_argument bias_of[] = {tokens_of("tokens"), reals_of("biases")};
 constexpr part_argument repetition_of[] = {positive("penalty", repetition_penalty<>{}.penalty),
                                            count("window", repetition_penalty<>{}.window, 1),

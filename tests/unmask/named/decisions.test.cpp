@@ -94,11 +94,13 @@ TEST(named_policy, decides_as_edits_of_tokens_do) {
 TEST(named_policy, decides_as_a_lookahead_with_credit_does) {
   expect_twins(6, [](chances& c) {
     const knob t = real(c, 0.4, 0.95);
-    return twin{"threshold(" + t.text + ") + lookahead(3, 0.7, 0.2) + adaptive_credit(answer)",
+    const bool of_block = c.chance(0.5);
+    return twin{"threshold(" + t.text + ") + lookahead(3, 0.7, 0.2) + adaptive_credit" +
+                    (of_block ? "(block)" : ""),
                 policy{by_confidence{},
                        confidence_above{t.value},
                        lookahead{3, 0.7F, 0.2F},
-                       adaptive_credit<>{settled_share::answer}}};
+                       of_block ? adaptive_credit<>{settled_share::block} : adaptive_credit<>{}}};
   });
 }
 
