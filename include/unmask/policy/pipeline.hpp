@@ -12,7 +12,11 @@ namespace UNMASK_NAMESPACE {
 /// a step; the first joins at once. It must commit at least one token a step from when its
 /// predecessor has settled the share `activate` (the prompt has); before that it commits only what
 /// is admitted. Once an end token is settled, no further block joins, and the blocks that never
-/// joined are filled with it. The engine runs the sequence up to the last block so far.
+/// joined are filled with it. The engine runs the sequence up to the last block so far. A block in
+/// which nothing is open is passed by, so every pass has an open position.
+///
+/// With lookahead it grows by what is settled in the sequence itself, the anchor: all branches are
+/// scored equally far. released::d2f_blocks grows each branch by its own tokens, as the release.
 ///
 /// At most `at_once` blocks are active, so a step scores up to at_once * block_length positions.
 /// Range: shares in [0, 1], at_once in [1, max_active_blocks]. Source: X. Wang et al., Diffusion
@@ -51,7 +55,9 @@ struct block_pipeline {
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
     sequence_state& s = own.sequence;
     const index_t old_first = s.first;
-    s.ended = s.ended || holds_end(q, s);
+    if (s.first < s.last) {
+      s.ended = s.ended || holds_end(q, {q.block(s.first).first, q.block(s.last - 1).last});
+    }
     const bool room = s.last < q.blocks() && s.last - retired(q, s) < at_once;
     if (!s.ended && room && (s.last == 0 || share(q, s.last - 1) >= add)) {
       ++s.last;
@@ -61,11 +67,15 @@ struct block_pipeline {
         s.forced |= std::uint64_t{1} << (b + 1 - s.first);
       }
     }
-    while (s.first < s.last && q.open_in(q.block(s.first)) == 0) {
-      ++s.first;
-      s.forced = s.forced >> 1U | (s.forced & 1U);
-    }
-    if (s.first == s.last) {
+    for (;;) {
+      while (s.first < s.last && q.open_in(q.block(s.first)) == 0) {
+        s.ended = s.ended || holds_end(q, q.block(s.first));  // it may have joined just now
+        ++s.first;
+        s.forced = s.forced >> 1U | (s.forced & 1U);
+      }
+      if (s.first < s.last) {
+        break;
+      }
       // Nothing is open in any block so far: the next one joins whatever `add` says, or it is over.
       if (s.ended || s.last == q.blocks()) {
         next.end = s.ended ? ending::end_token : ending::complete;
@@ -98,16 +108,12 @@ struct block_pipeline {
     return b;
   }
 
-  [[nodiscard]] UNMASK_HD static bool holds_end(const sequence_view& q, const sequence_state& s) {
-    if (s.first < s.last) {
-      const range r{q.block(s.first).first, q.block(s.last - 1).last};
-      for (index_t p = r.first; p < r.last; ++p) {
-        if (!q.is_open(p) && q.tokens[p] == q.end_token) {
-          return true;
-        }
-      }
+  [[nodiscard]] UNMASK_HD static bool holds_end(const sequence_view& q, const range& r) {
+    index_t p = r.first;
+    while (p < r.last && (q.is_open(p) || q.tokens[p] != q.end_token)) {
+      ++p;
     }
-    return false;
+    return p < r.last;
   }
 };
 static_assert(scheduling<block_pipeline>);

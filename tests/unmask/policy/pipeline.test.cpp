@@ -116,6 +116,30 @@ TEST(pipeline, an_end_token_stops_the_growth_and_the_blocks_so_far_are_decoded) 
   EXPECT_EQ(s.next().end, ending::end_token);
 }
 
+TEST(pipeline, passes_by_blocks_in_which_nothing_is_open) {
+  stage s({.add = 0.1F, .activate = 1.0F}, 4, 40);
+  s.settle(0, 12);
+  s.settle(16, 32);
+  EXPECT_EQ(s.next().score, (range{12, 16}));
+  s.settle(12, 16);
+  const plan n = s.next();
+  EXPECT_EQ(n.score, (range{32, 36}));
+  EXPECT_EQ(n.first_block, 8);
+  EXPECT_EQ(n.forced, 1U);
+  EXPECT_EQ(n.freeze, (range{12, 32}));
+  s.settle(32, 40);
+  EXPECT_EQ(s.next().end, ending::complete);
+}
+
+TEST(pipeline, sees_an_end_token_in_a_block_that_it_passes_by) {
+  stage s({.add = 0.1F, .activate = 1.0F}, 4, 40);
+  EXPECT_EQ(s.next().score, (range{0, 4}));
+  s.settle(5, 8);
+  s.settle(4, 5, 7);
+  s.settle(0, 4);
+  EXPECT_EQ(s.next().end, ending::end_token);
+}
+
 dense_request request_of(std::uint64_t seed) {
   chances c(seed);
   dense_request q = random_dense_request(c, c.within(6, 24));
@@ -124,6 +148,49 @@ dense_request request_of(std::uint64_t seed) {
   q.model.row_shift = c.within(0, 1);
   q.suppressed.clear();
   return q;
+}
+
+// Two of 80 positions are to be decided: two passes at most, each about an open one.
+template <class Schedule, class... More>
+void expect_no_empty_pass(const Schedule& blocks, const More&... more) {
+  int passes = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    chances c(seed);
+    dense_request q = request_of(seed);
+    q.geometry.prompt = 0;
+    q.geometry.length = 80;
+    q.branches = 3;
+    std::vector<token_id> x(80, 1);
+    std::vector<std::uint8_t> editable(80, 0);
+    editable[static_cast<std::size_t>(c.within(0, 79))] = 1;
+    editable[static_cast<std::size_t>(c.within(0, 79))] = 1;
+    using kind = policy<by_confidence, confidence_above, Schedule, More...>;
+    session<kind> s{q.model, {.length = 80, .window = 80, .branches = 3}};
+    s.start(0, kind{by_confidence{}, confidence_above{0.9F}, blocks, more...},
+            tokens_view<memory::host>(x), q.geometry, {.editable = editable, .suppressed = {}});
+    while (const auto request = s.next()) {
+      const range scored = s.planned().score;
+      EXPECT_TRUE(std::find(x.begin() + scored.first, x.begin() + scored.last, q.model.mask_token) !=
+                  x.begin() + scored.last)
+          << "seed " << seed;
+      const std::vector<float> logits = logits_of(s, *request, x, [&](const segment& part, index_t p) {
+        const std::vector<token_id> fed(x.begin(), x.begin() + part.feed.last);
+        return q.logits.row(fed, std::max(p - q.model.row_shift, 0));
+      });
+      s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
+      ++passes;
+    }
+    EXPECT_EQ(s.report().open, 0);
+    EXPECT_LE(s.report().forwards, 2) << "seed " << seed;
+  }
+  EXPECT_GT(passes, 80);
+}
+
+TEST(pipeline, asks_for_no_pass_without_an_open_position) {
+  const block_pipeline blocks{.add = 0.2F, .activate = 0.8F};
+  expect_no_empty_pass(blocks);
+  expect_no_empty_pass(blocks, lookahead{});
+  expect_no_empty_pass(released::d2f_blocks{}, lookahead{});
 }
 
 // Invariants of whole decodes, with a row of the naive softmax for each decision.
