@@ -47,7 +47,7 @@ struct any_riders {
   std::ptrdiff_t allowed_stride = 0;
   const void* unconditional = nullptr;
   std::ptrdiff_t unconditional_stride = 0;
-  float guidance_scale = 0.0F;
+  float cfg_scale = 0.0F;
 };
 
 /// A session whose policy is not in its type: for the edge where a policy is chosen by name. One
@@ -164,7 +164,7 @@ class any_session_of : public Base {
             r.allowed_stride,
             static_cast<const T*>(r.unconditional),
             r.unconditional_stride,
-            r.guidance_scale};
+            r.cfg_scale};
   }
 
   Policy policy_;

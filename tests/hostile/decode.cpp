@@ -78,7 +78,7 @@ class tensor {
     if (s_.engine.has_guidance) {
       r.unconditional = unconditional_.data() + first();
       r.unconditional_stride = static_cast<std::ptrdiff_t>(stride_);
-      r.guidance_scale = s_.engine.guidance_scale;
+      r.cfg_scale = s_.engine.cfg_scale;
     }
     return r;
   }

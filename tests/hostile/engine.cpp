@@ -134,7 +134,7 @@ hostile_engine random_engine(dice& d) {
   e.restless_grammar = d.chance(0.5);
   e.has_grammar = d.chance(0.3);
   e.has_guidance = d.chance(0.15);
-  e.guidance_scale = d.one_of(std::vector<float>{0.0F, 0.5F, 1.0F, -1.0F, 3.0F, 1e30F});
+  e.cfg_scale = d.one_of(std::vector<float>{0.0F, 0.5F, 1.0F, -1.0F, 3.0F, 1e30F});
   return e;
 }
 

@@ -51,7 +51,7 @@ struct hostile_engine {
   /// Whether bitmasks and unconditional rows are given at all.
   bool has_grammar = false;
   bool has_guidance = false;
-  float guidance_scale = 0.0F;
+  float cfg_scale = 0.0F;
 };
 
 [[nodiscard]] hostile_engine random_engine(testing::dice& d);

@@ -129,7 +129,7 @@ std::string description(const scenario& s) {
     }
   }
   if (s.engine.has_guidance) {
-    out << ", guidance " << s.engine.guidance_scale;
+    out << ", guidance " << s.engine.cfg_scale;
   }
   for (const sequence_plan& q : s.sequences) {
     out << "\n  sequence   prompt " << q.shape.prompt << ", length " << q.shape.length << ", block "

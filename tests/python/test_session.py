@@ -164,7 +164,7 @@ def test_guidance_is_that_of_llada():
     session.start(0, ours, prompt=PROMPT)
     while (request := session.next()) is not None:
         rows = request.segments[0].rows
-        session.supply(conditional(ours)[rows], unconditional=other(ours)[rows], guidance_scale=scale)
+        session.supply(conditional(ours)[rows], unconditional=other(ours)[rows], cfg_scale=scale)
     guided = lambda t: other(t) + (scale + 1) * (conditional(t) - other(t))  # noqa: E731
     naive_threshold(guided, theirs, LENGTH, 0.6)
     assert ours.tolist() == theirs.tolist()

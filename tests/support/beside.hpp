@@ -37,11 +37,11 @@ struct comparisons {
 
 /// Riders of one row, as the engine would give them.
 struct fake_riders {
-  double guidance_scale = 0.0;
+  double cfg_scale = 0.0;
   std::uint64_t unconditional_seed = 0;
   double forbidden = 0.0;
 
-  [[nodiscard]] bool any() const { return guidance_scale != 0.0 || forbidden > 0.0; }
+  [[nodiscard]] bool any() const { return cfg_scale != 0.0 || forbidden > 0.0; }
 };
 
 /// Rows of logits in memory, as an engine holds them: with a distance between rows, behind which
@@ -142,7 +142,7 @@ void decode_beside(Session& s,
     std::vector<naive_row> naive_rows;
     for (index_t r = 0; r < wanted.size(); ++r) {
       model.row<T>(naive.tokens(), wanted.first + r, rows.row(r));
-      if (riders.guidance_scale != 0.0) {
+      if (riders.cfg_scale != 0.0) {
         other.row<T>(naive.tokens(), wanted.first + r, unconditional.row(r));
       }
       const auto own_words = std::span(allowed).subspan(static_cast<std::size_t>(r * words),
@@ -155,9 +155,9 @@ void decode_beside(Session& s,
       for (token_id v = 0; v < vocab; ++v) {
         const auto column = static_cast<std::size_t>(v);
         double x = decoded(rows.row(r)[column]);
-        if (riders.guidance_scale != 0.0) {
+        if (riders.cfg_scale != 0.0) {
           const double u = decoded(unconditional.row(r)[column]);
-          x = u + (riders.guidance_scale + 1.0) * (x - u);
+          x = u + (riders.cfg_scale + 1.0) * (x - u);
         }
         const auto word = allowed[static_cast<std::size_t>(r * words + v / 32)];
         const bool is_allowed = ((word >> static_cast<unsigned>(v % 32)) & 1U) != 0;
@@ -170,10 +170,10 @@ void decode_beside(Session& s,
 
     if constexpr (requires { s.supply(rows.view(), row_riders<T>{}); }) {
       row_riders<T> given;
-      if (riders.guidance_scale != 0.0) {
+      if (riders.cfg_scale != 0.0) {
         given.unconditional = unconditional.data();
         given.unconditional_stride = unconditional.stride();
-        given.guidance_scale = static_cast<float>(riders.guidance_scale);
+        given.cfg_scale = static_cast<float>(riders.cfg_scale);
       }
       if (riders.forbidden > 0.0) {
         given.allowed = allowed.data();

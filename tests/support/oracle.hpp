@@ -73,7 +73,7 @@ template <element T, class Edit = no_edit>
     float x = math::to_float(in.logits[j]);
     if (in.unconditional != nullptr) {
       const float u = math::to_float(in.unconditional[j]);
-      x = math::fma(in.guidance_scale + 1.0F, x - u, u);
+      x = math::fma(in.cfg_scale + 1.0F, x - u, u);
     }
     x = edit(x, v);
     const bool kept =

@@ -111,7 +111,7 @@ struct fake_decode {
     if (guidance > 0.0F) {
       r.unconditional = unconditional;
       r.unconditional_stride = stride;
-      r.guidance_scale = guidance;
+      r.cfg_scale = guidance;
     }
     return r;
   }

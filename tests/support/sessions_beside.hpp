@@ -88,7 +88,7 @@ struct logits_of {
     if (guided) {
       r.unconditional = others + 1;
       r.unconditional_stride = stride;
-      r.guidance_scale = 0.75F;
+      r.cfg_scale = 0.75F;
     }
     return r;
   }

@@ -32,16 +32,16 @@ void supply(session& s,
             const nb::object& logits,
             const nb::object& allowed,
             const nb::object& unconditional,
-            float guidance_scale) {
+            float cfg_scale) {
   if (!nb::isinstance<nb::list>(logits) && !nb::isinstance<nb::tuple>(logits)) {
-    s.supply(nb::cast<tensor>(logits), {whole(allowed), whole(unconditional), guidance_scale});
+    s.supply(nb::cast<tensor>(logits), {whole(allowed), whole(unconditional), cfg_scale});
     return;
   }
   std::vector<tensor> rows;
   std::vector<rider_tensors> riders;
   for (const nb::handle one : logits) {
     const std::size_t i = rows.size();
-    riders.push_back({nth(allowed, i), nth(unconditional, i), guidance_scale});
+    riders.push_back({nth(allowed, i), nth(unconditional, i), cfg_scale});
     rows.push_back(nb::cast<tensor>(one));
   }
   s.supply(rows, riders);
@@ -266,13 +266,14 @@ has ended. `suppressed` tokens are never proposed.)doc")
            nb::kw_only(),
            "allowed"_a = nb::none(),
            "unconditional"_a = nb::none(),
-           "guidance_scale"_a = 0.0F,
+           "cfg_scale"_a = 0.0F,
            R"doc(Takes the logits of the request and decides.
 
 `logits` is one tensor with the rows of all segments, or a list with one for each segment; columns
 behind the vocabulary are ignored. `allowed` are a grammar's packed bits, ceil(vocab / 32) int32
-words a row; `unconditional` are the rows u of z = u + (guidance_scale + 1)(c - u). Each is shaped
-as `logits` is: a tensor, or a list of tensors and None.)doc")
+words a row; `unconditional` are the rows u of z = u + (cfg_scale + 1)(c - u), LLaDA's formula: any
+finite cfg_scale, 0 is off. Each is shaped as `logits` is: a tensor, or a list of tensors and
+None.)doc")
       .def("report", &session::report, "slot"_a = 0, "What became of the sequence in a slot.")
       .def("committed", &session::committed, "slot"_a = 0, "What the last step wrote in a slot.")
       .def("candidates",

@@ -94,7 +94,7 @@ inline void check_dense(const auto& t, const char* name, std::size_t dimensions)
 struct rider_tensors {
   std::optional<tensor> allowed;
   std::optional<tensor> unconditional;
-  float guidance_scale = 0.0F;
+  float cfg_scale = 0.0F;
 
   [[nodiscard]] unmask::any_riders beside(const unmask::any_rows& logits,
                                           unmask::index_t vocab) const {
@@ -129,7 +129,7 @@ struct rider_tensors {
       }
       riders.unconditional = rows.data;
       riders.unconditional_stride = rows.stride;
-      riders.guidance_scale = guidance_scale;
+      riders.cfg_scale = cfg_scale;
     }
     return riders;
   }

@@ -149,15 +149,18 @@ concept row_tensor = requires(const Tensor& t) {
 /// `allowed` is a packed bitmask as grammar engines write it: ceil(vocab / 32) words a row, bit v
 /// of word v / 32 set means that token v is allowed. Row r of the logits uses words allowed + r *
 /// allowed_stride; nullptr allows everything. `unconditional` + r * unconditional_stride is the
-/// unconditional row u of classifier-free guidance, z = u + (scale + 1) (c - u); nullptr means
-/// none. A stride of 0 gives every row the same words, or the same unconditional row.
+/// unconditional row u of classifier-free guidance, nullptr means none: the row c of the logits
+/// becomes z = u + (cfg_scale + 1) (c - u). Any finite cfg_scale; 0 is off, z = c up to rounding.
+/// The name and the formula are LLaDA's; where a scale s means z = u + s (c - u), as in Hugging
+/// Face's guidance_scale, of which 1 is off, give s - 1.
+/// A stride of 0 gives every row the same words, or the same unconditional row.
 template <element T>
 struct row_riders {
   const std::uint32_t* allowed = nullptr;
   std::ptrdiff_t allowed_stride = 0;
   const T* unconditional = nullptr;
   std::ptrdiff_t unconditional_stride = 0;
-  float guidance_scale = 0.0F;
+  float cfg_scale = 0.0F;
 
   /// The riders of the rows from row r on.
   [[nodiscard]] UNMASK_HD constexpr row_riders from_row(index_t r) const {
@@ -201,7 +204,7 @@ struct row_input {
   token_id first_token = 0;
   const std::uint32_t* allowed = nullptr;
   const T* unconditional = nullptr;
-  float guidance_scale = 0.0F;
+  float cfg_scale = 0.0F;
   const token_id* blanked = nullptr;
   index_t blanked_count = 0;
   float* blanked_logits = nullptr;

@@ -33,7 +33,7 @@ struct row_batch {
   /// Whether each slot is decided by the thread block that comes last in it. Then all segments of
   /// its step are in this batch.
   bool decides = false;
-  float guidance_scale = 0.0F;
+  float cfg_scale = 0.0F;
   std::ptrdiff_t stride = 0;
   std::ptrdiff_t unconditional_stride = 0;
   std::ptrdiff_t allowed_stride = 0;
@@ -61,7 +61,7 @@ struct row_batch {
   [[nodiscard]] bool takes_more_like(const row_batch& other) const {
     return count < capacity && stride == other.stride && allowed_stride == other.allowed_stride &&
            unconditional_stride == other.unconditional_stride &&
-           guidance_scale == other.guidance_scale;
+           cfg_scale == other.cfg_scale;
   }
 };
 
@@ -115,7 +115,7 @@ template <element T, class Policy>
   if (from.unconditional != nullptr) {
     row.unconditional = static_cast<const T*>(from.unconditional) + r * batch.unconditional_stride;
   }
-  row.guidance_scale = batch.guidance_scale;
+  row.cfg_scale = batch.cfg_scale;
   m.blank(row, from.branch, i);
   row.draw = step::draw_of(m, i);
   m.recall(row, i);

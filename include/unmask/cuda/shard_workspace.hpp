@@ -133,7 +133,7 @@ on_stream::shard_workspace<Policy>::read_as(const workspace<Policy>& slots,
   site_.header.step = step;
   device::row_batch batch;
   if (!site_.header.columns.empty()) {  // else there may be no logits
-    batch.guidance_scale = riders.guidance_scale;
+    batch.cfg_scale = riders.cfg_scale;
     batch.stride = logits.stride;
     batch.unconditional_stride = riders.unconditional_stride;
     batch.allowed_stride = riders.allowed_stride;

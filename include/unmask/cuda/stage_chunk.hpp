@@ -149,7 +149,7 @@ UNMASK_HD void stage(const auto& b,
                      chunk_logits& z) {
   detail::load(b, row.logits + first, count, [&](index_t i, float x) { z[i] = x; });
   if (row.unconditional != nullptr) {
-    const float weight = row.guidance_scale + 1.0F;
+    const float weight = row.cfg_scale + 1.0F;
     detail::load(b, row.unconditional + first, count, [&](index_t i, float u) {
       if (detail::column_of(b, i) < count) {
         z[i] = math::fma(weight, math::difference(z[i], u), u);

@@ -154,7 +154,7 @@ void on_stream::workspace<Policy>::note(const segment& s,
                         : std::is_same_v<T, bfloat16> ? kind::bf16
                                                       : kind::f16;
   device::row_batch shared;
-  shared.guidance_scale = riders.guidance_scale;
+  shared.cfg_scale = riders.cfg_scale;
   shared.stride = logits.stride;
   shared.unconditional_stride = riders.unconditional_stride;
   shared.allowed_stride = riders.allowed_stride;

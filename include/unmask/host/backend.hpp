@@ -114,7 +114,7 @@ class on_host::workspace {
       in.columns = model_.vocab;
       in.allowed = rider.allowed;
       in.unconditional = rider.unconditional;
-      in.guidance_scale = rider.guidance_scale;
+      in.cfg_scale = rider.cfg_scale;
       m.blank(in, s.branch, i);
       in.draw = step::draw_of(m, i);
       m.recall(in, i);

@@ -61,7 +61,7 @@ namespace UNMASK_NAMESPACE::host {
 /// read_row. Chunks count from the row's first column, so a shard of the vocabulary gives nodes of
 /// the whole row's tree if its first token is a multiple of canonical::chunk_columns.
 ///
-/// The order of the options: z = u + (guidance_scale + 1) (c - u); `edit(z, token)`; tokens that
+/// The order of the options: z = u + (cfg_scale + 1) (c - u); `edit(z, token)`; tokens that
 /// are not allowed become -inf, and `edit` may not be called for them; blanked tokens are written
 /// to `blanked_logits` and become -inf. With stat::kept the rest joins what `held` holds. Only
 /// blanked tokens within the run are written. A NaN never becomes the best and poisons the sums

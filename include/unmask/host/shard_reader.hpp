@@ -41,7 +41,7 @@ class shard_reader {
     row.logits = logits;
     row.allowed = rider.allowed;
     row.unconditional = rider.unconditional;
-    row.guidance_scale = rider.guidance_scale;
+    row.cfg_scale = rider.cfg_scale;
     row.draw = step::draw_of(m, i);
     m.blank(row, branch, i);
     m.recall(row, i);

@@ -85,9 +85,9 @@ struct stage_kernel<UNMASK_SIMD> {
       return;
     }
     if (count == lanes) {
-      load_group(c, u, row.guidance_scale, z);
+      load_group(c, u, row.cfg_scale, z);
     } else {
-      load_tail(c, u, row.guidance_scale, count, z);
+      load_tail(c, u, row.cfg_scale, count, z);
     }
     if constexpr (!std::is_same_v<Edit, no_edit>) {
       edit_columns(z, count, token, edit);

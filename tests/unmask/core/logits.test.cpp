@@ -104,7 +104,7 @@ TEST(row_riders, from_a_row_on_skip_the_rows_before) {
   EXPECT_EQ(rest.unconditional, numbers + 20);
   EXPECT_EQ(rest.allowed_stride, 2);
   EXPECT_EQ(rest.unconditional_stride, 10);
-  EXPECT_EQ(rest.guidance_scale, 1.5F);
+  EXPECT_EQ(rest.cfg_scale, 1.5F);
 }
 
 TEST(row_riders, that_carry_nothing_stay_empty) {

@@ -94,7 +94,7 @@ struct test_row {
       unconditional_memory.push_back(encoded<T>(d.real(-3, 3)));
     }
     input.unconditional = unconditional_memory.data() + 1;  // not as aligned as the row itself
-    input.guidance_scale = scale;
+    input.cfg_scale = scale;
   }
   void allow(double share, dice& d) {
     allowed.resize(static_cast<std::size_t>(input.first_token + input.columns + 31) / 32);
@@ -131,7 +131,7 @@ struct test_row {
       const token_id v = input.first_token + j;
       if (input.unconditional != nullptr) {
         const auto u = static_cast<float>(decoded(input.unconditional[j]));
-        x = std::fma(input.guidance_scale + 1.0F, x - u, u);
+        x = std::fma(input.cfg_scale + 1.0F, x - u, u);
       }
       x = edit(x, v);
       if (input.allowed != nullptr && ((allowed[static_cast<std::size_t>(v) / 32] >> (v % 32)) & 1U) == 0) {

@@ -44,7 +44,7 @@ struct optioned {
 
   void guide(float scale) {
     in.unconditional = unconditional.input().logits;
-    in.guidance_scale = scale;
+    in.cfg_scale = scale;
   }
   /// Allows about one token in `sparsity`, and every token of another shard; the words are as many
   /// as needed.

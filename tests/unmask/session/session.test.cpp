@@ -416,7 +416,7 @@ void compare_riders(std::uint64_t seed, int decodes, const fake_riders& riders) 
               request.geometry};
     fake_model model{.seed = d.bits(), .vocab = vocab};
     // c - u of two -inf is NaN, which is the engine's affair.
-    model.trouble.absent_columns = riders.guidance_scale != 0.0 ? 0.0 : 0.02;
+    model.trouble.absent_columns = riders.cfg_scale != 0.0 ? 0.0 : 0.02;
     decode_beside<T>(s, tokens, beside, model, riders, unedited{}, sum);
     ASSERT_FALSE(::testing::Test::HasFailure());
   }
@@ -425,9 +425,9 @@ void compare_riders(std::uint64_t seed, int decodes, const fake_riders& riders) 
 }
 
 TEST(session, guides_its_rows_away_from_unconditional_ones) {
-  compare_riders<float>(1, 150, {.guidance_scale = 1.5, .unconditional_seed = 5});
-  compare_riders<bfloat16>(2, 80, {.guidance_scale = 0.5, .unconditional_seed = 6});
-  compare_riders<float16>(3, 80, {.guidance_scale = -0.75, .unconditional_seed = 7});
+  compare_riders<float>(1, 150, {.cfg_scale = 1.5, .unconditional_seed = 5});
+  compare_riders<bfloat16>(2, 80, {.cfg_scale = 0.5, .unconditional_seed = 6});
+  compare_riders<float16>(3, 80, {.cfg_scale = -0.75, .unconditional_seed = 7});
 }
 
 TEST(session, proposes_only_allowed_tokens) {
@@ -440,7 +440,7 @@ TEST(session, takes_a_row_in_which_nothing_is_allowed_as_invalid) {
 }
 
 TEST(session, guides_and_forbids_at_once) {
-  compare_riders<float>(7, 100, {.guidance_scale = 2.0, .unconditional_seed = 8, .forbidden = 0.3});
+  compare_riders<float>(7, 100, {.cfg_scale = 2.0, .unconditional_seed = 8, .forbidden = 0.3});
 }
 
 TEST(session, applies_the_riders_of_a_row_to_that_row) {
@@ -491,7 +491,7 @@ TEST(session, guides_each_row_by_its_own_unconditional_one) {
     unconditional[7 * r + static_cast<std::size_t>(disliked[r])] = -5.0F;
   }
   const row_riders<float> riders = {
-      .unconditional = unconditional.data(), .unconditional_stride = 7, .guidance_scale = 1.0F};
+      .unconditional = unconditional.data(), .unconditional_stride = 7, .cfg_scale = 1.0F};
   s.supply(host_logits<float>(conditional.data(), 4, small_vocab), riders);
   EXPECT_EQ(first, (tokens_of{1, 0}));
   EXPECT_EQ(second, (tokens_of{3, 2}));

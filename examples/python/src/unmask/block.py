@@ -61,7 +61,7 @@ class Block:
         *,
         allowed: Any = None,
         unconditional: Any = None,
-        guidance_scale: float = 0.0,
+        cfg_scale: float = 0.0,
     ) -> list[Commit]:
         """Decides one step from logits of all positions and returns what it wrote.
 
@@ -79,7 +79,7 @@ class Block:
             logits[rows],
             allowed=None if allowed is None else allowed[rows],
             unconditional=None if unconditional is None else unconditional[rows],
-            guidance_scale=guidance_scale,
+            cfg_scale=cfg_scale,
         )
         if self._written is not self._tokens:
             self._tokens.copy_(self._written)
