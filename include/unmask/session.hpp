@@ -171,6 +171,13 @@ class session {
     finish();
   }
 
+  /// Says what logits are.
+  template <class Other, class... More>
+    requires(!row_tensor<Other>)
+  void supply(const Other&, const More&...) {
+    check_tensor<Other>();
+  }
+
   /// supply() in pieces, for engines that run one segment at a time in the same buffer: reads the
   /// logits of segment `index` of the request at once. Every segment once, in any order, then
   /// decide().
@@ -192,6 +199,12 @@ class session {
     workspace_.read(s, logits, riders);
     workspace_.flush();
     request_.was_read(index);
+  }
+
+  template <class Other, class... More>
+    requires(!row_tensor<Other>)
+  void read(std::size_t, const Other&, const More&...) {
+    check_tensor<Other>();
   }
 
   /// Decides the step whose segments were all given to read(). Throws std::logic_error without a
@@ -316,6 +329,15 @@ class session {
     capacity.layers = model.layers;
     static_cast<void>(state_bytes<Policy>(capacity));
     return validated(capacity);
+  }
+
+  template <class Other>
+  static constexpr void check_tensor() {
+    static_assert(
+        detail::are_logits<Other>,
+        "logits are a tensor with rows, of float, bfloat16 or float16: a view such as "
+        "host_logits<float>(data, rows, columns), or a class of yours with as_rows(tensor) beside "
+        "it; one view for each segment is a std::span<const host_logits<float>>");
   }
 
   template <class View>

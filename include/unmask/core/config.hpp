@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
+#  error "unmask needs C++20: compile with -std=c++20"
+// No such file: the compiler stops here, and not after all the headers.
+#  define UNMASK_STOP_COMPILING <unmask needs C++20>
+#  include UNMASK_STOP_COMPILING
+#endif
+
 #include <unmask/version.hpp>
 
 /// Marks a function that runs on the host and inside a CUDA kernel. Never put it on a defaulted
@@ -11,11 +18,22 @@
 #  define UNMASK_HD
 #endif
 
-/// Checks a documented precondition. Active in debug builds and with UNMASK_CHECKED; never part of
-/// a type's layout.
-#if defined(UNMASK_CHECKED) || !defined(NDEBUG)
+/// Checks a documented precondition. Active in debug builds, and with UNMASK_CHECKED in all; never
+/// part of a type's layout.
+#if !defined(NDEBUG)
 #  include <cassert>
 #  define UNMASK_EXPECTS(condition) assert(condition)
+#elif defined(UNMASK_CHECKED)
+#  include <cstdio>
+#  include <cstdlib>
+#  if defined(__CUDA_ARCH__)
+#    define UNMASK_STOP(...) (printf(__VA_ARGS__), __trap())
+#  else
+#    define UNMASK_STOP(...) (std::fprintf(stderr, __VA_ARGS__), std::abort())
+#  endif
+#  define UNMASK_EXPECTS(condition)                                                                \
+    ((condition) ? static_cast<void>(0)                                                            \
+                 : UNMASK_STOP("%s:%d: expected %s\n", __FILE__, __LINE__, #condition))
 #else
 #  define UNMASK_EXPECTS(condition) static_cast<void>(0)
 #endif

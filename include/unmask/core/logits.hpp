@@ -6,6 +6,7 @@
 #include <unmask/core/random.hpp>
 
 #include <concepts>
+#include <span>
 #include <type_traits>
 
 namespace UNMASK_NAMESPACE {
@@ -23,10 +24,23 @@ namespace detail {
 }
 
 template <class Range>
-concept contiguous_tokens = requires(Range& r) {
-  { r.data() } -> std::convertible_to<token_id*>;
+concept contiguous = requires(Range& r) {
+  *r.data();
   { r.size() } -> std::convertible_to<std::size_t>;
 };
+
+// What is still there when the call is over.
+template <class Range>
+inline constexpr bool outlives_the_call =
+    std::is_lvalue_reference_v<Range> || std::ranges::enable_borrowed_range<std::remove_cv_t<Range>>;
+
+// Why memory of T is no sequence's tokens.
+template <class T>
+constexpr void check_token_type() {
+  static_assert(!std::is_const_v<T>, "a session writes the tokens: they must not be const");
+  static_assert(std::same_as<std::remove_const_t<T>, token_id>,
+                "tokens are 32-bit, unmask::token_id: copy tokens of another type to some of this");
+}
 
 template <class View>
 concept mdspan_like = requires(const View& v) {
@@ -98,12 +112,25 @@ struct tokens_view {
   UNMASK_HD constexpr tokens_view(token_id* first, index_t count)
       : data(first)
       , size(count) {}
-  /// From anything contiguous in host memory: std::vector, std::span, std::array.
+  template <class T>
+  constexpr tokens_view(T*, index_t) {
+    detail::check_token_type<T>();
+  }
+  /// From anything contiguous in host memory: std::vector, std::span, std::array. Not from a
+  /// temporary that owns its tokens.
   template <class Range>
-    requires(M == memory::host && detail::contiguous_tokens<Range>)
-  constexpr tokens_view(Range&& r)  // NOLINT(google-explicit-constructor): a view of an lvalue
-      : data(r.data())
-      , size(detail::counted(static_cast<std::size_t>(r.size()))) {}
+    requires(M == memory::host && detail::contiguous<Range>)
+  constexpr tokens_view(Range&& r) {  // NOLINT(google-explicit-constructor): a view of an lvalue
+    using element = std::remove_reference_t<decltype(*r.data())>;
+    detail::check_token_type<element>();
+    static_assert(detail::outlives_the_call<Range>,
+                  "these tokens are a temporary, gone before the session writes them: give it a "
+                  "variable that lives as long as the sequence");
+    if constexpr (std::same_as<element, token_id>) {
+      data = r.data();
+      size = detail::counted(static_cast<std::size_t>(r.size()));
+    }
+  }
 };
 
 namespace detail {
@@ -143,6 +170,13 @@ template <class Tensor>
 concept row_tensor = requires(const Tensor& t) {
   requires detail::is_rows_view<std::remove_cvref_t<decltype(as_rows(t))>>::value;
 };
+
+namespace detail {
+
+template <class>
+inline constexpr bool are_logits = false;
+
+}  // namespace detail
 
 /// Edits of whole rows that belong to the engine's data, applied while the rows are read.
 ///

@@ -145,6 +145,9 @@ constexpr void check_composition() {
 template <class... Parts>
 class policy : public detail::pack<Parts...> {
  public:
+  static_assert(sizeof...(Parts) > 0,
+                "a policy needs a ranking and an admission, such as policy{by_confidence{}, "
+                "top_k{1}}");
   static_assert(
       (std::is_trivially_copyable_v<Parts> && ...),
       "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
@@ -276,22 +279,23 @@ class policy : public detail::pack<Parts...> {
   }();
 
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
+      requires(sizeof...(Parts) > 0)
       : detail::pack<Parts...>{{parts}...} {
-    static_assert(sizeof...(Parts) == 0 || ((ranking<Parts> ? 1 : 0) + ...) == 1,
+    static_assert(((ranking<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one ranking, such as by_confidence{}");
-    static_assert(sizeof...(Parts) == 0 || ((admission<Parts> ? 1 : 0) + ...) == 1,
+    static_assert(((admission<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one admission: join several with && or ||");
-    static_assert(sizeof...(Parts) == 0 || ((detail::is_scheduling<Parts> ? 1 : 0) + ...) <= 1,
+    static_assert(((detail::is_scheduling<Parts> ? 1 : 0) + ... + 0) <= 1,
                   "a policy has at most one schedule, such as sequential_blocks{}");
-    static_assert(sizeof...(Parts) == 0 || ((branching<Parts> ? 1 : 0) + ...) <= 1,
+    static_assert(((branching<Parts> ? 1 : 0) + ... + 0) <= 1,
                   "a policy looks ahead with one part, such as lookahead{}");
-    static_assert(sizeof...(Parts) == 0 || ((drawing<Parts> ? 1 : 0) + ...) <= 1,
+    static_assert(((drawing<Parts> ? 1 : 0) + ... + 0) <= 1,
                   "a policy draws tokens with one part, such as sampling{}; a canvas draws itself");
-    static_assert(sizeof...(Parts) == 0 || ((caching<Parts> ? 1 : 0) + ...) <= 1,
+    static_assert(((caching<Parts> ? 1 : 0) + ... + 0) <= 1,
                   "a policy has at most one cache, such as block_cache{}");
-    static_assert(sizeof...(Parts) == 0 || ((evicting<Parts> ? 1 : 0) + ...) <= 1,
+    static_assert(((evicting<Parts> ? 1 : 0) + ... + 0) <= 1,
                   "a policy evicts keys with one part, such as key_eviction{}");
-    static_assert(sizeof...(Parts) == 0 || ((layer_rule<Parts> ? 1 : 0) + ...) <= 1,
+    static_assert(((layer_rule<Parts> ? 1 : 0) + ... + 0) <= 1,
                   "a policy skips positions with one part, such as early_skip{}");
     static_assert(
         !(layered && branches),
