@@ -45,6 +45,10 @@ struct seen_again {
   }
 };
 
+// A function of a stage's name that is not the stage's does not compile; one with a name that no
+// stage has is the part's own and never called. This finds the misspelt ones:
+static_assert(unmask::ranking<leaning_left> && unmask::admission<seen_again>);
+
 constexpr unmask::policy mine{
     leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}};
 // [/custom]

@@ -11,7 +11,8 @@
 #include <type_traits>
 
 /// A policy is a product of parts. A part is a trivially copyable value that takes part in one or
-/// more stages of a step by having the stage's function; the concepts below name the stages.
+/// more stages of a step by having the stage's function; the concepts below name the stages. A
+/// function with a name that no stage has is the part's own: core/part_check.hpp says what is found.
 namespace UNMASK_NAMESPACE {
 
 /// Stands for state that a part does not have.
