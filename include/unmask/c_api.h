@@ -79,7 +79,7 @@ typedef struct unmask_options {
   int32_t row_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
   int32_t sequences;     ///< slots
   int32_t length;        ///< most positions of a sequence, prompt included
-  int32_t window;        ///< most positions scored in a step: the block, or up to the whole length
+  int32_t window;        ///< most rows read in a step: the block, or up to the whole length
   int32_t trace;         ///< not 0: each step also reports what it did not commit
 } unmask_options;
 #define UNMASK_OPTIONS_INIT                                                                        \

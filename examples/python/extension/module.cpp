@@ -172,7 +172,7 @@ void bind_session(nb::module_& m) {
         session.supply([logits[s.rows] for s in request.segments])
 
 The engine owns tokens and logits; tokens are written in place, logits are read where they are.
-`window` is the largest number of positions decided about in one step: the block length, or the
+`window` is the largest number of positions whose rows one step reads: the block length, or the
 whole answer. `suppress_mask=False` lets the mask token be proposed, as released decoders do; its
 position then stays open. `threads` read the rows; sessions with the same number share them. With
 `stream`, a cudaStream_t as an integer, tokens and logits are on that stream's device.

@@ -57,9 +57,9 @@ struct tally<P> {
 
 }  // namespace detail
 
-/// State that part P keeps for each scored position; `no_state` if it keeps none. `T{}` is the
-/// start state; the session alone resets it: at the start, when the block opens, when the position
-/// commits.
+/// State that part P keeps for each position whose row is read; `no_state` if it keeps none. `T{}`
+/// is the start state; the session alone resets it: at the start, and when the position commits or
+/// is reopened.
 template <class P>
 using position_state_of = typename detail::position_state<P>::type;
 
