@@ -163,6 +163,38 @@ TEST(LayerLaws, ForcedBlocksOfAPipelineEachKeepOne) {
   EXPECT_EQ(done.report.invalid_rows, 0);
 }
 
+/// A part that reads ahead gets the rows behind the block that the pass has computed, and no other.
+template <class... Parts>
+layered_result ahead(index_t row_shift, bool expect_ahead, const Parts&... parts) {
+  const policy p{by_confidence{}, adaptive_threshold{.start = 0.6F, .lower = 0.02F}, parts...};
+  int rows = 0;
+  const auto watch = [&rows](auto& session, auto& pass, const auto& logits, const auto&) {
+    const index_t most = session.planned().score.size();
+    rows += std::max(static_cast<index_t>(pass.rows().size()) - most, index_t{0});
+    EXPECT_TRUE(std::all_of(logits.begin(), logits.end(), [](float z) { return std::isfinite(z); }));
+  };
+  const layered_result r = decode_layered(model, p, {blocks}, row_shift, watch)[0];
+  EXPECT_EQ(r.report.end, ending::complete);
+  EXPECT_EQ(r.report.invalid_rows, 0);
+  EXPECT_EQ(rows > 0, expect_ahead);
+  return r;
+}
+
+TEST(LayerLaws, ReadingAheadReadsWhatThePassHasComputed) {
+  for (const index_t shift : {0, 1}) {
+    const layered_result full = ahead(shift, true);
+    EXPECT_TRUE(same_decode(ahead(shift, true, prefix_cache{1}), full));
+    EXPECT_TRUE(same_decode(ahead(shift, true, delayed_cache{1}), full));
+    EXPECT_TRUE(same_decode(ahead(shift, true, interval_cache{1, 1}, cache_budget{}), full));
+    ahead(shift, true, interval_cache{1, 0}, cache_budget{.budget = 4, .window = 4});
+    ahead(shift, true, prefix_cache{}, keeping(0.5, 0.5));
+    ahead(shift, true, dual_cache{3}, keeping(0.5, 0.5));
+    ahead(shift, true, delayed_cache{5});
+    ahead(shift, true, block_cache{.prompt_period = 5, .block_period = 3});
+    ahead(shift, false, block_pipeline{.add = 0.3F, .at_once = 2}, prefix_cache{2});
+  }
+}
+
 /// Which positions a pass with a delayed cache runs, from the history of commits.
 TEST(LayerLaws, ADelayedCacheRunsTokensOnceMore) {
   std::vector<index_t> settled_at(static_cast<std::size_t>(blocks.length), -1);
