@@ -131,11 +131,12 @@ struct basic_cache_budget {
   UNMASK_HD void
   allocate(const float* means, index_t* budgets, index_t layers, const auto& own) const {
     if (share == sharing::by_change) {
-      share_out(means, layers, budget * layers, budgets);
+      share_out(means, layers, math::min(budget, max_rows / layers) * layers, budgets);
       return;
     }
     const float weight = math::divide(1.0F, static_cast<float>(layers));
-    const auto equal = static_cast<index_t>(static_cast<float>(32 * budget) * weight);
+    const auto equal = static_cast<index_t>(
+        math::min(32.0F * static_cast<float>(budget) * weight, static_cast<float>(max_rows)));
     for (index_t l = 0; l < layers; ++l) {
       budgets[l] = own.at.step >= 2 ? equal : budget;
     }

@@ -127,5 +127,25 @@ TEST(CacheBudget, ChecksItsKnobs) {
   EXPECT_NO_THROW(cache_budget{}.check(g));
 }
 
+TEST(cache_budget, beyond_what_there_is_computes_everything) {
+  struct {
+    step_info at = {.step = 2};
+  } own;
+  constexpr index_t layers = 5;
+  const std::vector<float> means = {0.5F, 0.25F, 0.125F, 1.0F, 0.75F};
+  for (const index_t budget : {max_length, 0x7fffffff}) {
+    for (const sharing share : {sharing::by_change, sharing::released}) {
+      cache_budget rule{.budget = budget};
+      rule.share = share;
+      std::vector<index_t> budgets(layers, -1);
+      rule.allocate(means.data(), budgets.data(), layers, own);
+      for (const index_t b : budgets) {
+        EXPECT_GE(b, 1 << 24);
+        EXPECT_LE(b, max_rows);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing
