@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/released.hpp>
-#include <unmask/unmask.hpp>
-
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "demo/call_text.hpp"
-#include "named/named_session.hpp"
 
 namespace demo {
-
-using cache_setup = example::layer_setup;
 
 /// One line of the table of caches.
 struct known_cache {
   std::string_view name;
   std::string_view about;
   std::vector<knob> knobs;
-  cache_setup (*make)(const knob_values&);
+  /// The parts that it stands for, with a {hole} for each knob and {knob^2} for its square; empty
+  /// for none.
+  std::string_view text;
 };
 
 /// Every cache that the demo knows: a new one is one more entry in caches.cpp.
@@ -36,12 +32,13 @@ class chosen_cache {
   explicit chosen_cache(std::string_view text);
 
   const std::string& label() const { return label_; }
-  const cache_setup& setup() const { return setup_; }
-  bool is_none() const { return setup_.cache.how == unmask::feeding::whole; }
+  /// The parts that a policy's text is extended with; empty for none.
+  const std::string& text() const { return text_; }
+  bool is_none() const { return text_.empty(); }
 
  private:
   std::string label_;
-  cache_setup setup_;
+  std::string text_;
 };
 
 /// The table as text, for --help.

@@ -83,12 +83,28 @@ std::string call_label(const named_call& call, std::span<const double> values) {
   return std::string(call.name) + (knobs.empty() ? "" : "(" + knobs + ")");
 }
 
-std::string call_help(const named_call& call, std::string_view about) {
+std::string
+filled(std::string_view pattern, std::span<const knob> knobs, std::span<const double> values) {
+  std::string text(pattern);
+  const auto fill = [&text](const std::string& hole, double value) {
+    for (std::size_t at = text.find(hole); at != std::string::npos; at = text.find(hole)) {
+      text.replace(at, hole.size(), shortest(value));
+    }
+  };
+  for (std::size_t i = 0; i < knobs.size(); ++i) {
+    fill("{" + std::string(knobs[i].name) + "}", values[i]);
+    fill("{" + std::string(knobs[i].name) + "^2}", values[i] * values[i]);
+  }
+  return text;
+}
+
+std::string call_help(const named_call& call, std::string_view about, std::string_view pattern) {
   std::string text = "  " + std::string(call.name);
   for (const knob& k : call.knobs) {
     text += (&k == call.knobs.data() ? "(" : ", ") + std::string(k.name) + "=" + shortest(k.value);
   }
-  return text + (call.knobs.empty() ? "" : ")") + "\n      " + std::string(about) + "\n";
+  text += (call.knobs.empty() ? "" : ")") + std::string("\n      ") + std::string(about) + "\n";
+  return text + (pattern.empty() ? "" : "      = " + std::string(pattern) + "\n");
 }
 
 read_call parse_call(std::string_view text, std::span<const named_call> known) {

@@ -57,7 +57,13 @@ std::string call_label(const named_call& call, std::span<const double> values);
 /// The shortest text that reads back as the same number.
 std::string shortest(double value);
 
-/// Two lines for --help: the call with its defaults, and what it does.
-std::string call_help(const named_call& call, std::string_view about);
+/// A pattern with the values of knobs in the {holes} of their names, and their squares in those
+/// of {name^2}.
+std::string
+filled(std::string_view pattern, std::span<const knob> knobs, std::span<const double> values);
+
+/// Lines for --help: the call with its defaults, what it does and, if there is one, the pattern of
+/// the composition that it stands for.
+std::string call_help(const named_call& call, std::string_view about, std::string_view pattern);
 
 }  // namespace demo

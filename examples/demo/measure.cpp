@@ -14,7 +14,7 @@ std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& polic
                                                       std::span<const problem> problems,
                                                       const options& o,
                                                       index_t batch) {
-  model.drop_keys(policy.cache().setup().cache.dropped);
+  model.drop_keys(policy.parts(o.stop_at_end).cache.dropped);
   return policy.make({.model = model.info(),
                       .capacity = capacity_for(model, problems, o.shape, batch),
                       .block_length = o.shape.block_length,

@@ -8,36 +8,17 @@
 #include <stdexcept>
 #include <string>
 
+#include "named/named_session.hpp"
+
 namespace demo {
 
 namespace {
 
 using namespace unmask;
 
-/// The one policy that is no text, because its profile is data: a session of it with a cache and a
-/// layer rule.
-std::unique_ptr<any_layer_session> session_of(const session_setup& s,
-                                              const profile_threshold<>& rule) {
-  const cache_setup& c = s.cache;
-  any_stops stops;
-  stops.count = s.stop_at_end ? 1 : 0;  // it starts as stop_at_end
-  const auto make = [&s](const auto&... parts) -> std::unique_ptr<any_layer_session> {
-    return make_any_layer_session(policy{parts...}, s.model, s.capacity);
-  };
-  if (!c.layered()) {
-    return make(by_confidence{}, rule, stops, c.cache);
-  }
-  if (c.which == example::layer_rule_kind::budget ||
-      c.which == example::layer_rule_kind::similarity) {
-    throw std::invalid_argument("profile is compiled without the caches similarity and budget");
-  }
-  early_skip skip = c.skip;
-  skip.stage_count = c.which == example::layer_rule_kind::none ? 0 : skip.stage_count;
-  return make(by_confidence{}, rule, stops, any_picking_cache{c.cache}, skip);
-}
-
 /// One decode with the static rule, recorded, gives the thresholds of all later ones.
-std::unique_ptr<any_layer_session> profiled(const knob_values& v, const session_setup& s) {
+std::unique_ptr<any_layer_session>
+profiled(named_parts parts, const knob_values& v, const session_setup& s) {
   profile_threshold<> rule;
   rule.slack = v.real(0);
   rule.cap = v.real(1);
@@ -45,15 +26,20 @@ std::unique_ptr<any_layer_session> profiled(const knob_values& v, const session_
   rule.statistic = static_cast<metric>(std::clamp(v.whole(3), index_t{0}, index_t{4}));
   rule.recorded = v.yes(4) ? collect::candidates : collect::committed;
   rule.threshold = v.real(5);
+  const auto session_of = [&](const limits& capacity) {
+    parts.admission = {};
+    parts.admission.push(rule);
+    return example::named_session(parts, s.model, capacity);
+  };
   if (s.decode_first) {
-    session_setup first = s;
-    first.capacity.trace = true;  // candidates are reported, too
-    const auto session = session_of(first, rule);
+    limits tracing = s.capacity;
+    tracing.trace = true;  // candidates are reported, too
+    const auto session = session_of(tracing);
     profile_recorder recorder({.block_length = s.block_length}, rule.recorded);
     s.decode_first(*session, [&] { recorder.observe(*session); });
     rule = recorder.calibrate(rule);
   }
-  return session_of(s, rule);
+  return session_of(s.capacity);
 }
 
 const sweep thresholds{"threshold", {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}, {}};
@@ -285,18 +271,6 @@ const std::array table{
 /// What a text that no line of the table has the name of is.
 const known_policy composed{"composed", "composed by name", {}, {}, {"", {}, {}}, {}};
 
-/// The pattern of a policy with its knobs' values in it.
-std::string filled(const known_policy& p, std::span<const double> values) {
-  std::string text(p.text);
-  for (std::size_t i = 0; i < p.knobs.size(); ++i) {
-    const std::string hole = "{" + std::string(p.knobs[i].name) + "}";
-    for (std::size_t at = text.find(hole); at != std::string::npos; at = text.find(hole)) {
-      text.replace(at, hole.size(), shortest(values[i]));
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 std::span<const known_policy> known_policies() {
@@ -307,24 +281,18 @@ const known_policy& composed_policy() {
   return composed;
 }
 
-std::string chosen_policy::text() const {
-  return entry_ == &composed ? name_ : filled(*entry_, values_);
+named_parts chosen_policy::parts(bool stop_at_end) const {
+  std::string text =
+      entry_ == &composed ? name_ : filled(entry_->text, entry_->knobs, values_);
+  text = text.empty() ? "threshold" : text;  // profile
+  text += cache_.is_none() ? "" : " + " + cache_.text();
+  return read_policy(text + (stop_at_end ? " + stop_at_end" : ""));
 }
 
-std::unique_ptr<any_layer_session> chosen_policy::make(session_setup setup) const {
-  setup.cache = cache_.setup();
-  const std::string text = this->text();
-  if (text.empty()) {
-    return profiled(knob_values(values_), setup);
-  }
-  const named_parts parts = read_policy(text + (setup.stop_at_end ? " + stop_at_end" : ""));
-  if (setup.cache.layered() && parts.has.branches) {
-    throw std::invalid_argument(
-        "--cache must be one that runs a range for a policy that looks ahead: branches have no "
-        "hidden states of their own to compare with");
-  }
-  return cache_.is_none() ? example::named_session(parts, setup.model, setup.capacity)
-                          : example::named_session(parts, setup.cache, setup.model, setup.capacity);
+std::unique_ptr<any_layer_session> chosen_policy::make(const session_setup& setup) const {
+  const named_parts all = parts(setup.stop_at_end);
+  return entry_->name == "profile" ? profiled(all, knob_values(values_), setup)
+                                   : example::named_session(all, setup.model, setup.capacity);
 }
 
 }  // namespace demo

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/policy/named_parts.hpp>
 #include <unmask/unmask.hpp>
 
 #include <functional>
@@ -24,7 +25,6 @@ struct session_setup {
   unmask::limits capacity;
   unmask::index_t block_length = 0;
   bool stop_at_end = false;  ///< end a sequence once its end token is settled
-  cache_setup cache = {};
   rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
 };
 
@@ -77,12 +77,14 @@ class chosen_policy {
   /// The same policy with a cache.
   chosen_policy with_cache(const chosen_cache& cache) const;
 
-  /// The composition with its knobs' values: what unmask::read_policy reads; empty for profile.
-  std::string text() const;
+  /// The parts of the composition with its knobs' values, and of its cache. Throws
+  /// std::invalid_argument where they do not go together. Of profile, with the static rule of its
+  /// first decode.
+  unmask::named_parts parts(bool stop_at_end) const;
 
   /// A session that decodes with this policy and its cache. Throws std::invalid_argument where the
   /// two do not go together.
-  std::unique_ptr<unmask::any_layer_session> make(session_setup setup) const;
+  std::unique_ptr<unmask::any_layer_session> make(const session_setup& setup) const;
 
  private:
   const known_policy* entry_;

@@ -14,12 +14,13 @@ named_call call_of(const known_policy& p) {
   return {p.name, p.knobs};
 }
 
-// True for a text that is not of the table: it joins parts, or begins with the name of a part that
-// the table has no policy of.
+// True for a text that is not of the table: it joins parts, or begins with the name of a method, or
+// of a part that the table has no policy of.
 bool is_composition(std::string_view text) {
   const std::string_view name = text.substr(0, text.find_first_of(" \t("));
   const auto is_named = [name](const auto& known) { return known.name == name; };
   return text.find('+') != std::string_view::npos || name == "any_of" || name == "all_of" ||
+         std::ranges::any_of(unmask::known_methods(), is_named) ||
          (std::ranges::any_of(unmask::known_parts(), is_named) &&
           std::ranges::none_of(known_policies(), is_named));
 }
@@ -110,8 +111,7 @@ std::vector<chosen_policy> each_with(std::span<const chosen_policy> policies,
 std::string list_of_policies() {
   std::string list;
   for (const known_policy& p : known_policies()) {
-    list += call_help(call_of(p), p.about);
-    list += p.text.empty() ? "" : "      = " + std::string(p.text) + "\n";
+    list += call_help(call_of(p), p.about, p.text);
   }
   return list;
 }

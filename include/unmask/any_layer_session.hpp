@@ -41,14 +41,17 @@ class basic_any_layer_session : public any_session {
   static constexpr memory space = M;
   using list = index_list<M>;
 
-  /// The pass of one segment through the layers. A handle, valid until its segment is read.
-  class layer_pass {
-   public:
-    /// As the constants of layer_session, but values here.
+  /// The constants of layer_session, as values.
+  struct layer_questions {
     bool has_hooks = false;
     feature reads = feature::hidden;
     skipping skipped = skipping::leaves;
+  };
+  [[nodiscard]] virtual layer_questions asked() const = 0;
 
+  /// The pass of one segment through the layers. A handle, valid until its segment is read.
+  class layer_pass : public layer_questions {
+   public:
     [[nodiscard]] const segment& about() const { return session_->about(segment_); }
     [[nodiscard]] list positions() const { return session_->positions(segment_); }
     [[nodiscard]] range attend() const { return about().attend; }
@@ -64,14 +67,16 @@ class basic_any_layer_session : public any_session {
 
    private:
     friend basic_any_layer_session;
+    explicit layer_pass(const layer_questions& asked)
+        : layer_questions(asked) {}
+
     basic_any_layer_session* session_ = nullptr;
     std::size_t segment_ = 0;
   };
 
   /// Begins the pass of segment `index`. Errors as layer_session::pass.
   [[nodiscard]] layer_pass pass(std::size_t index) {
-    layer_pass p;
-    describe(p);
+    layer_pass p(asked());
     p.session_ = this;
     p.segment_ = index;
     static_cast<void>(about(index));
@@ -86,7 +91,6 @@ class basic_any_layer_session : public any_session {
   basic_any_layer_session() = default;
 
  private:
-  virtual void describe(layer_pass& p) const = 0;
   [[nodiscard]] virtual const segment& about(std::size_t index) = 0;
   [[nodiscard]] virtual list positions(std::size_t index) = 0;
   [[nodiscard]] virtual bool hooks(std::size_t index, index_t layer) = 0;
@@ -114,6 +118,15 @@ class any_layer_session_of final : public any_session_of<Policy,
  public:
   using base::base;
 
+  [[nodiscard]] typename erased::layer_questions asked() const override {
+    if constexpr (typed::has_hooks) {
+      const auto& rule = base::rules().template part_at<step::layers::rule_index<Policy>>();
+      return {true, rule.reads, rule.skipped};
+    } else {
+      return {};
+    }
+  }
+
   void at_layer(index_t layer, std::span<layer_hook<float, Backend::space>> hooks) override {
     base::typed_session().at_layer(layer, hooks);
   }
@@ -127,11 +140,6 @@ class any_layer_session_of final : public any_session_of<Policy,
  private:
   [[nodiscard]] auto typed_pass(std::size_t index) { return base::typed_session().pass(index); }
 
-  void describe(layer_pass& p) const override {
-    p.has_hooks = typed::has_hooks;
-    p.reads = typed::reads;
-    p.skipped = typed::skipped;
-  }
   [[nodiscard]] const segment& about(std::size_t index) override {
     return typed_pass(index).about();
   }

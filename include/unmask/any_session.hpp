@@ -152,6 +152,7 @@ class any_session_of : public Base {
   }
 
   [[nodiscard]] Session& typed_session() { return session_; }
+  [[nodiscard]] const Policy& rules() const { return policy_; }
 
  private:
   template <element T>

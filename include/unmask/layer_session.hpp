@@ -72,6 +72,7 @@ class layer_session : public session<Policy, Backend, true> {
     static constexpr skipping skipped = skipping::leaves;
   };
   template <class P>
+    requires(!detail::layer_rule_value<step::layers::rule_of<P>>)
   struct rule_constants<P, true> {
     static constexpr feature reads = step::layers::rule_of<P>::reads;
     static constexpr skipping skipped = step::layers::rule_of<P>::skipped;
@@ -83,7 +84,8 @@ class layer_session : public session<Policy, Backend, true> {
 
   /// Whether at_layer() is ever called.
   static constexpr bool has_hooks = step::layers::has_rule<Policy>;
-  /// What it is about; meaningless without hooks.
+  /// What it is about; meaningless without hooks, and of a rule that is a value of several
+  /// (any_layer_rule), of which any_layer_session says it.
   static constexpr feature reads = rule_constants<Policy, has_hooks>::reads;
   static constexpr skipping skipped = rule_constants<Policy, has_hooks>::skipped;
 

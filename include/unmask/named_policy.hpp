@@ -35,12 +35,18 @@ namespace detail {
 /// Makes a session that decodes with the parts of a composition.
 ///
 /// limits::branches grows to what lookahead asks for. Errors as session's constructor, and
-/// std::invalid_argument for abilities that no type of `Compositions` has together.
+/// std::invalid_argument for abilities that no type of `Compositions` has together, and for a layer
+/// rule, which make_any_layer_session serves.
 template <class Compositions = common_compositions, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const named_parts& parts,
                                                             const model_info& model,
                                                             const limits& capacity,
                                                             const Backend& where = {}) {
+  if (parts.has.layered) {
+    throw std::invalid_argument(
+        "this policy decides which positions each layer of the model computes, so the engine has "
+        "to ask it there: make_any_layer_session instead of make_any_session");
+  }
   return with_policy<Compositions>(
       parts, model, [&](const auto& p) -> std::unique_ptr<any_session> {
         return make_any_session(p, model, detail::with_branches(parts, capacity), where);
@@ -56,8 +62,8 @@ template <std::convertible_to<std::string_view> Text, class Backend = on_host>
   return make_any_session<common_compositions, Backend>(read_policy(text), model, capacity, where);
 }
 
-/// The same for engines that may run a layer session.
-template <class Compositions = common_compositions, class Backend = on_host>
+/// The same for engines with hooks, which decode every policy.
+template <class Compositions = common_layer_compositions, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<basic_any_layer_session<Backend::space>>
 make_any_layer_session(const named_parts& parts,
                        const model_info& model,

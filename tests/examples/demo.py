@@ -127,7 +127,8 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # What cannot go together is said, with the reason.
         self.fails(["--cache", "skip", "--policy", "lookahead(3)"], "lookahead(3) + skip", "branches")
-        self.fails(["--cache", "budget", "--policy", "sampled"], "sampled + budget", "not compiled by name", "sampling")
+        self.fails(["--cache", "budget", "--policy", "threshold + sampling + reopen_below"], "reopen_below + budget",
+                   "not compiled by name", "sampling", "a layer rule")
 
     def test_every_cache_decodes_with_every_kind_of_rule(self):
         text = run("--help").stdout.split("\ncaches\n")[1]

@@ -239,13 +239,15 @@ struct layer_scope {
 /// skipped positions leave, each forced block keeps one open position beside the quota if it would
 /// keep none: what must commit needs logits. In a pass that refreshes, everything is computed.
 ///
-/// `reads`, `measures` and `skipped` are constants; `measure(sums)` makes a number of the sums that
+/// `measures` is a constant; so are `reads`, `skipped` and `stores_all`, or they are members where
+/// the rule is a value of several (any_layer_rule). `measure(sums)` makes a number of the sums that
 /// `measures` names. Optional: `layer_tally` with `look(row, info, own) -> layer_tally` and
 /// `merge`, folded in position order, from a start state in each of a fixed number of chunks;
 /// `counts(row, info, own) -> bool`, whether a row takes part in mean and maximum; `mandatory(row,
 /// info, own) -> bool`, whether a row is computed whatever its importance, while it still takes a
 /// place of the quota if its importance has one; `allocate(means, budgets, layers, own)`, called
-/// before a pass with the means of the last one; `stores_all`, see below.
+/// before a pass with the means of the last one, which passes that refresh measure, too, unless a
+/// member `allocates` is false; `stores_all`, see below.
 ///
 /// Of the rows at the layer, those chosen are copied into the engine's stored rows, all of them if
 /// `stores_all`: "before" is the last time that a row was copied.
@@ -309,11 +311,50 @@ concept bounding = layer_rule<P> &&
   { p.most(info, geometry, feed) } -> std::same_as<index_t>;
 };
 
-/// A layer rule whose stored rows are always the last ones, computed or not.
+/// A layer rule whose stored rows are always the last ones, computed or not: `stores_all` is a
+/// constant, true.
 template <class P>
 concept storing_all = layer_rule<P> && requires {
-  requires bool{P::stores_all};
+  requires std::bool_constant<P::stores_all>::value;
 };
+
+namespace detail {
+
+/// True if what is a constant of other rules is a member of this one: a value of several rules.
+template <class P>
+concept layer_rule_value = layer_rule<P> && !requires {
+  typename std::bool_constant<P::skipped == skipping::leaves>;
+};
+
+/// Whether positions that a rule does not choose are gone for the rest of the pass.
+template <layer_rule P>
+[[nodiscard]] UNMASK_HD constexpr bool rule_leaves(const P& rule) {
+  return rule.skipped == skipping::leaves;
+}
+
+/// Whether all rows shown to a rule are stored, instead of those that it chooses.
+template <layer_rule P>
+[[nodiscard]] UNMASK_HD constexpr bool rule_stores_all(const P& rule) {
+  if constexpr (requires { rule.stores_all; }) {
+    return rule.stores_all;
+  } else {
+    static_cast<void>(rule);
+    return false;
+  }
+}
+
+/// Whether a rule wants the means of passes that refresh, too.
+template <layer_rule P>
+[[nodiscard]] UNMASK_HD constexpr bool rule_allocates(const P& rule) {
+  if constexpr (requires { rule.allocates; }) {
+    return rule.allocates;
+  } else {
+    static_cast<void>(rule);
+    return allocating<P>;
+  }
+}
+
+}  // namespace detail
 
 /// A cache: chooses what enters the next forward pass. `feed(sequence, plan, own)`, asked after the
 /// schedule, narrows plan::feed, which holds what the schedule wants attended to, and clears

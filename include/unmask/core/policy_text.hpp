@@ -18,9 +18,10 @@
 ///     policy   = part { "+" part }
 ///     part     = name [ "(" [ argument { "," argument } ] ")" ]
 ///     argument = [ name "=" ] value
-///     value    = number | "[" [ number { "," number } ] "]" | part
+///     value    = number | "[" [ number { "," number } ] "]" | part | quoted
 ///
-/// A name is a letter or an underscore, then letters, digits and underscores. Spaces, tabs and line
+/// A name is a letter or an underscore, then letters, digits and underscores. What is quoted stands
+/// between two " or two ', which it does not contain; there are no escapes. Spaces, tabs and line
 /// ends between these count for nothing. Host only; allocates.
 namespace UNMASK_NAMESPACE {
 
@@ -63,15 +64,15 @@ class policy_text_error : public std::invalid_argument {
 
 struct part_text;
 
-/// The value of an argument: a number, a list of numbers, or a part (a word is one without
-/// arguments).
+/// The value of an argument: a number, a list of numbers, a part (a word is one without arguments),
+/// or what is quoted.
 struct value_text {
-  enum class kind : unsigned char { number, list, part };
+  enum class kind : unsigned char { number, list, part, quoted };
   kind is = kind::number;
   double number = 0.0;
   std::vector<double> list;
   std::shared_ptr<const part_text> part;  ///< if that is what it is
-  std::string_view text;                  ///< as it was written
+  std::string_view text;                  ///< as it was written, with its quotes
   std::size_t column = 0;
 };
 
@@ -200,6 +201,14 @@ class policy_text_reader {
           fail("a list must end with ']'");
         }
       }
+    } else if (next == '"' || next == '\'') {
+      v.is = value_text::kind::quoted;
+      at_ = text_.find(next, start + 1);
+      if (at_ == std::string_view::npos) {
+        at_ = start;
+        fail("what begins with " + std::string(1, next) + " must end with " + std::string(1, next));
+      }
+      ++at_;
     } else {
       v.number = number();
     }
@@ -218,7 +227,7 @@ class policy_text_reader {
       fail("the number " + quoted(number) + " is out of range");
     }
     if (result.ec != std::errc{} || result.ptr == first) {
-      fail("expected a number, a list or a name, got " + here());
+      fail("expected a number, a list, a name or what is quoted, got " + here());
     }
     at_ += static_cast<std::size_t>(result.ptr - first);
     return read;

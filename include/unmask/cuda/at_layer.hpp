@@ -89,6 +89,35 @@ UNMASK_HD void fold_drift(const auto& b,
   }
 }
 
+/// Measures a block's share of the rows of a hook, a warp each, and stores them if the rule stores
+/// all.
+template <bool Stores, element T, class Policy>
+UNMASK_HD void measure_rows(const auto& b,
+                            const step::slot_memory<Policy>& m,
+                            const layer_arguments<T>& a,
+                            index_t present,
+                            index_t block,
+                            index_t blocks) {
+  using rule = step::layers::rule_of<Policy>;
+  const step::layer_memory& l = m.layers;
+  const bool measures = step::layers::measures(m);
+  for (index_t i = block * b.warps() + b.warp(); i < present && (measures || Stores);
+       i += blocks * b.warps()) {
+    const index_t position = l.present[i];
+    T* const before = a.stored.positions.contains(position) ? a.stored.row(position) : nullptr;
+    if (measures) {
+      const drift_sums sums =
+          drift_row<rule::measures, Stores>(b, a.now.row(i), before, a.now.columns);
+      if (b.warp_lane() == 0) {
+        l.drift[i] = step::layers::rule_in(m).measure(sums);
+      }
+    } else {
+      static_cast<void>(
+          drift_row<drift_terms::none, Stores>(b, a.now.row(i), before, a.now.columns));
+    }
+  }
+}
+
 }  // namespace detail
 
 /// step::begin_layer and step::choose_rows by a thread block: the same choice. The drift is read.
@@ -158,23 +187,14 @@ UNMASK_HD void layer_block(const auto& b,
     }
     return;
   }
-  const bool measures = step::layers::measures(m);
-  const rule& part = m.policy->template part_at<step::layers::rule_index<Policy>>();
-  constexpr bool stores = storing_all<rule>;
-  for (index_t i = block * b.warps() + b.warp(); i < present && (measures || stores);
-       i += blocks * b.warps()) {
-    const index_t position = l.present[i];
-    T* const before = a.stored.positions.contains(position) ? a.stored.row(position) : nullptr;
-    if (measures) {
-      const drift_sums sums =
-          drift_row<rule::measures, stores>(b, a.now.row(i), before, a.now.columns);
-      if (b.warp_lane() == 0) {
-        l.drift[i] = part.measure(sums);
-      }
+  if constexpr (unmask::detail::layer_rule_value<rule>) {
+    if (unmask::detail::rule_stores_all(step::layers::rule_in(m))) {
+      detail::measure_rows<true>(b, m, a, present, block, blocks);
     } else {
-      static_cast<void>(
-          drift_row<drift_terms::none, stores>(b, a.now.row(i), before, a.now.columns));
+      detail::measure_rows<false>(b, m, a, present, block, blocks);
     }
+  } else {
+    detail::measure_rows<storing_all<rule>>(b, m, a, present, block, blocks);
   }
   b.sync();
   if (comes_last(b, site, a.slot, blocks, true, space.verdict)) {
@@ -194,7 +214,8 @@ UNMASK_HD void store_chosen(const auto& b,
                             index_t k) {
   const step::slot_memory<Policy> m = site.slots[a.slot];
   const step::layer_memory& l = m.layers;
-  if (m.status->next.active() && l.state->next != step::layers::refused(m)) {
+  if (m.status->next.active() && l.state->next != step::layers::refused(m) &&
+      !unmask::detail::rule_stores_all(step::layers::rule_in(m))) {
     const device_list rows{l.chosen_rows, &l.state->chosen, a.most};
     const device_list positions{l.chosen, &l.state->chosen, a.most};
     copy_row(b, row_copies<T>{a.now, rows, positions, a.stored}, k);

@@ -85,7 +85,7 @@ class known_passes {
           info.budget = shown_.budgets[std::ptrdiff_t{slot} * layers_ + layer];
           std::int64_t most = math::max(rule_of(k).most(info, k.geometry, now.feed), index_t{0});
           most += pass.fresh;
-          most += rule::skipped == skipping::leaves ? std::popcount(now.forced) : 0;
+          most += unmask::detail::rule_leaves(rule_of(k)) ? std::popcount(now.forced) : 0;
           return most < k.present ? static_cast<index_t>(most) : k.present;
         }
       }
@@ -99,7 +99,7 @@ class known_passes {
     known& k = begun(slot);
     k.next = next_from(k, layer + 1);
     if constexpr (step::layers::has_rule<Policy>) {
-      if (step::layers::rule_of<Policy>::skipped == skipping::leaves) {
+      if (unmask::detail::rule_leaves(rule_of(k))) {
         k.present = most;
         k.rows = math::min(k.rows, most);
       }

@@ -200,20 +200,20 @@ class on_host::workspace {
     const auto before = [&](index_t position) {
       return stored.positions.contains(position) ? stored.row(position) : nullptr;
     };
+    const rule& part = step::layers::rule_in(m);
     if (step::layers::measures(m)) {
-      const rule& part = m.policy->template part_at<step::layers::rule_index<Policy>>();
       const auto measure = [&](index_t i) noexcept {
         m.layers.drift[i] = part.measure(host::drift<rule::measures>(
             now.row(i), static_cast<const T*>(before(present[i])), now.columns, where_.tier));
       };
       host::for_each_row(count, now.columns, measure, where_.executor);
     }
-    if constexpr (storing_all<rule>) {
+    if (unmask::detail::rule_stores_all(part)) {
       store(
           now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(present[i]); });
     }
     step::choose_rows(m);
-    if constexpr (!storing_all<rule>) {
+    if (!unmask::detail::rule_stores_all(part)) {
       const index_t* const rows = m.layers.chosen_rows;
       store(
           now,

@@ -8,8 +8,15 @@
 #include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/profile.hpp>
 
 namespace UNMASK_NAMESPACE {
+
+/// The place of a profile_threshold in an expression, which holds the profile itself: one is larger
+/// than all other leaves.
+struct profile_place {
+  void check(const layout&) const {}
+};
 
 /// One admission that is not composed.
 using admission_leaf = choice_of<confidence_above,
@@ -23,13 +30,14 @@ using admission_leaf = choice_of<confidence_above,
                                  independent_timesteps,
                                  at_frontier,
                                  adaptive_threshold,
-                                 stable_and_confident>;
+                                 stable_and_confident,
+                                 profile_place>;
 
 /// An admission expression as a value: leaves joined by all_of and any_of.
 ///
 /// Written in postfix: `push(leaf)` for each leaf in written order, `join(both)` where two operands
 /// meet. At most `capacity` leaves, and at most one of adaptive_threshold and of
-/// stable_and_confident, which keep a state. Without leaves it admits nothing.
+/// stable_and_confident, which keep a state, and one profile_threshold. Without leaves it admits nothing.
 class admission_expression {
  public:
   static constexpr index_t capacity = 8;
@@ -38,10 +46,17 @@ class admission_expression {
     leaves_[size_++] = leaf;
     postfix_[length_++] = operation::leaf;
   }
+  void push(const profile_threshold<>& profile) {
+    profile_ = profile;
+    push(profile_place{});
+  }
   void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
   [[nodiscard]] index_t size() const { return size_; }
+  /// What the leaf of profile_threshold decides by; without that leaf it decides nothing.
+  [[nodiscard]] const profile_threshold<>& profile() const { return profile_; }
 
   void check(const layout& g) const {
+    profile_.check(g);
     for (index_t i = 0; i < size_; ++i) {
       leaves_[i].visit_on_host([&g](const auto& leaf) { leaf.check(g); });
     }
@@ -92,6 +107,7 @@ class admission_expression {
   operation postfix_[2 * capacity] = {};
   index_t size_ = 0;
   index_t length_ = 0;
+  profile_threshold<> profile_ = {};
 };
 
 /// The admission of such an expression. With `Compares` it may hold the leaves that compare rows
@@ -150,11 +166,13 @@ class any_admission : public admission_expression {
   }
 
  private:
-  [[nodiscard]] UNMASK_HD static bool
-  leaf_admits(const admission_leaf& l, const auto& c, const standing_in_run& s, auto& own) {
+  [[nodiscard]] UNMASK_HD bool
+  leaf_admits(const admission_leaf& l, const auto& c, const standing_in_run& s, auto& own) const {
     return l.visit([&](const auto& leaf) -> bool {
       using part = std::remove_cvref_t<decltype(leaf)>;
-      if constexpr (std::is_same_v<part, adaptive_threshold>) {
+      if constexpr (std::is_same_v<part, profile_place>) {
+        return this->profile_.admits(c, s, own);
+      } else if constexpr (std::is_same_v<part, adaptive_threshold>) {
         if constexpr (Compares) {
           no_state none;
           scope<part> inner{own.state.adaptive, none, none, own.at};

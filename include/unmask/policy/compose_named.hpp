@@ -22,8 +22,8 @@ template <bool Has, class Part>
 
 }  // namespace detail
 
-/// The policy of a composition whose abilities are among `A`, with `more` parts. A cache among
-/// these takes the place of the composition's. For nvcc, `A` is the name of a constexpr variable.
+/// The policy of a composition whose abilities are among `A`, with `more` parts. For nvcc, `A` is
+/// the name of a constexpr variable.
 template <abilities A, class... More>
 [[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
   using admission_type =
@@ -33,7 +33,9 @@ template <abilities A, class... More>
                      detail::part_if<A.edits>(p.edit),
                      detail::part_if<A.watches>(any_revisions<A.remembers>{p.revisions}),
                      std::tuple{p.delays, p.stops},
-                     detail::part_if<!(caching<More> || ...)>(p.cache),
+                     detail::part_if<!A.layered>(p.cache),
+                     detail::part_if<A.layered>(any_picking_cache{p.cache}),
+                     detail::part_if<A.layered>(p.layers),
                      detail::part_if<!A.paints>(p.schedule),
                      detail::part_if<A.paints>(p.paint),
                      detail::part_if<A.draws>(p.draw),
@@ -54,13 +56,28 @@ template <abilities A, class... More>
          at_most(has.remembers, type.remembers) && at_most(has.revisits, type.revisits) &&
          (has.revisits == type.revisits || has.remasks) && has.compares == type.compares &&
          has.branches == type.branches && has.draws == type.draws && has.keeps == type.keeps &&
-         has.remasks == type.remasks && has.paints == type.paints;
+         has.remasks == type.remasks && has.paints == type.paints && has.layered == type.layered;
 }
 
 /// The types that compositions by name are compiled to, the cheapest first: each a policy, a
 /// session and its kernels.
 template <abilities... A>
 struct compositions {};
+
+namespace detail {
+
+template <class A, class B>
+struct joined_compositions;
+template <abilities... A, abilities... B>
+struct joined_compositions<compositions<A...>, compositions<B...>> {
+  using type = compositions<A..., B...>;
+};
+
+}  // namespace detail
+
+/// The types of both.
+template <class A, class B>
+using joined = typename detail::joined_compositions<A, B>::type;
 
 /// Abilities with all edits that go with them: what costs next to nothing where it is not asked
 /// for.
@@ -90,6 +107,23 @@ using common_compositions =
                  abilities{.edits = true, .compares = true},
                  abilities{.edits = true, .compares = true, .remasks = true}>;
 
+/// Abilities with a layer rule.
+[[nodiscard]] constexpr abilities layered(const abilities& without) {
+  abilities all = without;
+  all.layered = true;
+  return all;
+}
+
+/// The same for engines with hooks, in front of those that need none.
+using common_layer_compositions =
+    joined<compositions<layered(edits_and({})),
+                        layered(edits_and({.revisits = true})),
+                        layered(edits_and({.revisits = true, .remasks = true})),
+                        layered(edits_and({.draws = true})),
+                        layered({.edits = true, .draws = true, .keeps = true}),
+                        layered({.edits = true, .compares = true})>,
+           common_compositions>;
+
 namespace detail {
 
 [[nodiscard]] inline std::string text_of(const abilities& has) {
@@ -106,6 +140,7 @@ namespace detail {
   note(has.revisits, "rewriting of settled tokens");
   note(has.remasks, "remasking");
   note(has.paints, "a canvas");
+  note(has.layered, "a layer rule");
   return all;
 }
 
@@ -119,9 +154,7 @@ auto with_policy(compositions<Head, Tail...>,
   }
   if constexpr (sizeof...(Tail) == 0) {
     throw std::invalid_argument("a policy with " + text_of(parts.has) +
-                                " together is not compiled by name" +
-                                (sizeof...(more) > 0 ? " with such a layer rule" : "") +
-                                ": compose it in C++ as unmask::policy{...}");
+                                " together is not compiled by name: compose it in C++ as unmask::policy{...}");
   } else {
     return with_policy(compositions<Tail...>{}, parts, use, more...);
   }

@@ -4,6 +4,8 @@
 #include <unmask/policy/named_parts.hpp>
 
 #include <cmath>
+#include <cstdio>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -17,23 +19,48 @@ enum class argument_kind : std::uint8_t {
   flag,    ///< true or false
   word,    ///< one of part_argument::words
   tokens,  ///< a list of tokens
-  reals    ///< a list of numbers
+  reals,   ///< a list of numbers
+  file     ///< the name of a file, quoted
 };
+
+/// Gives the contents of a file that a text names. Throws std::invalid_argument saying what is wrong
+/// if there is none.
+using file_source = std::function<std::string(const std::string& name)>;
+
+/// The file of that name, of at most 16 MB.
+[[nodiscard]] inline std::string contents_of_file(const std::string& name) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "rb"),
+                                                             &std::fclose);
+  std::string contents;
+  char part[4096];
+  for (std::size_t count = 1; file != nullptr && count > 0 && contents.size() <= 1U << 24U;) {
+    count = std::fread(part, 1, sizeof part, file.get());
+    contents.append(part, count);
+  }
+  if (file == nullptr || std::ferror(file.get()) != 0 || contents.size() > 1U << 24U) {
+    throw std::invalid_argument("there is no such file of at most 16 MB that can be read");
+  }
+  return contents;
+}
 
 /// An argument: its default is the one of the C++ part.
 struct part_argument {
   std::string_view name;
   argument_kind kind = argument_kind::real;
-  double value = 0.0;  ///< unless told otherwise; a flag's 0 or 1, a word's index; none for a list
+  double value = 0.0;  ///< unless told otherwise; a flag's 0 or 1, a word's index
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool without_least = false;   ///< the least value itself is out of range
   bool without_most = false;    ///< the largest is
   std::string_view words = {};  ///< separated by |
   bool is_token = false;        ///< without one it is no_token, which is the default
+  std::string_view list = {};   ///< a list unless told otherwise; without one it must be given
 
   [[nodiscard]] bool is_list() const {
     return kind == argument_kind::tokens || kind == argument_kind::reals;
+  }
+  [[nodiscard]] bool must_be_given() const {
+    return kind == argument_kind::file || (is_list() && list.empty());
   }
   [[nodiscard]] bool admits(double x) const {
     return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
@@ -64,6 +91,7 @@ enum class part_stage : std::uint8_t {
   branches,
   schedule,
   cache,
+  layer_rule,
   stop
 };
 
@@ -94,6 +122,7 @@ struct known_part {
                                         "branches",
                                         "schedule",
                                         "cache",
+                                        "layer rule",
                                         "stop"};
   return names[static_cast<std::size_t>(s)];
 }
@@ -124,6 +153,8 @@ struct known_part {
     return "a list of tokens";
   case argument_kind::reals:
     return "a list of numbers";
+  case argument_kind::file:
+    return "the quoted name of a file";
   case argument_kind::whole:
     words = a.is_token ? "a token, " : "a whole number, ";
     break;
@@ -142,10 +173,11 @@ struct known_part {
   return words + "a finite number";
 }
 
-/// An argument's default as it would be written: "0.9", "true", "block"; empty for a list, and for
-/// a token.
+/// An argument's default as it would be written: "0.9", "true", "block"; empty for a token, and
+/// for what must be given.
 [[nodiscard]] inline std::string default_text(const part_argument& a) {
-  return a.is_list() || a.is_token       ? std::string{}
+  return a.must_be_given() || a.is_token ? std::string{}
+         : a.is_list()                   ? std::string(a.list)
          : a.kind == argument_kind::flag ? (a.value != 0.0 ? "true" : "false")
          : a.kind == argument_kind::word ? std::string(a.word(static_cast<std::size_t>(a.value)))
                                          : shortest_text(a.value);
@@ -155,21 +187,26 @@ struct known_part {
 class argument_values {
  public:
   /// Reads what was written. Throws policy_text_error naming part, argument, value and rule.
-  argument_values(std::string_view text, const known_part& part, const part_text& written)
+  argument_values(std::string_view text,
+                  const known_part& part,
+                  const part_text& written,
+                  const file_source& files)
       : text_(text)
       , part_(part)
-      , written_(written) {
+      , written_(written)
+      , files_(files) {
     for (const part_argument& a : part.arguments) {
-      values_.push_back({a.value, {}});
+      values_.push_back({a.value});
     }
     given_.resize(part.arguments.size());
     for (std::size_t i = 0; i < written.arguments.size(); ++i) {
       read(i, written.arguments[i]);
     }
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      if (part.arguments[i].is_list() && !given_[i]) {
+      if (part.arguments[i].must_be_given() && !given_[i]) {
         fail(std::string(part.arguments[i].name) + " of " + std::string(part.name) +
-             " must be given: " + rule_text(part.arguments[i]) + ", such as [1, 2]");
+             " must be given: " + rule_text(part.arguments[i]) + ", such as " +
+             (part.arguments[i].is_list() ? "[1, 2]" : "\"profile.json\""));
       }
     }
   }
@@ -184,7 +221,21 @@ class argument_values {
   [[nodiscard]] Enum word(std::size_t i) const {
     return static_cast<Enum>(values_[i].number);
   }
+  /// Empty where none was given.
   [[nodiscard]] const std::vector<double>& list(std::size_t i) const { return values_[i].list; }
+  /// What `read` makes of the contents of the file that argument i names. Throws policy_text_error
+  /// if there is none, or if `read` throws std::invalid_argument.
+  [[nodiscard]] auto from_file(std::size_t i, const auto& read) const {
+    const std::string name(values_[i].name);
+    try {
+      return read(files_(name));
+    } catch (const std::invalid_argument& e) {
+      throw policy_text_error(text_,
+                              values_[i].column,
+                              std::string(part_.arguments[i].name) + " of " +
+                                  std::string(part_.name) + ", '" + name + "': " + e.what());
+    }
+  }
 
   /// Throws policy_text_error at the part.
   [[noreturn]] void fail(const std::string& problem) const {
@@ -214,7 +265,9 @@ class argument_values {
  private:
   struct read_value {
     double number = 0.0;
-    std::vector<double> list;
+    std::vector<double> list = {};
+    std::string_view name = {};
+    std::size_t column = 0;
   };
 
   [[nodiscard]] std::string names() const {
@@ -313,12 +366,18 @@ class argument_values {
       }
       to.list = from.list;
       break;
+    case argument_kind::file:
+      check(from.is == value_text::kind::quoted && from.text.size() > 2);
+      to.name = from.text.substr(1, from.text.size() - 2);
+      to.column = from.column;
+      break;
     }
   }
 
   std::string_view text_;
   const known_part& part_;
   const part_text& written_;
+  const file_source& files_;
   std::vector<read_value> values_;
   std::vector<bool> given_;
 };

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/part_table.hpp>
+#include <unmask/policy/known_pass_parts.hpp>
+
+#include <algorithm>
+#include <array>
 
 namespace UNMASK_NAMESPACE {
 
+/// The one table of the parts that have a name. A new one is one more entry; help texts, checks and
+/// the documentation of bindings come from it.
 namespace detail::table {
 
-inline constexpr known_part entries[] = {
+inline constexpr known_part decision_entries[] = {
     {"confidence",
      "by_confidence",
      part_stage::ranking,
@@ -129,6 +134,12 @@ inline constexpr known_part entries[] = {
      "tokens that are sure and whose logits have come to rest",
      stable_of,
      add_stable_and_confident},
+    {"profile_threshold",
+     "profile_threshold",
+     part_stage::admission,
+     "the thresholds of a profile that was recorded and saved, one a block or a step of it",
+     profile_of,
+     add_profile_threshold},
     {"credit",
      "trace_credit",
      part_stage::revision,
@@ -325,65 +336,23 @@ inline constexpr known_part entries[] = {
      "a canvas of random tokens, redrawn where the model is unsure",
      canvas_of,
      add_canvas},
-    {"prefix_cache",
-     "prefix_cache",
-     part_stage::cache,
-     "K/V left of the block are kept",
-     prefix_of,
-     [](parts p, values v) {
-       feed(p, v, feeding::prefix, &any_cache::prefix, prefix_cache{v.whole(0)});
-     }},
-    {"dual_cache",
-     "dual_cache",
-     part_stage::cache,
-     "K/V on both sides of the block are kept",
-     dual_of,
-     [](parts p, values v) {
-       feed(p, v, feeding::dual, &any_cache::dual, dual_cache{v.whole(0), v.whole(1)});
-     }},
-    {"block_cache",
-     "block_cache",
-     part_stage::cache,
-     "the same, refreshed by the count of passes",
-     block_of,
-     add_block_cache},
-    {"interval_cache",
-     "interval_cache",
-     part_stage::cache,
-     "runs the answer, and the prompt now and then",
-     interval_of,
-     add_interval_cache},
-    {"key_eviction",
-     "key_eviction",
-     part_stage::cache,
-     "drops the keys that the block attends to least; goes with dual_cache(whole=2)",
-     eviction_of,
-     add_key_eviction},
-    {"stop_at_end",
-     "stop_at_end",
-     part_stage::stop,
-     "ends once an end token is settled and all before it",
-     {},
-     [](parts p, values v) { stop(p, v, stop_at_end{}); }},
-    {"stop_sequence",
-     "stop_sequence",
-     part_stage::stop,
-     "ends once these tokens are settled and all before them; at most 8",
-     sequence_of,
-     add_stop_sequence},
-    {"step_budget",
-     "step_budget",
-     part_stage::stop,
-     "ends after so many forward passes",
-     budget_of,
-     [](parts p, values v) { stop(p, v, step_budget{v.whole(0)}); }},
 };
+
+// Both tables as one.
+[[nodiscard]] consteval auto all_entries() {
+  std::array<known_part, std::size(decision_entries) + std::size(pass_entries)> all{};
+  std::copy(std::begin(decision_entries), std::end(decision_entries), all.begin());
+  std::copy(std::begin(pass_entries),
+            std::end(pass_entries),
+            all.begin() + std::size(decision_entries));
+  return all;
+}
+inline constexpr auto entries = all_entries();
 
 }  // namespace detail::table
 
-/// Every part that has a name, by stage. Not among them, because a text cannot carry what they
-/// need: profile_threshold, whose profile is data, and parts of your own. Layer rules need an
-/// engine with hooks and are composed in C++.
+/// Every part that has a name, by stage; parts of your own have none. Layer rules and delayed_cache
+/// are for engines with hooks: make_any_layer_session.
 [[nodiscard]] inline std::span<const known_part> known_parts() {
   return detail::table::entries;
 }

@@ -4,6 +4,7 @@
 #include <unmask/core/policy_text.hpp>
 #include <unmask/policy/any_admission.hpp>
 #include <unmask/policy/any_cache.hpp>
+#include <unmask/policy/any_layer_rule.hpp>
 #include <unmask/policy/any_ranking.hpp>
 #include <unmask/policy/any_revision.hpp>
 #include <unmask/policy/any_schedule.hpp>
@@ -35,6 +36,7 @@ struct abilities {
   bool revisits = false;   ///< rewrites settled tokens
   bool remasks = false;    ///< settled positions compete again
   bool paints = false;     ///< a canvas
+  bool layered = false;    ///< a layer rule, or a cache that feeds single positions
 };
 
 /// The parts of a composition whose type is not known before it runs, ready to be made a policy.
@@ -47,6 +49,7 @@ struct named_parts {
   any_stops stops = {};
   any_schedule schedule = {};
   any_cache cache = {};
+  any_layer_rule layers = {};
   temperature edit = {};
   sampling draw = {};
   any_keep keep = {};

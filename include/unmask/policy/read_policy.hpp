@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/policy/known_methods.hpp>
 #include <unmask/policy/known_parts.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -10,20 +11,14 @@ namespace detail {
 // Reads a text into the parts of a composition.
 class named_parts_reader {
  public:
-  explicit named_parts_reader(std::string_view text)
-      : text_(text) {}
+  named_parts_reader(std::string_view text, const file_source& files)
+      : text_(text)
+      , files_(files) {}
 
   [[nodiscard]] named_parts read() {
     for (const part_text& written : parse_policy_text(text_)) {
-      if (joins(written.name)) {
-        take_once("admission", written);
-        admit(written);
-      } else {
-        const known_part& part = find(written);
-        take(part, written);
-        part.add(parts_, argument_values(text_, part, written));
-        notes_.push_back({&part, written.column});
-      }
+      const known_method* const method = method_of(written.name);
+      method != nullptr ? add(*method, written) : add(written);
     }
     if (parts_.admission.size() == 0) {
       throw policy_text_error(text_,
@@ -39,6 +34,53 @@ class named_parts_reader {
     const known_part* part;
     std::size_t column;
   };
+  struct taken_stage {
+    std::string_view stage;
+    std::string by;
+    bool in_method;
+  };
+
+  [[nodiscard]] static const known_method* method_of(std::string_view name) {
+    for (const known_method& m : known_methods()) {
+      if (m.name == name) {
+        return &m;
+      }
+    }
+    return nullptr;
+  }
+
+  // The parts of a method, at its place in the text: the first one gets its arguments.
+  void add(const known_method& method, const part_text& written) {
+    method_ = method.name;
+    bool is_first = true;
+    for (part_text& part : parse_policy_text(method.text)) {
+      part.column = written.column;
+      if (std::exchange(is_first, false) && !written.arguments.empty()) {
+        part.arguments = written.arguments;
+      }
+      add(part);
+    }
+    method_ = {};
+    if (method.check != nullptr) {
+      try {
+        method.check(parts_);
+      } catch (const std::invalid_argument& e) {
+        fail(written.column, std::string(method.name) + ": " + e.what());
+      }
+    }
+  }
+
+  void add(const part_text& written) {
+    if (joins(written.name)) {
+      take_once("admission", written);
+      admit(written);
+      return;
+    }
+    const known_part& part = find(written);
+    take(part, written);
+    part.add(parts_, argument_values(text_, part, written, files_));
+    notes_.push_back({&part, written.column});
+  }
 
   [[nodiscard]] static bool joins(std::string_view name) {
     return name == "any_of" || name == "all_of";
@@ -58,14 +100,20 @@ class named_parts_reader {
   [[nodiscard]] const known_part& find(const part_text& written) const {
     std::string near;
     std::string all;
+    const auto offer = [&](std::string_view name, std::string_view type) {
+      all += (all.empty() ? "" : ", ") + std::string(name);
+      if (is_near(name, written.name) || type == written.name) {
+        near += (near.empty() ? "" : " or ") + std::string(name);
+      }
+    };
     for (const known_part& p : known_parts()) {
       if (p.name == written.name) {
         return p;
       }
-      all += (all.empty() ? "" : ", ") + std::string(p.name);
-      if (is_near(p.name, written.name) || p.type == written.name) {
-        near += (near.empty() ? "" : " or ") + std::string(p.name);
-      }
+      offer(p.name, p.type);
+    }
+    for (const known_method& m : known_methods()) {
+      offer(m.name, {});
     }
     fail(written.column,
          "there is no part " + quoted(written.name) +
@@ -81,6 +129,7 @@ class named_parts_reader {
     case part_stage::draw:
     case part_stage::branches:
     case part_stage::schedule:
+    case part_stage::layer_rule:
       return take_once(to_string(part.stage), written);
     case part_stage::cache:
       return part.name == "key_eviction" ? void() : take_once("cache", written);
@@ -89,15 +138,17 @@ class named_parts_reader {
     }
   }
   void take_once(std::string_view stage, const part_text& written) {
-    for (const auto& [taken, name] : taken_) {
+    std::string name(written.name);
+    name += method_.empty() ? "" : " of " + std::string(method_);
+    for (const auto& [taken, first, in_method] : taken_) {
       if (taken == stage) {
+        const bool can_join = stage == "admission" && !in_method && method_.empty();
         fail(written.column,
-             "a policy has one " + std::string(stage) + ": " + std::string(name) + " and " +
-                 std::string(written.name) +
-                 (stage == "admission" ? " are joined by any_of(...) or all_of(...)" : " are two"));
+             "a policy has one " + std::string(stage) + ": " + first + " and " + name +
+                 (can_join ? " are joined by any_of(...) or all_of(...)" : " are two"));
       }
     }
-    taken_.emplace_back(stage, written.name);
+    taken_.push_back({stage, name, !method_.empty()});
   }
 
   void admit(const part_text& written) {
@@ -108,7 +159,7 @@ class named_parts_reader {
              std::string(part.name) + " is no admission: it stands beside any_of and all_of, not "
                                       "in them");
       }
-      part.add(parts_, argument_values(text_, part, written));
+      part.add(parts_, argument_values(text_, part, written, files_));
       notes_.push_back({&part, written.column});
       return;
     }
@@ -161,6 +212,8 @@ class named_parts_reader {
         std::max(last(of(part_stage::revisit)), last(of(part_stage::remask)));
     const std::size_t canvas = last(named("canvas"));
     const std::size_t draws = last(of(part_stage::draw));
+    const std::size_t layered =
+        std::max(last(of(part_stage::layer_rule)), last(named("delayed_cache")));
     refuse(has.compares && (has.watches || parts_.revisits.reopens),
            compares,
            std::max(edits, rewrites),
@@ -222,6 +275,15 @@ class named_parts_reader {
            last(of(part_stage::ranking)),
            "factor and hierarchical are rules along the order of confidence: they go with no other "
            "ranking");
+    refuse(layered > 0 && looks > 0,
+           layered,
+           looks,
+           "a policy that looks ahead cannot skip positions at its layers: each branch would need "
+           "its own stored hidden states");
+    refuse(layered > 0 && canvas > 0,
+           layered,
+           canvas,
+           "a canvas decides about every position in each pass: none of them can be skipped");
     const std::size_t strict = last(named("no_end_before", "token_list"));
     refuse(credit > 0 && strict > credit,
            strict,
@@ -242,12 +304,15 @@ class named_parts_reader {
     };
     twice("adaptive_threshold");
     twice("stable_and_confident");
+    twice("profile_threshold");
   }
 
   std::string_view text_;
+  const file_source& files_;
   named_parts parts_;
   std::vector<note> notes_;
-  std::vector<std::pair<std::string_view, std::string_view>> taken_;
+  std::vector<taken_stage> taken_;
+  std::string_view method_;  // of the parts that are being read
 };
 
 }  // namespace detail
@@ -258,11 +323,16 @@ class named_parts_reader {
 /// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
 /// the ones and then the others. Exactly one admission, where any_of(...) and all_of(...) join
 /// several; at most one ranking (confidence), schedule (sequential_blocks), cache, draw and
-/// lookahead. Parts of one stage apply in written order; temperature comes before a canvas, whose
+/// lookahead. The name of a method stands for its parts: known_methods(). Parts of one stage apply in written order; temperature comes before a canvas, whose
 /// own stop comes last. Throws policy_text_error naming the part, the argument, its value, the rule
 /// and the column. Host only; allocates.
-[[nodiscard]] inline named_parts read_policy(std::string_view text) {
-  return detail::named_parts_reader(text).read();
+///
+/// A file is opened only for a text that names one, profile_threshold("profile.json"), and read in
+/// the call: by `files`, which a host that takes texts of others may have look elsewhere, or throw
+/// std::invalid_argument. That the file is missing, or no profile, is an error of the text, too.
+[[nodiscard]] inline named_parts read_policy(std::string_view text,
+                                             const file_source& files = contents_of_file) {
+  return detail::named_parts_reader(text, files).read();
 }
 
 /// A part as its help names it: "threshold(threshold=0.9)".
@@ -276,7 +346,8 @@ class named_parts_reader {
   return text + (part.arguments.empty() ? "" : ")");
 }
 
-/// The table as text: each part with its stage, its arguments with their ranges, and what it does.
+/// The tables as text: each part with its stage, its arguments with their ranges, and what it does;
+/// each method with the text that it stands for.
 [[nodiscard]] inline std::string describe_parts() {
   std::string text;
   for (const known_part& part : known_parts()) {
@@ -285,6 +356,10 @@ class named_parts_reader {
     for (const part_argument& a : part.arguments) {
       text += "    " + std::string(a.name) + ": " + rule_text(a) + "\n";
     }
+  }
+  for (const known_method& method : known_methods()) {
+    text += std::string(method.name) + "\n    method: " + std::string(method.about) + "\n    = " +
+            std::string(method.text) + "\n";
   }
   return text;
 }

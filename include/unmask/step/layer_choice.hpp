@@ -16,7 +16,8 @@ inline constexpr index_t mean_lanes = 32;
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool measures(const slot_memory<Policy>& m) {
   using rule = rule_of<Policy>;
-  return rule::measures != drift_terms::none && (!m.status->next.refresh || allocating<rule>);
+  return rule::measures != drift_terms::none &&
+         (!m.status->next.refresh || unmask::detail::rule_allocates(rule_in(m)));
 }
 
 /// Whether a row takes part in mean and maximum.
@@ -207,7 +208,7 @@ template <class Policy>
 /// on. `size` is lane 0's.
 template <class Policy>
 UNMASK_HD void settle_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
-  constexpr bool leaves = rule_of<Policy>::skipped == skipping::leaves;
+  const bool leaves = unmask::detail::rule_leaves(rule_in(m));
   const layer_memory& l = m.layers;
   if (t.lane() == 0) {
     if (leaves && !l.state->info.refresh) {
@@ -221,7 +222,7 @@ UNMASK_HD void settle_choice(const auto& t, const slot_memory<Policy>& m, index_
     l.chosen[k] = l.present[l.chosen_rows[k]];
   }
   t.sync();
-  if constexpr (leaves) {
+  if (leaves) {
     for (index_t k = t.lane(); k < chosen; k += t.lanes()) {
       l.present[k] = l.chosen[k];
     }

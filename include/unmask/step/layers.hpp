@@ -40,6 +40,11 @@ inline constexpr bool has_rule = rule_index<Policy> < Policy::leaf_total;
 template <class Policy>
 using rule_of = typename Policy::template leaf_type<rule_index<Policy>>;
 
+template <class Policy>
+[[nodiscard]] UNMASK_HD const rule_of<Policy>& rule_in(const slot_memory<Policy>& m) {
+  return m.policy->template part_at<rule_index<Policy>>();
+}
+
 /// The first position that this step decides about; -1 if there is none. O(window).
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t first_open(const slot_memory<Policy>& m) {
@@ -177,8 +182,7 @@ feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info&
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool hooks(const slot_memory<Policy>& m, index_t layer) {
   if constexpr (layers::has_rule<Policy>) {
-    const auto& rule = m.policy->template part_at<layers::rule_index<Policy>>();
-    return rule.hooks(layer, m.state->model.layers);
+    return layers::rule_in(m).hooks(layer, m.state->model.layers);
   } else {
     static_cast<void>(m);
     static_cast<void>(layer);

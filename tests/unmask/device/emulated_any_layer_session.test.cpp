@@ -106,27 +106,19 @@ TEST(EmulatedAnyLayerSession, DecodesByNameWhatTheHostDoes) {
   }
 }
 
-/// A cache is a value of any_picking_cache, beside a layer rule of the caller's, as in
-/// examples/named.
-TEST(EmulatedAnyLayerSession, CachesAreChosenByValueBesideALayerRule) {
-  for (const auto how : {feeding::delayed, feeding::dual, feeding::interval}) {
-    for (const index_t stages : {0, 2}) {
-      SCOPED_TRACE(std::to_string(static_cast<int>(how)) + ", " + std::to_string(stages));
-      any_picking_cache cache;
-      cache.how = how;
-      cache.delayed.period = 5;
-      cache.interval = {.prompt_period = 4, .answer_period = 3};
-      early_skip skip;
-      skip.stage_count = stages;
-      decode_named_beside([&](const auto& where) {
-        return with_policy<compositions<abilities{}>>(
-            read_policy("threshold(0.6)"),
-            model,
-            [&](const auto& p) { return make_any_layer_session(p, model, capacity, where); },
-            cache,
-            skip);
-      });
-    }
+/// One type for all layer rules: what leaves and what is stored is a value.
+TEST(EmulatedAnyLayerSession, DecodesEveryLayerRuleByNameAsTheHostDoes) {
+  for (const char* text : {"threshold(0.6) + delayed_cache(5)",
+                           "threshold(0.6) + early_skip + delayed_cache(5)",
+                           "top_k(2) + early_skip(0.2, floor=true, cap=true) + dual_cache",
+                           "threshold(0.6) + early_skip + interval_cache(4, 3)",
+                           "threshold(0.6) + cache_budget(4, 3) + interval_cache(5, 4)",
+                           "top_k(2) + similarity_refresh(0.3) + interval_cache(4, 3)"}) {
+    SCOPED_TRACE(text);
+    decode_named_beside([&](const auto& where) {
+      return make_any_layer_session<compositions<layered({})>>(
+          read_policy(text), model, capacity, where);
+    });
   }
 }
 

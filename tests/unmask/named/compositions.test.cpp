@@ -61,6 +61,33 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
   EXPECT_GT(committed, 500);
 }
 
+TEST(named_policy, decides_as_a_profile_does) {
+  chances c(9);
+  index_t committed = 0;
+  for (int k = 0; k < 12; ++k) {
+    const dense_request q = random_named_request(c, false);
+    profile_threshold<> profile{.cap = 0.9F, .slack = 0.1F, .mode = profile_mode::step_block};
+    profile.block_length = q.geometry.block_length;
+    profile.blocks = c.within(1, 3);
+    std::uint16_t cells = 0;
+    for (index_t b = 0; b < profile.blocks; ++b) {
+      for (index_t i = c.within(1, 3); i > 0; --i) {
+        profile.cells[cells++] = c.real(0.2, 1.0);
+      }
+      profile.ends[b] = cells;
+    }
+    const named_parts parts =
+        read_policy("any_of(profile_threshold('p.json'), all_of(top_k(2), threshold(0.8))) + margin",
+                    [&](const std::string&) { return to_json(profile); });
+    const policy composed{by_margin{}, profile || (top_k{2} && confidence_above{0.8F})};
+    committed += expect_same_decode(
+        {make_any_session<compositions<edits_and({})>>(parts, q.model, capacity_of(q))},
+        {make_any_session(composed, q.model, capacity_of(q))},
+        q);
+  }
+  EXPECT_GT(committed, 50);
+}
+
 TEST(named_policy, allocates_nothing_in_a_step) {
   const model_info model{.vocab = 3000, .mask_token = 0, .end_token = 1};
   const limits capacity{.sequences = 1, .length = 36, .window = 32};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/methods.hpp>
+
 #include "unmask/named/lockstep.hpp"
 
 namespace unmask::testing {
@@ -136,6 +138,28 @@ TEST(named_policy, decides_as_comparisons_with_the_step_before_do) {
                        adaptive_threshold{
                            t.value, 0.1F, 0.2F, 0.4F, threshold_scope::block, 1}}};
   });
+}
+
+// Those that need an engine with hooks are in layers.test.
+TEST(named_policy, decides_as_whole_methods_do) {
+  expect_twins(9, [](chances& c) {
+    const knob t = real(c, 0.3, 0.9);
+    return twin{"credit_decoding(" + t.text + ")", methods::credit_decoding(t.value)};
+  });
+  expect_twins(10, [](chances&) {
+    return twin{"stop_at_end + credit_decoding", methods::with(methods::credit_decoding(), stop_at_end{})};
+  });
+  chances c(11);
+  index_t committed = 0;
+  for (int k = 0; k < 12; ++k) {
+    dense_request q = random_named_request(c, true);
+    q.branches = 14;
+    committed += expect_same_decode(
+        {named_session("lopa_d2f", q.model, capacity_of(q))},
+        {make_any_session(methods::lopa_d2f(), q.model, capacity_of(q))},
+        q);
+  }
+  EXPECT_GT(committed, 50);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <string>
@@ -37,6 +38,16 @@ TEST(policy_text, is_parts_with_arguments_by_place_and_by_name) {
   EXPECT_EQ(parts[2].arguments[1].value.part->name, "g");
 }
 
+TEST(policy_text, quotes_with_either_mark) {
+  const auto parts = parse_policy_text("a(\"b c')\", x = '\"+')+d");
+  ASSERT_EQ(parts.size(), 2U);
+  ASSERT_EQ(parts[0].arguments.size(), 2U);
+  EXPECT_EQ(parts[0].arguments[0].value.is, value_text::kind::quoted);
+  EXPECT_EQ(parts[0].arguments[0].value.text, "\"b c')\"");
+  EXPECT_EQ(parts[0].arguments[1].name, "x");
+  EXPECT_EQ(parts[0].arguments[1].value.text, "'\"+'");
+}
+
 TEST(policy_text, errors_say_where) {
   const auto column = [](std::string_view text) -> std::size_t {
     try {
@@ -55,6 +66,8 @@ TEST(policy_text, errors_say_where) {
   EXPECT_EQ(column("a(x=)"), 5U);
   EXPECT_EQ(column("1"), 1U);
   EXPECT_EQ(column("a()"), 0U);
+  EXPECT_EQ(column("a(\"b)"), 3U);
+  EXPECT_EQ(column("a('b\")"), 3U);
   std::string deep = "a";
   for (int i = 0; i < 100000; ++i) {
     deep += "(a";
@@ -158,6 +171,29 @@ TEST(read_policy, names_what_is_wrong) {
       {"canvas(hottest=0.1)+top_k", {"hottest", "coldest"}},
       {"key_eviction(pool=2)+top_k", {"pool", "odd"}},
       {"any_of(adaptive_threshold, adaptive_threshold)", {"one adaptive_threshold"}},
+      {"profile_threshold", {"file of profile_threshold must be given", "quoted name of a file"}},
+      {"profile_threshold(0.9)", {"file of profile_threshold", "quoted name", "got 0.9"}},
+      {"profile_threshold('')", {"file of profile_threshold", "quoted name", "got ''"}},
+      {"profile_threshold('no/such.json')",
+       {"column 19", "file of profile_threshold, 'no/such.json'", "can be read"}},
+      {"threshold('0.9')", {"in [0, 1]", "got '0.9'"}},
+      {"early_skip+top_k+cache_budget", {"column 18", "one layer rule", "early_skip and cache_budget"}},
+      {"early_skip(depths=[0.5])+top_k", {"as many keeps", "1 and 0"}},
+      {"early_skip(0.5, [0.1, 0.2], [0.3, 0.4])+top_k", {"stages.keep", "0.4"}},
+      {"early_skip(reads=logits)+top_k", {"reads of early_skip", "hidden, input", "got logits"}},
+      {"early_skip+top_k+lookahead", {"column 18", "looks ahead cannot skip"}},
+      {"delayed_cache+top_k+lookahead", {"looks ahead cannot skip"}},
+      {"canvas+top_k+similarity_refresh", {"a canvas", "none of them can be skipped"}},
+      {"es_dlm", {"did you mean es_dllm?"}},
+      {"top_k+es_dllm",
+       {"column 7", "one admission: top_k and top_k of es_dllm are two"}},
+      {"es_dllm+threshold", {"column 9", "top_k of es_dllm and threshold are two"}},
+      {"es_dllm+lopa_d2f", {"top_k of es_dllm and threshold of lopa_d2f are two"}},
+      {"es_dllm_parallel(1.5)", {"column 18", "threshold must be in [0, 1]", "1.5"}},
+      {"es_dllm+hold_end", {"column 9", "one hold_end"}},
+      {"es_dllm+lookahead", {"looks ahead cannot skip"}},
+      {"any_of(credit_decoding, top_k)", {"no part 'credit_decoding'"}},
+      {"osdt_gsm8k", {"file of profile_threshold must be given"}},
       {"any_of(top_k,top_k,top_k,top_k,top_k,top_k,top_k,top_k,top_k)", {"at most 8"}},
   };
   for (const auto& [text, words] : cases) {
@@ -167,13 +203,78 @@ TEST(read_policy, names_what_is_wrong) {
   }
 }
 
+TEST(read_policy, reads_the_file_that_a_text_names_and_no_other) {
+  profile_threshold<> profile{.cap = 0.5F, .slack = 0.125F, .block_length = 16, .blocks = 2};
+  profile.ends[0] = 1;
+  profile.ends[1] = 2;
+  profile.cells[0] = 0.25F;
+  profile.cells[1] = 0.75F;
+  std::vector<std::string> asked;
+  const file_source files = [&](const std::string& name) {
+    asked.push_back(name);
+    return name == "p.json" ? to_json(profile) : std::string("{}");
+  };
+  static_cast<void>(read_policy("threshold + dual_cache", files));
+  EXPECT_TRUE(asked.empty());
+  const named_parts p = read_policy("any_of(top_k(1), profile_threshold(file='p.json'))", files);
+  EXPECT_EQ(asked, (std::vector<std::string>{"p.json"}));
+  EXPECT_EQ(p.admission.profile(), profile);
+  EXPECT_THROW(p.admission.check({.block_length = 8}), std::invalid_argument);
+  EXPECT_NO_THROW(p.admission.check({.block_length = 16}));
+  EXPECT_THROW(static_cast<void>(read_policy("profile_threshold('q.json')", files)),
+               policy_text_error);
+  EXPECT_THROW(
+      static_cast<void>(read_policy(
+          "any_of(profile_threshold('p.json'), profile_threshold('p.json'))", files)),
+      policy_text_error);
+
+  const std::string path = ::testing::TempDir() + "unmask_named_profile.json";
+  save_profile(profile, path);
+  EXPECT_EQ(read_policy("profile_threshold(\"" + path + "\")").admission.profile(), profile);
+  std::remove(path.c_str());
+}
+
+TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
+  for (const known_method& m : known_methods()) {
+    EXPECT_THAT(describe_parts(),
+                HasSubstr(std::string(m.name) + "\n    method: " + std::string(m.about) +
+                          "\n    = " + std::string(m.text) + "\n"));
+    if (m.check == nullptr) {
+      EXPECT_EQ(problem_of(m.name), "none");
+    }
+  }
+  const named_parts p = read_policy("stop_at_end + es_dllm_parallel(0.75) + margin + no_end_before(3)");
+  EXPECT_EQ(p.stops.count, 1);
+  EXPECT_EQ(p.ranking.by, order::margin);
+  EXPECT_TRUE(p.has.layered && p.has.watches && p.delays.holds);
+}
+
+TEST(read_policy, takes_profiles_of_a_task_that_were_calibrated_as_the_paper_says) {
+  profile_threshold<> profile = methods::osdt_gpqa_settings<256>;
+  profile.block_length = 32;
+  profile.blocks = 1;
+  profile.ends[0] = 2;
+  profile.cells[0] = 0.5F;
+  profile.cells[1] = 0.25F;
+  const file_source files = [&](const std::string&) { return to_json(profile); };
+  EXPECT_EQ(read_policy("osdt_gpqa('p.json') + stop_at_end", files).admission.profile(), profile);
+  try {
+    static_cast<void>(read_policy("margin + osdt_humaneval('p.json')", files));
+    ADD_FAILURE();
+  } catch (const policy_text_error& e) {
+    EXPECT_THAT(e.what(),
+                HasSubstr("column 10: osdt_humaneval: its profile must have been calibrated with "
+                          "cap 0.8, slack 0.1, mode block and the q1"));
+  }
+}
+
 // A text with one argument given, the others at their defaults.
 std::string
 with_argument(const known_part& part, const part_argument& a, const std::string& value) {
   std::string text(part.name);
   text += "(";
   for (const part_argument& other : part.arguments) {
-    if (other.is_list()) {
+    if (other.is_list() && other.must_be_given()) {
       text += std::string(other.name) + "=[1], ";
     }
   }
@@ -234,12 +335,7 @@ std::set<std::string> parts_of_the_readme() {
 
 TEST(known_parts, are_all_parts_but_those_that_a_text_cannot_say) {
   const std::set<std::string> without_a_name = {"a",  // stands for any admission
-                                                "profile_threshold",
                                                 "profile_recorder",
-                                                "delayed_cache",
-                                                "early_skip",
-                                                "cache_budget",
-                                                "similarity_refresh",
                                                 "row_riders::allowed"};
   std::set<std::string> named;
   for (const known_part& part : known_parts()) {
