@@ -27,6 +27,9 @@ std::string_view beyond_a_step(const unmask::named_parts& parts) {
       {has.remembers, "credit"},
       {has.compares, "comparison with the step before"},
       {has.remasks, "remask_below"},
+      {parts.layers.which != unmask::any_layer_rule::kind::none, "a layer rule"},
+      {has.layered, "delayed_cache"},
+      {rule.holds<unmask::profile_place>(), "profile_threshold"},
       {parts.revisits.edits, "edit_settled"},
       {parts.revisits.reopens, "reopen_below"},
       {rule.holds<unmask::timesteps>(), "timesteps"},
@@ -67,7 +70,9 @@ struct unmask_session {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
-      session = example::named_session(parts, model, limits, where);
+      auto made = example::named_session(parts, model, limits, where);
+      layers = made.get();
+      session = std::move(made);
     }
     segments.reserve(slots * (1 + unmask::max_branches));
     commits.reserve(window + 1);
@@ -95,6 +100,7 @@ struct unmask_session {
   std::string_view wants_a_loop;
   std::optional<unmask::host::thread_pool> pool;
   std::unique_ptr<unmask::any_session> session;
+  unmask::any_layer_session* layers = nullptr;  // the same on the host
   std::vector<unmask_segment> segments;
   std::vector<unmask_commit> commits;
   std::vector<unmask_probability> answers;
@@ -110,7 +116,9 @@ using unmask::check_argument;
 static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
                   sizeof(unmask_probability) == 24 && sizeof(unmask_report) == 36,
               "the layout since version 1");
-static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
+static_assert(sizeof(unmask_plan) == 20 && sizeof(unmask_layer_rule) == 16 &&
+                  sizeof(unmask_stored) == 40,
+              "the layout since version 2");
 static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
               UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
@@ -202,20 +210,20 @@ void give(T* to, T answer, const char* name) {
   std::memcpy(to, &answer, std::min(size, sizeof(T)));
 }
 
-unmask::any_rows rows_of(const unmask_logits& l) {
+unmask::any_rows rows_of(const unmask_logits& l, const std::string& name = "logits") {
   check_argument(l.kind >= UNMASK_F32 && l.kind <= UNMASK_F16,
-                 "logits->kind",
+                 name + "->kind",
                  l.kind,
                  "UNMASK_F32, UNMASK_BF16 or UNMASK_F16");
   check_argument(l.memory_space == UNMASK_HOST || l.memory_space == UNMASK_DEVICE,
-                 "logits->memory_space",
+                 name + "->memory_space",
                  l.memory_space,
                  "UNMASK_HOST or UNMASK_DEVICE");
-  check_argument(l.rows >= 0, "logits->rows", l.rows, "at least 0");
-  check_argument(l.data != nullptr || l.rows == 0, "logits->data", "null", "a pointer");
+  check_argument(l.rows >= 0, name + "->rows", l.rows, "at least 0");
+  check_argument(l.data != nullptr || l.rows == 0, name + "->data", "null", "a pointer");
   const std::int64_t farthest = PTRDIFF_MAX / (std::int64_t{sizeof(float)} * std::max(l.rows, 1));
   check_argument(l.stride == 0 || (l.stride >= l.columns && l.stride <= farthest),
-                 "logits->stride",
+                 name + "->stride",
                  l.stride,
                  "0, for as many as there are columns, or at least so many and at most ",
                  farthest);
@@ -238,6 +246,21 @@ unmask_commit commit_of(const unmask::commit_entry& e, bool admitted) {
           e.block,
           e.block_step,
           admitted ? 1 : 0};
+}
+
+// The pass of a segment of the request.
+unmask::any_layer_session::layer_pass pass_of(unmask_session* session, std::int32_t segment) {
+  unmask::any_layer_session* const layers = needed(session, "session").layers;
+  if (layers == nullptr) {
+    throw unsupported("a session on a device is not asked at layers");
+  }
+  check_argument(segment >= 0, "segment", segment, "at least 0");
+  return layers->pass(static_cast<std::size_t>(segment));
+}
+
+void lend(std::span<const std::int32_t> from, const std::int32_t** entries, std::int32_t* count) {
+  needed(entries, "entries") = from.data();
+  needed(count, "count") = static_cast<std::int32_t>(from.size());
 }
 
 template <class T>
@@ -280,7 +303,7 @@ unmask_status unmask_check_policy(const char* policy) {
   return guarded([&] {
     const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
     static_cast<void>(example::named_session(
-        parts, {.vocab = 2, .mask_token = 1}, {.length = 1, .window = 1}));
+        parts, {.vocab = 2, .mask_token = 1, .layers = 1}, {.length = 1, .window = 1}));
   });
 }
 
@@ -307,7 +330,8 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
     const unmask::model_info model{.vocab = o.vocab,
                                    .mask_token = o.mask_token,
                                    .end_token = o.end_token,
-                                   .row_shift = o.row_shift};
+                                   .row_shift = o.row_shift,
+                                   .layers = o.layers};
     unmask::validate(model);
     const unmask::limits capacity = unmask::validated(
         {.sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0});
@@ -462,6 +486,76 @@ unmask_status unmask_probabilities(unmask_session* session,
     }
     lend(s.answers, entries, count);
   });
+}
+
+unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule) {
+  return guarded([&] {
+    const unmask_session& s = needed(session, "session");
+    unmask_layer_rule answer = UNMASK_LAYER_RULE_INIT;
+    if (s.layers != nullptr) {
+      const auto asked = s.layers->asked();
+      answer.asks = asked.has_hooks ? 1 : 0;
+      answer.reads = static_cast<std::int32_t>(asked.reads);
+      answer.stays = asked.skipped == unmask::skipping::stays ? 1 : 0;
+    }
+    give(rule, answer, "rule");
+  });
+}
+
+unmask_status unmask_positions(unmask_session* session,
+                               std::int32_t segment,
+                               const std::int32_t** positions,
+                               std::int32_t* count) {
+  return guarded([&] { lend(pass_of(session, segment).positions(), positions, count); });
+}
+
+unmask_status unmask_hooks(unmask_session* session,
+                           std::int32_t segment,
+                           std::int32_t layer,
+                           std::int32_t* hooked) {
+  return guarded(
+      [&] { needed(hooked, "hooked") = pass_of(session, segment).hooks(layer) ? 1 : 0; });
+}
+
+unmask_status unmask_at_layer(unmask_session* session,
+                              std::int32_t segment,
+                              std::int32_t layer,
+                              const unmask_logits* now,
+                              const unmask_stored* stored,
+                              const std::int32_t** rows,
+                              std::int32_t* count) {
+  return guarded([&] {
+    auto pass = pass_of(session, segment);
+    const unmask_stored g = known_part_of(stored, UNMASK_STORED_INIT, "stored");
+    check_argument(g.last >= g.first && g.first >= 0, "stored->first", g.first, "in [0, last]");
+    // What both have is checked once.
+    const unmask::any_rows lent = rows_of({sizeof(unmask_logits),
+                                           g.kind,
+                                           g.memory_space,
+                                           g.last - g.first,
+                                           g.columns,
+                                           g.stride,
+                                           g.data},
+                                          "stored");
+    unmask::any_state state;
+    state.data = g.data;
+    state.kind = lent.kind;
+    state.space = lent.space;
+    state.positions = {g.first, g.last};
+    state.columns = lent.columns;
+    state.stride = lent.stride;
+    needed(rows, "rows") = nullptr;
+    needed(count, "count") = 0;
+    const unmask::any_rows shown = rows_of(known_part_of(now, UNMASK_LOGITS_INIT, "now"), "now");
+    lend(pass.at_layer(layer, shown, state).rows, rows, count);
+  });
+}
+
+unmask_status unmask_rows(unmask_session* session,
+                          std::int32_t segment,
+                          const std::int32_t** rows,
+                          std::int32_t* count) {
+  return guarded([&] { lend(pass_of(session, segment).rows(), rows, count); });
 }
 
 unmask_status unmask_decide(unmask_session* session,

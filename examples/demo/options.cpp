@@ -63,10 +63,11 @@ constexpr int million = 1'000'000;
 std::vector<option> all_options() {
   return {
       {"--help", "", "this text", [](reader& r, std::string_view) { r.result.help = true; }},
-      {"--parts", "", "what --policy composes: each part with its arguments and their ranges",
+      {"--parts", "", "what --policy composes: each part with its arguments and their ranges, and the\n"
+       "                      methods that stand for some",
        [](reader& r, std::string_view) { r.result.parts = true; }},
       {"--policy", "NAME", "a policy with its knobs, such as 'threshold(0.9)', or composed of parts:\n"
-       "                      'margin + top_k(2) + stop_at_end'; may be repeated",
+       "                      'margin + top_k(2) + stop_at_end', 'es_dllm'; may be repeated",
        [](reader& r, std::string_view v) {
          try {
            r.result.policies.emplace_back(v);

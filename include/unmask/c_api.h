@@ -54,6 +54,13 @@ enum unmask_status_codes {
 typedef int32_t unmask_status;
 
 enum unmask_element_kinds { UNMASK_F32 = 0, UNMASK_BF16 = 1, UNMASK_F16 = 2 };
+enum unmask_features {
+  UNMASK_HIDDEN = 0,  ///< a layer's output
+  UNMASK_INPUT = 1,   ///< its normalised input
+  UNMASK_QUERY = 2,
+  UNMASK_KEY = 3,
+  UNMASK_VALUE = 4
+};
 enum unmask_memory_spaces { UNMASK_HOST = 0, UNMASK_DEVICE = 1 };
 enum unmask_endings {
   UNMASK_RUNNING = 0,
@@ -81,11 +88,12 @@ typedef struct unmask_options {
   int32_t length;        ///< most positions of a sequence, prompt included
   int32_t window;        ///< most rows read in a step: the block, or up to the whole length
   int32_t trace;         ///< not 0: each step also reports what it did not commit
+  int32_t layers;        ///< of the model, for a policy that is asked at layers
 } unmask_options;
 #define UNMASK_OPTIONS_INIT                                                                        \
   {                                                                                                \
     (uint32_t)sizeof(unmask_options), UNMASK_HOST, NULL, 1, 0, UNMASK_NO_TOKEN, UNMASK_NO_TOKEN, 0, \
-        1, 0, 0, 0                                                                                 \
+        1, 0, 0, 0, 0                                                                              \
   }
 
 /// One sequence.
@@ -176,6 +184,32 @@ typedef struct unmask_plan {
 #define UNMASK_PLAN_INIT                                                                           \
   { (uint32_t)sizeof(unmask_plan), 0, 0, 0, 1 }
 
+/// What a policy asks inside the layers of a pass.
+typedef struct unmask_layer_rule {
+  uint32_t struct_size;
+  int32_t asks;  ///< not 0: unmask_at_layer() is called where unmask_hooks() says so
+  int32_t reads; ///< the tensor that it is about: UNMASK_HIDDEN is asked for behind the layer, about
+                 ///< the layers that follow; another one inside it, before attention, about this one
+  int32_t stays; ///< not 0: a position that is not chosen goes on with the attention and
+                 ///< feed-forward outputs that the engine stored for it; 0: it leaves the pass
+} unmask_layer_rule;
+#define UNMASK_LAYER_RULE_INIT                                                                     \
+  { (uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0 }
+
+/// Rows that an engine keeps from pass to pass for a layer, one for each position of [first, last),
+/// and lends for a call that writes them.
+typedef struct unmask_stored {
+  uint32_t struct_size;
+  int32_t kind;          ///< that of the rows at the layer
+  int32_t memory_space;  ///< that of the session
+  int32_t first, last;
+  int32_t columns;
+  int64_t stride;  ///< from row to row, in elements; 0: columns
+  void* data;
+} unmask_stored;
+#define UNMASK_STORED_INIT                                                                         \
+  { (uint32_t)sizeof(unmask_stored), UNMASK_F32, UNMASK_HOST, 0, 0, 0, 0, NULL }
+
 /// UNMASK_ABI_VERSION of the library; the version of what it was built from, "0.1.0".
 UNMASK_API uint32_t unmask_abi_version(void);
 UNMASK_API const char* unmask_version(void);
@@ -229,6 +263,39 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               int32_t slot,
                                               const unmask_probability** entries,
                                               int32_t* count);
+
+/// For engines that run single positions of their layers, which decode every policy: one with a
+/// layer rule or delayed_cache asks, between unmask_next() and unmask_supply(), which positions are
+/// computed. Sessions on the host; `segment` is an index in the request, and what is lent is the
+/// session's, until the next call about its slot.
+///
+/// A pass begins with the positions of the segment; each layer attends to [attend_first,
+/// attend_last). Where unmask_hooks() says so, layers ascending, unmask_at_layer() takes the rows of
+/// the tensor that unmask_get_layer_rule() names, one for each of unmask_positions(), and what is
+/// stored of them; it gives the indices of those rows that are computed from there on. Behind the
+/// last layer unmask_rows() says whose logits are wanted, as indices of unmask_positions(); those of
+/// all segments, packed one behind the other, are what unmask_supply() takes.
+UNMASK_API unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule);
+/// The positions that the next layer gets, ascending.
+UNMASK_API unmask_status unmask_positions(unmask_session* session,
+                                          int32_t segment,
+                                          const int32_t** positions,
+                                          int32_t* count);
+UNMASK_API unmask_status unmask_hooks(unmask_session* session,
+                                      int32_t segment,
+                                      int32_t layer,
+                                      int32_t* hooked);
+UNMASK_API unmask_status unmask_at_layer(unmask_session* session,
+                                         int32_t segment,
+                                         int32_t layer,
+                                         const unmask_logits* now,
+                                         const unmask_stored* stored,
+                                         const int32_t** rows,
+                                         int32_t* count);
+UNMASK_API unmask_status unmask_rows(unmask_session* session,
+                                     int32_t segment,
+                                     const int32_t** rows,
+                                     int32_t* count);
 
 /// One decision about one block, for hosts that keep the loop: `count` tokens and as many rows of
 /// logits, of which row p - row_shift predicts position p. Open are the positions that `editable`

@@ -3,6 +3,7 @@
 // The C interface decodes as the session behind it, and says what is wrong with a call.
 
 #include <unmask/c_api.h>
+#include <unmask/policy/methods.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gmock/gmock.h>
@@ -20,6 +21,7 @@
 #include "engine/tokenizer.hpp"
 #include "engine_files.hpp"
 #include "support/fake_logits.hpp"
+#include "support/layered_decode.hpp"
 
 namespace {
 
@@ -56,6 +58,14 @@ unmask_logits logits_of(const std::vector<float>& z, std::int32_t columns) {
   l.columns = columns;
   l.data = z.data();
   return l;
+}
+
+// The status of a call and what is said of it.
+void expect_fails(unmask_status got, unmask_status status, const std::vector<const char*>& words) {
+  EXPECT_EQ(got, status) << unmask_last_error();
+  for (const char* word : words) {
+    EXPECT_THAT(unmask_last_error(), HasSubstr(word));
+  }
 }
 
 TEST(c_api, decodes_a_real_model_as_the_session_does) {
@@ -179,6 +189,161 @@ TEST(c_api, plans_what_the_session_plans) {
   EXPECT_GT(frozen, 0);
 }
 
+/// The pass as the toy engine wants it: what is read is a constant of its type.
+template <unmask::feature Reads, unmask::skipping Skipped>
+struct pass_in_c {
+  static constexpr unmask::feature reads = Reads;
+  static constexpr unmask::skipping skipped = Skipped;
+  unmask_session* session;
+  const unmask_segment& segment;
+
+  using list = std::span<const std::int32_t>;
+  [[nodiscard]] list positions() const {
+    const std::int32_t* entries = nullptr;
+    std::int32_t count = 0;
+    EXPECT_EQ(unmask_positions(session, 0, &entries, &count), UNMASK_OK) << unmask_last_error();
+    return {entries, std::size_t(count)};
+  }
+  [[nodiscard]] unmask::range attend() const { return {segment.attend_first, segment.attend_last}; }
+  [[nodiscard]] bool hooks(std::int32_t layer) const {
+    std::int32_t hooked = 7;
+    EXPECT_EQ(unmask_hooks(session, 0, layer, &hooked), UNMASK_OK) << unmask_last_error();
+    return hooked != 0;
+  }
+  unmask::layer_choice at_layer(std::int32_t layer,
+                                const unmask::host_hidden<float>& now,
+                                const unmask::host_state<float>& previous) {
+    unmask_logits shown = UNMASK_LOGITS_INIT;
+    shown.rows = now.rows;
+    shown.columns = now.columns;
+    shown.data = now.data;
+    unmask_stored stored = UNMASK_STORED_INIT;
+    stored.last = previous.positions.last;
+    stored.columns = previous.columns;
+    stored.data = previous.data;
+    const std::vector<std::int32_t> before(positions().begin(), positions().end());
+    const std::int32_t* rows = nullptr;
+    std::int32_t count = 0;
+    EXPECT_EQ(unmask_at_layer(session, 0, layer, &shown, &stored, &rows, &count), UNMASK_OK)
+        << unmask_last_error();
+    chosen.clear();
+    for (std::int32_t i = 0; i < count; ++i) {
+      chosen.push_back(before[std::size_t(rows[i])]);
+    }
+    return {{rows, std::size_t(count)}, chosen};
+  }
+  [[nodiscard]] list rows() const {
+    const std::int32_t* entries = nullptr;
+    std::int32_t count = 0;
+    EXPECT_EQ(unmask_rows(session, 0, &entries, &count), UNMASK_OK) << unmask_last_error();
+    return {entries, std::size_t(count)};
+  }
+  std::vector<std::int32_t> chosen = {};
+};
+
+template <class Policy>
+void expect_same_layers(const char* text, const Policy& composed) {
+  using namespace unmask::testing;
+  using typed = unmask::layer_session<Policy>;
+  SCOPED_TRACE(text);
+  const unmask::layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
+  const toy_transformer model;
+  const layered_result expected = decode_layered(model, composed, shape);
+  unmask_options options = UNMASK_OPTIONS_INIT;
+  options.vocab = model.vocab;
+  options.mask_token = model.vocab - 1;
+  options.length = 37;
+  options.window = 37;
+  options.layers = model.layers;
+  const session_pointer s = made(text, options);
+  unmask_layer_rule rule = UNMASK_LAYER_RULE_INIT;
+  ASSERT_EQ(unmask_get_layer_rule(s.get(), &rule), UNMASK_OK);
+  EXPECT_EQ(rule.asks, 1);
+  EXPECT_EQ(rule.reads, static_cast<int>(typed::reads));
+  EXPECT_EQ(rule.stays, typed::skipped == unmask::skipping::stays ? 1 : 0);
+  std::vector<std::int32_t> tokens = prompted(model, shape);
+  toy_memory memory(model.layers, shape.length, toy_transformer::width);
+  unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
+  sequence.prompt = 5;
+  sequence.length = 37;
+  sequence.block_length = 16;
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 37, &sequence), UNMASK_OK);
+  unmask_request request = UNMASK_REQUEST_INIT;
+  while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+    pass_in_c<typed::reads, typed::skipped> pass{s.get(), request.segments[0]};
+    const std::vector<float> z = model.forward(pass, tokens.data(), memory);
+    const unmask_logits logits = logits_of(z, model.vocab);
+    ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
+  }
+  EXPECT_EQ(tokens, expected.tokens);
+  EXPECT_EQ(memory.computed, expected.computed);
+  unmask_report report = UNMASK_REPORT_INIT;
+  ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+  EXPECT_EQ(report.forwards, expected.report.forwards);
+}
+
+TEST(c_api, decodes_whole_methods_that_ask_at_layers) {
+  expect_same_layers("es_dllm", unmask::methods::es_dllm());
+  expect_same_layers("es_dllm_parallel(0.6)", unmask::methods::es_dllm_parallel(0.6F));
+  expect_same_layers("dynamic_dllm", unmask::methods::dynamic_dllm());
+}
+
+TEST(c_api, says_what_is_wrong_with_a_call_about_layers) {
+  constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
+  unmask_options o = small_options();
+  unmask_session* none = nullptr;
+  expect_fails(unmask_create("es_dllm", &o, &none), bad, {"model_info::layers", "0"});
+  const session_pointer plain = made("top_k", o);
+  unmask_layer_rule rule = UNMASK_LAYER_RULE_INIT;
+  ASSERT_EQ(unmask_get_layer_rule(plain.get(), &rule), UNMASK_OK);
+  EXPECT_EQ(rule.asks, 0);
+  expect_fails(unmask_get_layer_rule(plain.get(), nullptr), bad, {"rule", "null"});
+  o.layers = 8;
+  const session_pointer s = made("es_dllm", o);
+  const std::int32_t* entries = nullptr;
+  std::int32_t count = 0;
+  expect_fails(unmask_positions(s.get(), 0, &entries, &count), UNMASK_OUT_OF_ORDER, {"next()"});
+  std::vector<std::int32_t> tokens(6);
+  const unmask_sequence q = small_sequence();
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+  unmask_request request = UNMASK_REQUEST_INIT;
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  expect_fails(unmask_positions(s.get(), -1, &entries, &count), bad, {"segment", "-1"});
+  expect_fails(unmask_positions(s.get(), 1, &entries, &count), bad, {"segment", "1"});
+  expect_fails(unmask_positions(s.get(), 0, nullptr, &count), bad, {"entries", "null"});
+  expect_fails(unmask_rows(s.get(), 0, &entries, nullptr), bad, {"count", "null"});
+  std::int32_t hooked = 0;
+  expect_fails(unmask_hooks(s.get(), 0, 8, &hooked), bad, {"layer", "8"});
+  expect_fails(unmask_hooks(s.get(), 0, 0, nullptr), bad, {"hooked", "null"});
+  std::vector<float> memory(6 * 4);
+  unmask_logits now = logits_of(memory, 4);
+  unmask_stored stored = UNMASK_STORED_INIT;
+  stored.last = 6;
+  stored.columns = 4;
+  stored.data = memory.data();
+  const auto at = [&](std::int32_t layer) {
+    return unmask_at_layer(s.get(), 0, layer, &now, &stored, &entries, &count);
+  };
+  stored.data = nullptr;
+  expect_fails(at(1), bad, {"stored->data", "null"});
+  stored.data = memory.data();
+  stored.kind = 5;
+  expect_fails(at(1), bad, {"stored->kind", "5"});
+  stored.kind = UNMASK_BF16;
+  expect_fails(at(1), bad, {"element_kind of the stored rows"});
+  stored.kind = UNMASK_F32;
+  stored.first = 7;
+  expect_fails(at(1), bad, {"stored->first", "7"});
+  stored.first = 0;
+  now.rows = 5;
+  expect_fails(at(1), bad, {"rows at the layer", "5", "6"});
+  now.rows = 6;
+  expect_fails(at(0), UNMASK_OUT_OF_ORDER, {"no hook"});
+  expect_fails(at(2), UNMASK_OUT_OF_ORDER, {"not asked"});
+  EXPECT_EQ(at(1), UNMASK_OK) << unmask_last_error();
+  EXPECT_EQ(count, 6);
+}
+
 TEST(c_api, decides_once_from_tokens_and_logits) {
   const session_pointer s = made("threshold(0.7)", small_options());
   std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
@@ -254,14 +419,6 @@ TEST(c_api, answers_questions_and_reports_candidates) {
   ASSERT_EQ(count, 12);
   EXPECT_NEAR(answers[0].probability, 1.0 / 3.0, 1e-6);
   EXPECT_NEAR(answers[0].share, 0.5, 1e-6);
-}
-
-// The status of a call and what is said of it.
-void expect_fails(unmask_status got, unmask_status status, const std::vector<const char*>& words) {
-  EXPECT_EQ(got, status) << unmask_last_error();
-  for (const char* word : words) {
-    EXPECT_THAT(unmask_last_error(), HasSubstr(word));
-  }
 }
 
 TEST(c_api, says_what_is_wrong_with_a_session) {
@@ -418,7 +575,8 @@ TEST(c_api, names_the_size_that_is_out_of_range) {
 
 // What a policy is refused for, it is refused for with and without a session.
 TEST(c_api, checks_a_policy_as_it_makes_one) {
-  const unmask_options o = small_options();
+  unmask_options o = small_options();
+  o.layers = 1;
   const char* const policies[] = {"top_k",
                                   "threshold(2)",
                                   "margin",
@@ -429,6 +587,10 @@ TEST(c_api, checks_a_policy_as_it_makes_one) {
                                   "remask_below + lookahead + at_least(0.4)",
                                   "sampling + keep_top_k(3) + lookahead + top_k",
                                   "adaptive_threshold + edit_settled",
+                                  "es_dllm + step_budget(9)",
+                                  "es_dllm + lookahead",
+                                  "threshold + early_skip + reopen_below + sampling",
+                                  "profile_threshold('no/such/file')",
                                   "canvas + edit_settled + entropy_bound",
                                   "sampling + keep_top_p(0.9) + edit_settled + top_k",
                                   "stop_sequence([1, 2], 3) + step_budget(9) + top_k"};
@@ -462,10 +624,14 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
       {"edit_settled + threshold(0.9)", "edit_settled"},
       {"reopen_below + threshold(0.9)", "reopen_below"},
       {"remask_below + at_least(0.4)", "remask_below"},
-      {"slow_fast + threshold(0.9)", "slow_fast"}};
+      {"slow_fast + threshold(0.9)", "slow_fast"},
+      {"es_dllm", "a layer rule"},
+      {"delayed_cache + top_k", "delayed_cache"}};
   for (const auto& [policy, why] : refused) {
     SCOPED_TRACE(policy);
-    const session_pointer s = made(policy, small_options());
+    unmask_options o = small_options();
+    o.layers = 2;
+    const session_pointer s = made(policy, o);
     std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
     expect_fails(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
                  UNMASK_INVALID_ARGUMENT,

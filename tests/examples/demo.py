@@ -116,6 +116,32 @@ class Demo(unittest.TestCase):
                                    policy["committed"] / policy["forwards"], 12, policy)
             self.assertEqual(policy["exact"]["sort"]["of"], 1, policy)
 
+    def test_every_method_decodes_a_prompt_as_what_it_stands_for(self):
+        methods = dict(re.findall(r"^([a-z0-9_]+)\n    method: .*\n    = (.*)$", run("--parts").stdout, re.MULTILINE))
+        self.assertEqual(methods["es_dllm"], "top_k(1) + early_skip + block_cache + hold_end")
+        settings = {"osdt_gsm8k": (0.75, 0.2, "block", "q1"), "osdt_gpqa": (0.75, 0.2, "step_block", "median"),
+                    "osdt_humaneval": (0.8, 0.1, "block", "q1")}
+        with tempfile.TemporaryDirectory() as folder:
+            options = []
+            for name, text in methods.items():
+                file = ""
+                if name in settings:
+                    cap, slack, mode, statistic = settings.pop(name)
+                    path = os.path.join(folder, name + ".json")
+                    with open(path, "w", encoding="utf-8") as out:
+                        json.dump({"unmask_profile": 1, "mode": mode, "statistic": statistic, "recorded": "committed",
+                                   "threshold": 0.9, "cap": cap, "slack": slack, "block_length": 20,
+                                   "blocks": [[0.9], [0.6]]}, out)
+                    file = f"('{path}')"
+                options += ["--policy", name + file, "--policy", text + file + " + step_budget(1000)"]
+            found = measured("--limit", "1", "--task", "sort", *options)["policies"]
+        self.assertEqual((len(found), settings), (2 * len(methods), {}))
+        for word, text in zip(found[::2], found[1::2]):
+            for key in ("forwards", "committed", "segments", "layer_positions", "exact"):
+                self.assertEqual(word[key], text[key], word["policy"])
+            self.assertEqual(word["layer_positions"] < word["layer_positions_in_full"],
+                             word["policy"].startswith(("es_dllm", "dynamic_dllm")), word["policy"])
+
     def test_caches_have_the_grammar_of_policies(self):
         for text in ("--cache NAME", "dual(period=0)", "skip(keep=0.5, weight=0.5,"):
             self.assertIn(text, run("--help").stdout)

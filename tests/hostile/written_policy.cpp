@@ -245,6 +245,8 @@ class author {
         return shortest_text(d_.one_of(
             std::vector<double>{0.0, 1.0, -1.0, 20.0, -20.0, 1e30, -1e30, d_.real(-3, 3)}));
       });
+    case argument_kind::file:
+      return "'no/such/file'";
     case argument_kind::whole:
       return a.is_token ? std::to_string(token()) : std::to_string(whole(known, a));
     case argument_kind::real:

@@ -294,7 +294,7 @@ def test_tensors_live_as_long_as_the_session_needs_them():
     [
         (lambda: new_session("treshold(0.9)"), "did you mean threshold"),
         (lambda: new_session("threshold(2)"), "threshold"),
-        (lambda: new_session(vocab=0), "vocab must be at least 1, got 0"),
+        (lambda: new_session(vocab=0), "vocab must be at least 1"),
         (lambda: new_session(threads=0), "threads must be in"),
         (lambda: new_session(stream=0), "stream must be None"),
         (lambda: new_session().start(3, canvas(0), prompt=1), "slot must be in"),

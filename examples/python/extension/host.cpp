@@ -6,11 +6,11 @@
 
 namespace unmask_python {
 
-std::unique_ptr<unmask::any_session> make_host_session(const std::string& policy,
-                                                       const unmask::model_info& model,
-                                                       const unmask::limits& capacity,
-                                                       const unmask::on_host& where) {
-  return unmask::make_any_session(policy, model, capacity, where);
+std::unique_ptr<unmask::any_layer_session> make_host_session(const std::string& policy,
+                                                             const unmask::model_info& model,
+                                                             const unmask::limits& capacity,
+                                                             const unmask::on_host& where) {
+  return unmask::make_any_layer_session(unmask::read_policy(policy), model, capacity, where);
 }
 
 std::string describe_parts() {

@@ -177,6 +177,16 @@ whole answer. `suppress_mask=False` lets the mask token be proposed, as released
 position then stays open. `threads` read the rows; sessions with the same number share them. With
 `stream`, a cudaStream_t as an integer, tokens and logits are on that stream's device.
 
+An engine that runs single positions of its layers decodes policies with a layer rule, too, such as
+"es_dllm", and names the number of its `layers`. For segment i of a request:
+
+    hidden = embed(session.positions(i))
+    for l in range(layers):
+        hidden = layer[l](hidden, session.positions(i))   # attends to segment.attend
+        if session.hooks(i, l):                           # of a rule that reads "hidden"
+            hidden = hidden[session.at_layer(i, l, hidden, stored[l])]
+    logits = head(hidden[session.rows(i)])
+
 Other threads of Python run during every call. A session that two threads use serves them in turn.)doc")
       .def(
           "__init__",
@@ -190,6 +200,7 @@ Other threads of Python run during every call. A session that two threads use se
              int sequences,
              int row_shift,
              bool suppress_mask,
+             int layers,
              int branches,
              bool trace,
              int threads,
@@ -199,7 +210,8 @@ Other threads of Python run during every call. A session that two threads use se
                                  .mask_token = mask_token,
                                  .end_token = end_token.value_or(unmask::no_token),
                                  .row_shift = row_shift,
-                                 .suppress_mask = suppress_mask},
+                                 .suppress_mask = suppress_mask,
+                                 .layers = layers},
                                 {.sequences = sequences,
                                  .length = length,
                                  .window = window,
@@ -218,6 +230,7 @@ Other threads of Python run during every call. A session that two threads use se
           "sequences"_a = 1,
           "row_shift"_a = 0,
           "suppress_mask"_a = true,
+          "layers"_a = 0,
           "branches"_a = 0,
           "trace"_a = false,
           "threads"_a = 1,
@@ -274,6 +287,44 @@ behind the vocabulary are ignored. `allowed` are a grammar's packed bits, ceil(v
 words a row; `unconditional` are the rows u of z = u + (cfg_scale + 1)(c - u), LLaDA's formula: any
 finite cfg_scale, 0 is off. Each is shaped as `logits` is: a tensor, or a list of tensors and
 None.)doc")
+      .def_prop_ro(
+          "reads",
+          [](const session& s) -> std::optional<const char*> {
+            static constexpr const char* names[] = {"hidden", "input", "query", "key", "value"};
+            const auto asked = s.asked();
+            return asked.has_hooks ? std::optional(names[static_cast<std::size_t>(asked.reads)])
+                                   : std::nullopt;
+          },
+          "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
+          "another one inside it, before attention. None if the policy asks at no layer.")
+      .def_prop_ro(
+          "stays",
+          [](const session& s) { return s.asked().skipped == unmask::skipping::stays; },
+          "Whether a position that is not chosen goes on with what the engine stored of the layer; "
+          "otherwise it leaves the pass.")
+      .def("positions",
+           &session::positions,
+           "segment"_a,
+           "The positions that the next layer gets, ascending.")
+      .def("hooks",
+           &session::hooks,
+           "segment"_a,
+           "layer"_a,
+           "Whether at_layer() is to be called for a layer.")
+      .def("at_layer",
+           &session::at_layer,
+           "segment"_a,
+           "layer"_a,
+           "now"_a,
+           "stored"_a.noconvert(),
+           R"doc(Chooses what is computed from a layer on: indices of rows of `now`, ascending.
+
+`now` has a row of the tensor `reads` for each of positions(); `stored` has one for each position of
+the sequence, the engine's own of this layer, and is written.)doc")
+      .def("rows",
+           &session::rows,
+           "segment"_a,
+           "The rows whose logits supply() takes: indices of positions() behind the last layer.")
       .def("report", &session::report, "slot"_a = 0, "What became of the sequence in a slot.")
       .def("committed", &session::committed, "slot"_a = 0, "What the last step wrote in a slot.")
       .def("candidates",

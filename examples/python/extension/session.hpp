@@ -123,11 +123,15 @@ class session {
 #else
       refuse("stream", "be None in a package built without UNMASK_PYTHON_CUDA", "a stream");
 #endif
-    } else if (threads == 1) {
-      session_ = make_host_session(policy_, model, capacity, {});
     } else {
-      threads_ = shared_threads::of(threads);
-      session_ = make_host_session(policy_, model, capacity, {.executor = *threads_});
+      unmask::on_host where;
+      if (threads != 1) {
+        threads_ = shared_threads::of(threads);
+        where.executor = *threads_;
+      }
+      auto made = make_host_session(policy_, model, capacity, where);
+      layers_ = made.get();
+      session_ = std::move(made);
     }
     slots_.resize(static_cast<std::size_t>(capacity.sequences));
   }
@@ -197,6 +201,35 @@ class session {
     });
   }
 
+  /// What the policy asks inside the layers; nothing on a device.
+  [[nodiscard]] unmask::any_layer_session::layer_questions asked() const {
+    return layers_ == nullptr ? unmask::any_layer_session::layer_questions{} : layers_->asked();
+  }
+  [[nodiscard]] std::vector<unmask::index_t> positions(std::size_t segment) {
+    return alone([&] { return copied(pass_of(segment).positions()); });
+  }
+  [[nodiscard]] std::vector<unmask::index_t> rows(std::size_t segment) {
+    return alone([&] { return copied(pass_of(segment).rows()); });
+  }
+  [[nodiscard]] bool hooks(std::size_t segment, unmask::index_t layer) {
+    return alone([&] { return pass_of(segment).hooks(layer); });
+  }
+  [[nodiscard]] std::vector<unmask::index_t> at_layer(std::size_t segment,
+                                                      unmask::index_t layer,
+                                                      const tensor& now,
+                                                      const writable_tensor& stored) {
+    const unmask::any_rows shown = rows_of(now, "now");
+    const unmask::any_rows kept = rows_of(stored, "stored");
+    unmask::any_state state;
+    state.data = stored.data();
+    state.kind = kept.kind;
+    state.space = kept.space;
+    state.positions = {0, kept.rows};
+    state.columns = kept.columns;
+    state.stride = kept.stride;
+    return alone([&] { return copied(pass_of(segment).at_layer(layer, shown, state).rows); });
+  }
+
   [[nodiscard]] unmask::sequence_report report(unmask::index_t slot) {
     return alone([&] { return session_->report(slot); });
   }
@@ -233,6 +266,16 @@ class session {
     used& s = slots_[static_cast<std::size_t>(slot)];
     s.tokens.publish(s.geometry.prompt, s.geometry.length);
   }
+  [[nodiscard]] unmask::any_layer_session::layer_pass pass_of(std::size_t segment) {
+    unmask::check_order(layers_ != nullptr, "a session on a stream is not asked at layers");
+    return layers_->pass(segment);
+  }
+  // Rows of logits that a segment wants.
+  [[nodiscard]] unmask::index_t wanted(std::size_t segment) const {
+    return layers_ != nullptr
+               ? static_cast<unmask::index_t>(layers_->pass(segment).rows().size())
+               : wanted_->segments[segment].rows.size();
+  }
   // The slots of the request that is now answered: others may have new owners.
   void publish_step() {
     for (const unmask::segment& s : wanted_->segments) {
@@ -251,7 +294,7 @@ class session {
              std::to_string(rows.size()));
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const unmask::index_t size = wanted_->segments[i].rows.size();
+      const unmask::index_t size = wanted(i);
       if (rows[i].rows != size || rows[i].columns < model_.vocab) {
         refuse("logits[" + std::to_string(i) + "]",
                "have " + std::to_string(size) + " rows and at least " +
@@ -271,6 +314,7 @@ class session {
   std::mutex mutex_;
   std::shared_ptr<shared_threads> threads_;
   std::unique_ptr<unmask::any_session> session_;
+  unmask::any_layer_session* layers_ = nullptr;  // the same on the host
   std::vector<used> slots_;
   std::optional<request> wanted_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_session.hpp>
+#include <unmask/any_layer_session.hpp>
 #include <unmask/host/backend.hpp>
 
 #include <memory>
@@ -10,7 +10,7 @@
 /// What costs compile time, in files of its own: sessions of every policy that has a name.
 namespace unmask_python {
 
-[[nodiscard]] std::unique_ptr<unmask::any_session>
+[[nodiscard]] std::unique_ptr<unmask::any_layer_session>
 make_host_session(const std::string& policy,
                   const unmask::model_info& model,
                   const unmask::limits& capacity,

@@ -69,7 +69,7 @@ inline void check_dense(const auto& t, const char* name, std::size_t dimensions)
 }
 
 /// Rows of logits, or of what goes with them.
-[[nodiscard]] inline unmask::any_rows rows_of(const tensor& t, const char* name) {
+[[nodiscard]] inline unmask::any_rows rows_of(const auto& t, const char* name) {
   using code = nb::dlpack::dtype_code;
   check_dense(t, name, 2);
   unmask::any_rows rows;

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whole methods by one word: each decodes, and those with a layer rule choose what is computed."""
+import json
+
+import numpy as np
+import pytest
+import unmask
+
+VOCAB, MASK, LENGTH, PROMPT, LAYERS, WIDTH = 40, 39, 36, 4, 8, 6
+
+
+def weights(seed, *shape):
+    return np.random.default_rng(seed).normal(0, 1, shape).astype(np.float32)
+
+
+class Transformer:
+    """Layers that mix a position with the mean of the values of all: enough to decide with.
+
+    `keys[l]` are the values of every position at layer l, of the pass that last computed it;
+    `added[l]` what the layer added there; `stored[l]` what a rule compares with."""
+
+    embedding, at, mix = weights(1, VOCAB, WIDTH), weights(2, LENGTH, WIDTH), weights(3, LAYERS, WIDTH, WIDTH)
+    head = 2 * weights(4, WIDTH, VOCAB)
+
+    def __init__(self):
+        self.keys, self.added, self.stored = (np.full((LAYERS, LENGTH, WIDTH), np.nan, np.float32) for _ in range(3))
+        self.computed = 0
+
+    def layer(self, l, hidden, positions, attend):
+        self.keys[l, positions] = hidden @ self.mix[l]
+        self.added[l, positions] = 0.3 * np.tanh(self.keys[l, positions] + self.keys[l, attend].mean(axis=0))
+        self.computed += len(positions)
+
+    def __call__(self, session, tokens, segment, i):
+        positions = session.positions(i)
+        hidden = self.embedding[tokens[positions]] + self.at[positions]
+        for l in range(LAYERS):
+            chosen = list(range(len(positions)))
+            asked = session.hooks(i, l)
+            if asked and session.reads != "hidden":
+                chosen = session.at_layer(i, l, np.tanh(hidden), self.stored[l])
+                assert session.stays
+            self.layer(l, hidden[chosen], [positions[k] for k in chosen], segment.attend)
+            hidden = hidden + self.added[l, positions]
+            if asked and session.reads == "hidden":
+                hidden = hidden[session.at_layer(i, l, hidden, self.stored[l])]
+                assert not session.stays
+            positions = session.positions(i)
+            assert len(positions) == len(hidden)
+        return (hidden @ self.head)[session.rows(i)]
+
+
+def decode(policy, **options):
+    tokens = np.full(LENGTH, MASK, dtype=np.int64)
+    tokens[:PROMPT] = [3, 1, 4, 1]
+    session = unmask.Session(policy, vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH, **options)
+    session.start(0, tokens, prompt=PROMPT, block_length=16)
+    engines = {0: Transformer()}
+    while (request := session.next()) is not None:
+        logits = []
+        for i, s in enumerate(request.segments):
+            seen = tokens.copy()
+            if s.placed is not None:
+                seen[s.placed[0]] = s.placed[1]
+            logits.append(engines.setdefault(s.branch, Transformer())(session, seen, s, i))
+        session.supply(logits)
+    report = session.report()
+    assert report.end == unmask.Ending.complete and MASK not in tokens
+    return tokens.tolist(), report.forwards, engines[0].computed
+
+
+@pytest.mark.parametrize(
+    "word, text",
+    [
+        ("credit_decoding", "at_least(0.9) + credit"),
+        ("dynamic_dllm", "adaptive_threshold + cache_budget + interval_cache(1, 0)"),
+        ("es_dllm", "top_k(1) + early_skip + block_cache + hold_end"),
+        ("es_dllm_parallel", "threshold(0.9) + early_skip + block_cache + hold_end"),
+        ("es_dllm_sparse", "top_k(1) + early_skip + block_cache + hold_end + key_eviction"),
+        ("es_dllm_parallel_sparse", "threshold(0.9) + early_skip + block_cache + hold_end + key_eviction"),
+        ("lopa_d2f", "threshold(0.9) + lookahead(14) + block_pipeline"),
+    ],
+)
+def test_a_method_decodes_as_what_it_stands_for(word, text):
+    assert f"{word}\n    method: " in unmask.describe_parts() and f"    = {text}\n" in unmask.describe_parts()
+    found = decode(word, layers=LAYERS)
+    assert found == decode(text, layers=LAYERS)
+    assert found == decode(word + " + step_budget(1000)", layers=LAYERS, threads=2)
+
+
+def test_a_layer_rule_computes_less():
+    full = decode("top_k(1)", layers=LAYERS)
+    assert full[2] == full[1] * LENGTH * LAYERS
+    assert decode("es_dllm", layers=LAYERS)[2] < full[2] / 3
+    budget = decode("threshold(0.9) + cache_budget(4, 4) + interval_cache(1, 0)", layers=LAYERS)
+    assert budget[2] < 0.6 * budget[1] * LENGTH * LAYERS
+
+
+@pytest.mark.parametrize("task, cap, slack, mode, statistic", [
+    ("gsm8k", 0.75, 0.2, "block", "q1"),
+    ("gpqa", 0.75, 0.2, "step_block", "median"),
+    ("humaneval", 0.8, 0.1, "block", "q1"),
+])
+def test_osdt_takes_the_file_of_a_profile(tmp_path, task, cap, slack, mode, statistic):
+    profile = {"unmask_profile": 1, "mode": mode, "statistic": statistic, "recorded": "committed",
+               "threshold": 0.9, "cap": cap, "slack": slack, "block_length": 16, "blocks": [[0.5], [0.7]]}
+    file = tmp_path / "profile.json"
+    file.write_text(json.dumps(profile))
+    tokens = decode(f"osdt_{task}('{file}')")
+    assert tokens == decode(f'profile_threshold(file="{file}")')
+    file.write_text(json.dumps({**profile, "cap": 0.5}))
+    with pytest.raises(ValueError, match=f"osdt_{task}: its profile must have been calibrated with cap {cap}"):
+        decode(f"osdt_{task}('{file}')")
+    with pytest.raises(ValueError, match="file of profile_threshold, 'no/such': "):
+        decode(f"osdt_{task}('no/such')")
+
+
+def test_layers_are_named_where_they_are_asked():
+    with pytest.raises(ValueError, match="model_info::layers must be at least 1"):
+        decode("es_dllm")
+    session = unmask.Session("top_k", vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH)
+    assert session.reads is None and not session.stays
+    with pytest.raises(RuntimeError, match="next"):
+        session.positions(0)
