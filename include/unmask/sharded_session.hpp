@@ -13,7 +13,8 @@ namespace UNMASK_NAMESPACE {
 /// that allows; the first ones are the larger. Rank r has columns [cuts[r], cuts[r + 1]); with
 /// fewer chunks than ranks the last ones have none.
 [[nodiscard]] inline std::vector<index_t> chunk_cuts(index_t vocab, index_t ranks) {
-  check_argument(vocab >= 1, "vocab", vocab, "at least 1");
+  check_argument(
+      vocab >= 1 && vocab <= max_vocab, "vocab", vocab, "at least 1 and at most ", max_vocab);
   check_argument(ranks >= 1, "ranks", ranks, "at least 1");
   const index_t chunks = canonical::chunks_of(vocab);
   std::vector<index_t> cuts{0};
@@ -30,7 +31,8 @@ namespace UNMASK_NAMESPACE {
 /// padding.
 [[nodiscard]] inline std::vector<index_t>
 padded_cuts(index_t vocab, index_t ranks, index_t columns) {
-  check_argument(vocab >= 1, "vocab", vocab, "at least 1");
+  check_argument(
+      vocab >= 1 && vocab <= max_vocab, "vocab", vocab, "at least 1 and at most ", max_vocab);
   check_argument(ranks >= 1, "ranks", ranks, "at least 1");
   check_argument(std::int64_t{columns} * ranks >= vocab,
                  "columns of a rank",

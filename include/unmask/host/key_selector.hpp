@@ -55,7 +55,7 @@ class key_selector {
   [[nodiscard]] std::span<const index_t>
   select(std::span<const float> scores, range block, double keep, index_t pool) {
     const step::key_selection<float> selection{
-        scores.data(), static_cast<index_t>(scores.size()), block, keep, pool};
+        scores.data(), unmask::detail::counted(scores.size()), block, keep, pool};
     selection.check(static_cast<index_t>(keys_.size()));
     for (index_t i = 0; i < selection.size(); ++i) {
       keys_[static_cast<std::size_t>(i)] = selection.pooled_key(i);

@@ -120,6 +120,11 @@ TEST(KeySelector, NamesWhatItRefuses) {
   EXPECT_EQ(why(3, {0, 1}, 1.5, 1), "keep must be in [0, 1], got 1.5");
   EXPECT_EQ(why(3, {0, 1}, 0.5, 2), "pool must be odd and at least 1, got 2");
   EXPECT_EQ(why(3, {0, 3}, 1.0, 1), "nothing");
+  // More scores than can be counted, of memory that is not read.
+  const float one = 0.0F;
+  EXPECT_THROW(
+      static_cast<void>(selector.select({&one, (std::size_t{1} << 32U) + 2}, {0, 1}, 0.5, 1)),
+      std::invalid_argument);
 }
 
 TEST(ScoreKeys, AreProducts) {

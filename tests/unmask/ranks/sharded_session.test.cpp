@@ -215,6 +215,9 @@ TEST(cuts, at_chunks_are_even_and_those_of_an_engine_stop_at_its_padding) {
   EXPECT_THROW(static_cast<void>(padded_cuts(10, 2, 4)), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(chunk_cuts(0, 2)), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(chunk_cuts(2, 0)), std::invalid_argument);
+  EXPECT_EQ(chunk_cuts(max_vocab, 2), (std::vector<index_t>{0, max_vocab / 2, max_vocab}));
+  EXPECT_THROW(static_cast<void>(chunk_cuts(0x7fffffff, 2)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(padded_cuts(0x7fffffff, 2, 1 << 30)), std::invalid_argument);
 }
 
 using plain = policy<by_confidence, confidence_above>;
