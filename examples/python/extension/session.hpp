@@ -192,7 +192,7 @@ class session {
       beside.push_back(riders[i].beside(rows.back(), model_.vocab));
     }
     alone([&] {
-      check_segments(rows);
+      check_segments(rows, beside);
       for (std::size_t i = 0; i < rows.size(); ++i) {
         session_->read(i, rows[i], beside[i]);
       }
@@ -285,7 +285,24 @@ class session {
   }
 
   // Before the first is read, so that a wrong one leaves the session as it was.
-  void check_segments(const std::vector<unmask::any_rows>& rows) const {
+  /// What read() would refuse of rows of type T, before any are read.
+  template <class T>
+  void check_rows(const unmask::any_rows& r,
+                  const unmask::any_riders& beside,
+                  const std::string& name) const {
+    const unmask::host_logits<T> rows(static_cast<const T*>(r.data), r.rows, r.columns, r.stride);
+    unmask::validate(rows, model_.vocab, "model_info::vocab = ", name);
+    unmask::validate(unmask::row_riders<T>{beside.allowed,
+                                           beside.allowed_stride,
+                                           static_cast<const T*>(beside.unconditional),
+                                           beside.unconditional_stride},
+                     r.rows,
+                     model_.vocab,
+                     model_.vocab);
+  }
+
+  void check_segments(const std::vector<unmask::any_rows>& rows,
+                      const std::vector<unmask::any_riders>& beside) const {
     unmask::check_order(wanted_.has_value(), "supply() without a request: call next() first");
     const std::size_t count = wanted_->segments.size();
     if (rows.size() != count) {
@@ -304,6 +321,18 @@ class session {
       }
       if (rows[i].space != space_) {
         refuse("logits[" + std::to_string(i) + "]", "be in the session's memory", "another");
+      }
+      const std::string name = "logits[" + std::to_string(i) + "]";
+      switch (rows[i].kind) {
+      case unmask::element_kind::f32:
+        check_rows<float>(rows[i], beside[i], name);
+        break;
+      case unmask::element_kind::bf16:
+        check_rows<unmask::bfloat16>(rows[i], beside[i], name);
+        break;
+      case unmask::element_kind::f16:
+        check_rows<unmask::float16>(rows[i], beside[i], name);
+        break;
       }
     }
   }
