@@ -32,10 +32,14 @@ std::vector<problem> wanted_problems(const options& o) {
     const std::filesystem::path held = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
     const auto all = read_problems(o.prompts_file.empty() ? held : o.prompts_file);
     try {
-      problems = choose(all, o.tasks, o.limit.value_or(o.check_file.empty() ? 8 : 0));
+      problems = choose(all, o.tasks, o.limit.value_or(o.check_file.empty() ? 8 : 0), o.skip);
     } catch (const std::invalid_argument& e) {
       throw std::invalid_argument(std::string("--task ") + e.what());
     }
+  }
+  if (problems.empty() && o.prompts.empty()) {
+    throw std::invalid_argument("--skip must be less than the number of prompts of a task, got '" +
+                                std::to_string(o.skip) + "'");
   }
   for (const std::string& text : o.prompts) {
     problems.push_back({.task = "prompt", .prompt = text, .answer = "", .answered = false});
@@ -121,6 +125,7 @@ nlohmann::json as_json(const summary& s) {
           {"cache", s.cache},
           {"about", s.about},
           {"exact", exact},
+          {"right", s.right},
           {"whole", s.whole},
           {"forwards", s.forwards},
           {"segments", s.segments},

@@ -96,6 +96,10 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.limit = whole_number("--limit", v, 0, million);
        }},
+      {"--skip", "N", "leave out the first N prompts of each task (default 0)",
+       [](reader& r, std::string_view v) {
+         r.result.skip = whole_number("--skip", v, 0, million);
+       }},
       {"--model", "FILE", "weights and vocabulary, GGUF (default: tiny_llada/tiny-f32.gguf)",
        [](reader& r, std::string_view v) { r.result.model_file = existing_file("--model", v); }},
       {"--length", "N", "positions of the answer (default 40)",

@@ -21,6 +21,7 @@ struct options {
   std::vector<std::string> prompts;     ///< texts without a known answer
   std::filesystem::path prompts_file;   ///< empty: the held prompts, unless `prompts` has some
   std::optional<int> limit;             ///< prompts of each task; 0 takes all
+  int skip = 0;                         ///< prompts of each task that are left out before them
   std::filesystem::path model_file;
   std::filesystem::path check_file;  ///< empty: no check
   std::filesystem::path frontier;    ///< where to write the frontier, without ending; or empty

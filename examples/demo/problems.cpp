@@ -61,8 +61,10 @@ std::vector<std::string> tasks_of(std::span<const problem> problems) {
   return tasks;
 }
 
-std::vector<problem>
-choose(std::span<const problem> problems, std::span<const std::string> tasks, int limit) {
+std::vector<problem> choose(std::span<const problem> problems,
+                            std::span<const std::string> tasks,
+                            int limit,
+                            int skip) {
   const std::vector<std::string> known = tasks_of(problems);
   for (const std::string& task : tasks) {
     if (std::ranges::find(known, task) == known.end()) {
@@ -74,11 +76,13 @@ choose(std::span<const problem> problems, std::span<const std::string> tasks, in
     }
   }
   std::vector<problem> chosen;
-  std::map<std::string, int> taken;
+  std::map<std::string, int> seen;
   for (const problem& p : problems) {
-    const bool wanted = tasks.empty() || std::ranges::find(tasks, p.task) != tasks.end();
-    if (wanted && (limit == 0 || taken[p.task]++ < limit)) {
-      chosen.push_back(p);
+    if (tasks.empty() || std::ranges::find(tasks, p.task) != tasks.end()) {
+      const int behind = seen[p.task]++ - skip;
+      if (behind >= 0 && (limit == 0 || behind < limit)) {
+        chosen.push_back(p);
+      }
     }
   }
   return chosen;

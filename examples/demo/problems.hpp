@@ -23,9 +23,12 @@ std::vector<problem> read_problems(const std::filesystem::path& file);
 /// The tasks in the order of their first problem.
 std::vector<std::string> tasks_of(std::span<const problem> problems);
 
-/// The first `limit` problems of each of `tasks` (of every task if there are none named). A limit
-/// of 0 takes all. Throws std::invalid_argument for a task without a problem.
-std::vector<problem>
-choose(std::span<const problem> problems, std::span<const std::string> tasks, int limit);
+/// The first `limit` problems of each of `tasks` (of every task if there are none named) behind the
+/// first `skip` of it. A limit of 0 takes all. Throws std::invalid_argument for a task without a
+/// problem.
+std::vector<problem> choose(std::span<const problem> problems,
+                            std::span<const std::string> tasks,
+                            int limit,
+                            int skip = 0);
 
 }  // namespace demo

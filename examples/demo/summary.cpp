@@ -43,6 +43,7 @@ summary summarize(std::string policy,
     exact_match& task = *std::ranges::find(s.tasks, p.task, &exact_match::task);
     task.of += p.answered ? 1 : 0;
     task.right += is_right ? 1 : 0;
+    s.right += is_right ? '1' : '0';
     s.whole += is_right && answer.clean_end ? 1 : 0;
     s.forwards += answer.forwards;
     s.committed += answer.committed;

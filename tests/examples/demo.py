@@ -48,6 +48,8 @@ class Demo(unittest.TestCase):
         self.fails(["--speed"], "--speed", "--help")
         self.fails(["--limit"], "--limit", "followed by N")
         self.fails(["--limit", "x"], "--limit", "whole number from 0", "'x'")
+        self.fails(["--skip", "x"], "--skip", "whole number from 0", "'x'")
+        self.fails(["--skip", "100"], "--skip", "less than the number of prompts", "'100'")
         self.fails(["--limit=-1"], "--limit", "whole number from 0", "'-1'")
         self.fails(["--plain=1"], "--plain", "without a value", "'1'")
         self.fails(["--batch", "0"], "--batch", "from 1 to", "'0'")
@@ -255,6 +257,16 @@ class Demo(unittest.TestCase):
         self.assertEqual(list(policy["exact"]), sorted(["word", "json", "sort", "code"]))
         self.assertEqual((policy["forwards"], policy["committed"]), (160, 160))
         self.assertEqual(policy["tokens_per_forward"], 1.0)
+
+    def test_skipped_prompts_are_left_out(self):
+        options = ("--task", "word", "--task", "code", "--policy", "threshold(0.5)")
+        all_of_them, = measured("--limit", "8", *options)["policies"]
+        first, = measured("--limit", "5", *options)["policies"]
+        rest, = measured("--limit", "3", "--skip", "5", *options)["policies"]
+        self.assertEqual(all_of_them["forwards"], first["forwards"] + rest["forwards"])
+        # One character a prompt says whether it was answered right, task by task.
+        self.assertEqual(all_of_them["right"], first["right"][:5] + rest["right"][:3] + first["right"][5:] + rest["right"][3:])
+        self.assertEqual(all_of_them["right"].count("1"), sum(e["right"] for e in all_of_them["exact"].values()))
 
     def test_batch_and_threads_change_no_answer(self):
         def counts(*arguments):
