@@ -314,7 +314,7 @@ inline constexpr known_part decision_entries[] = {
      "a block starts before the one before it is settled",
      pipeline_of,
      [](parts p, values v) {
-       p.schedule.rule = v.checked_part(block_pipeline{v.real(0), v.real(1), v.whole(2)});
+       p.schedule.rule = v.checked_part(block_pipeline{v.real(0), v.real(1), v.whole(2), v.yes(3)});
      }},
     {"slow_fast",
      "slow_fast",

@@ -138,7 +138,8 @@ constexpr part_argument lookahead_of[] = {count("branches", lookahead{}.branches
 constexpr part_argument pipeline_of[] = {
     share("add", block_pipeline{}.add),
     share("activate", block_pipeline{}.activate),
-    count("at_once", block_pipeline{}.at_once, 1, max_active_blocks)};
+    count("at_once", block_pipeline{}.at_once, 1, max_active_blocks),
+    yes_or_no("whole_canvas", block_pipeline{}.whole_canvas)};
 constexpr part_argument slow_fast_of[] = {count("exploration", slow_fast{}.exploration, 1),
                                           share("promising", slow_fast{}.promising),
                                           from_zero("spread", slow_fast{}.spread)};

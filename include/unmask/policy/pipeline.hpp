@@ -12,8 +12,12 @@ namespace UNMASK_NAMESPACE {
 /// a step; the first joins at once. It must commit at least one token a step from when its
 /// predecessor has settled the share `activate` (the prompt has); before that it commits only what
 /// is admitted. Once an end token is settled, no further block joins, and the blocks that never
-/// joined are filled with it. The engine runs the sequence up to the last block so far. A block in
-/// which nothing is open is passed by, so every pass has an open position.
+/// joined are filled with it. A block in which nothing is open is passed by, so every pass has an open
+/// position.
+///
+/// The engine runs the sequence up to the last block so far, as models do that attend to no later
+/// block (D2F). With `whole_canvas` it runs all of it: for models that were trained with the masks
+/// of the whole answer in sight (LLaDA, Dream), which a shorter canvas misleads.
 ///
 /// With lookahead it grows by what is settled in the sequence itself, the anchor: all branches are
 /// scored equally far. released::d2f_blocks grows each branch by its own tokens, as the release.
@@ -26,6 +30,7 @@ struct block_pipeline {
   float add = 0.1F;
   float activate = 0.95F;
   index_t at_once = 8;
+  bool whole_canvas = false;
 
   struct sequence_state {
     index_t first = 0;
@@ -86,7 +91,7 @@ struct block_pipeline {
     }
     next.freeze = {q.block(old_first).first, q.block(s.first).first};
     next.score = {q.block(s.first).first, q.block(s.last - 1).last};
-    next.feed = {0, next.score.last};
+    next.feed = {0, whole_canvas ? q.length : next.score.last};
     next.first_block = s.first;
     next.last_block = s.last;
     next.forced = s.forced;

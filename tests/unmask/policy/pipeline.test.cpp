@@ -68,6 +68,26 @@ TEST(pipeline, test_vector_20) {
   EXPECT_EQ(s.next().forced, 3U);
 }
 
+TEST(pipeline, runs_the_blocks_so_far_or_the_whole_canvas) {
+  stage so_far({.add = 0.5F}, 4, 18);
+  stage whole({.add = 0.5F, .whole_canvas = true}, 4, 18);
+  const struct {
+    index_t settled, last;
+  } steps[] = {{0, 4}, {2, 8}, {3, 8}, {6, 12}};
+  for (const auto& [settled, last] : steps) {
+    so_far.settle(0, settled);
+    whole.settle(0, settled);
+    plan p = so_far.next();
+    EXPECT_EQ(p.feed, (range{0, last}));
+    plan q = whole.next();
+    EXPECT_EQ(q.feed, (range{0, 18}));
+    q.feed = p.feed;
+    EXPECT_EQ(q.score, p.score);  // what is decided about, and all else, is the same
+    EXPECT_EQ(q.forced, p.forced);
+    EXPECT_EQ(q.freeze, p.freeze);
+  }
+}
+
 TEST(pipeline, adds_one_block_a_step_and_at_most_so_many) {
   stage s({.add = 0.0F, .activate = 1.0F, .at_once = 3}, 4, 40);
   for (index_t expected : {1, 2, 3, 3, 3}) {
