@@ -286,6 +286,12 @@ class sequence_oracle {
     }
   }
 
+  /// Whether an entry may be of a position that was reopened and, as the sequence ended, filled.
+  [[nodiscard]] bool is_filled(const commit_entry& e, const step_record& now) const {
+    return now.report.end != ending::running && e.token == s_.model.end_token &&
+           e.log_probability == 0.0F;
+  }
+
   void check_candidates(const step_record& now) const {
     index_t last = -1;
     for (const candidate_entry& e : now.candidates) {
@@ -307,7 +313,8 @@ class sequence_oracle {
       const bool is_written = c != now.commits.end() && c->token == e.token &&
                               e.token != s_.model.mask_token;  // which reopens
       const bool stays = before_.tokens[at(e.position)] == e.token;
-      expect(e.admitted == is_written || (stays && !is_open(e.position)),
+      const bool was_filled = c != now.commits.end() && is_filled(*c, now) && !e.admitted;
+      expect(e.admitted == is_written || was_filled || (stays && !is_open(e.position)),
              "candidates() and committed()",
              e.position);
     }
@@ -381,7 +388,8 @@ class sequence_oracle {
         const auto& rows = is_placed ? rows_before_ : rows_;
         const auto row = rows.find(e.position);
         const bool is_old = f_.paints && s_.engine.restless_grammar;  // of an earlier row
-        if (row != rows.end() && !is_old && !(is_placed && rows.empty())) {
+        const bool is_end = m == mark::settled && is_filled(e, now);
+        if (row != rows.end() && !is_old && !is_end && !(is_placed && rows.empty())) {
           f_.paints ? check_allowed(e, row->second) : check_token(e, row->second, is_placed);
         }
       }

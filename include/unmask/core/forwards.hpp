@@ -21,6 +21,13 @@ concept extending = part<P> && requires(const P& p, const layout& g) {
   { p.extra_forwards(g) } -> std::convertible_to<std::int64_t>;
 };
 
+/// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
+/// code that runs forwards on full blocks or leaves masks behind. It declares `extra_forwards`.
+template <class P>
+concept pacing = scheduling<P> && requires {
+  requires bool{P::paces};
+};
+
 namespace detail {
 
 inline constexpr std::int64_t no_bound = INT64_MAX;

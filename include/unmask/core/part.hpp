@@ -210,6 +210,14 @@ concept revision = part<P> &&
   { p.revise(row, own) } -> std::same_as<void>;
 };
 
+/// Takes tokens out of rows and says which stay: `allows(token, at) -> bool`. Asked only about rows
+/// with a NaN, an infinite best or nothing finite, which no part revises: what they commit is the
+/// best token that all parts allow or, without one, the lowest.
+template <class P>
+concept restricting = part<P> && requires(const P& p, token_id v, const step_info& at) {
+  { p.allows(v, at) } -> std::same_as<bool>;
+};
+
 /// Asks how probable some tokens are: `inquire(row, own, out) -> index_t` writes at most
 /// `inquiries` answers for an open position, in its turn among the revising parts, and says how
 /// many. The library fills in slot, position and step; session::probabilities() has them after the
@@ -374,14 +382,6 @@ template <class P>
 concept replanning = scheduling<P> &&
     requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
   { p.replan(q, n, own) } -> std::same_as<void>;
-};
-
-/// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
-/// code that runs forwards on full blocks or leaves masks behind. It declares `extra_forwards`, see
-/// core/forwards.hpp.
-template <class P>
-concept pacing = scheduling<P> && requires {
-  requires bool{P::paces};
 };
 
 /// An admission that reads standing_in_run::run_rank says so with `static constexpr bool needs_runs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/forwards.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 
@@ -18,7 +19,8 @@ namespace UNMASK_NAMESPACE::detail {
 // both bases, whatever it is in P.
 struct stage_names {
   int score, admits, cost, edit, draw_temperature, watch, revise, inquire, delays, survey, revisit,
-      remasks, refill, conclude, stop, schedule, replan, check, feed, feeds, evicts;
+      remasks, refill, conclude, stop, schedule, replan, check, feed, feeds, evicts, allows,
+      extra_forwards;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -76,6 +78,10 @@ constexpr void check_functions() {
                         "schedules");
   UNMASK_CHECK_FUNCTION(check, checked<P> || checked_with_model<P>,
                         "check(layout) or check(layout, model_info) must be const");
+  UNMASK_CHECK_FUNCTION(allows, restricting<P>,
+                        "allows(token, at) must be const and return bool");
+  UNMASK_CHECK_FUNCTION(extra_forwards, extending<P>,
+                        "extra_forwards(layout) must be const and return std::int64_t");
   UNMASK_CHECK_FUNCTION(feed, caching<P>,
                         "feed(sequence, plan, own) must be const and return void");
   UNMASK_CHECK_FUNCTION(feeds, picking<P>,

@@ -136,7 +136,8 @@ struct plan {
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
 };
 
-/// A token that a step wrote.
+/// A token that a step wrote. The end token where the step reopened a position and the end of the
+/// sequence then filled it.
 struct commit_entry {
   index_t slot = 0;
   index_t position = 0;

@@ -230,6 +230,11 @@ UNMASK_HD bool read_position(const auto& b,
                                                                space.nodes,
                                                                out,
                                                                space.keep.lists);
+  if (through && b.warp_lane() == 0) {
+    const range columns = {0, space.row.columns};
+    step::name_token(m, now.score.first + i, columns, space.row.allowed, out);
+    step::name_listed(m, i, columns, space.row.allowed, space.row.blanked_logits);
+  }
   if constexpr (Policy::truncates) {
     detail::cut_row<T, Exponential>(b, site, from, at, i, through, space);
   }

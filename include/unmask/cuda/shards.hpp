@@ -81,19 +81,23 @@ template <element T, class Policy>
   return true;
 }
 
-// -inf for the watched tokens that other ranks have.
+// -inf for the watched tokens that other ranks have; the name behind them.
 template <class Policy>
 UNMASK_HD void blank_foreign(const auto& b,
                              const step::slot_memory<Policy>& m,
                              const shard_site<Policy>& shard,
                              index_t branch,
                              index_t i,
-                             index_t row) {
+                             index_t row,
+                             const std::uint32_t* allowed) {
   const watched_logits list = m.kept_apart(branch, i);
   float* const logits = shard.watched_at(row);
   for (index_t w = b.lane(); w < shard.header.watched; w += b.lanes()) {
     if (w >= list.count || !shard.header.columns.contains(list.tokens[w])) {
       logits[w] = -math::infinity();
+      if (w == list.count) {
+        step::name_listed(m, i, shard.header.columns, allowed, logits);
+      }
     }
   }
 }
@@ -176,17 +180,21 @@ UNMASK_HD void read_shard(const auto& b,
     return;
   }
   if (run == 0) {
-    detail::blank_foreign(b, m, shard, from.branch, i, row);
+    detail::blank_foreign(b, m, shard, from.branch, i, row, space.read.row.allowed);
   }
   if (run < shard.runs) {
-    read_row<Policy::required, Exponential>(b,
-                                            space.read.row,
-                                            step::edit_of(m),
-                                            space.run.run,
-                                            shard.run_chunks,
-                                            space.at,
-                                            space.read.nodes,
-                                            *space.out);
+    const bool through = read_row<Policy::required, Exponential>(b,
+                                                                 space.read.row,
+                                                                 step::edit_of(m),
+                                                                 space.run.run,
+                                                                 shard.run_chunks,
+                                                                 space.at,
+                                                                 space.read.nodes,
+                                                                 *space.out);
+    if (through && b.warp_lane() == 0) {
+      step::name_token(
+          m, now.score.first + i, space.run.node, space.read.row.allowed, *space.out);
+    }
   }
 }
 
@@ -240,8 +248,9 @@ UNMASK_HD void merge_line(const auto& b,
   for (index_t i = b.lane(); i < m.read_range().size(); i += b.lanes()) {
     if (m.reads(branch, i)) {
       const watched_logits w = m.kept_apart(branch, i);
+      constexpr index_t named = step::stages<Policy>::restricts > 0 ? 1 : 0;
       m.row(branch, i) = ranks::record_of<Policy::required>(
-          shard.header, messages, count, line * m.window + i, w.logits, w.count);
+          shard.header, messages, count, line * m.window + i, w.logits, w.count + named);
     }
   }
 }

@@ -301,7 +301,16 @@ class on_host::workspace {
     host::read_rows<Policy::required, T>(
         rows, edit_of, records_.data(), where_.executor, where_.tier, scratch_, held_scratch_);
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      slots_[slot_of(targets_[r])].records[targets_[r].index] = records_[r];
+      const step::slot_memory<Policy>& m = slots_[slot_of(targets_[r])];
+      const index_t position = m.status->next.score.first + targets_[r].index % m.window;
+      const range columns = {0, model_.vocab};
+      step::name_token(m, position, columns, rows[r].allowed, records_[r]);
+      step::name_listed(m,
+                        targets_[r].index % m.window,
+                        columns,
+                        rows[r].allowed,
+                        rows[r].blanked_logits);
+      m.records[targets_[r].index] = records_[r];
     }
     if constexpr (Policy::truncates) {
       truncate(rows);

@@ -48,10 +48,11 @@ class shard_reader {
     row.columns = columns.size();
     row.first_token = columns.first;
     clear_blanked_logits(row);
+    step::name_listed(m, i, columns, row.allowed, row.blanked_logits);
     while (!columns.empty()) {
       const range node = ranks::first_node(columns, m.state->model.vocab);
       std::get<pending<T>>(pending_).push_back(ranks::part_of(row, node));
-      owners_.push_back(&m);
+      owners_.push_back({&m, m.status->next.score.first + i});
       columns.first = node.last;
     }
   }
@@ -61,9 +62,14 @@ class shard_reader {
   [[nodiscard]] const record<contents>* read() {
     pending<T>& rows = std::get<pending<T>>(pending_);
     const auto edit_of = [this](index_t r) {
-      return step::edit_of(*owners_[static_cast<std::size_t>(r)]);
+      return step::edit_of(*owners_[static_cast<std::size_t>(r)].slot);
     };
     read_rows<contents, T>(rows, edit_of, records_.data(), threads_, level_, scratch_);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const range columns = {rows[r].first_token, rows[r].first_token + rows[r].columns};
+      step::name_token(
+          *owners_[r].slot, owners_[r].position, columns, rows[r].allowed, records_[r]);
+    }
     rows.clear();
     owners_.clear();
     return records_.data();
@@ -73,12 +79,18 @@ class shard_reader {
   template <class T>  // as in the workspace
   using pending = std::vector<row_input<T>>;
 
+  // Where the row that a node is of is decided.
+  struct owner {
+    const step::slot_memory<Policy>* slot;
+    index_t position;
+  };
+
   executor_ref threads_;
   tier level_;
   std::vector<record<contents>> records_;
   std::vector<record<contents>> scratch_;
   std::tuple<pending<float>, pending<bfloat16>, pending<float16>> pending_;
-  std::vector<const step::slot_memory<Policy>*> owners_;
+  std::vector<owner> owners_;
 };
 
 }  // namespace unmask::host

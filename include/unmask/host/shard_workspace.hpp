@@ -18,6 +18,8 @@ template <class Policy>
 class shard_workspace {
   using memory_type = step::slot_memory<Policy>;
   static constexpr statistics contents = Policy::required;
+  // What step::name_listed() writes behind the watched logits.
+  static constexpr index_t named = step::stages<Policy>::restricts > 0 ? 1 : 0;
 
  public:
   using messages = std::span<const std::byte>;
@@ -107,7 +109,7 @@ class shard_workspace {
     for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
       const watched_logits w = m.kept_apart(branch, i);
       m.row(branch, i) =
-          ranks::record_of<contents>(mine, from.data(), count, row, w.logits, w.count);
+          ranks::record_of<contents>(mine, from.data(), count, row, w.logits, w.count + named);
       ++row;
     });
   }
@@ -141,7 +143,7 @@ class shard_workspace {
     h.nodes = nodes_;
     for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
       ++h.all_rows;
-      h.watched = math::max(h.watched, m.kept_apart(branch, i).count);
+      h.watched = math::max(h.watched, m.kept_apart(branch, i).count + named);
     });
     h.rows = {0, h.all_rows};
     return h;
@@ -151,8 +153,8 @@ class shard_workspace {
   [[nodiscard]] const float*
   watched_of(const memory_type& m, index_t branch, index_t i, index_t count) {
     const watched_logits w = m.kept_apart(branch, i);
-    std::copy_n(w.logits, w.count, watched_.data());
-    std::fill(watched_.data() + w.count, watched_.data() + count, -math::infinity());
+    std::copy_n(w.logits, w.count + named, watched_.data());
+    std::fill(watched_.data() + w.count + named, watched_.data() + count, -math::infinity());
     return watched_.data();
   }
 

@@ -88,6 +88,20 @@ struct any_revisions : revision_list {
     return answers;
   }
 
+  UNMASK_HD bool allows(token_id token, const step_info& at) const {
+    bool all = true;
+    for (index_t i = 0; i < count; ++i) {
+      all = all && rules[i].visit([&](const auto& r) {
+        if constexpr (restricting<std::remove_cvref_t<decltype(r)>>) {
+          return r.allows(token, at);
+        } else {
+          return true;
+        }
+      });
+    }
+    return all;
+  }
+
   UNMASK_HD void revise(auto& row, auto& own) const {
     if (is_settled(own)) {
       for_each(own, [&](const auto& r) {

@@ -14,7 +14,9 @@ namespace UNMASK_NAMESPACE {
 /// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. It is over when
 /// the most probable tokens have stayed the same for `stable_steps` steps and the mean entropy is
 /// below `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound. Models of
-/// this kind have no mask token: let model_info::mask_token be any token and suppress_mask false.
+/// this kind have no mask token: let model_info::mask_token be any token and suppress_mask false. A
+/// position whose row was never valid ends with what an invalid row commits elsewhere, at
+/// log-probability -inf; a row that is invalid now and then keeps the last valid one's token.
 ///
 /// `vocab` is the number of tokens that noise is drawn from. State: 8 bytes a position. Range steps
 /// >= 1, least_temperature <= coldest <= hottest, stable_steps >= 1, certain >= 0, vocab >= 1. Reads stat::entropy,

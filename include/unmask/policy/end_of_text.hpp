@@ -95,8 +95,11 @@ struct no_end_before {
       detail::add_to_ends(row, own.at, also, -math::infinity());
     }
   }
+  UNMASK_HD bool allows(token_id token, const step_info& at) const {
+    return at.position - at.view->prompt >= tokens || !detail::is_end(at, token, also);
+  }
 };
-static_assert(watching<no_end_before> && revision<no_end_before>);
+static_assert(watching<no_end_before> && revision<no_end_before> && restricting<no_end_before>);
 
 /// An end token is not committed while its left neighbour is open, so that a text ends where its
 /// tokens do. Such a candidate is refused: a forced block commits it only when it has nothing else.

@@ -84,8 +84,16 @@ struct logit_bias {
       }
     }
   }
+
+  UNMASK_HD bool allows(token_id token, const step_info&) const {
+    bool banned = false;
+    for (const token_bias& b : pairs) {
+      banned = banned || (b.token == token && b.bias == -math::infinity());
+    }
+    return !banned;
+  }
 };
-static_assert(watching<logit_bias<>> && revision<logit_bias<>>);
+static_assert(watching<logit_bias<>> && revision<logit_bias<>> && restricting<logit_bias<>>);
 
 /// Restricts positions to a list of tokens: every other token is taken out of their rows.
 /// Confidence, entropy, margin and the reported log-probability are then those of the softmax over
@@ -93,7 +101,7 @@ static_assert(watching<logit_bias<>> && revision<logit_bias<>>);
 ///
 /// Applies to the answer offsets [first, last), counted from the end of the prompt; elsewhere it
 /// does nothing. Suppressed tokens stay suppressed; a row in which no listed token is finite is
-/// invalid. Two lists at one position leave what they share. Must be written before parts with a
+/// invalid and commits the lowest one that is allowed. Two lists at one position leave what they share. Must be written before parts with a
 /// memory, such as trace_credit, which would else remember tokens that can never be proposed.
 ///
 /// Of the `Count` tokens those that are given among the first `count` are used: at least one; range
@@ -142,11 +150,19 @@ struct token_list {
     }
   }
 
+  UNMASK_HD bool allows(token_id token, const step_info& at) const {
+    bool listed = !applies(at);
+    for (index_t k = 0; k < count; ++k) {
+      listed = listed || tokens[k] == token;
+    }
+    return listed;
+  }
+
  private:
   [[nodiscard]] UNMASK_HD bool applies(const step_info& at) const {
     return range{first, last}.contains(at.position - at.view->prompt);
   }
 };
-static_assert(watching<token_list<>> && revision<token_list<>>);
+static_assert(watching<token_list<>> && revision<token_list<>> && restricting<token_list<>>);
 
 }  // namespace unmask

@@ -64,12 +64,13 @@ class revisable_row {
   }
 
   /// True while the row has columns that are not watched.
-  [[nodiscard]] UNMASK_HD bool has_unwatched() const { return unwatched_.token != no_token; }
+  [[nodiscard]] UNMASK_HD bool has_unwatched() const {
+    return unwatched_.best > -math::infinity();
+  }
 
   /// Takes every token out of the row but these, which must be watched. O(watched * count).
   UNMASK_HD void keep_only(const auto* tokens, index_t count) {
-    unwatched_ = record<All>::empty();
-    gained_ = 0.0F;
+    take_out_unwatched();
     for (index_t i = 0; i < watched_.count; ++i) {
       bool kept = false;
       for (index_t k = 0; k < count; ++k) {
@@ -78,6 +79,22 @@ class revisable_row {
       if (!kept) {
         watched_.logits[i] = -math::infinity();
       }
+    }
+  }
+
+  /// Takes the tokens out of an invalid row that are not allows(token); what is not watched all at
+  /// once, by its best token. The row stays invalid.
+  UNMASK_HD void keep_allowed(const auto& allows) {
+    for (index_t i = 0; i < watched_.count; ++i) {
+      if (!allows(watched_.tokens[i])) {
+        watched_.logits[i] = -math::infinity();
+      }
+    }
+    if (has_unwatched() && !allows(unwatched_.token)) {
+      take_out_unwatched();
+    }
+    if constexpr (provides_v<All, stat::confidence>) {
+      unwatched_.rest = math::from_bits(0x7fc00000U);
     }
   }
 
@@ -107,6 +124,14 @@ class revisable_row {
         whole.drawn_logit = unwatched_.best;
       }
     }
+  }
+
+  // A token that was named for a row without a finite logit (step::name_token) stays its name.
+  UNMASK_HD void take_out_unwatched() {
+    const token_id name = has_unwatched() ? no_token : unwatched_.token;
+    unwatched_ = record<All>::empty();
+    unwatched_.token = name;
+    gained_ = 0.0F;
   }
 
   UNMASK_HD void raise_best(float delta) {

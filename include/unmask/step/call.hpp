@@ -142,6 +142,7 @@ struct count<detail::type_list<Leaf...>> {
   static constexpr int edits = (int{logit_edit<Leaf>} + ... + 0);
   static constexpr int revisions = (int{revision<Leaf>} + ... + 0);
   static constexpr int delays = (int{delaying<Leaf>} + ... + 0);
+  static constexpr int restricts = (int{restricting<Leaf>} + ... + 0);
 };
 
 }  // namespace detail_stage
@@ -274,6 +275,20 @@ UNMASK_HD void revise(const slot_memory<Policy>& m,
       m.policy->template part_at<I>().revise(narrow, own);
     }
     revise<What, I + 1, Asked + detail::inquiries_of<leaf>>(m, row, cell, at);
+  }
+}
+
+/// True when every part lets a token be proposed at a position.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD bool allows([[maybe_unused]] const Policy& p,
+                                    [[maybe_unused]] token_id token,
+                                    [[maybe_unused]] const step_info& at) {
+  if constexpr (I == Policy::leaf_total) {
+    return true;
+  } else if constexpr (restricting<typename Policy::template leaf_type<I>>) {
+    return p.template part_at<I>().allows(token, at) && allows<I + 1>(p, token, at);
+  } else {
+    return allows<I + 1>(p, token, at);
   }
 }
 

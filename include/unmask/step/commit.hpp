@@ -14,21 +14,25 @@ template <class Policy>
   return std::uint64_t{1} << (block_of(m.state->view, now, now.score.first + i) - now.first_block);
 }
 
-/// The lowest token that may be proposed: what an invalid row without any finite logit commits.
-template <class Policy>
-[[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m) {
-  token_id v = 0;
-  for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == v; ++k) {
-    ++v;
-  }
-  return v;
-}
-
-/// The token that scored position i commits to if it is admitted.
+/// The token that scored position i commits to if it is admitted. An invalid row commits its best
+/// token or, without a finite logit, the lowest that may be proposed; where row mask, suppressed
+/// tokens and parts together leave nothing, first the row mask and then the parts are disregarded.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
-  const token_id token = candidate_at(m, i).token;
-  return token == no_token ? lowest_allowed(m) : token;
+  token_id token = candidate_at(m, i).token;
+  token = token == no_token ? m.row(i).token : token;
+  token = token == no_token ? listed_name(m, i) : token;
+  if (token == no_token) {
+    const range all = {0, m.state->model.vocab};
+    token = lowest_allowed(m, m.status->next.score.first + i, all, nullptr);
+  }
+  if (token == no_token) {
+    token = 0;
+    for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == token; ++k) {
+      ++token;
+    }
+  }
+  return token;
 }
 
 /// True when scored position i is admitted. One that proposes the mask token, possible only where
@@ -281,7 +285,13 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
   slot_state& s = *m.state;
   sequence_report& report = m.status->report;
   const range scored = m.status->next.score;
-  const index_t before = report.last_commits;
+  const index_t before = report.last_commits;  // 1 if a branch won
+  commit_entry placed;
+  index_t at_placed = 0;  // how many of the others are left of it
+  if constexpr (Policy::branches) {
+    placed = m.entries[0];
+    t.sync();
+  }
   index_t noted = before;
   index_t traced = 0;
   index_t invalid = 0;
@@ -304,7 +314,8 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
     const lane_count entries = t.count(rewrites || o == outcome::settles);
     if (rewrites || o == outcome::settles) {
       const token_id token = opens ? s.model.mask_token : proposal(m, i);
-      m.entries[noted + entries.before] =
+      const index_t skipped = before > 0 && position < placed.position ? 1 : 0;
+      m.entries[noted + entries.before - skipped] =
           entry_of(m, position, token, log_probability_of(candidate_at(m, i)));
       s.tokens[position] = token;
       if (opens || o == outcome::settles) {
@@ -313,6 +324,9 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
       }
     }
     noted += entries.all;
+    if constexpr (Policy::branches) {
+      at_placed += t.count((rewrites || o == outcome::settles) && position < placed.position).all;
+    }
     if constexpr (Policy::revisits) {
       const lane_count changes = t.count(rewrites);
       if (rewrites && changes.before == 0 && rewritten == 0) {
@@ -332,7 +346,10 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
     s.view.open_count -= settled - opened;
     s.view.changed += noted - before;
     if (noted > before) {
-      s.view.first_changed = math::min(s.view.first_changed, m.entries[before].position);
+      if (before > 0) {
+        m.entries[at_placed] = placed;
+      }
+      s.view.first_changed = math::min(s.view.first_changed, m.entries[0].position);
     }
     report.committed += settled;
     report.rewritten += rewritten;
@@ -357,13 +374,13 @@ UNMASK_HD void repaint(const deciding_team auto& t, const slot_memory<Policy>& m
     if (is_candidate) {
       const candidate<Policy::required> c = candidate_at(m, i);
       const step_info at = info_of(s, m.status->next, c.position);
-      token = m.roles[i] == role::admitted ? c.token : renoise(m, c.position, at, false);
+      token = m.roles[i] == role::admitted ? proposal(m, i) : renoise(m, c.position, at, false);
       changes = token != c.current;
     }
     if (m.traced != nullptr) {
       const lane_count entries = t.count(is_candidate);
       if (is_candidate) {
-        trace(m, traced + entries.before, i, token, m.roles[i] == role::admitted);
+        trace(m, traced + entries.before, i, proposal(m, i), m.roles[i] == role::admitted);
       }
       traced += entries.all;
     }

@@ -7,24 +7,43 @@
 /// The end of a step: the sequence ends, or the next forward pass is planned and armed.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Lane 0: settles a canvas with what its part concludes.
+/// Lane 0: settles a canvas with what its part concludes from the step just decided; where that is
+/// no token, because no row of the position was valid, as an invalid row is elsewhere.
 template <class Policy>
 UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
-  const step_info at = info_of(*m.state);
+  sequence_view& q = m.state->view;
+  const index_t decided = math::min(q.step, index_t{1});
+  q.step -= decided;
   for (index_t p = canvas.first; p < canvas.last; ++p) {
     if (m.marks[p] == mark::open) {
-      settle(m, p, renoise(m, p, at, true), m.row(p - canvas.first).log_probability());
+      const index_t i = p - canvas.first;
+      const token_id token = renoise(m, p, info_of(*m.state, m.status->next, p), true);
+      settle(m,
+             p,
+             token == no_token ? proposal(m, i) : token,
+             m.row(i).valid() ? m.row(i).log_probability() : -math::infinity());
     }
   }
-  m.state->view.settled = m.state->view.length;
+  q.step += decided;
+  q.settled = q.length;
 }
 
 /// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
+/// One that this step reopened is reported with it.
 template <class Policy>
 UNMASK_HD void fill(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
   if (s.model.end_token == no_token) {
     return;
+  }
+  if constexpr (Policy::revisits) {
+    for (index_t k = 0; k < m.status->report.last_commits; ++k) {
+      commit_entry& e = m.entries[k];
+      if (m.marks[e.position] == mark::open) {
+        e.token = s.model.end_token;
+        e.log_probability = 0.0F;
+      }
+    }
   }
   for (index_t p = s.view.settled; p < s.view.length; ++p) {
     if (m.marks[p] == mark::open) {
@@ -164,7 +183,7 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
         continue;
       }
       const index_t position = next.score.first + i;
-      watch_list list{m.watched_of(i), m.watch_capacity};
+      watch_list list{m.watched_of(i), m.watch_capacity - 1};
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }

@@ -205,6 +205,90 @@ template <class Policy>
   return draw;
 }
 
+/// The lowest of the tokens `columns` that may be proposed at a position: it is not suppressed, all
+/// parts allow it, and so does `allowed`, the row's bitmask (row_riders); null allows everything.
+/// no_token if there is none. O(columns) at the worst.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m,
+                                                index_t position,
+                                                range columns,
+                                                const std::uint32_t* allowed) {
+  const step_info at = info_of(*m.state, m.status->next, position);
+  for (token_id v = columns.first; v < columns.last; ++v) {
+    const std::uint32_t rest = allowed == nullptr ? 1U : allowed[v / 32] >> v % 32;
+    if (rest == 0) {
+      v |= 31;  // no bit of this word is left
+    } else if ((rest & 1U) != 0 && find_token(m.suppressed, m.state->suppressed_count, v) < 0 &&
+               allows(*m.policy, v, at)) {
+      return v;
+    }
+  }
+  return no_token;
+}
+
+/// Writes lowest_allowed() into the record of `columns` without a finite logit. Merges of records
+/// keep the lowest of such tokens.
+template <class Policy>
+UNMASK_HD void name_token(const slot_memory<Policy>& m,
+                          index_t position,
+                          range columns,
+                          const std::uint32_t* allowed,
+                          record<Policy::required>& row) {
+  if (row.token == no_token) {
+    row.token = lowest_allowed(m, position, columns, allowed);
+  }
+}
+
+/// Writes the lowest watched token among `columns` that may be proposed at scored position i behind
+/// the watched logits `logits`, as bits; -inf if there is none. That is what the row commits if the
+/// parts take out all that is not watched and nothing finite is left: only the read knows the
+/// bitmask. Where the ranks' logits are merged, so are these: the lower columns' wins.
+template <class Policy>
+UNMASK_HD void name_listed(const slot_memory<Policy>& m,
+                           index_t i,
+                           range columns,
+                           const std::uint32_t* allowed,
+                           float* logits) {
+  if constexpr (stages<Policy>::restricts > 0) {
+    const index_t count = m.watched_count[i];
+    float name = -math::infinity();
+    for (index_t k = 0; k < count && !math::is_finite(name); ++k) {
+      const token_id v = m.watched_of(i)[k];
+      if (columns.contains(v)) {
+        const index_t position = m.status->next.score.first + i;
+        const token_id found = lowest_allowed(m, position, {v, v + 1}, allowed);
+        name = found == no_token ? name : math::from_bits(static_cast<std::uint32_t>(v));
+      }
+    }
+    logits[count] = name;
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(i);
+    static_cast<void>(columns);
+    static_cast<void>(allowed);
+    static_cast<void>(logits);
+  }
+}
+
+/// The token that name_listed() wrote for scored position i of the branch that the step goes on
+/// with, or no_token.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id listed_name(const slot_memory<Policy>& m, index_t i) {
+  if constexpr (stages<Policy>::restricts > 0) {
+    index_t branch = 0;
+    if constexpr (Policy::branches) {
+      branch = m.state->winner;
+    }
+    const watched_logits w = m.kept_apart(branch, i);
+    const float name = w.logits[w.count];
+    return name == -math::infinity() ? no_token : static_cast<token_id>(math::bits_of(name));
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(i);
+    return no_token;
+  }
+}
+
 /// The log-probability that a report gives a token: -inf if its row was invalid.
 template <statistics S>
 [[nodiscard]] UNMASK_HD float log_probability_of(const candidate<S>& c) {

@@ -19,18 +19,21 @@ template <class Policy>
 }
 
 /// Puts the watched tokens back into the row of scored position i, after the revising parts had
-/// their turn. False if those have left the watched tokens only.
+/// their turn; an invalid row gets back those that the parts allow. False if the parts have left the
+/// watched tokens only.
 template <class Policy>
 UNMASK_HD bool revise_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
   const index_t position = m.status->next.score.first + i;
   revisable_row<Policy::required> row{m.row(branch, i), m.kept_apart(branch, i), draw_of(m, i)};
+  const step_info at = info_of(*m.state, m.status->next, position);
   if (row.total().valid()) {
-    const step_info at = info_of(*m.state, m.status->next, position);
     if (m.marks[position] == mark::open) {
       step::revise<mark::open>(m, row, m.cell_of(position), at);
     } else {
       step::revise<mark::settled>(m, row, m.cell_of(position), at);
     }
+  } else if constexpr (stages<Policy>::restricts > 0) {
+    row.keep_allowed([&](token_id token) { return allows(*m.policy, token, at); });
   }
   m.row(branch, i) = row.total();
   return row.has_unwatched();

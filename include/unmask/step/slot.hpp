@@ -64,7 +64,7 @@ struct slot_memory {
   using policy_type = Policy;
   static constexpr statistics contents = Policy::required;
   static constexpr bool watches = Policy::watches > 0;
-  static constexpr index_t watch_capacity = watches ? Policy::watches + max_suppressed : 0;
+  static constexpr index_t watch_capacity = watches ? Policy::watches + max_suppressed + 1 : 0;
 
   slot_status* status = nullptr;
   slot_state* state = nullptr;
@@ -85,8 +85,8 @@ struct slot_memory {
   std::uint64_t* keys = nullptr;
   role* roles = nullptr;
   /// [window][watch_capacity]: the tokens each row's read leaves out, and [1 + branches] times as
-  /// many logits from it. Only if the policy watches any; otherwise every row leaves `suppressed`
-  /// out.
+  /// many logits from it, and behind these a token (step::name_listed). Only if the policy watches
+  /// any; otherwise every row leaves `suppressed` out.
   token_id* watched = nullptr;
   float* branch_logits = nullptr;
   index_t* watched_count = nullptr;

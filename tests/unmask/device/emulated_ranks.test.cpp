@@ -90,6 +90,24 @@ TEST(EmulatedRanks, AgreeAboutRowsWithNanAndWithoutAFiniteLogit) {
   expect_ranks_on_stream_equal<float>(decode, cuts, decode.whole<float>());
 }
 
+TEST(EmulatedRanks, AgreeAboutTheLowestTokenThatIsAllowed) {
+  const float ban = -std::numeric_limits<float>::infinity();
+  dice d(15);
+  const index_t vocab = 2 * chunk;
+  auto decode = fake_decode_of(policy{by_confidence{},
+                                      top_k{2},
+                                      token_list<6>{{1, 3, 4, 30, 2050, 4000}},
+                                      logit_bias<1>{{{1, ban}}}},
+                               vocab,
+                               d.bits());
+  decode.rows.trouble = {.absent_columns = 0.5, .nan_rows = 0.1, .empty_rows = 0.5};
+  for (const double allowed : {0.3, 0.001}) {
+    decode.allowed = allowed;
+    const auto cuts = random_cuts(d, vocab, 2, chunk);
+    expect_ranks_on_stream_equal<float>(decode, cuts, decode.whole<float>());
+  }
+}
+
 TEST(EmulatedRanks, WithMoreSegmentsThanABatchHoldsReadThemAll) {
   auto decode = fake_decode_of(sure_ones, 16, 6);
   decode.sequences.assign(device::row_batch::capacity + 3, {.length = 1});

@@ -95,6 +95,31 @@ TEST(ranks_at_chunks, agree_about_rows_with_nan_and_without_a_finite_logit) {
   EXPECT_EQ(parts.said, whole.said);
 }
 
+TEST(ranks_at_chunks, agree_about_the_lowest_token_that_is_allowed) {
+  const float ban = -std::numeric_limits<float>::infinity();
+  dice d(14);
+  const index_t vocab = 3 * chunk + 9;
+  const auto compare = [&](const auto& p) {
+    auto decode = fake_decode_of(p, vocab, d.bits());
+    decode.rows.trouble = {.absent_columns = 0.5, .nan_rows = 0.1, .empty_rows = 0.5};
+    for (const double allowed : {0.3, 0.0005}) {
+      decode.allowed = allowed;
+      const outcome whole = decode.template whole<float>();
+      const outcome parts = decode.template ranks<float>(random_cuts(d, vocab, 3, chunk));
+      EXPECT_EQ(parts.tokens, whole.tokens);
+      EXPECT_EQ(parts.said, whole.said);
+    }
+  };
+  for (int k = 0; k < 5; ++k) {
+    compare(policy{by_confidence{}, top_k{2}});
+    compare(policy{by_confidence{}, top_k{2}, no_end_before{4}, logit_bias<1>{{{0, ban}}}});
+    compare(policy{by_confidence{},
+                   top_k{2},
+                   token_list<6>{{1, 3, 4, 30, 2050, 6000}},
+                   logit_bias<1>{{{1, ban}}}});
+  }
+}
+
 TEST(ranks_at_chunks, share_their_nodes_among_threads) {
   host::thread_pool pool(3);
   dice d(5);

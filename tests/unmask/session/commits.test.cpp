@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/canvas.hpp>
+#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/stop.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <span>
+#include <vector>
+
+#include "support/dice.hpp"
+#include "support/fake_logits.hpp"
+
+/// \file
+/// What committed() and report() say agrees with the tokens, step by step.
+namespace unmask::testing {
+namespace {
+
+constexpr token_id mask = 11;
+constexpr token_id end = 3;
+
+/// Decodes once, and keeps books from committed() alone.
+template <class Policy>
+void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
+  dice d(seed);
+  layout g = {.prompt = d.within(0, 3)};
+  g.length = g.prompt + d.within(1, 24);
+  g.block_length = d.within(1, 9);
+  g.seed = d.bits();
+  const model_info model = {.vocab = 12,
+                            .mask_token = mask,
+                            .end_token = stops || d.chance(0.7) ? end : no_token,
+                            .suppress_mask = Policy::settles};
+  const fake_model rows{.seed = d.bits(), .vocab = 12, .sharpness = d.real(1.0, 9.0)};
+  std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 1);
+  session<Policy> s{p, model, tokens_view<memory::host>(tokens), g};
+  std::vector<token_id> mirror = tokens;
+  std::vector<bool> open(tokens.size(), false);
+  for (auto k = static_cast<std::size_t>(g.prompt); k < open.size(); ++k) {
+    open[k] = true;
+  }
+  index_t committed = 0;
+  index_t rewritten = 0;
+  for (index_t step = 0; const auto request = s.next(); ++step) {
+    std::vector<float> logits;
+    for (const segment& part : request->segments) {
+      std::vector<token_id> x = tokens;
+      if (part.branch > 0) {
+        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+      }
+      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+        logits.resize(logits.size() + 12);
+        rows.row<float>(x, r, std::span(logits).last(12));
+      }
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, 12));
+    index_t before = -1;
+    for (const commit_entry& e : s.committed()) {
+      ASSERT_GT(e.position, before) << "step " << step;
+      before = e.position;
+      ASSERT_EQ(e.step, step);
+      const auto at = static_cast<std::size_t>(e.position);
+      ASSERT_EQ(e.token, tokens[at]) << "step " << step;
+      const bool opens = Policy::settles && e.token == mask;
+      (open[at] && !opens ? committed : rewritten) += 1;
+      mirror[at] = e.token;
+      open[at] = opens;
+    }
+    const sequence_report& r = s.report();
+    ASSERT_EQ(r.committed, committed) << "step " << step;
+    ASSERT_EQ(r.rewritten, rewritten) << "step " << step;
+    index_t left = 0;
+    for (std::size_t k = 0; k < open.size(); ++k) {
+      left += open[k] ? 1 : 0;
+      const bool filled = open[k] && r.end != ending::running && model.end_token != no_token;
+      if (Policy::settles || r.end != ending::running) {
+        ASSERT_EQ(tokens[k], filled ? end : open[k] ? mask : mirror[k]) << "step " << step;
+      }
+    }
+    const bool fills = r.end != ending::running && model.end_token != no_token;
+    ASSERT_EQ(r.open, fills ? 0 : left);
+    ASSERT_LT(step, 200);
+  }
+}
+
+template <class Policy>
+void expect_all_agree(const Policy& p, bool stops = false) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_books_that_agree(p, seed, stops);
+    ASSERT_FALSE(::testing::Test::HasFailure());
+  }
+}
+
+TEST(books, agree_with_lookahead) {
+  expect_all_agree(policy{by_confidence{}, top_k{2}, lookahead{.branches = 3}});
+  expect_all_agree(policy{
+      by_confidence{}, confidence_above{0.4F}, lookahead{.branches = 3}, block_pipeline{}});
+  expect_all_agree(policy{by_margin{},
+                          confidence_above{0.3F},
+                          lookahead{.branches = 2},
+                          reopen_below{0.4F, 3},
+                          stop_at_end{}},
+                   true);
+}
+
+TEST(books, agree_with_second_thoughts_and_stops) {
+  expect_all_agree(policy{by_confidence{}, top_k{3}, remask_below{0.6F}, stop_at_end{}}, true);
+  expect_all_agree(
+      policy{by_confidence{}, confidence_above{0.3F}, remask_below{0.7F}, step_budget{4}});
+  expect_all_agree(policy{by_confidence{}, top_k{3}, reopen_below{0.6F, 5}, stop_at_end{}}, true);
+  expect_all_agree(policy{by_confidence{},
+                          top_k{3},
+                          edit_settled{},
+                          edited_blocks{2},
+                          stop_sequence<2>{{end, 2}, 1}});
+  expect_all_agree(policy{by_confidence{}, timesteps{5}, remask_below{0.6F}, whole_sequence{}});
+}
+
+TEST(books, agree_with_a_canvas) {
+  expect_all_agree(policy{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12, .steps = 5}});
+}
+
+}  // namespace
+}  // namespace unmask::testing

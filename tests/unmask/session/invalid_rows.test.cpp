@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/host/backend.hpp>
+#include <unmask/policy/admission.hpp>
+#include <unmask/policy/canvas.hpp>
+#include <unmask/policy/edit.hpp>
+#include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/revise.hpp>
+#include <unmask/session.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/hopeless_rows.hpp"
+#include "support/tiers.hpp"
+
+/// \file
+/// Rows without a finite logit among the tokens that may be proposed: the lowest of these.
+namespace unmask::testing {
+namespace {
+
+/// `lists(v)`: whether the parts of the policy allow token v at the first position of the answer.
+template <class Policy>
+void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
+  int there = 0;
+  for (std::uint64_t k = 0; k < 200; ++k) {
+    SCOPED_TRACE(k);
+    dice d(mixed(seed, k));
+    const hopeless_row r = random_hopeless_row(d, lists);
+    const token_id lowest = lowest_of(r, lists);
+    const commit_entry e = decide_one(p, r, on_host{});
+    EXPECT_EQ(e.log_probability, -inf);
+    EXPECT_TRUE(e.token >= 0 && e.token < r.model.vocab && e.token != r.model.mask_token);
+    if (lowest < r.model.vocab) {
+      ++there;
+      ASSERT_EQ(e.token, lowest);
+      for (const host::tier level : tiers()) {
+        on_host where;
+        where.tier = level;
+        ASSERT_EQ(decide_one(p, r, where).token, lowest);
+      }
+    }
+  }
+  EXPECT_GT(there, 60);
+}
+
+TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_mask_and_request_allow) {
+  const auto any = [](token_id) { return true; };
+  expect_lowest(policy{by_confidence{}, top_k{1}}, any, 1);
+  expect_lowest(policy{by_margin{}, confidence_above{0.5F}, sampling{0.7F}}, any, 2);
+  expect_lowest(policy{by_entropy{}, top_k{1}, end_penalty{1.0F}}, any, 3);
+  expect_lowest(policy{by_confidence{}, top_k{1}, lookahead{.branches = 2}}, any, 4);
+}
+
+TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_the_parts_allow) {
+  const auto no_end = [](token_id v) { return v != 2; };
+  expect_lowest(policy{by_confidence{}, top_k{1}, no_end_before{3}}, no_end, 5);
+  const auto no_low = [](token_id v) { return v > 1; };
+  expect_lowest(policy{by_confidence{}, top_k{1}, logit_bias<3>{{{0, -inf}, {1, -inf}, {5, 1.0F}}}},
+                no_low,
+                6);
+  const auto both = [](token_id v) { return v > 2; };
+  expect_lowest(policy{by_confidence{},
+                       top_k{1},
+                       sampling{},
+                       no_end_before{3},
+                       logit_bias<3>{{{0, -inf}, {1, -inf}, {5, 1.0F}}}},
+                both,
+                7);
+  const auto listed = [](token_id v) { return v == 1 || v == 3 || v == 4 || v == 6; };
+  expect_lowest(policy{by_confidence{}, top_k{1}, token_list<4>{{1, 3, 4, 6}}}, listed, 8);
+}
+
+/// A canvas of five positions, all of whose rows are `row`, under `mask`.
+struct canvas_end {
+  std::vector<token_id> tokens;
+  std::vector<commit_entry> commits;
+  std::vector<candidate_entry> traced;
+  sequence_report report;
+};
+canvas_end decode_canvas(const std::vector<float>& row, std::uint32_t mask, index_t steps) {
+  const auto vocab = static_cast<index_t>(row.size());
+  const policy p{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = vocab, .steps = steps}};
+  canvas_end out;
+  out.tokens.assign(6, 0);
+  session<std::remove_const_t<decltype(p)>> s{
+      {.vocab = vocab, .mask_token = 0, .suppress_mask = false},
+      {.length = 6, .window = 5, .trace = true}};
+  s.start(0, p, tokens_view<memory::host>(out.tokens), {.prompt = 1, .length = 6});
+  while (const auto request = s.next()) {
+    std::vector<float> logits;
+    for (index_t r = 0; r < request->rows; ++r) {
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    row_riders<float> riders;
+    riders.allowed = &mask;
+    s.supply(host_logits<float>(logits.data(), request->rows, vocab), riders);
+  }
+  out.commits.assign(s.committed().begin(), s.committed().end());
+  out.traced.assign(s.candidates().begin(), s.candidates().end());
+  out.report = s.report();
+  return out;
+}
+
+TEST(a_canvas, without_valid_rows_ends_with_the_lowest_token_that_is_allowed) {
+  const std::vector<float> all_nan(8, not_a_number);
+  const std::vector<float> none(8, -inf);
+  const std::vector<float> fine = {0.0F, 1.0F, 2.0F, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F};
+  std::vector<float> infinite = fine;
+  infinite[3] = inf;
+  struct expectation {
+    std::vector<float> row;
+    std::uint32_t mask;
+    token_id token;
+  };
+  for (const expectation& e : {expectation{all_nan, 0xffU, 0},
+                               expectation{none, 0xffU, 0},
+                               expectation{all_nan, 0xb0U, 4},
+                               expectation{none, 0x80U, 7},
+                               expectation{infinite, 0xffU, 3},
+                               expectation{infinite, 0xf6U, 2},
+                               expectation{fine, 0U, 0}}) {
+    const canvas_end c = decode_canvas(e.row, e.mask, 3);
+    const bool valid = e.mask == 0xf6U;
+    EXPECT_EQ(c.tokens, (std::vector<token_id>{0, e.token, e.token, e.token, e.token, e.token}));
+    EXPECT_EQ(c.report.committed, 5);
+    ASSERT_EQ(c.commits.size(), 5U);
+    for (const commit_entry& commit : c.commits) {
+      EXPECT_EQ(commit.token, e.token);
+      EXPECT_EQ(commit.step, c.report.forwards - 1);
+      EXPECT_EQ(commit.block_step, c.report.forwards - 1);
+      EXPECT_EQ(commit.log_probability == -inf, !valid);
+    }
+    EXPECT_EQ(c.report.invalid_rows, valid ? 0 : 5 * c.report.forwards);
+    for (const candidate_entry& candidate : c.traced) {
+      EXPECT_TRUE(candidate.token >= 0 && candidate.token < 8);
+      if (!valid) {
+        EXPECT_EQ(candidate.token, e.token);
+        EXPECT_FALSE(candidate.admitted);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unmask::testing
