@@ -140,9 +140,9 @@ typedef struct unmask_logits {
   int32_t kind;          ///< UNMASK_F32, UNMASK_BF16, UNMASK_F16
   int32_t memory_space;  ///< that of the session
   int32_t rows;
-  int32_t columns;  ///< at least unmask_options::vocab
-  int64_t stride;   ///< from row to row, in elements; 0: columns
-  const void* data;
+  int32_t columns;   ///< at least unmask_options::vocab
+  int64_t stride;    ///< from row to row, in elements, at least `columns`; 0: columns
+  const void* data;  ///< aligned to an element, as every pointer here
 } unmask_logits;
 #define UNMASK_LOGITS_INIT                                                                         \
   { (uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL }

@@ -103,11 +103,26 @@ TEST(EmulatedSession, ACancelledSequenceStaysAsItIsWhileOthersGoOn) {
   EXPECT_EQ(s.report(1).end, ending::complete);
 }
 
+TEST(EmulatedSession, TwoSequencesThatRunHaveNoTokensInCommon) {
+  using policy_type = std::remove_const_t<decltype(in_steps)>;
+  CUstream_st stream;
+  session<policy_type, on_stream> s({.vocab = 16, .mask_token = 15},
+                                    {.sequences = 2, .length = 6, .window = 6},
+                                    on_stream{&stream});
+  std::vector<token_id> tokens(9, 1);
+  const layout shape = {.length = 6, .block_length = 2};
+  s.start(0, in_steps, {tokens.data(), 6}, shape);
+  EXPECT_THROW(s.start(1, in_steps, {tokens.data() + 3, 6}, shape), std::invalid_argument);
+  s.cancel(0);
+  EXPECT_NO_THROW(s.start(1, in_steps, {tokens.data() + 3, 6}, shape));
+  EXPECT_EQ(s.next()->segments.size(), 1U);
+}
+
 /// An engine whose forward pass was captured: it computes rows [0, length) wherever they are
 /// wanted.
 TEST(EmulatedSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
   policy one_by_one = sure_ones;
-  one_by_one = policy{by_confidence{}, confidence_above{1.0F}, stop_at_end{}};  // admits none
+  one_by_one = policy{by_confidence{}, confidence_above{1.0F}, stop_at_any_end{}};  // admits none
   using policy_type = decltype(one_by_one);
   const fake_model model{.seed = 5, .vocab = 40};
   constexpr index_t length = 12;

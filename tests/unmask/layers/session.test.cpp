@@ -62,6 +62,10 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   EXPECT_THROW(pass.at_layer(1, rows.subrows({0, 36}), stored), std::invalid_argument);
   EXPECT_THROW(pass.at_layer(1, rows, host_state<float>(memory.data(), 37, 3)),
                std::invalid_argument);
+  EXPECT_THROW(pass.at_layer(1, host_hidden<float>(hidden.data(), 37, 4, 3), stored),
+               std::invalid_argument);  // rows that overlap
+  EXPECT_THROW(pass.at_layer(1, rows, host_state<float>(memory.data(), {0, 37}, 4, 3)),
+               std::invalid_argument);
   std::vector<float> logits(static_cast<std::size_t>(16 * model.vocab));
   const host_logits<float> z(logits.data(), 16, model.vocab);
   EXPECT_THROW(session.supply(z), std::logic_error);  // the hooks were not asked
