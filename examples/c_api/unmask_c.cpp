@@ -185,7 +185,7 @@ T known_part_of(const T* given, const T& defaults, const char* name) {
                  std::string(name) + "->struct_size",
                  size,
                  "the sizeof of the structure, at least ",
-                 sizeof(T),  // as in version 1, which is this one
+                 sizeof(T),  // none has grown since the version that it came with
                  " and at most ",
                  largest_struct);
   T known = defaults;

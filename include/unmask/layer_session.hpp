@@ -259,9 +259,15 @@ class layer_session : public session<Policy, Backend, true> {
                    hook.previous.columns,
                    "those of the rows at the layer, ",
                    hook.now.columns);
-    const auto stored = hook.previous.positions.size();
+    const range stored = hook.previous.positions;
+    check_argument(stored.first >= 0 && stored.first <= stored.last,
+                   "first position of the stored rows",
+                   stored.first,
+                   "in [0, the last = ",
+                   stored.last,
+                   "]");
     validate(rows_view<T, Backend::space>(
-                 hook.previous.data, stored, hook.previous.columns, hook.previous.stride),
+                 hook.previous.data, stored.size(), hook.previous.columns, hook.previous.stride),
              1,
              "",
              "the stored rows");

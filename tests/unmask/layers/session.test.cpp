@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "support/layered_decode.hpp"
@@ -60,6 +61,11 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   EXPECT_THROW(pass.at_layer(0, rows, stored), std::logic_error);  // no hook there
   EXPECT_THROW(pass.at_layer(8, rows, stored), std::invalid_argument);
   EXPECT_THROW(pass.at_layer(1, rows.subrows({0, 36}), stored), std::invalid_argument);
+  const index_t least = std::numeric_limits<index_t>::min();
+  for (const range positions : {range{-1, 37}, range{5, 4}, range{least, -(least + 1)}}) {
+    EXPECT_THROW(pass.at_layer(1, rows, host_state<float>(memory.data(), positions, 4, 4)),
+                 std::invalid_argument);
+  }
   EXPECT_THROW(pass.at_layer(1, rows, host_state<float>(memory.data(), 37, 3)),
                std::invalid_argument);
   EXPECT_THROW(pass.at_layer(1, host_hidden<float>(hidden.data(), 37, 4, 3), stored),
