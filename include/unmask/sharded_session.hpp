@@ -119,7 +119,24 @@ class sharded_session : private session<Policy, Backend> {
   using base::probabilities;
   using base::report;
   using base::running;
-  using base::start;
+
+  /// As session::start(), in the same order on every rank.
+  void start(index_t slot,
+             const Policy& policy,
+             tokens_view<Backend::space> tokens,
+             const layout& geometry,
+             const start_options& options = {}) {
+    base::start(slot, policy, tokens, geometry, options);
+    for (const std::uint64_t said : {static_cast<std::uint64_t>(slot),
+                                     static_cast<std::uint64_t>(geometry.prompt),
+                                     static_cast<std::uint64_t>(geometry.length),
+                                     static_cast<std::uint64_t>(geometry.block_length),
+                                     geometry.seed,
+                                     geometry.seed >> 32U,
+                                     static_cast<std::uint64_t>(geometry.sequence)}) {
+      step_ = (step_ ^ static_cast<std::uint32_t>(said)) * 0x01000193U;  // FNV-1a by words
+    }
+  }
 
   /// As session::next(). On a stream this is also where messages that do not go together are found
   /// out: throws, once, what supply() throws on the host. Nothing was decided then, and the request
@@ -190,9 +207,11 @@ class sharded_session : private session<Policy, Backend> {
   /// that ranks::merge() made of them, and decides the step as session::supply() does.
   ///
   /// Throws std::logic_error without a request; std::invalid_argument for messages of another
-  /// session, step or cut, and where they do not cover every row: the session is then as it was,
-  /// but for this rank's message, which remains. On a stream it throws for their size only, and
-  /// next() for the rest.
+  /// session, step or cut, where they do not cover every row, and where they name a token that is
+  /// not of their columns: the session is then as it was, but for this rank's message, which
+  /// remains. On a stream it throws for their size only, and next() for the rest. Sessions whose
+  /// sequences were started with equal layouts, seeds included, cannot be told apart, nor can
+  /// numbers that were damaged.
   void supply(messages everyones) {
     check_order(base::waiting(), "supply() without a request: call next() first");
     const std::size_t bytes = message_bytes();
@@ -253,7 +272,7 @@ class sharded_session : private session<Policy, Backend> {
 
   range columns_;
   shard_workspace shards_;
-  std::uint32_t step_ = 0;
+  std::uint32_t step_ = 0;  // counts on from a hash of what was started
   bool packed_ = false;
 };
 

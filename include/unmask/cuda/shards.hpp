@@ -102,7 +102,7 @@ UNMASK_HD void blank_foreign(const auto& b,
   }
 }
 
-// What is wrong with message `which` or, from `count` on, with the rows of line `which` - count.
+// What is wrong with message `which` or, from `count` on, with row `which` - count, if it is read.
 template <class Policy>
 [[nodiscard]] UNMASK_HD ranks::complaint complaint_about(const session_site<Policy>& site,
                                                          const shard_site<Policy>& shard,
@@ -121,13 +121,16 @@ template <class Policy>
     }
     return c;
   }
-  const index_t line = which - count;
+  const index_t window = site.slots[0].window;
+  const index_t line = (which - count) / window;
+  const index_t i = (which - count) % window;
   const step::slot_memory<Policy>& m = site.slots[line / (1 + site.branches)];
   const plan& now = m.status->next;
-  if (!now.active() || line % (1 + site.branches) > now.branches) {
+  const index_t branch = line % (1 + site.branches);
+  if (!now.active() || branch > now.branches || i >= now.score.size() || !m.reads(branch, i)) {
     return {};
   }
-  return ranks::check_row<S>(mine, messages, count, line * m.window);
+  return ranks::check_row<S>(mine, messages, count, which - count);
 }
 
 }  // namespace detail
@@ -217,7 +220,8 @@ UNMASK_HD void merge_line(const auto& b,
     wrong = 0;
   }
   b.sync();
-  for (index_t k = b.lane(); k < count + lines; k += b.lanes()) {
+  const index_t checks = count + lines * site.slots[0].window;
+  for (index_t k = b.lane(); k < checks; k += b.lanes()) {
     if (detail::complaint_about(site, shard, messages, count, k).found != ranks::fault::none) {
       b.add(&wrong, 1U);
     }
@@ -226,7 +230,7 @@ UNMASK_HD void merge_line(const auto& b,
   if (wrong != 0) {
     if (b.lane() == 0) {
       site.supplied[line] = 0;
-      for (index_t k = 0; line == 0 && k < count + lines; ++k) {
+      for (index_t k = 0; line == 0 && k < checks; ++k) {
         const ranks::complaint c = detail::complaint_about(site, shard, messages, count, k);
         if (c.found != ranks::fault::none) {
           *shard.found = c;

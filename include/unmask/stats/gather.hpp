@@ -43,6 +43,11 @@ inline void check(const complaint& c) {
                           c.got,
                           "all of the vocabulary, ",
                           c.wanted);
+  case fault::foreign_token:
+    return check_argument(false,
+                          "messages",
+                          c.got,
+                          "records that name tokens of their own columns; this one was damaged");
   case fault::other_step:
   case fault::too_many_nodes:
     return check_argument(false,
@@ -63,7 +68,7 @@ template <statistics S>
 }
 
 /// Whether `count` messages, each of which belongs to the step of `mine`, have all columns of a row
-/// from left to right.
+/// from left to right, and name tokens of these columns only. O(count * nodes).
 template <statistics S>
 [[nodiscard]] UNMASK_HD complaint
 check_row(const message_header& mine, const std::byte* messages, index_t count, index_t row) {
@@ -74,6 +79,16 @@ check_row(const message_header& mine, const std::byte* messages, index_t count, 
     if (h.rows.contains(row) && !h.columns.empty()) {
       if (h.columns.first != covered) {
         return {fault::not_adjacent, h.columns.first, covered};
+      }
+      range rest = h.columns;
+      for (index_t n = 0; !rest.empty(); ++n) {
+        const range node = first_node(rest, h.vocab);
+        const std::byte* const at =
+            messages + static_cast<std::size_t>(k) * bytes + node_offset<S>(h, row, n);
+        if (!names_own(detail::load<record<S>>(at), node)) {
+          return {fault::foreign_token, k, 0};
+        }
+        rest.first = node.last;
       }
       covered = h.columns.last;
     }

@@ -21,7 +21,8 @@ struct message_header {
   std::uint32_t mark = right_mark;
   /// statistics::bits of the records.
   std::uint32_t contents = 0;
-  /// Counts the messages of a session: a rank that missed a step shows.
+  /// Counts the messages of a session, from a number that its sequences' layouts give: a rank that
+  /// missed a step shows, and so does most often a message of another session.
   std::uint32_t step = 0;
   index_t vocab = 0;
   /// Which columns of the vocabulary the rows are about.
@@ -42,6 +43,7 @@ enum class fault {
   other_step,      ///< another step, number of rows or watch list: the ranks took different ways
   not_adjacent,    ///< the columns do not continue those before
   too_many_nodes,  ///< no room for the nodes of the columns
+  foreign_token,   ///< a record names a token that is not one of its columns
   incomplete       ///< columns of a row are missing
 };
 
@@ -163,6 +165,17 @@ unpack(const message_header& h, const std::byte* message, index_t row, node_stac
     sum.push(node, detail::load<record<S>>(message + node_offset<S>(h, row, k)));
     rest.first = node.last;
   }
+}
+
+/// True if the record of the columns `node` names no token of other columns.
+template <statistics S>
+[[nodiscard]] UNMASK_HD bool names_own(const record<S>& sums, range node) {
+  const auto is_own = [&](token_id v) { return v == no_token || node.contains(v); };
+  bool own = is_own(sums.token);
+  if constexpr (provides_v<S, stat::sampled>) {
+    own = own && is_own(sums.drawn);
+  }
+  return own;
 }
 
 /// Watched logit `i` of a row, -inf if another rank has its token.

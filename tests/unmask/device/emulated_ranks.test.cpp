@@ -283,6 +283,16 @@ TEST(EmulatedRanks, MessagesThatDoNotGoTogetherAreFoundByNextAndChangeNothing) {
             "columns that the messages have of a row must be all of the vocabulary, 40, got 15");
   EXPECT_EQ(refused({all.data() + bytes, bytes}),
             "first column of a message must be where the messages before it end, 0, got 15");
+  constexpr statistics contents = std::remove_const_t<decltype(sure_ones)>::required;
+  const ranks::message_header h = ranks::header_of(all.data() + bytes);
+  std::byte* const second = all.data() + bytes + ranks::node_offset<contents>(h, 0, 0);
+  const auto sums = ranks::detail::load<record<contents>>(second);
+  auto damaged = sums;
+  damaged.token = 14;  // of the first rank's columns
+  ranks::detail::store(second, damaged);
+  EXPECT_NE(refused({all.data(), 2 * bytes}).find("records that name tokens of their own columns"),
+            std::string::npos);
+  ranks::detail::store(second, sums);
   all.data()[bytes] = std::byte{1};
   EXPECT_NE(refused({all.data(), 2 * bytes}).find("the bytes of this one are no message, got 1"),
             std::string::npos);

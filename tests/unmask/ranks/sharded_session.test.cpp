@@ -281,39 +281,39 @@ TEST(sharded_session_errors, name_the_argument_its_value_and_the_rule) {
 
 TEST(sharded_session_errors, change_nothing) {
   const index_t cuts[] = {0, 3, 6};
-  std::vector<sharded_session<plain>> ranks;
+  std::vector<sharded_session<plain>> members;
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(4, 1));
   for (std::size_t r = 0; r < 2; ++r) {
-    ranks.emplace_back(
+    members.emplace_back(
         small, limits{.sequences = 1, .length = 4, .window = 4}, cuts, static_cast<index_t>(r));
-    EXPECT_EQ(complaint_about([&] { ranks[r].supply({}); }),
+    EXPECT_EQ(complaint_about([&] { members[r].supply({}); }),
               "supply() without a request: call next() first");
-    ranks[r].start(0,
+    members[r].start(0,
                    {by_confidence{}, confidence_above{0.1F}},
                    tokens_view<memory::host>(tokens[r]),
                    {.prompt = 1, .length = 4, .block_length = 4});
-    static_cast<void>(ranks[r].next());
+    static_cast<void>(members[r].next());
   }
   const std::vector<float> z{1, 2, 3, 4, 5, 6, 7, 8, 9};
   const host_logits<float> logits(z.data(), 3, 3);
   EXPECT_EQ(complaint_about([&] {
-              static_cast<void>(ranks[0].read_shard(host_logits<float>(z.data(), 2, 3)));
+              static_cast<void>(members[0].read_shard(host_logits<float>(z.data(), 2, 3)));
             }),
             "rows of the shard's logits must be those of the request's segments, 3, got 2");
   EXPECT_EQ(complaint_about([&] {
-              static_cast<void>(ranks[0].read_shard(host_logits<float>(z.data(), 3, 2)));
+              static_cast<void>(members[0].read_shard(host_logits<float>(z.data(), 3, 2)));
             }),
             "columns of the shard's logits must be at least this rank's, 3, got 2");
   std::vector<std::byte> all;
   for (std::size_t r = 0; r < 2; ++r) {
-    const auto message = ranks[r].read_shard(logits);
+    const auto message = members[r].read_shard(logits);
     all.insert(all.end(), message.begin(), message.end());
-    EXPECT_EQ(complaint_about([&] { static_cast<void>(ranks[r].read_shard(logits)); }),
+    EXPECT_EQ(complaint_about([&] { static_cast<void>(members[r].read_shard(logits)); }),
               "read_shard() twice in a step: supply() the messages first");
   }
   const std::size_t half = all.size() / 2;
   const auto refused = [&](std::vector<std::byte> bytes) {
-    return complaint_about([&] { ranks[0].supply(bytes); });
+    return complaint_about([&] { members[0].supply(bytes); });
   };
   EXPECT_EQ(refused({all.begin(), all.begin() + 5}),
             "bytes of the messages must be a multiple of message_bytes() = " +
@@ -325,10 +325,32 @@ TEST(sharded_session_errors, change_nothing) {
   std::vector<std::byte> other = all;
   other[half] = std::byte{1};
   EXPECT_NE(refused(other).find("the bytes of this one are no message, got 1"), std::string::npos);
+  constexpr statistics contents = plain::required;
+  const ranks::message_header h = ranks::header_of(all.data() + half);
+  for (const token_id token : {2, 6, -1, 0x7ffffffe}) {  // the second rank has 3, 4 and 5
+    other = all;
+    std::byte* const at = other.data() + half + ranks::node_offset<contents>(h, 1, 0);
+    auto sums = ranks::detail::load<record<contents>>(at);
+    sums.token = token;
+    ranks::detail::store(at, sums);
+    EXPECT_NE(refused(other).find("records that name tokens of their own columns"),
+              std::string::npos);
+  }
+  sharded_session<plain> stranger(small, limits{.sequences = 1, .length = 4, .window = 4}, cuts, 1);
+  std::vector<token_id> elsewhere(4, 1);
+  stranger.start(0,
+                 {by_confidence{}, confidence_above{0.1F}},
+                 tokens_view<memory::host>(elsewhere),
+                 {.prompt = 1, .length = 4, .block_length = 4, .seed = 7});
+  static_cast<void>(stranger.next());
+  const auto strange = stranger.read_shard(logits);
+  other = all;
+  std::copy(strange.begin(), strange.end(), other.begin() + static_cast<std::ptrdiff_t>(half));
+  EXPECT_NE(refused(other).find("this one is of another, got 1"), std::string::npos);
   for (std::size_t r = 0; r < 2; ++r) {
     EXPECT_EQ(tokens[r], (std::vector<token_id>{1, 5, 5, 5}));
-    ranks[r].supply(all);
-    EXPECT_EQ(ranks[r].report().committed, 3);
+    members[r].supply(all);
+    EXPECT_EQ(members[r].report().committed, 3);
   }
   EXPECT_EQ(tokens[0], tokens[1]);
 }
