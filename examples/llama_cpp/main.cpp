@@ -154,6 +154,11 @@ std::vector<named> policies_of(const options& o) {
                                   "' must do without key_eviction: llama.cpp "
                                   "attends to all keys that it keeps");
     }
+    if (policies.back().parts.has.layered) {
+      throw std::invalid_argument("--policy '" + text +
+                                  "' must do without a layer rule and delayed_cache: llama.cpp runs "
+                                  "ranges of positions through all layers");
+    }
   }
   return policies;
 }

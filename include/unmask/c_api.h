@@ -221,8 +221,9 @@ UNMASK_API const char* unmask_describe_parts(void);
 /// library may serve fewer policies on a device.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
 
-/// Makes a session that decodes with a policy such as "credit + threshold(0.9)". Allocates all it
-/// will need. `session` receives it, null on failure.
+/// Makes a session that decodes with a policy such as "credit + threshold(0.9)" or "es_dllm": parts
+/// and methods are those of unmask_describe_parts(). The file that a policy names,
+/// "profile_threshold('profile.json')", is read in the call. Allocates all it will need. `session` receives it, null on failure.
 UNMASK_API unmask_status unmask_create(const char* policy,
                                        const unmask_options* options,
                                        unmask_session** session);

@@ -105,6 +105,7 @@ class Program(unittest.TestCase):
             (("--policy",), "with its value"),
             (("--policy", "nonsense"), "column 1: there is no part 'nonsense'"),
             (("--policy", "top_k(1) + dual_cache + key_eviction"), "without key_eviction"),
+            (("--policy", "es_dllm"), "without a layer rule"),
             (("--prompt", "caf\u00e9"), "can spell"),
             (("--model", "/no/such.gguf"), "/no/such.gguf"),
             (("--prompts", "/no/such.jsonl"), "/no/such.jsonl"),
