@@ -154,7 +154,7 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "skip(1.5)", "--policy", "one"], "one + skip(1.5)", "in [0, 1]", "1.5")
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # What cannot go together is said, with the reason.
-        self.fails(["--cache", "skip", "--policy", "lookahead(3)"], "lookahead(3) + skip", "branches")
+        self.fails(["--cache", "skip", "--policy", "lookahead(3)"], "lookahead(3) + skip", "each branch")
         self.fails(["--cache", "budget", "--policy", "threshold + sampling + reopen_below"], "reopen_below + budget",
                    "not compiled by name", "sampling", "a layer rule")
 

@@ -20,18 +20,20 @@ template <class Policy>
          (!m.status->next.refresh || unmask::detail::rule_allocates(rule_in(m)));
 }
 
-/// Whether a row takes part in mean and maximum.
+/// Whether a row takes part in mean and maximum. One that no pass has computed yet does not: what it
+/// was compared with is another sequence's, or nobody's.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool counts(const slot_memory<Policy>& m, const layer_row& row) {
   using rule = rule_of<Policy>;
+  if (row.position >= m.state->reached) {
+    return false;
+  }
   if constexpr (counting<rule>) {
     return with_scope<rule_index<Policy>>(
         m, row, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
           return part.counts(row, m.layers.state->info, own);
         });
   } else {
-    static_cast<void>(m);
-    static_cast<void>(row);
     return true;
   }
 }

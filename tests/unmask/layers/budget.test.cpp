@@ -122,6 +122,13 @@ int expect_choices(const cache_budget& rule, std::uint64_t seed, const Expected&
   const policy p{by_confidence{}, top_k{2}, watched_budget{rule, &seen}};
   layer_session session(p, {.vocab = 10, .mask_token = 9, .layers = layers}, tokens, shape);
   std::vector<std::vector<float>> stored(layers, std::vector<float>(39 * width, NAN));
+  if (seed % 2 == 1) {  // what another sequence left there says nothing of this one
+    dice other(seed + 1000);
+    for (std::vector<float>& rows : stored) {
+      const float scale = other.real(0.0, 2.0);
+      std::generate(rows.begin(), rows.end(), [&] { return other.real(-1.0, 1.0) + scale; });
+    }
+  }
   std::vector<index_t> committed;
   int different = 0;
   for (int step = 0; session.next(); ++step) {
