@@ -180,9 +180,9 @@ TEST(decodes, end_with_admissions_that_wait) {
   expect_ends(policy{by_confidence{}, timesteps{8}}, 7);
   expect_ends(policy{by_confidence{}, timesteps{8}, whole_sequence{}}, 7);
   expect_ends(policy{by_confidence{}, independent_timesteps{5}}, 4);
-  expect_ends(policy{by_confidence{}, any_of(timesteps{8}, top_k{2})}, 7);
-  expect_ends(policy{by_confidence{}, all_of(timesteps{8}, confidence_above{0.99F})}, 7);
-  expect_ends(policy{by_confidence{}, all_of(timesteps{8}, independent_timesteps{3})}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{8} || top_k{2}}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{8} && confidence_above{0.99F}}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{8} && independent_timesteps{3}}, 7);
   expect_ends(policy{by_confidence{}, timesteps{6}, block_pipeline{.at_once = 3}}, 5);
   expect_ends(policy{by_confidence{}, timesteps{1}}, 0);
 }
