@@ -12,8 +12,7 @@ namespace UNMASK_NAMESPACE::step::phase {
 template <class Policy>
 UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
   sequence_view& q = m.state->view;
-  const index_t decided = math::min(q.step, index_t{1});
-  q.step -= decided;
+  --q.step;
   for (index_t p = canvas.first; p < canvas.last; ++p) {
     if (m.marks[p] == mark::open) {
       const index_t i = p - canvas.first;
@@ -24,7 +23,7 @@ UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
              m.row(i).valid() ? m.row(i).log_probability() : -math::infinity());
     }
   }
-  q.step += decided;
+  ++q.step;
   q.settled = q.length;
 }
 
@@ -77,9 +76,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     next.end = ending::step_budget;
   }
   if (next.end != ending::running) {
-    if constexpr (Policy::settles) {
+    if (Policy::settles || q.step == 0) {  // a canvas that ends before its first step has no rows
       fill(m);
-    } else {
+    } else if constexpr (!Policy::settles) {
       conclude(m, out.next.score);
     }
   } else if (q.open_count == 0 && (stages<Policy>::paces == 0 || is_over)) {

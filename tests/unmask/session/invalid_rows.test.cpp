@@ -7,6 +7,7 @@
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/revise.hpp>
+#include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>
@@ -142,6 +143,23 @@ TEST(a_canvas, without_valid_rows_ends_with_the_lowest_token_that_is_allowed) {
       }
     }
   }
+}
+
+TEST(a_canvas, that_ends_before_its_first_step_holds_end_tokens) {
+  const policy p{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = 8}, stop_at_end{}};
+  std::vector<token_id> tokens = {5, 1, 6, 6, 2};
+  session<std::remove_const_t<decltype(p)>> s{
+      {.vocab = 8, .mask_token = 0, .end_token = 1, .suppress_mask = false},
+      {.length = 5, .window = 5}};
+  start_options options;
+  const std::array<std::uint8_t, 5> editable = {0, 0, 1, 1, 0};
+  options.editable = editable;
+  s.start(0, p, tokens_view<memory::host>(tokens), {.length = 5}, options);
+  EXPECT_FALSE(s.next().has_value());
+  EXPECT_EQ(s.report().end, ending::end_token);
+  EXPECT_EQ(s.report().open, 0);
+  EXPECT_EQ(s.report().settled, 5);
+  EXPECT_EQ(tokens, (std::vector<token_id>{5, 1, 1, 1, 2}));
 }
 
 }  // namespace
