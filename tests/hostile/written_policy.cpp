@@ -51,14 +51,14 @@ class author {
       return anything();
     }
     const family f = random_family();
-    written_policy all;
-    if (d_.chance(0.7)) {
-      all.push_back(one_of(part_stage::ranking));
+    written_policy all = {admission(f)};
+    if (d_.chance(0.7)) {  // two admissions are rules along the order of confidence
+      const bool is_ordered = names(all, "factor") || names(all, "hierarchical");
+      all.push_back(is_ordered ? part("confidence") : one_of(part_stage::ranking));
     }
-    all.push_back(admission(f));
     add(all, part_stage::edit, 0.2, 1);
     add(all, part_stage::delay, 0.3, 2);
-    add(all, part_stage::stop, 0.4, 2);
+    add(all, part_stage::stop, 0.4, 2, {model_.end_token == no_token ? "stop_at_end" : ""});
     add(all, part_stage::cache, f.layered ? 0.7 : 0.25, 1);
     if (f.layered) {
       for (const char* rule : {"early_skip", "cache_budget", "similarity_refresh"}) {
