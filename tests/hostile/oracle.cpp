@@ -367,7 +367,6 @@ class sequence_oracle {
   /// Takes over what the step committed. Returns how many positions it settled.
   index_t apply(const step_record& now, index_t winner) {
     index_t settled = 0;
-    index_t opened = 0;
     index_t rewritten = 0;
     const index_t streamed = before_.report.settled;
     std::vector<token_id> expected = before_.tokens;
@@ -378,7 +377,6 @@ class sequence_oracle {
       expect(m == mark::open || f_.rewrites, "a settled token", e.position);
       expect(e.position >= streamed || f_.rewrites, "what was streamed", e.position);
       settled += m == mark::open ? 1 : 0;
-      opened += opens ? 1 : 0;
       rewritten += m == mark::settled ? 1 : 0;
       if (!opens) {
         const bool is_placed =
