@@ -243,10 +243,8 @@ class sequence_oracle {
 
   void check_request(const step_record& now) {
     bool any = f_.paints;
-    for (const segment& s : now.segments) {
-      for (index_t p = g_.prompt; p < g_.length; ++p) {
-        any = any || (is_open(p) && s.rows.contains(std::max(p - s_.model.row_shift, 0)));
-      }
+    for (index_t p = now.planned.score.first; p < now.planned.score.last; ++p) {
+      any = any || is_open(p);
     }
     expect(any || f_.stays, "a forward pass", "nothing in it is open");
     was_open_ = any;
@@ -485,7 +483,7 @@ class sequence_oracle {
   const facts& f_;
   const bans& bans_;
   std::int64_t waits_;
-  bool was_open_ = false;  ///< anything in the pass
+  bool was_open_ = false;  ///< anything that was decided about
   std::set<token_id> suppressed_;
   std::vector<token_id> given_;
   std::vector<mark> marks_;
