@@ -130,5 +130,20 @@ TEST(books, agree_with_a_canvas) {
   expect_all_agree(policy{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12, .steps = 5}});
 }
 
+// A given end token that nothing is open in front of: the canvas is over before its first pass.
+TEST(books, agree_with_a_canvas_that_ends_before_its_first_pass) {
+  const policy p{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12}, stop_at_end{}};
+  const std::vector<std::uint8_t> editable = {0, 0, 1, 0, 1};
+  std::vector<token_id> tokens = {5, end, 7, 8, 9};
+  session<decltype(p)> s({.vocab = 12, .mask_token = mask, .end_token = end},
+                         {.sequences = 1, .length = 5, .window = 5});
+  s.start(0, p, tokens_view<memory::host>(tokens), {.length = 5}, {editable, {}});
+  EXPECT_FALSE(s.next());
+  EXPECT_EQ(s.report().end, ending::end_token);
+  EXPECT_EQ(s.report().open, 0);
+  EXPECT_EQ(s.report().settled, 5);
+  EXPECT_EQ(tokens, (std::vector<token_id>{5, end, end, 8, end}));
+}
+
 }  // namespace
 }  // namespace unmask::testing
