@@ -436,7 +436,8 @@ class sequence_oracle {
 
   /// What an ending fills in.
   void fill(const step_record& now) {
-    if (now.report.end != ending::running && s_.model.end_token != no_token && !f_.paints) {
+    if (now.report.end != ending::running && s_.model.end_token != no_token &&
+        (!f_.paints || now.report.forwards == 0)) {
       for (index_t p = g_.prompt; p < g_.length; ++p) {
         if (is_open(p)) {
           expect(now.tokens[at(p)] == s_.model.end_token, "an ended sequence holds no mask", p);
