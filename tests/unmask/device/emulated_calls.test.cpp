@@ -47,7 +47,7 @@ struct one_step {
       , tokens(host_tokens)
       , s({.vocab = 24, .mask_token = 23, .end_token = 22},
           {.sequences = slots,
-           .length = 8,
+           .length = window,  // a window counts as no more
            .window = window,
            .branches = detail::policy_branches(p)},
           on_stream{stream.get()}) {
