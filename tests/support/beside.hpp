@@ -152,6 +152,7 @@ void decode_beside(Session& s,
     for (const index_t p : positions) {
       const index_t r = naive.row_of(p) - wanted.first;
       std::vector<double> z;
+      token_id lowest = no_token;
       for (token_id v = 0; v < vocab; ++v) {
         const auto column = static_cast<std::size_t>(v);
         double x = decoded(rows.row(r)[column]);
@@ -161,9 +162,12 @@ void decode_beside(Session& s,
         }
         const auto word = allowed[static_cast<std::size_t>(r * words + v / 32)];
         const bool is_allowed = ((word >> static_cast<unsigned>(v % 32)) & 1U) != 0;
-        z.push_back(naive.is_suppressed(v) || !is_allowed ? -infinity : edit(x, v));
+        const bool can_be = is_allowed && !naive.is_suppressed(v);
+        lowest = can_be ? std::min(lowest, v) : lowest;
+        z.push_back(can_be ? edit(x, v) : -infinity);
       }
       naive_rows.push_back(naive_statistics(p, std::move(z)));
+      naive_rows.back().lowest = lowest;
     }
     const naive_decision expected = naive.decide(naive_rows);
     sum.smallest_gap = std::min(sum.smallest_gap, expected.gap);

@@ -38,6 +38,8 @@ struct naive_row {
   std::vector<double> logits;
   bool valid = false;
   token_id token = no_token;
+  /// The lowest token that is neither suppressed nor forbidden: proposed where no logit is finite.
+  token_id lowest = no_token;
   double confidence = 0.0;
   double log_probability = 0.0;
   double margin = 0.0;
@@ -255,7 +257,7 @@ class naive_decoder {
   }
 
   void propose(naive_decision& d, const naive_row& r) const {
-    token_id token = r.token;
+    token_id token = r.token == no_token ? r.lowest : r.token;
     for (token_id v = 0; token == no_token; ++v) {
       token = is_suppressed(v) ? no_token : v;
     }

@@ -26,6 +26,12 @@ void each_ranking(const Admission& admits, const Rankings&... ranks) {
   (decide_with(policy{ranks, admits}, {}), ...);
 }
 
+// Rules along the order of confidence.
+template <class... Admissions>
+void each_by_confidence(const Admissions&... admits) {
+  (each_ranking(admits, by_confidence{}), ...);
+}
+
 template <class... Admissions>
 void each_pair(const Admissions&... admits) {
   (each_ranking(admits, by_confidence{}, by_margin{}, by_entropy{}, left_to_right{}, at_random{}),
@@ -37,11 +43,10 @@ void every_decision() {
             confidence_at_least{},
             top_k{},
             scheduled{},
-            factor{},
             entropy_bound{},
-            hierarchical{},
             timesteps{},
             independent_timesteps{});
+  each_by_confidence(factor{}, hierarchical{});
   for_each_of(more_compositions{}, [](const auto& p) {
     start_with(p);
     decide_with(p, {});
