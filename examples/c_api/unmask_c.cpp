@@ -528,7 +528,7 @@ unmask_status unmask_at_layer(unmask_session* session,
     auto pass = pass_of(session, segment);
     const unmask_stored g = known_part_of(stored, UNMASK_STORED_INIT, "stored");
     check_argument(g.last >= g.first && g.first >= 0, "stored->first", g.first, "in [0, last]");
-    // What both have is checked once.
+    // Fields of both are checked once.
     const unmask::any_rows lent = rows_of({sizeof(unmask_logits),
                                            g.kind,
                                            g.memory_space,

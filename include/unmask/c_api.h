@@ -174,7 +174,7 @@ typedef struct unmask_report {
 #define UNMASK_REPORT_INIT                                                                         \
   { (uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/// What an engine with a cache needs to know of a sequence, beside what its segments say.
+/// The plan of a sequence for an engine with a cache, beside what its segments say.
 typedef struct unmask_plan {
   uint32_t struct_size;
   int32_t winner;  ///< the branch that won the last step: keep its K/V; 0, the sequence itself
@@ -184,7 +184,7 @@ typedef struct unmask_plan {
 #define UNMASK_PLAN_INIT                                                                           \
   { (uint32_t)sizeof(unmask_plan), 0, 0, 0, 1 }
 
-/// What a policy asks inside the layers of a pass.
+/// The hooks of a policy inside the layers of a pass.
 typedef struct unmask_layer_rule {
   uint32_t struct_size;
   int32_t asks;  ///< not 0: unmask_at_layer() is called where unmask_hooks() says so

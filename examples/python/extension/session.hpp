@@ -201,7 +201,7 @@ class session {
     });
   }
 
-  /// What the policy asks inside the layers; nothing on a device.
+  /// The hooks of the policy inside the layers; none on a device.
   [[nodiscard]] unmask::any_layer_session::layer_questions asked() const {
     return layers_ == nullptr ? unmask::any_layer_session::layer_questions{} : layers_->asked();
   }
@@ -285,7 +285,7 @@ class session {
   }
 
   // Before the first is read, so that a wrong one leaves the session as it was.
-  /// What read() would refuse of rows of type T, before any are read.
+  /// The checks of read() for rows of type T, before any are read.
   template <class T>
   void check_rows(const unmask::any_rows& r,
                   const unmask::any_riders& beside,

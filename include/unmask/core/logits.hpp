@@ -29,7 +29,7 @@ concept contiguous = requires(Range& r) {
   { r.size() } -> std::convertible_to<std::size_t>;
 };
 
-// What is still there when the call is over.
+// A range whose elements outlive the call.
 template <class Range>
 inline constexpr bool outlives_the_call =
     std::is_lvalue_reference_v<Range> || std::ranges::enable_borrowed_range<std::remove_cv_t<Range>>;

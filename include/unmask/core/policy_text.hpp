@@ -47,7 +47,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// What is wrong with the text of a policy, and where: what() quotes the text, if it is long its
+/// A fault in the text of a policy, and its place: what() quotes the text, if it is long its
 /// first characters, and counts columns from 1.
 class policy_text_error : public std::invalid_argument {
  public:

@@ -102,7 +102,7 @@ UNMASK_HD void blank_foreign(const auto& b,
   }
 }
 
-// What is wrong with message `which` or, from `count` on, with row `which` - count, if it is read.
+// The fault of message `which` or, from `count` on, with row `which` - count, if it is read.
 template <class Policy>
 [[nodiscard]] UNMASK_HD ranks::complaint complaint_about(const session_site<Policy>& site,
                                                          const shard_site<Policy>& shard,

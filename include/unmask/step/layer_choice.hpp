@@ -21,7 +21,7 @@ template <class Policy>
 }
 
 /// Whether a row takes part in mean and maximum. One that no pass has computed yet does not: what it
-/// was compared with is another sequence's, or nobody's.
+/// was compared with is another sequence's, or was never written.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool counts(const slot_memory<Policy>& m, const layer_row& row) {
   using rule = rule_of<Policy>;
