@@ -347,8 +347,9 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
   { p.score_of_branch(0.0F, 0.0F) } -> std::same_as<float>;
 };
 
-/// A part whose knobs can be wrong: `check(layout)` throws std::invalid_argument that names the
-/// argument, its value and the rule. Called on the host when a sequence starts, before any change.
+/// A part with rules that the ranges of its knobs (core/knob.hpp) do not say: `check(layout)` throws
+/// std::invalid_argument that names the argument, its value and the rule. Called on the host when a
+/// sequence starts, behind the check of the knobs and before any change.
 template <class P>
 concept checked = requires(const P& p, const layout& g) {
   p.check(g);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -15,6 +16,10 @@ struct sequential_blocks {
   };
 
   static constexpr statistics required = stat::none;
+  static constexpr part_label label{
+      "sequential_blocks",
+      "sequential_blocks",
+      "block after block; the schedule of a policy that names none"};
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
     index_t& b = own.sequence.block;

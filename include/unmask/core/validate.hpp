@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 
 #include <algorithm>
@@ -152,16 +152,6 @@ inline void validate(const start_options& o, const model_info& m, const layout& 
 }
 
 namespace detail {
-
-// Lets a part check its knobs.
-template <class P>
-void check_part(const P& part, const layout& g, const model_info& m) {
-  if constexpr (checked_with_model<P>) {
-    part.check(g, m);
-  } else if constexpr (checked<P>) {
-    part.check(g);
-  }
-}
 
 template <class Policy, std::size_t... I>
 void check_parts(const Policy& p,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/read_ahead.hpp>
 
 /// Thresholds that follow what a position's row does from step to step.
@@ -47,13 +47,17 @@ struct adaptive_threshold {
 
   static constexpr statistics required = stat::confidence | stat::margin | stat::drift;
 
-  void check(const layout&) const {
-    check_argument(start >= 0.0F && start <= 1.0F, "adaptive_threshold::start", start, "in [0, 1]");
-    check_argument(lower >= 0.0F, "adaptive_threshold::lower", lower, "at least 0");
-    check_argument(raise >= 0.0F, "adaptive_threshold::raise", raise, "at least 0");
-    check_argument(least >= 0.0F && least <= 1.0F, "adaptive_threshold::least", least, "in [0, 1]");
-    check_argument(begin >= 1, "adaptive_threshold::begin", begin, "at least 1");
-  }
+  static constexpr part_label label{
+      "adaptive_threshold",
+      "adaptive_threshold",
+      "a threshold for each position, moving with what its logits do"};
+  static constexpr knob<adaptive_threshold> knobs[] = {
+      {"start", &adaptive_threshold::start, within(0, 1)},
+      {"lower", &adaptive_threshold::lower, at_least(0)},
+      {"raise", &adaptive_threshold::raise, at_least(0)},
+      {"least", &adaptive_threshold::least, within(0, 1)},
+      word_knob<&adaptive_threshold::scope>("scope", "answer|block"),
+      {"begin", &adaptive_threshold::begin, at_least(1)}};
 
   [[nodiscard]] UNMASK_HD constexpr bool reads_ahead() const {
     return scope == threshold_scope::answer;
@@ -106,15 +110,14 @@ struct stable_and_confident {
 
   static constexpr statistics required = stat::confidence | stat::divergence;
 
-  void check(const layout&) const {
-    check_argument(confidence >= 0.0F && confidence <= 1.0F,
-                   "stable_and_confident::confidence",
-                   confidence,
-                   "in [0, 1]");
-    check_argument(
-        divergence >= 0.0F, "stable_and_confident::divergence", divergence, "at least 0 nats");
-    check_argument(fallback >= 0, "stable_and_confident::fallback", fallback, "at least 0");
-  }
+  static constexpr part_label label{
+      "stable_and_confident",
+      "stable_and_confident",
+      "tokens that are sure and whose logits have come to rest"};
+  static constexpr knob<stable_and_confident> knobs[] = {
+      {"confidence", &stable_and_confident::confidence, within(0, 1)},
+      {"divergence", &stable_and_confident::divergence, at_least(0).in("nats")},
+      {"fallback", &stable_and_confident::fallback, at_least(0)}};
 
   UNMASK_HD void revise(auto& row, auto& own) const {
     own.state.before = own.state.last;

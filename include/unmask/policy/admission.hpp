@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/composition.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
@@ -18,12 +18,10 @@ struct confidence_above {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
 
-  void check(const layout&) const {
-    check_argument(threshold >= 0.0F && threshold <= 1.0F,
-                   "confidence_above::threshold",
-                   threshold,
-                   "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "confidence_above", "threshold", "every token that is likelier than the threshold"};
+  static constexpr knob<confidence_above> knobs[] = {
+      {"threshold", &confidence_above::threshold, within(0, 1)}};
 
   UNMASK_HD bool admits(const auto& c, const standing&) const { return c.confidence() > threshold; }
 };
@@ -37,12 +35,10 @@ struct confidence_at_least {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
 
-  void check(const layout&) const {
-    check_argument(threshold >= 0.0F && threshold <= 1.0F,
-                   "confidence_at_least::threshold",
-                   threshold,
-                   "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "confidence_at_least", "at_least", "the same, the threshold itself included"};
+  static constexpr knob<confidence_at_least> knobs[] = {
+      {"threshold", &confidence_at_least::threshold, within(0, 1)}};
 
   UNMASK_HD bool admits(const auto& c, const standing&) const {
     return c.confidence() >= threshold;
@@ -55,7 +51,8 @@ struct top_k {
   index_t k = 1;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const { check_argument(k >= 0, "top_k::k", k, "at least 0"); }
+  static constexpr part_label label{"top_k", "top_k", "the k best-ranked"};
+  static constexpr knob<top_k> knobs[] = {{"k", &top_k::k, at_least(0)}};
 
   UNMASK_HD bool admits(const auto&, const standing& s) const { return s.rank < k; }
 };
@@ -71,9 +68,9 @@ struct scheduled {
   index_t steps = 32;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(steps >= 1, "scheduled::steps", steps, "at least 1");
-  }
+  static constexpr part_label label{
+      "scheduled", "scheduled", "a fixed number of steps for each block"};
+  static constexpr knob<scheduled> knobs[] = {{"steps", &scheduled::steps, at_least(1)}};
 
   UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
     const index_t step = own.at.block_step;
@@ -103,9 +100,11 @@ struct factor {
                   "or a ranking that says orders_by_confidence");
   }
 
-  void check(const layout&) const {
-    check_argument(value >= 0.0F, "factor::value", value, "at least 0");
-  }
+  static constexpr part_label label{
+      "factor", "factor", "the more tokens at once, the surer each has to be"};
+  static constexpr knob<factor> knobs[] = {
+      {"value", &factor::value, at_least(0)},
+      {"accept_last", &factor::accept_last}};
 
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
     if (s.rank == 0 || c.confidence() >= bound(s.rank)) {
@@ -133,9 +132,12 @@ struct entropy_bound {
   float bound = 0.1F;
   static constexpr statistics required = stat::entropy;
 
-  void check(const layout&) const {
-    check_argument(bound >= 0.0F, "entropy_bound::bound", bound, "at least 0 nats");
-  }
+  static constexpr part_label label{
+      "entropy_bound",
+      "entropy_bound",
+      "ranks while their joint uncertainty, in nats, stays small"};
+  static constexpr knob<entropy_bound> knobs[] = {
+      {"bound", &entropy_bound::bound, at_least(0).in("nats")}};
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
   UNMASK_HD bool admits(const auto& c, const standing& s) const {

@@ -14,9 +14,7 @@ namespace UNMASK_NAMESPACE {
 
 /// The place of a profile_threshold in an expression, which holds the profile itself: one is larger
 /// than all other leaves.
-struct profile_place {
-  void check(const layout&) const {}
-};
+struct profile_place {};
 
 /// One admission that is not composed.
 using admission_leaf = choice_of<confidence_above,
@@ -58,7 +56,7 @@ class admission_expression {
   void check(const layout& g) const {
     profile_.check(g);
     for (index_t i = 0; i < size_; ++i) {
-      leaves_[i].visit_on_host([&g](const auto& leaf) { leaf.check(g); });
+      leaves_[i].visit_on_host([&g](const auto& leaf) { check_part(leaf, g); });
     }
   }
 

@@ -24,12 +24,12 @@ struct any_cache {
   static constexpr statistics required = stat::none;
 
   void check(const layout& g) const {
-    prefix.check(g);
-    dual.check(g);
-    block.check(g);
-    interval.check(g);
-    delayed.check(g);
-    dropped.check(g);
+    check_part(prefix, g);
+    check_part(dual, g);
+    check_part(block, g);
+    check_part(interval, g);
+    check_part(delayed, g);
+    check_part(dropped, g);
   }
   UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
     switch (how) {

@@ -51,9 +51,9 @@ struct any_layer_rule {
   static_assert(similarity_refresh::measures == cache_budget::measures);
 
   void check(const layout& g) const {
-    skip.check(g);
-    budget.check(g);
-    similarity.check(g);
+    check_part(skip, g);
+    check_part(budget, g);
+    check_part(similarity, g);
   }
 
   UNMASK_HD void revise(auto& row, auto& own) const { skip.revise(row, own); }

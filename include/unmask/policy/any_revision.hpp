@@ -53,11 +53,7 @@ struct any_revisions : revision_list {
 
   void check(const layout& g) const {
     for (index_t i = 0; i < count; ++i) {
-      rules[i].visit_on_host([&g](const auto& r) {
-        if constexpr (checked<std::remove_cvref_t<decltype(r)>>) {
-          r.check(g);
-        }
-      });
+      rules[i].visit_on_host([&g](const auto& r) { check_part(r, g); });
     }
   }
 
@@ -148,8 +144,8 @@ struct any_delays {
   static constexpr statistics required = no_equal_neighbours::required;
 
   void check(const layout& g) const {
-    hold.check(g);
-    last.check(g);
+    check_part(hold, g);
+    check_part(last, g);
   }
 
   UNMASK_HD delay delays(const auto& c, const auto& beside, const auto& own) const {
@@ -174,8 +170,8 @@ struct any_revisits {
   static constexpr bool watches_current = true;
 
   void check(const layout& g) const {
-    edit.check(g);
-    reopen.check(g);
+    check_part(edit, g);
+    check_part(reopen, g);
   }
 
   [[nodiscard]] UNMASK_HD bool watches_current_now() const { return reopens; }

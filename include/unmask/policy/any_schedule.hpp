@@ -27,11 +27,7 @@ struct any_schedule {
   static constexpr bool paces = true;
 
   void check(const layout& g) const {
-    rule.visit_on_host([&g](const auto& r) {
-      if constexpr (checked<std::remove_cvref_t<decltype(r)>>) {
-        r.check(g);
-      }
-    });
+    rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
   }
 
   [[nodiscard]] index_t reach(const layout& g) const {
@@ -105,7 +101,7 @@ struct any_stops {
 
   void check(const layout& g, const model_info& m) const {
     for (index_t i = 0; i < count; ++i) {
-      rules[i].visit_on_host([&](const auto& r) { detail::check_part(r, g, m); });
+      rules[i].visit_on_host([&](const auto& r) { check_part(r, g, m); });
     }
   }
 

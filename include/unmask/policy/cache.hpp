@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/layer.hpp>
 
 /// Caches: which positions a forward pass runs; the others keep the K/V of the pass that last ran
@@ -49,9 +49,10 @@ struct prefix_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(period >= 0, "prefix_cache::period", period, "at least 0");
-  }
+  static constexpr part_label label{
+      "prefix_cache", "prefix_cache", "K/V left of the block are kept"};
+  static constexpr knob<prefix_cache> knobs[] = {{"period", &prefix_cache::period, at_least(0)}};
+
   UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
     const index_t count = own.sequence.read(q, next);
     next.refresh = count == 0 || detail::every(period, count);
@@ -72,10 +73,12 @@ struct dual_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(period >= 0, "dual_cache::period", period, "at least 0");
-    check_argument(whole >= 1, "dual_cache::whole", whole, "at least 1");
-  }
+  static constexpr part_label label{
+      "dual_cache", "dual_cache", "K/V on both sides of the block are kept"};
+  static constexpr knob<dual_cache> knobs[] = {
+      {"period", &dual_cache::period, at_least(0)},
+      {"whole", &dual_cache::whole, at_least(1)}};
+
   UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
     const index_t count = own.sequence.read(q, next);
     next.refresh = count < whole || detail::every(period, count);
@@ -105,10 +108,14 @@ struct block_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(prompt_period >= 0, "block_cache::prompt_period", prompt_period, "at least 0");
-    check_argument(block_period >= 0, "block_cache::block_period", block_period, "at least 0");
-  }
+  static constexpr part_label label{
+      "block_cache", "block_cache", "the same, refreshed by the count of passes"};
+  static constexpr knob<block_cache> knobs[] = {
+      {"prompt_period", &block_cache::prompt_period, at_least(0)},
+      {"block_period", &block_cache::block_period, at_least(0)},
+      {"reaches_back", &block_cache::reaches_back},
+      {"aligned", &block_cache::aligned}};
+
   UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
     const index_t passed = own.sequence.read(q, next);
     const index_t count = aligned ? next.first_block * q.block_length + passed : q.step;
@@ -138,12 +145,12 @@ struct interval_cache {
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(
-        prompt_period >= 0, "interval_cache::prompt_period", prompt_period, "at least 0");
-    check_argument(
-        answer_period >= 0, "interval_cache::answer_period", answer_period, "at least 0");
-  }
+  static constexpr part_label label{
+      "interval_cache", "interval_cache", "runs the answer, and the prompt now and then"};
+  static constexpr knob<interval_cache> knobs[] = {
+      {"prompt_period", &interval_cache::prompt_period, at_least(0)},
+      {"answer_period", &interval_cache::answer_period, at_least(0)}};
+
   UNMASK_HD void feed(const sequence_view& q, plan& next, const auto&) const {
     next.refresh = detail::every(answer_period, q.step);
     if (!detail::every(prompt_period, q.step)) {
@@ -165,9 +172,10 @@ struct delayed_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(period >= 0, "delayed_cache::period", period, "at least 0");
-  }
+  static constexpr part_label label{
+      "delayed_cache", "delayed_cache", "K/V of every token, one pass after it was committed"};
+  static constexpr knob<delayed_cache> knobs[] = {{"period", &delayed_cache::period, at_least(0)}};
+
   UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
     const index_t count = own.sequence.read(q, next);
     next.refresh = count <= 1 || detail::every(period, count);
@@ -198,10 +206,17 @@ struct key_eviction {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
+  static constexpr part_label label{
+      "key_eviction",
+      "key_eviction",
+      "drops the keys that the block attends to least; goes with dual_cache(whole=2)"};
+  static constexpr knob<key_eviction> knobs[] = {
+      {"keep", &key_eviction::keep, within(0, 1)},
+      {"delay", &key_eviction::delay, at_least(0)},
+      {"pool", &key_eviction::pool, at_least(1)}};
+
   void check(const layout&) const {
-    check_argument(keep >= 0.0 && keep <= 1.0, "key_eviction::keep", keep, "in [0, 1]");
-    check_argument(delay >= 0, "key_eviction::delay", delay, "at least 0");
-    check_argument(pool >= 1 && pool % 2 == 1, "key_eviction::pool", pool, "odd and at least 1");
+    check_argument(pool % 2 == 1, "key_eviction::pool", pool, "odd");
   }
   UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& own) const {
     const index_t count = own.sequence.read(q, next);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/layer.hpp>
 
 #include <cstdint>
@@ -110,13 +110,20 @@ struct basic_cache_budget {
   static constexpr skipping skipped = skipping::stays;
   static constexpr bool stores_all = true;
 
-  void check(const layout&) const {
-    check_argument(budget >= 0, "cache_budget::budget", budget, "at least 0");
-    check_argument(window >= 0, "cache_budget::window", window, "at least 0");
-    check_argument(full_layers >= 0, "cache_budget::full_layers", full_layers, "at least 0");
-    check_argument(
-        refresh_stride >= 0, "cache_budget::refresh_stride", refresh_stride, "at least 0");
-  }
+  static constexpr part_label label{
+      "cache_budget",
+      "cache_budget",
+      "each layer computes as many positions as it changed lately; goes with interval_cache"};
+  static constexpr knob<basic_cache_budget> knobs[] = {
+      {"budget", &basic_cache_budget::budget, at_least(0)},
+      {"window", &basic_cache_budget::window, at_least(0)},
+      {"full_layers", &basic_cache_budget::full_layers, at_least(0)},
+      word_knob<&basic_cache_budget::share>("share", "by_change|released"),
+      word_knob<&basic_cache_budget::scope>("scope", "all|outside_window"),
+      {"answer_only", &basic_cache_budget::answer_only},
+      {"latest_only", &basic_cache_budget::latest_only},
+      {"whole_window", &basic_cache_budget::whole_window},
+      {"refresh_stride", &basic_cache_budget::refresh_stride, at_least(0)}};
 
   UNMASK_HD constexpr bool hooks(index_t, index_t) const { return true; }
 
@@ -228,9 +235,12 @@ struct basic_similarity_refresh {
   static constexpr skipping skipped = skipping::stays;
   static constexpr bool stores_all = true;
 
-  void check(const layout&) const {
-    check_argument(share >= 0.0 && share <= 1.0, "similarity_refresh::share", share, "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "similarity_refresh",
+      "similarity_refresh",
+      "each layer computes the share of the answer that changed most; goes with interval_cache"};
+  static constexpr knob<basic_similarity_refresh> knobs[] = {
+      {"share", &basic_similarity_refresh::share, within(0, 1)}};
 
   UNMASK_HD constexpr bool hooks(index_t, index_t) const { return true; }
   UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }

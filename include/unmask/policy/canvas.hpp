@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/random.hpp>
 
@@ -50,17 +50,18 @@ struct canvas {
 
   static constexpr statistics required = stat::entropy | stat::sampled;
 
+  static constexpr part_label label{
+      "canvas", "canvas", "a canvas of random tokens, redrawn where the model is unsure"};
+  static constexpr knob<canvas> knobs[] = {
+      {"steps", &canvas::steps, at_least(1)},
+      {"coldest", &canvas::coldest, at_least(least_temperature)},
+      {"hottest", &canvas::hottest, at_least(least_temperature)},
+      {"stable_steps", &canvas::stable_steps, at_least(1)},
+      {"certain", &canvas::certain, at_least(0).in("nats")}};
+
   void check(const layout&) const {
     check_argument(vocab >= 1, "canvas::vocab", vocab, "at least 1");
-    check_argument(steps >= 1, "canvas::steps", steps, "at least 1");
-    check_argument(coldest >= least_temperature,
-                   "canvas::coldest",
-                   coldest,
-                   "at least least_temperature = ",
-                   least_temperature);
     check_argument(hottest >= coldest, "canvas::hottest", hottest, "at least canvas::coldest");
-    check_argument(stable_steps >= 1, "canvas::stable_steps", stable_steps, "at least 1");
-    check_argument(certain >= 0.0F, "canvas::certain", certain, "at least 0 nats");
   }
   [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }

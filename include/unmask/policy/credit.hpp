@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -83,11 +83,12 @@ struct trace_credit {
   static constexpr statistics required = stat::confidence;
   static constexpr index_t watches = Slots;
 
-  void check(const layout&) const {
-    check_argument(strength >= 0.0F, "trace_credit::strength", strength, "at least 0");
-    check_argument(decay >= 0.0F && decay <= 1.0F, "trace_credit::decay", decay, "in [0, 1]");
-    check_argument(exponent >= 0.0F, "trace_credit::exponent", exponent, "at least 0");
-  }
+  static constexpr part_label label{
+      "trace_credit", "credit", "tokens that keep leading a row are raised"};
+  static constexpr knob<trace_credit> knobs[] = {
+      {"strength", &trace_credit::strength, at_least(0)},
+      {"decay", &trace_credit::decay, within(0, 1)},
+      {"exponent", &trace_credit::exponent, at_least(0)}};
 
   UNMASK_HD void watch(auto& list, auto& own) const {
     for (index_t i = 0; i < own.state.size; ++i) {
@@ -117,6 +118,12 @@ struct adaptive_credit {
   using position_state = typename trace_credit<Slots>::position_state;
 
   static constexpr statistics required = stat::confidence;
+  static constexpr part_label label{
+      "adaptive_credit",
+      "adaptive_credit",
+      "the same without knobs: credit counts as far as the answer is settled"};
+  static constexpr knob<adaptive_credit> knobs[] = {
+      word_knob<&adaptive_credit::of>("of", "answer|block")};
   static constexpr index_t watches = Slots;
 
   UNMASK_HD void watch(auto& list, auto& own) const {

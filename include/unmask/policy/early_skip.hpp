@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/layer.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -93,8 +93,33 @@ struct basic_early_skip {
   static constexpr drift_terms measures = drift_terms::distance_1 | drift_terms::previous;
   static constexpr skipping skipped = skipping::leaves;
 
+  static constexpr void take_depths(basic_early_skip& s, const double* values, index_t n) {
+    for (index_t i = 0; i < n; ++i) {
+      s.stages[i].depth = values[i];
+    }
+  }
+  static constexpr void take_keeps(basic_early_skip& s, const double* values, index_t n) {
+    s.stage_count = n;
+    for (index_t i = 0; i < n; ++i) {
+      s.stages[i].keep = values[i];
+    }
+  }
+  static constexpr part_label label{
+      "early_skip",
+      "early_skip",
+      "deeper layers compute the important part of the block only; goes with block_cache"};
+  static constexpr knob<basic_early_skip> knobs[] = {
+      {"weight", &basic_early_skip::weight, within(0, 1)},
+      {"depths", knob_kind::reals, max_skip_stages, &take_depths, "[0.125, 0.25]"},
+      {"keeps", knob_kind::reals, max_skip_stages, &take_keeps, "[0.5, 0.25]"},
+      {"floor", &basic_early_skip::floor},
+      {"cap", &basic_early_skip::cap},
+      {"first_open", &basic_early_skip::first_open, within(0, most_bonus)},
+      {"committed", &basic_early_skip::committed, within(0, most_bonus)},
+      {"confident", &basic_early_skip::confident, within(0, most_bonus)},
+      {"forgets_held", &basic_early_skip::forgets_held}};
+
   void check(const layout&) const {
-    check_argument(weight >= 0.0F && weight <= 1.0F, "early_skip::weight", weight, "in [0, 1]");
     check_argument(stage_count >= 0 && stage_count <= max_skip_stages,
                    "early_skip::stage_count",
                    stage_count,
@@ -113,10 +138,6 @@ struct basic_early_skip {
                      "in [0, 1] and at most that of the stage before, ",
                      before);
       before = stages[i].keep;
-    }
-    for (const float bonus : {first_open, committed, confident}) {
-      check_argument(
-          bonus >= 0.0F && bonus <= most_bonus, "early_skip bonus", bonus, "in [0, 1e30]");
     }
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/random.hpp>
 
@@ -12,13 +12,10 @@ namespace UNMASK_NAMESPACE {
 struct temperature {
   float value = 1.0F;
   static constexpr statistics required = stat::none;
-  void check(const layout&) const {
-    check_argument(value >= least_temperature,
-                   "temperature::value",
-                   value,
-                   "at least least_temperature = ",
-                   least_temperature);
-  }
+  static constexpr part_label label{
+      "temperature", "temperature", "divides every logit before anything is taken of it"};
+  static constexpr knob<temperature> knobs[] = {
+      {"value", &temperature::value, at_least(least_temperature)}};
 
   UNMASK_HD float edit(float logit, token_id) const { return logit * math::divide(1.0F, value); }
 };
@@ -38,9 +35,12 @@ struct sampling {
   float temperature = 1.0F;
   static constexpr statistics required = stat::sampled;
 
-  void check(const layout&) const {
-    check_argument(temperature > 0.0F, "sampling::temperature", temperature, "positive");
-  }
+  static constexpr part_label label{
+      "sampling",
+      "sampling",
+      "proposes a token drawn at a temperature instead of the most probable one"};
+  static constexpr knob<sampling> knobs[] = {{"temperature", &sampling::temperature, above(0)}};
+
   [[nodiscard]] UNMASK_HD float draw_temperature() const { return temperature; }
 };
 static_assert(drawing<sampling>);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/forwards.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -20,10 +20,10 @@ struct edit_settled {
   float threshold = 0.0F;
   static constexpr statistics required = stat::confidence;
 
-  void check(const layout&) const {
-    check_argument(
-        threshold >= 0.0F && threshold <= 1.0F, "edit_settled::threshold", threshold, "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "edit_settled", "edit_settled", "rewrites settled tokens that the model now sees otherwise"};
+  static constexpr knob<edit_settled> knobs[] = {
+      {"threshold", &edit_settled::threshold, within(0, 1)}};
 
   UNMASK_HD verdict revisit(const auto& c, auto&) const {
     return c.token != c.current && c.confidence() > threshold ? verdict::replace : verdict::keep;
@@ -53,9 +53,10 @@ struct edited_blocks {
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
 
-  void check(const layout&) const {
-    check_argument(most_edits >= 0, "edited_blocks::most_edits", most_edits, "at least 0");
-  }
+  static constexpr part_label label{
+      "edited_blocks", "edited_blocks", "block after block, each until edits have come to rest"};
+  static constexpr knob<edited_blocks> knobs[] = {
+      {"most_edits", &edited_blocks::most_edits, at_least(0)}};
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
     return detail::blocks_of(g) * most_edits;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
 
@@ -46,10 +46,11 @@ struct end_penalty {
   static constexpr index_t watches = 2;
   static constexpr bool revises_settled = true;
 
-  void check(const layout&) const {
-    check_argument(math::is_finite(penalty), "end_penalty::penalty", penalty, "finite");
-    check_argument(also >= 0, "end_penalty::also", also, "a token or no_token");
-  }
+  static constexpr part_label label{"end_penalty", "end_penalty", "lowers the end token's logit"};
+  static constexpr knob<end_penalty> knobs[] = {
+      {"penalty", &end_penalty::penalty, any_finite()},
+      {"also", &end_penalty::also, a_token}};
+
   UNMASK_HD void watch(auto& list, const auto& own) const {
     detail::watch_ends(list, own.at, also);
   }
@@ -81,10 +82,12 @@ struct no_end_before {
         "would give credit to an end token that cannot be proposed");
   }
 
-  void check(const layout&) const {
-    check_argument(tokens >= 0, "no_end_before::tokens", tokens, "at least 0");
-    check_argument(also >= 0, "no_end_before::also", also, "a token or no_token");
-  }
+  static constexpr part_label label{
+      "no_end_before", "no_end_before", "no end token among the first tokens of the answer"};
+  static constexpr knob<no_end_before> knobs[] = {
+      {"tokens", &no_end_before::tokens, at_least(0)},
+      {"also", &no_end_before::also, a_token}};
+
   UNMASK_HD void watch(auto& list, const auto& own) const {
     if (own.at.position - own.at.view->prompt < tokens) {
       detail::watch_ends(list, own.at, also);
@@ -114,9 +117,10 @@ struct hold_end {
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(also >= 0, "hold_end::also", also, "a token or no_token");
-  }
+  static constexpr part_label label{"hold_end", "hold_end", "no end token behind an open position"};
+  static constexpr knob<hold_end> knobs[] = {
+      {"until_first", &hold_end::until_first},
+      {"also", &hold_end::also, a_token}};
 
   UNMASK_HD delay delays(const auto& c, const auto& own) const {
     const sequence_view& q = *own.at.view;
@@ -148,9 +152,8 @@ struct end_last {
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(also >= 0, "end_last::also", also, "a token or no_token");
-  }
+  static constexpr part_label label{"end_last", "end_last", "end tokens rank behind all others"};
+  static constexpr knob<end_last> knobs[] = {{"also", &end_last::also, a_token}};
 
   UNMASK_HD delay delays(const auto& c, const auto& own) const {
     return detail::is_end(own.at, c.token, also) ? delay::last : delay::none;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/policy/compose.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -48,9 +48,16 @@ struct at_frontier {
                   "settled before its end");
   }
 
+  static constexpr part_label label{
+      "at_frontier",
+      "at_frontier",
+      "nothing far behind the first open position: for grammars that read from left to right"};
+  static constexpr knob<at_frontier> knobs[] = {
+      {"reach", &at_frontier::reach, at_least(0)},
+      {"first", &at_frontier::first, at_least(0)},
+      {"last", &at_frontier::last, at_least(0)}};
+
   void check(const layout&) const {
-    check_argument(reach >= 0, "at_frontier::reach", reach, "at least 0");
-    check_argument(first >= 0, "at_frontier::first", first, "at least 0");
     check_argument(last >= first, "at_frontier::last", last, "at least at_frontier::first");
   }
 

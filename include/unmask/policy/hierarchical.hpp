@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
 
@@ -32,11 +32,13 @@ struct hierarchical {
                   "by_confidence, or a ranking that says orders_by_confidence");
   }
 
-  void check(const layout&) const {
-    check_argument(low >= 0.0F && low <= 1.0F, "hierarchical::low", low, "in [0, 1]");
-    check_argument(
-        threshold >= 0.0F && threshold <= 1.0F, "hierarchical::threshold", threshold, "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "hierarchical",
+      "hierarchical",
+      "a threshold, and the best of each run of open positions at a lower one"};
+  static constexpr knob<hierarchical> knobs[] = {
+      {"low", &hierarchical::low, within(0, 1)},
+      {"threshold", &hierarchical::threshold, within(0, 1)}};
 
   UNMASK_HD bool admits(const auto& c, const standing_in_run& s) const {
     const float confidence = c.confidence();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/policy/compose.hpp>
 
 /// Truncated sampling: the token is drawn among the most probable ones only.
@@ -49,6 +49,8 @@ struct truncating_among<type_list<Leaf...>> {
 /// those of the step before. Source: J. Ye et al., Dream 7B (2025), its `sample_tokens`.
 struct confidence_of_kept {
   static constexpr statistics required = stat::kept;
+  static constexpr part_label label{
+      "confidence_of_kept", "confidence_of_kept", "statistics of the kept tokens, renormalised"};
 
   template <class Leaves>
   static constexpr void composed_with() {
@@ -88,7 +90,10 @@ struct keep_top_k {
   static constexpr void composed_with() {
     detail::check_keeping<Leaves>();
   }
-  void check(const layout&) const { check_argument(k >= 1, "keep_top_k::k", k, "at least 1"); }
+  static constexpr part_label label{
+      "keep_top_k", "keep_top_k", "draws among the k most probable tokens"};
+  static constexpr knob<keep_top_k> knobs[] = {{"k", &keep_top_k::k, at_least(1)}};
+
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.tokens = k}; }
 };
 static_assert(truncating<keep_top_k>);
@@ -107,9 +112,10 @@ struct keep_top_p {
   static constexpr void composed_with() {
     detail::check_keeping<Leaves>();
   }
-  void check(const layout&) const {
-    check_argument(p >= 0.0F && p <= 1.0F, "keep_top_p::p", p, "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "keep_top_p", "keep_top_p", "draws among the most probable tokens of a probability mass"};
+  static constexpr knob<keep_top_p> knobs[] = {{"p", &keep_top_p::p, within(0, 1)}};
+
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.mass = p}; }
 };
 static_assert(truncating<keep_top_p>);
@@ -126,9 +132,12 @@ struct keep_min_p {
   static constexpr void composed_with() {
     detail::check_keeping<Leaves>();
   }
-  void check(const layout&) const {
-    check_argument(ratio >= 0.0F && ratio <= 1.0F, "keep_min_p::ratio", ratio, "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "keep_min_p",
+      "keep_min_p",
+      "draws among tokens at least ratio times as probable as the best"};
+  static constexpr knob<keep_min_p> knobs[] = {{"ratio", &keep_min_p::ratio, within(0, 1)}};
+
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.ratio = ratio}; }
 };
 static_assert(truncating<keep_min_p>);

@@ -244,12 +244,10 @@ class argument_values {
   /// Returns the part if its own check passes; throws policy_text_error at it otherwise.
   template <class Part>
   [[nodiscard]] const Part& checked_part(const Part& part) const {
-    if constexpr (checked<Part>) {
-      try {
-        part.check(layout{});
-      } catch (const std::invalid_argument& e) {
-        fail(e.what());
-      }
+    try {
+      check_part(part, layout{});
+    } catch (const std::invalid_argument& e) {
+      fail(e.what());
     }
     return part;
   }

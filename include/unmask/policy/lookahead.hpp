@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/policy/ranking.hpp>
 
@@ -42,20 +42,15 @@ struct lookahead_by {
 
   static constexpr statistics required = Ranking::required;
 
-  void check(const layout&) const {
-    check_argument(branches >= 0 && branches <= max_branches,
-                   "lookahead::branches",
-                   branches,
-                   "in [0, max_branches]");
-    check_argument(lowest_share > 0.0F && lowest_share <= 1.0F,
-                   "lookahead::lowest_share",
-                   lowest_share,
-                   "in (0, 1]");
-    check_argument(creation_weight >= 0.0F && creation_weight <= 1.0F,
-                   "lookahead::creation_weight",
-                   creation_weight,
-                   "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "lookahead", "lookahead", "branches that try further tokens in the same forward pass"};
+  static constexpr knob<lookahead_by> knobs[] = {
+      {"branches", &lookahead_by::branches, within(0, max_branches)},
+      {"lowest_share", &lookahead_by::lowest_share, above(0).up_to(1)},
+      {"creation_weight", &lookahead_by::creation_weight, within(0, 1)},
+      {"anchor_competes", &lookahead_by::anchor_competes},
+      {"anchor_wins", &lookahead_by::anchor_wins},
+      {"complete_wins", &lookahead_by::complete_wins}};
 
   UNMASK_HD float worth(const auto& c) const { return order.score(c); }
 

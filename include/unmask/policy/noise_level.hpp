@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/random.hpp>
 
@@ -28,11 +28,6 @@ namespace detail {
   return 1.0F - math::divide(time(j + 1), time(j));
 }
 
-inline void check_noise_level(index_t steps, float epsilon) {
-  check_argument(steps >= 1, "timesteps::steps", steps, "at least 1");
-  check_argument(epsilon > 0.0F && epsilon < 1.0F, "timesteps::epsilon", epsilon, "in (0, 1)");
-}
-
 }  // namespace detail
 
 /// Admits the best-ranked share of the open positions, rounded down.
@@ -44,7 +39,12 @@ struct timesteps {
   float epsilon = 1e-3F;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const { detail::check_noise_level(steps, epsilon); }
+  static constexpr part_label label{
+      "timesteps", "timesteps", "as many as a falling noise level says; a step may commit nothing"};
+  static constexpr knob<timesteps> knobs[] = {
+      {"steps", &timesteps::steps, at_least(1)},
+      {"epsilon", &timesteps::epsilon, above(0).below(1)}};
+
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps - 1; }
 
   UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
@@ -62,7 +62,14 @@ struct independent_timesteps {
   float epsilon = 1e-3F;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const { detail::check_noise_level(steps, epsilon); }
+  static constexpr part_label label{
+      "independent_timesteps",
+      "independent_timesteps",
+      "the same, each position for itself by chance"};
+  static constexpr knob<independent_timesteps> knobs[] = {
+      {"steps", &independent_timesteps::steps, at_least(1)},
+      {"epsilon", &independent_timesteps::epsilon, above(0).below(1)}};
+
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps - 1; }
 
   UNMASK_HD bool admits(const auto& c, const standing&, const auto& own) const {

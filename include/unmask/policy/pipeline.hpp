@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -41,15 +41,13 @@ struct block_pipeline {
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(add >= 0.0F && add <= 1.0F, "block_pipeline::add", add, "in [0, 1]");
-    check_argument(
-        activate >= 0.0F && activate <= 1.0F, "block_pipeline::activate", activate, "in [0, 1]");
-    check_argument(at_once >= 1 && at_once <= max_active_blocks,
-                   "block_pipeline::at_once",
-                   at_once,
-                   "in [1, max_active_blocks]");
-  }
+  static constexpr part_label label{
+      "block_pipeline", "block_pipeline", "a block starts before the one before it is settled"};
+  static constexpr knob<block_pipeline> knobs[] = {
+      {"add", &block_pipeline::add, within(0, 1)},
+      {"activate", &block_pipeline::activate, within(0, 1)},
+      {"at_once", &block_pipeline::at_once, within(1, max_active_blocks)},
+      {"whole_canvas", &block_pipeline::whole_canvas}};
 
   [[nodiscard]] index_t reach(const layout& g) const {
     const std::int64_t most = std::int64_t{at_once} * g.block_length;

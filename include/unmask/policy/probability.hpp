@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -37,6 +37,15 @@ struct probability_of {
   static constexpr index_t watches = Count;
   static constexpr index_t inquiries = Count;
 
+  static constexpr part_label label{
+      "probability_of",
+      "probability_of",
+      "asks how probable these tokens are, at answer positions [first, last); at most 16"};
+  static constexpr knob<probability_of> knobs[] = {
+      {"tokens", knob_kind::tokens, Count, &detail::fill_tokens<probability_of>},
+      {"first", &probability_of::first, at_least(0)},
+      {"last", &probability_of::last, at_least(0)}};
+
   void check(const layout&) const {
     check_argument(count >= 1 && count <= Count, "probability_of::count", count, "in [1, Count]");
     detail::check_tokens(tokens, count, "probability_of::tokens");
@@ -48,7 +57,6 @@ struct probability_of {
                        "different from the others: a repeat would count twice among them");
       }
     }
-    check_argument(first >= 0, "probability_of::first", first, "at least 0");
     check_argument(last >= first, "probability_of::last", last, "at least probability_of::first");
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -71,6 +71,10 @@ struct profile_threshold {
   float cells[Cells] = {};
 
   static constexpr statistics required = stat::confidence;
+  static constexpr part_label label{
+      "profile_threshold",
+      "profile_threshold",
+      "the thresholds of a profile that was recorded and saved, one a block or a step of it"};
   static constexpr index_t capacity = Cells;
 
   /// Throws unless the knobs are in range and the profile, if there is one, belongs to such a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/random.hpp>
 
@@ -13,6 +13,10 @@ namespace UNMASK_NAMESPACE {
 /// 2.4, where committing by it is called low-confidence remasking.
 struct by_confidence {
   static constexpr statistics required = stat::confidence;
+  static constexpr part_label label{
+      "by_confidence",
+      "confidence",
+      "the most probable token first; the ranking of a policy that names none"};
   static constexpr bool orders_by_confidence = true;
   UNMASK_HD float score(const auto& c) const { return c.confidence(); }
 };
@@ -24,6 +28,8 @@ static_assert(ranking<by_confidence>);
 /// section 4; `topk_margin` in Dream.
 struct by_margin {
   static constexpr statistics required = stat::margin;
+  static constexpr part_label label{
+      "by_margin", "margin", "the largest gap between best and second probability first"};
   UNMASK_HD float score(const auto& c) const { return c.margin(); }
 };
 static_assert(ranking<by_margin>);
@@ -34,6 +40,7 @@ static_assert(ranking<by_margin>);
 /// et al., Accelerated sampling from masked diffusion models via entropy bounded unmasking (2025).
 struct by_entropy {
   static constexpr statistics required = stat::entropy;
+  static constexpr part_label label{"by_entropy", "entropy", "the lowest entropy first"};
   UNMASK_HD float score(const auto& c) const { return -c.entropy(); }
 };
 static_assert(ranking<by_entropy>);
@@ -41,6 +48,7 @@ static_assert(ranking<by_entropy>);
 /// Lowest position first.
 struct left_to_right {
   static constexpr statistics required = stat::none;
+  static constexpr part_label label{"left_to_right", "left_to_right", "the lowest position first"};
   UNMASK_HD float score(const auto& c) const { return -static_cast<float>(c.position); }
 };
 static_assert(ranking<left_to_right>);
@@ -51,6 +59,8 @@ static_assert(ranking<left_to_right>);
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, random remasking.
 struct at_random {
   static constexpr statistics required = stat::none;
+  static constexpr part_label label{
+      "at_random", "random", "positions in an order drawn afresh each step"};
   UNMASK_HD float score(const auto& c, const auto& own) const {
     return random_uniform({.seed = own.at.seed,
                            .sequence = own.at.sequence,
@@ -75,13 +85,10 @@ struct loosely {
   float temperature = 1.0F;
   static constexpr statistics required = Order::required;
 
-  void check(const layout&) const {
-    check_argument(temperature >= least_temperature,
-                   "loosely::temperature",
-                   temperature,
-                   "at least least_temperature = ",
-                   least_temperature);
-  }
+  static constexpr part_label label{
+      "loosely", "loosely", "another order made random: Gumbel noise on score / temperature"};
+  static constexpr knob<loosely> knobs[] = {
+      {"temperature", &loosely::temperature, at_least(least_temperature)}};
 
   UNMASK_HD float score(const auto& c, const auto& own) const {
     const float noise = random_gumbel({.seed = own.at.seed,

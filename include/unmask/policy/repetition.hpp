@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 /// Against repetition, newline floods and doubled words. See revise.hpp for what goes with what.
@@ -77,13 +77,14 @@ struct repetition_penalty {
   static constexpr bool reads_sequence = true;
   static constexpr bool revises_settled = true;
 
-  void check(const layout&) const {
-    check_argument(penalty > 0.0F && math::is_finite(penalty),
-                   "repetition_penalty::penalty",
-                   penalty,
-                   "positive and finite");
-    check_argument(window >= 1, "repetition_penalty::window", window, "at least 1");
-  }
+  static constexpr part_label label{
+      "repetition_penalty",
+      "repetition_penalty",
+      "divides the positive and multiplies the negative logits of tokens nearby"};
+  static constexpr knob<repetition_penalty> knobs[] = {
+      {"penalty", &repetition_penalty::penalty, above(0).finite()},
+      {"window", &repetition_penalty::window, at_least(1)},
+      {"prompt", &repetition_penalty::prompt}};
 
   UNMASK_HD void watch(auto& list, const auto& own) const {
     const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
@@ -124,11 +125,15 @@ struct count_penalty {
   static constexpr bool reads_sequence = true;
   static constexpr bool revises_settled = true;
 
-  void check(const layout&) const {
-    check_argument(math::is_finite(presence), "count_penalty::presence", presence, "finite");
-    check_argument(math::is_finite(frequency), "count_penalty::frequency", frequency, "finite");
-    check_argument(window >= 1, "count_penalty::window", window, "at least 1");
-  }
+  static constexpr part_label label{
+      "count_penalty",
+      "count_penalty",
+      "lowers the logits of tokens nearby, by being there and by how often"};
+  static constexpr knob<count_penalty> knobs[] = {
+      {"presence", &count_penalty::presence, any_finite()},
+      {"frequency", &count_penalty::frequency, any_finite()},
+      {"window", &count_penalty::window, at_least(1)},
+      {"prompt", &count_penalty::prompt}};
 
   UNMASK_HD void watch(auto& list, const auto& own) const {
     const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
@@ -160,12 +165,11 @@ struct neighbour_guard {
   static constexpr bool reads_sequence = true;
   static constexpr bool revises_settled = true;
 
-  void check(const layout&) const {
-    check_argument(penalty >= 0.0F && math::is_finite(penalty),
-                   "neighbour_guard::penalty",
-                   penalty,
-                   "at least 0 and finite");
-  }
+  static constexpr part_label label{
+      "neighbour_guard", "neighbour_guard", "lowers the logit of the token next door"};
+  static constexpr knob<neighbour_guard> knobs[] = {
+      {"penalty", &neighbour_guard::penalty, at_least(0).finite()},
+      {"both_sides", &neighbour_guard::both_sides}};
 
   UNMASK_HD void watch(auto& list, const auto& own) const {
     for_each(own.at, [&list](token_id token) { list.add(token); });
@@ -198,6 +202,11 @@ static_assert(watching<neighbour_guard> && revision<neighbour_guard>);
 struct no_equal_neighbours {
   bool end_too = false;
   static constexpr statistics required = stat::confidence;
+  static constexpr part_label label{
+      "no_equal_neighbours",
+      "no_equal_neighbours",
+      "of neighbours that propose the same token only the surer commits"};
+  static constexpr knob<no_equal_neighbours> knobs[] = {{"end_too", &no_equal_neighbours::end_too}};
 
   UNMASK_HD delay delays(const auto& c, const auto& beside, const auto& own) const {
     if (c.token == own.at.view->end_token && !end_too) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
 
@@ -56,6 +56,21 @@ struct logit_bias {
   token_bias pairs[Count] = {};
 
   static constexpr statistics required = stat::none;
+  static constexpr void take_tokens(logit_bias& b, const double* values, index_t n) {
+    for (index_t i = 0; i < n; ++i) {
+      b.pairs[i].token = static_cast<token_id>(values[i]);
+    }
+  }
+  static constexpr void take_biases(logit_bias& b, const double* values, index_t n) {
+    for (index_t i = 0; i < n; ++i) {
+      b.pairs[i].bias = static_cast<float>(values[i]);
+    }
+  }
+  static constexpr part_label label{
+      "logit_bias", "logit_bias", "adds biases[i] to the logit of tokens[i]; at most 16 of them"};
+  static constexpr knob<logit_bias> knobs[] = {
+      {"tokens", knob_kind::tokens, Count, &take_tokens},
+      {"biases", knob_kind::reals, Count, &take_biases}};
   static constexpr index_t watches = Count;
   static constexpr bool revises_settled = true;
 
@@ -127,10 +142,18 @@ struct token_list {
                   "would give credit to tokens that can never be proposed");
   }
 
+  static constexpr part_label label{
+      "token_list",
+      "token_list",
+      "allows these tokens only, at answer positions [first, last); at most 16"};
+  static constexpr knob<token_list> knobs[] = {
+      {"tokens", knob_kind::tokens, Count, &detail::fill_tokens<token_list>},
+      {"first", &token_list::first, at_least(0)},
+      {"last", &token_list::last, at_least(0)}};
+
   void check(const layout&) const {
     check_argument(count >= 1 && count <= Count, "token_list::count", count, "in [1, Count]");
     detail::check_tokens(tokens, count, "token_list::tokens");
-    check_argument(first >= 0, "token_list::first", first, "at least 0");
     check_argument(last >= first, "token_list::last", last, "at least token_list::first");
   }
 

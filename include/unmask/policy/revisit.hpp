@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/policy/compose.hpp>
 
@@ -34,13 +34,11 @@ struct reopen_below {
         "a policy reopens with one reopen_below: of two, the larger confidence decides anyway");
   }
 
-  void check(const layout&) const {
-    check_argument(confidence >= 0.0F && confidence <= 1.0F,
-                   "reopen_below::confidence",
-                   confidence,
-                   "in [0, 1]");
-    check_argument(allowance >= 0, "reopen_below::allowance", allowance, "at least 0");
-  }
+  static constexpr part_label label{
+      "reopen_below", "reopen_below", "masks settled tokens again that became unlikely"};
+  static constexpr knob<reopen_below> knobs[] = {
+      {"confidence", &reopen_below::confidence, within(0, 1)},
+      {"allowance", &reopen_below::allowance, at_least(0)}};
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return allowance; }
 
@@ -73,12 +71,10 @@ struct remask_below {
                   "reopened");
   }
 
-  void check(const layout&) const {
-    check_argument(confidence >= 0.0F && confidence <= 1.0F,
-                   "remask_below::confidence",
-                   confidence,
-                   "in [0, 1]");
-  }
+  static constexpr part_label label{
+      "remask_below", "remask_below", "settled positions that became unsure compete again"};
+  static constexpr knob<remask_below> knobs[] = {
+      {"confidence", &remask_below::confidence, within(0, 1)}};
 
   UNMASK_HD bool remasks(const auto& c, auto&) const { return c.confidence() < confidence; }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/sequential_blocks.hpp>
 
@@ -12,6 +13,8 @@ namespace UNMASK_NAMESPACE {
 /// Source: J. Ye et al., Dream 7B (2025), which decodes without blocks.
 struct whole_sequence {
   static constexpr statistics required = stat::none;
+  static constexpr part_label label{
+      "whole_sequence", "whole_sequence", "the whole answer as one block"};
 
   [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
 

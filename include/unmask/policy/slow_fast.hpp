@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -45,12 +45,14 @@ struct slow_fast {
 
   static constexpr statistics required = stat::confidence;
 
-  void check(const layout&) const {
-    check_argument(exploration >= 1, "slow_fast::exploration", exploration, "at least 1");
-    check_argument(
-        promising >= 0.0F && promising <= 1.0F, "slow_fast::promising", promising, "in [0, 1]");
-    check_argument(spread >= 0.0F, "slow_fast::spread", spread, "at least 0");
-  }
+  static constexpr part_label label{
+      "slow_fast",
+      "slow_fast",
+      "explores how far the model is ready to go, then fills that stretch"};
+  static constexpr knob<slow_fast> knobs[] = {
+      {"exploration", &slow_fast::exploration, at_least(1)},
+      {"promising", &slow_fast::promising, within(0, 1)},
+      {"spread", &slow_fast::spread, at_least(0)}};
 
   UNMASK_HD tally survey(const auto& c, auto&) const {
     return {c.confidence() >= promising ? c.position : -1};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -16,6 +16,8 @@ struct stop_at_end {
     index_t seen = 0;
   };
   static constexpr statistics required = stat::none;
+  static constexpr part_label label{
+      "stop_at_end", "stop_at_end", "ends once an end token is settled and all before it"};
 
   void check(const layout&, const model_info& m) const {
     check_argument(m.end_token != no_token,
@@ -62,9 +64,16 @@ struct stop_sequence {
   };
   static constexpr statistics required = stat::none;
 
+  static constexpr part_label label{
+      "stop_sequence",
+      "stop_sequence",
+      "ends once these tokens are settled and all before them; at most 8"};
+  static constexpr knob<stop_sequence> knobs[] = {
+      {"tokens", knob_kind::tokens, Length, &detail::fill_tokens<stop_sequence>},
+      {"min_tokens", &stop_sequence::min_tokens, at_least(0)}};
+
   void check(const layout&) const {
     check_argument(count >= 1 && count <= Length, "stop_sequence::count", count, "in [1, Length]");
-    check_argument(min_tokens >= 0, "stop_sequence::min_tokens", min_tokens, "at least 0");
     detail::check_tokens(tokens, count, "stop_sequence::tokens");
     for (index_t k = length(); k < count; ++k) {
       check_argument(tokens[k] == no_token,
@@ -125,9 +134,9 @@ struct step_budget {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
 
-  void check(const layout&) const {
-    check_argument(steps >= 1, "step_budget::steps", steps, "at least 1");
-  }
+  static constexpr part_label label{
+      "step_budget", "step_budget", "ends after so many forward passes"};
+  static constexpr knob<step_budget> knobs[] = {{"steps", &step_budget::steps, at_least(1)}};
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {
     return q.step >= steps && q.open_count > 0 ? ending::step_budget : ending::running;

@@ -120,17 +120,17 @@ TEST(Caches, KeysAreChosenOnceInABlock) {
 }
 
 TEST(Caches, CheckTheirKnobs) {
-  EXPECT_THROW(prefix_cache{-1}.check(shape), std::invalid_argument);
-  EXPECT_THROW(dual_cache{-1}.check(shape), std::invalid_argument);
-  EXPECT_THROW((dual_cache{.whole = 0}.check(shape)), std::invalid_argument);
-  EXPECT_THROW(block_cache{-1}.check(shape), std::invalid_argument);
-  EXPECT_THROW((block_cache{.block_period = -1}.check(shape)), std::invalid_argument);
-  EXPECT_THROW(interval_cache{-1}.check(shape), std::invalid_argument);
-  EXPECT_THROW((interval_cache{.answer_period = -1}.check(shape)), std::invalid_argument);
-  EXPECT_THROW(delayed_cache{-1}.check(shape), std::invalid_argument);
-  EXPECT_THROW((key_eviction{.keep = 2.0}.check(shape)), std::invalid_argument);
-  EXPECT_THROW((key_eviction{.delay = -1}.check(shape)), std::invalid_argument);
-  EXPECT_THROW((key_eviction{.pool = 2}.check(shape)), std::invalid_argument);
+  EXPECT_THROW(check_part(prefix_cache{-1}, shape), std::invalid_argument);
+  EXPECT_THROW(check_part(dual_cache{-1}, shape), std::invalid_argument);
+  EXPECT_THROW((check_part(dual_cache{.whole = 0}, shape)), std::invalid_argument);
+  EXPECT_THROW(check_part(block_cache{-1}, shape), std::invalid_argument);
+  EXPECT_THROW((check_part(block_cache{.block_period = -1}, shape)), std::invalid_argument);
+  EXPECT_THROW(check_part(interval_cache{-1}, shape), std::invalid_argument);
+  EXPECT_THROW((check_part(interval_cache{.answer_period = -1}, shape)), std::invalid_argument);
+  EXPECT_THROW(check_part(delayed_cache{-1}, shape), std::invalid_argument);
+  EXPECT_THROW((check_part(key_eviction{.keep = 2.0}, shape)), std::invalid_argument);
+  EXPECT_THROW((check_part(key_eviction{.delay = -1}, shape)), std::invalid_argument);
+  EXPECT_THROW((check_part(key_eviction{.pool = 2}, shape)), std::invalid_argument);
 }
 
 }  // namespace

@@ -137,11 +137,11 @@ TEST(logit_bias, of_minus_infinity_bans_a_token_for_good) {
 
 TEST(logit_bias, refuses_biases_that_are_no_numbers) {
   const layout g{.length = 4};
-  EXPECT_NO_THROW((logit_bias<2>{{{1, ban}, {0, 2.0F}}}.check(g)));
-  EXPECT_NO_THROW((logit_bias<4>{{{1, 1.0F}}}.check(g)));
-  EXPECT_THROW((logit_bias<1>{{{-1, 1.0F}}}.check(g)), std::invalid_argument);
-  EXPECT_THROW((logit_bias<1>{{{1, -ban}}}.check(g)), std::invalid_argument);
-  EXPECT_THROW((logit_bias<1>{{{1, std::nanf("")}}}.check(g)), std::invalid_argument);
+  EXPECT_NO_THROW((check_part(logit_bias<2>{{{1, ban}, {0, 2.0F}}}, g)));
+  EXPECT_NO_THROW((check_part(logit_bias<4>{{{1, 1.0F}}}, g)));
+  EXPECT_THROW((check_part(logit_bias<1>{{{-1, 1.0F}}}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(logit_bias<1>{{{1, -ban}}}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(logit_bias<1>{{{1, std::nanf("")}}}, g)), std::invalid_argument);
 }
 
 }  // namespace

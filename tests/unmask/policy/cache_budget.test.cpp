@@ -120,11 +120,11 @@ TEST(CacheBudget, TheScopeOfThePaperAndOfTheRelease) {
 
 TEST(CacheBudget, ChecksItsKnobs) {
   const layout g{.prompt = 0, .length = 8};
-  EXPECT_THROW((basic_cache_budget<>{.budget = -1}.check(g)), std::invalid_argument);
-  EXPECT_THROW((basic_cache_budget<>{.window = -1}.check(g)), std::invalid_argument);
-  EXPECT_THROW((basic_cache_budget<>{.full_layers = -1}.check(g)), std::invalid_argument);
-  EXPECT_THROW((basic_similarity_refresh<>{.share = 1.5}.check(g)), std::invalid_argument);
-  EXPECT_NO_THROW(cache_budget{}.check(g));
+  EXPECT_THROW((check_part(basic_cache_budget<>{.budget = -1}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(basic_cache_budget<>{.window = -1}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(basic_cache_budget<>{.full_layers = -1}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(basic_similarity_refresh<>{.share = 1.5}, g)), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(cache_budget{}, g));
 }
 
 TEST(cache_budget, beyond_what_there_is_computes_everything) {

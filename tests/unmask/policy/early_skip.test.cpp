@@ -191,7 +191,7 @@ TEST(EarlySkip, ChecksItsKnobs) {
   const auto refused = [&g](const auto& change) {
     early_skip rule;
     change(rule);
-    EXPECT_THROW(rule.check(g), std::invalid_argument);
+    EXPECT_THROW(check_part(rule, g), std::invalid_argument);
   };
   refused([](early_skip& r) { r.weight = 1.5F; });
   refused([](early_skip& r) { r.weight = std::nanf(""); });
@@ -201,8 +201,8 @@ TEST(EarlySkip, ChecksItsKnobs) {
   refused([](early_skip& r) { r.stages[0].depth = 2.0; });
   refused([](early_skip& r) { r.committed = -1.0F; });
   refused([](early_skip& r) { r.first_open = HUGE_VALF; });
-  EXPECT_NO_THROW(early_skip{}.check(g));
-  EXPECT_NO_THROW(released::early_skip_released().check(g));
+  EXPECT_NO_THROW(check_part(early_skip{}, g));
+  EXPECT_NO_THROW(check_part(released::early_skip_released(), g));
 }
 
 }  // namespace

@@ -203,16 +203,16 @@ TEST(end_last, still_ends_when_nothing_else_is_proposed) {
 }
 
 TEST(end_of_text, refuses_knobs_outside_their_range) {
-  EXPECT_NO_THROW(end_penalty{}.check({}));
-  EXPECT_THROW(end_penalty{.penalty = std::nanf("")}.check({}), std::invalid_argument);
-  EXPECT_THROW(end_penalty{.also = -1}.check({}), std::invalid_argument);
-  EXPECT_NO_THROW(no_end_before{}.check({}));
-  EXPECT_THROW(no_end_before{.tokens = -1}.check({}), std::invalid_argument);
-  EXPECT_THROW(no_end_before{.also = -1}.check({}), std::invalid_argument);
-  EXPECT_NO_THROW(hold_end{}.check({}));
-  EXPECT_THROW(hold_end{.also = -1}.check({}), std::invalid_argument);
-  EXPECT_NO_THROW(end_last{}.check({}));
-  EXPECT_THROW(end_last{.also = -1}.check({}), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(end_penalty{}, layout{}));
+  EXPECT_THROW(check_part(end_penalty{.penalty = std::nanf("")}, layout{}), std::invalid_argument);
+  EXPECT_THROW(check_part(end_penalty{.also = -1}, layout{}), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(no_end_before{}, layout{}));
+  EXPECT_THROW(check_part(no_end_before{.tokens = -1}, layout{}), std::invalid_argument);
+  EXPECT_THROW(check_part(no_end_before{.also = -1}, layout{}), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(hold_end{}, layout{}));
+  EXPECT_THROW(check_part(hold_end{.also = -1}, layout{}), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(end_last{}, layout{}));
+  EXPECT_THROW(check_part(end_last{.also = -1}, layout{}), std::invalid_argument);
 }
 
 }  // namespace

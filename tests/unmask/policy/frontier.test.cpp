@@ -302,10 +302,10 @@ TEST(at_frontier, without_a_token_goes_on_from_the_frontier) {
 
 TEST(at_frontier, refuses_knobs_outside_their_range) {
   const layout g{.length = 4};
-  EXPECT_NO_THROW(at_frontier{}.check(g));
-  EXPECT_THROW(at_frontier{.reach = -1}.check(g), std::invalid_argument);
-  EXPECT_THROW(at_frontier{.first = -1}.check(g), std::invalid_argument);
-  EXPECT_THROW((at_frontier{.first = 3, .last = 2}.check(g)), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(at_frontier{}, g));
+  EXPECT_THROW(check_part(at_frontier{.reach = -1}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(at_frontier{.first = -1}, g), std::invalid_argument);
+  EXPECT_THROW((check_part(at_frontier{.first = 3, .last = 2}, g)), std::invalid_argument);
 }
 
 }  // namespace

@@ -541,16 +541,16 @@ TEST(keep, goes_with_a_canvas) {
 
 TEST(keep, refuses_knobs_outside_their_range) {
   const layout g{.length = 4};
-  EXPECT_NO_THROW(keep_top_k{1}.check(g));
-  EXPECT_THROW(keep_top_k{0}.check(g), std::invalid_argument);
-  EXPECT_THROW(keep_top_k{-3}.check(g), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(keep_top_k{1}, g));
+  EXPECT_THROW(check_part(keep_top_k{0}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(keep_top_k{-3}, g), std::invalid_argument);
   for (const float bad : {-0.1F, 1.1F, std::nanf("")}) {
-    EXPECT_THROW(keep_top_p{bad}.check(g), std::invalid_argument);
-    EXPECT_THROW(keep_min_p{bad}.check(g), std::invalid_argument);
+    EXPECT_THROW(check_part(keep_top_p{bad}, g), std::invalid_argument);
+    EXPECT_THROW(check_part(keep_min_p{bad}, g), std::invalid_argument);
   }
   for (const float good : {0.0F, 1.0F}) {
-    EXPECT_NO_THROW(keep_top_p{good}.check(g));
-    EXPECT_NO_THROW(keep_min_p{good}.check(g));
+    EXPECT_NO_THROW(check_part(keep_top_p{good}, g));
+    EXPECT_NO_THROW(check_part(keep_min_p{good}, g));
   }
 }
 

@@ -54,9 +54,9 @@ TEST(neighbour_guard, goes_with_credit_and_lookahead) {
 }
 
 TEST(neighbour_guard, refuses_a_negative_penalty) {
-  EXPECT_NO_THROW(neighbour_guard{}.check({}));
-  EXPECT_THROW(neighbour_guard{.penalty = -0.1F}.check({}), std::invalid_argument);
-  EXPECT_THROW(neighbour_guard{.penalty = std::nanf("")}.check({}), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(neighbour_guard{}, layout{}));
+  EXPECT_THROW(check_part(neighbour_guard{.penalty = -0.1F}, layout{}), std::invalid_argument);
+  EXPECT_THROW(check_part(neighbour_guard{.penalty = std::nanf("")}, layout{}), std::invalid_argument);
 }
 
 struct repeating {

@@ -151,14 +151,14 @@ TEST(penalties, do_not_depend_on_the_batch) {
 
 TEST(penalties, refuse_knobs_outside_their_range) {
   const layout g{.length = 4};
-  EXPECT_NO_THROW(repetition_penalty<>{}.check(g));
-  EXPECT_THROW(repetition_penalty<>{.penalty = 0.0F}.check(g), std::invalid_argument);
-  EXPECT_THROW(repetition_penalty<>{.penalty = std::nanf("")}.check(g), std::invalid_argument);
-  EXPECT_THROW(repetition_penalty<>{.window = 0}.check(g), std::invalid_argument);
-  EXPECT_NO_THROW((count_penalty<>{.presence = -1.0F, .frequency = 2.0F}.check(g)));
-  EXPECT_THROW(count_penalty<>{.presence = std::nanf("")}.check(g), std::invalid_argument);
-  EXPECT_THROW(count_penalty<>{.frequency = std::nanf("")}.check(g), std::invalid_argument);
-  EXPECT_THROW(count_penalty<>{.window = 0}.check(g), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(repetition_penalty<>{}, g));
+  EXPECT_THROW(check_part(repetition_penalty<>{.penalty = 0.0F}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(repetition_penalty<>{.penalty = std::nanf("")}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(repetition_penalty<>{.window = 0}, g), std::invalid_argument);
+  EXPECT_NO_THROW((check_part(count_penalty<>{.presence = -1.0F, .frequency = 2.0F}, g)));
+  EXPECT_THROW(check_part(count_penalty<>{.presence = std::nanf("")}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(count_penalty<>{.frequency = std::nanf("")}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(count_penalty<>{.window = 0}, g), std::invalid_argument);
 }
 
 }  // namespace

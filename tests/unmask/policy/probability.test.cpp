@@ -230,13 +230,13 @@ TEST(probability_of, asks_only_about_the_tokens_it_was_given) {
 
 TEST(probability_of, refuses_knobs_outside_their_range) {
   const layout g{.length = 4};
-  EXPECT_THROW((probability_of<>{}.check(g)), std::invalid_argument);
-  EXPECT_NO_THROW((probability_of<3>{.tokens = {1, 2}, .count = 2}.check(g)));
-  EXPECT_THROW((probability_of<2>{{1, 1}}.check(g)), std::invalid_argument);
-  EXPECT_THROW((probability_of<2>{{1, -1}}.check(g)), std::invalid_argument);
-  EXPECT_THROW((probability_of<2>{.tokens = {1, 2}, .count = 3}.check(g)), std::invalid_argument);
-  EXPECT_THROW((probability_of<1>{.tokens = {1}, .first = -1}.check(g)), std::invalid_argument);
-  EXPECT_THROW((probability_of<1>{.tokens = {1}, .first = 3, .last = 2}.check(g)),
+  EXPECT_THROW((check_part(probability_of<>{}, g)), std::invalid_argument);
+  EXPECT_NO_THROW((check_part(probability_of<3>{.tokens = {1, 2}, .count = 2}, g)));
+  EXPECT_THROW((check_part(probability_of<2>{{1, 1}}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(probability_of<2>{{1, -1}}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(probability_of<2>{.tokens = {1, 2}, .count = 3}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(probability_of<1>{.tokens = {1}, .first = -1}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(probability_of<1>{.tokens = {1}, .first = 3, .last = 2}, g)),
                std::invalid_argument);
 }
 

@@ -342,10 +342,10 @@ TEST(edits, all_together_end_with_lookahead_and_pipelined_blocks) {
 }
 
 TEST(revisit, refuses_knobs_outside_their_range) {
-  EXPECT_NO_THROW(reopen_below{}.check({}));
-  EXPECT_THROW(reopen_below{.confidence = -0.1F}.check({}), std::invalid_argument);
-  EXPECT_THROW(reopen_below{.confidence = 1.1F}.check({}), std::invalid_argument);
-  EXPECT_THROW(reopen_below{.allowance = -1}.check({}), std::invalid_argument);
+  EXPECT_NO_THROW(check_part(reopen_below{}, layout{}));
+  EXPECT_THROW(check_part(reopen_below{.confidence = -0.1F}, layout{}), std::invalid_argument);
+  EXPECT_THROW(check_part(reopen_below{.confidence = 1.1F}, layout{}), std::invalid_argument);
+  EXPECT_THROW(check_part(reopen_below{.allowance = -1}, layout{}), std::invalid_argument);
 }
 
 }  // namespace

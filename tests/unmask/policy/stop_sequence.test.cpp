@@ -227,13 +227,13 @@ TEST(stop_sequence, starts_anew_with_its_slot) {
 }
 
 TEST(stop_sequence, refuses_knobs_outside_their_range) {
-  EXPECT_NO_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 2}.check({})));
-  EXPECT_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 0}.check({})), std::invalid_argument);
-  EXPECT_THROW((stop_sequence<4>{.tokens = {1, 2}, .count = 5}.check({})), std::invalid_argument);
-  EXPECT_THROW((stop_sequence<2>{.tokens = {1, -2}}.check({})), std::invalid_argument);
-  EXPECT_THROW((stop_sequence<2>{.tokens = {no_token, 1}}.check({})), std::invalid_argument);
-  EXPECT_THROW((stop_sequence<2>{}.check({})), std::invalid_argument);
-  EXPECT_THROW((stop_sequence<1>{.tokens = {1}, .min_tokens = -1}.check({})), std::invalid_argument);
+  EXPECT_NO_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 2}, layout{})));
+  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 0}, layout{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 5}, layout{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {1, -2}}, layout{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {no_token, 1}}, layout{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{}, layout{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<1>{.tokens = {1}, .min_tokens = -1}, layout{})), std::invalid_argument);
 }
 
 }  // namespace

@@ -131,15 +131,15 @@ TEST(token_list, holds_only_the_tokens_it_was_given) {
 
 TEST(token_list, refuses_knobs_outside_their_range) {
   const layout g{.length = 4};
-  EXPECT_THROW((token_list<3>{}.check(g)), std::invalid_argument);
-  EXPECT_THROW((token_list<3>{.tokens = {no_token, 2}, .count = 1}.check(g)), std::invalid_argument);
-  EXPECT_NO_THROW((token_list<3>{.tokens = {no_token, 2}}.check(g)));
-  EXPECT_NO_THROW((token_list<3>{.tokens = {1, 2}, .count = 2}.check(g)));
-  EXPECT_THROW((token_list<2>{.tokens = {1, -2}}.check(g)), std::invalid_argument);
-  EXPECT_THROW((token_list<2>{.tokens = {1, 2}, .count = 0}.check(g)), std::invalid_argument);
-  EXPECT_THROW((token_list<2>{.tokens = {1, 2}, .count = 3}.check(g)), std::invalid_argument);
-  EXPECT_THROW((token_list<1>{.tokens = {1}, .first = -1}.check(g)), std::invalid_argument);
-  EXPECT_THROW((token_list<1>{.tokens = {1}, .first = 3, .last = 2}.check(g)), std::invalid_argument);
+  EXPECT_THROW((check_part(token_list<3>{}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(token_list<3>{.tokens = {no_token, 2}, .count = 1}, g)), std::invalid_argument);
+  EXPECT_NO_THROW((check_part(token_list<3>{.tokens = {no_token, 2}}, g)));
+  EXPECT_NO_THROW((check_part(token_list<3>{.tokens = {1, 2}, .count = 2}, g)));
+  EXPECT_THROW((check_part(token_list<2>{.tokens = {1, -2}}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(token_list<2>{.tokens = {1, 2}, .count = 0}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(token_list<2>{.tokens = {1, 2}, .count = 3}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(token_list<1>{.tokens = {1}, .first = -1}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(token_list<1>{.tokens = {1}, .first = 3, .last = 2}, g)), std::invalid_argument);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
 /// Probabilities as a softmax in bfloat16 gives them.
@@ -29,12 +29,9 @@ struct confidence_above_bf16 {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
 
-  void check(const layout&) const {
-    check_argument(threshold >= 0.0F && threshold <= 1.0F,
-                   "confidence_above_bf16::threshold",
-                   threshold,
-                   "in [0, 1]");
-  }
+  static constexpr part_label label{"confidence_above_bf16"};
+  static constexpr knob<confidence_above_bf16> knobs[] = {
+      {"threshold", &confidence_above_bf16::threshold, within(0, 1)}};
 
   UNMASK_HD bool admits(const auto& c, const standing&) const {
     return bf16_rounded(c.confidence()) > bf16_rounded(threshold);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/credit.hpp>
 #include <unmask/policy/hierarchical.hpp>
@@ -33,13 +33,10 @@ struct dinfer_blocks {
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
 
-  void check(const layout&) const {
-    check_argument(unroll >= 1, "dinfer_blocks::unroll", unroll, "at least 1");
-    check_argument(tokens_per_forward >= 1,
-                   "dinfer_blocks::tokens_per_forward",
-                   tokens_per_forward,
-                   "at least 1");
-  }
+  static constexpr part_label label{"dinfer_blocks"};
+  static constexpr knob<dinfer_blocks> knobs[] = {
+      {"unroll", &dinfer_blocks::unroll, at_least(1)},
+      {"tokens_per_forward", &dinfer_blocks::tokens_per_forward, at_least(1)}};
 
   /// The first block may begin left of the answer.
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
@@ -105,12 +102,9 @@ struct threshold_or_best {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
 
-  void check(const layout&) const {
-    check_argument(threshold >= 0.0F && threshold <= 1.0F,
-                   "threshold_or_best::threshold",
-                   threshold,
-                   "in [0, 1]");
-  }
+  static constexpr part_label label{"threshold_or_best"};
+  static constexpr knob<threshold_or_best> knobs[] = {
+      {"threshold", &threshold_or_best::threshold, within(0, 1)}};
 
   /// The confidence, so that standing::largest_before is that of the best.
   UNMASK_HD float cost(const auto& c) const { return c.confidence(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/noise_level.hpp>
@@ -41,11 +41,11 @@ struct quota_above {
   static constexpr statistics required = stat::confidence;
   static constexpr bool paces = true;
 
-  void check(const layout&) const {
-    check_argument(steps >= 1, "quota_above::steps", steps, "at least 1");
-    check_argument(
-        threshold >= 0.0F && threshold <= 1.0F, "quota_above::threshold", threshold, "in [0, 1]");
-  }
+  static constexpr part_label label{"quota_above"};
+  static constexpr knob<quota_above> knobs[] = {
+      {"steps", &quota_above::steps, at_least(1)},
+      {"threshold", &quota_above::threshold, within(0, 1)}};
+
   [[nodiscard]] index_t reach(const layout& g) const { return whole_sequence{}.reach(g); }
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }

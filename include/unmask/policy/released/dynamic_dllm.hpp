@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/adaptive.hpp>
 #include <unmask/policy/cache.hpp>
@@ -44,11 +44,12 @@ struct falling_threshold {
 
   static constexpr statistics required = stat::confidence | stat::margin | stat::drift;
 
-  void check(const layout&) const {
-    check_argument(start >= 0.0F && start <= 1.0F, "falling_threshold::start", start, "in [0, 1]");
-    check_argument(lower >= 0.0F, "falling_threshold::lower", lower, "at least 0");
-    check_argument(raise >= 0.0F, "falling_threshold::raise", raise, "at least 0");
-  }
+  static constexpr part_label label{"falling_threshold"};
+  static constexpr knob<falling_threshold> knobs[] = {
+      {"start", &falling_threshold::start, within(0, 1)},
+      {"lower", &falling_threshold::lower, at_least(0)},
+      {"raise", &falling_threshold::raise, at_least(0)}};
+
   [[nodiscard]] UNMASK_HD static constexpr bool reads_ahead() { return true; }
 
   UNMASK_HD tally survey(const auto& c, auto& own) const {

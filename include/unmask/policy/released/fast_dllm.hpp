@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -24,9 +24,9 @@ struct fast_dllm_blocks {
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
 
-  void check(const layout&) const {
-    check_argument(least >= 1, "fast_dllm_blocks::least", least, "at least 1");
-  }
+  static constexpr part_label label{"fast_dllm_blocks"};
+  static constexpr knob<fast_dllm_blocks> knobs[] = {
+      {"least", &fast_dllm_blocks::least, at_least(1)}};
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
     return detail::blocks_of(g) * least;

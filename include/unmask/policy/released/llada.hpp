@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -20,9 +20,9 @@ struct llada_blocks {
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
 
-  void check(const layout&) const {
-    check_argument(steps >= 1, "llada_blocks::steps", steps, "at least 1");
-  }
+  static constexpr part_label label{"llada_blocks"};
+  static constexpr knob<llada_blocks> knobs[] = {{"steps", &llada_blocks::steps, at_least(1)}};
+
   [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {

@@ -29,7 +29,7 @@ struct d2f_blocks {
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout& g) const { blocks().check(g); }
+  void check(const layout& g) const { check_part(blocks(), g); }
   [[nodiscard]] index_t reach(const layout& g) const {
     return block_pipeline{.at_once = max_active_blocks}.reach(g);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/edit_settled.hpp>
@@ -82,9 +82,9 @@ struct sglang_edited_blocks {
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
 
-  void check(const layout&) const {
-    check_argument(most_edits >= 0, "sglang_edited_blocks::most_edits", most_edits, "at least 0");
-  }
+  static constexpr part_label label{"sglang_edited_blocks"};
+  static constexpr knob<sglang_edited_blocks> knobs[] = {
+      {"most_edits", &sglang_edited_blocks::most_edits, at_least(0)}};
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
     return (detail::blocks_of(g) + 1) * (std::int64_t{most_edits} + 2) +

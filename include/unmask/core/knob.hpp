@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/part.hpp>
+
+#include <cstdio>
+#include <limits>
+#include <string>
+
+/// How a part describes itself, once, for its check, for texts and their help, and for bindings:
+///
+///     struct confidence_above {
+///       float threshold = 0.9F;
+///       static constexpr part_label label{"confidence_above", "threshold", "every token that ..."};
+///       static constexpr knob<confidence_above> knobs[] = {
+///           {"threshold", &confidence_above::threshold, within(0, 1)}};
+///
+/// Each knob is a name, a member and a range; its default is the member's initialiser. All of it is
+/// optional: `knobs` alone is a part that is checked, and a rule between knobs needs a
+/// `check(layout)` besides.
+namespace UNMASK_NAMESPACE {
+
+/// How a part is called: its C++ type, its name in texts (none: it cannot be composed by name), and
+/// what it does, in a line.
+struct part_label {
+  const char* type = "";
+  const char* name = "";
+  const char* about = "";
+};
+
+/// What a knob is.
+enum class knob_kind : std::uint8_t {
+  real,
+  exact,   ///< a real of double precision
+  whole,   ///< a whole number
+  flag,    ///< true or false
+  word,    ///< an enumerator, by its place in knob_text::words
+  token,   ///< no_token, where none is given
+  tokens,  ///< a list of tokens
+  reals,   ///< a list of numbers
+  file     ///< the name of a file, quoted
+};
+
+/// An interval of numbers; NaN is in none. Infinity belongs to one without an upper end, unless
+/// finite() says otherwise.
+struct knob_range {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool without_least = false;  ///< the least value itself is out of range
+  bool without_most = false;   ///< the largest is
+  const char* unit = "";
+
+  [[nodiscard]] constexpr bool holds(double x) const {
+    return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
+  }
+  [[nodiscard]] constexpr knob_range up_to(double end) const {
+    return {least, end, without_least, false, unit};
+  }
+  [[nodiscard]] constexpr knob_range below(double end) const {
+    return {least, end, without_least, true, unit};
+  }
+  [[nodiscard]] constexpr knob_range finite() const {
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    return {
+        least, most, without_least || least == -infinite, without_most || most == infinite, unit};
+  }
+  [[nodiscard]] constexpr knob_range in(const char* of) const {
+    return {least, most, without_least, without_most, of};
+  }
+};
+
+/// Ranges: at_least(0), above(0).finite(), at_least(0).below(1), within(0, 1), any_finite().
+[[nodiscard]] constexpr knob_range at_least(double least) {
+  return {.least = least};
+}
+[[nodiscard]] constexpr knob_range above(double least) {
+  return {.least = least, .without_least = true};
+}
+[[nodiscard]] constexpr knob_range within(double least, double most) {
+  return {.least = least, .most = most};
+}
+[[nodiscard]] constexpr knob_range any_finite() {
+  return knob_range{}.finite();
+}
+
+/// Says that a knob is a token.
+struct token_knob {};
+inline constexpr token_knob a_token{};
+
+/// A knob as texts and messages know it.
+struct knob_text {
+  const char* name = "";
+  knob_kind kind = knob_kind::real;
+  knob_range range = {};
+  const char* words = "";  ///< of a word, separated by |
+  index_t capacity = 0;    ///< most entries of a list
+  const char* list = "";   ///< a list unless told otherwise; without one it must be given
+
+  [[nodiscard]] constexpr bool is_list() const {
+    return kind == knob_kind::tokens || kind == knob_kind::reals;
+  }
+};
+
+/// A knob of a part and where it is.
+template <class Part>
+struct knob : knob_text {
+  struct word_access {
+    int (*get)(const Part&);
+    void (*set)(Part&, int);
+  };
+  union {
+    float Part::*real;
+    double Part::*exact;
+    index_t Part::*whole;
+    bool Part::*flag;
+    word_access word;
+    void (*fill)(Part&, const double* values, index_t count);
+  };
+
+  constexpr knob(const char* called, float Part::*member, const knob_range& of)
+      : knob_text{called, knob_kind::real, of}
+      , real(member) {}
+  constexpr knob(const char* called, double Part::*member, const knob_range& of)
+      : knob_text{called, knob_kind::exact, of}
+      , exact(member) {}
+  constexpr knob(const char* called, index_t Part::*member, const knob_range& of)
+      : knob_text{called, knob_kind::whole, of}
+      , whole(member) {}
+  constexpr knob(const char* called, token_id Part::*member, token_knob)
+      : knob_text{called, knob_kind::token, at_least(0)}
+      , whole(member) {}
+  constexpr knob(const char* called, bool Part::*member)
+      : knob_text{called, knob_kind::flag, within(0, 1)}
+      , flag(member) {}
+  constexpr knob(const char* called, const char* all, word_access member)
+      : knob_text{called, knob_kind::word, {}, all}
+      , word(member) {}
+  /// A list, which `use` puts into the part; told neither otherwise nor to be left out, it is `text`.
+  constexpr knob(const char* called,
+                 knob_kind tokens_or_reals,
+                 index_t most,
+                 void (*use)(Part&, const double*, index_t),
+                 const char* text = "")
+      : knob_text{called, tokens_or_reals, {}, "", most, text}
+      , fill(use) {}
+
+  /// The value in a part, as a number; a list has none.
+  [[nodiscard]] constexpr double value(const Part& p) const {
+    switch (kind) {
+    case knob_kind::real:
+      return static_cast<double>(p.*real);
+    case knob_kind::exact:
+      return p.*exact;
+    case knob_kind::whole:
+    case knob_kind::token:
+      return static_cast<double>(p.*whole);
+    case knob_kind::flag:
+      return p.*flag ? 1.0 : 0.0;
+    case knob_kind::word:
+      return static_cast<double>(word.get(p));
+    default:
+      return 0.0;
+    }
+  }
+  constexpr void set(Part& p, double to) const {
+    switch (kind) {
+    case knob_kind::real:
+      p.*real = static_cast<float>(to);
+      break;
+    case knob_kind::exact:
+      p.*exact = to;
+      break;
+    case knob_kind::whole:
+    case knob_kind::token:
+      p.*whole = static_cast<index_t>(to);
+      break;
+    case knob_kind::flag:
+      p.*flag = to != 0.0;
+      break;
+    case knob_kind::word:
+      word.set(p, static_cast<int>(to));
+      break;
+    default:
+      break;
+    }
+  }
+};
+
+namespace detail {
+
+template <auto Member>
+struct word_member;
+template <class Part, class Enum, Enum Part::*Member>
+struct word_member<Member> {
+  static constexpr int get(const Part& p) { return static_cast<int>(p.*Member); }
+  static constexpr void set(Part& p, int to) { p.*Member = static_cast<Enum>(to); }
+  static constexpr knob<Part> described(const char* name, const char* words) {
+    return {name, words, typename knob<Part>::word_access{&get, &set}};
+  }
+};
+
+// Puts a list into a part that has `tokens` and says how many with `count`.
+template <class Part>
+constexpr void fill_tokens(Part& p, const double* values, index_t count) {
+  for (index_t i = 0; i < count; ++i) {
+    p.tokens[i] = static_cast<token_id>(values[i]);
+  }
+  p.count = count;
+}
+
+[[nodiscard]] inline std::string number_text(double x) {
+  char text[32];
+  return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%g", x))};
+}
+
+}  // namespace detail
+
+/// A knob that is an enumerator: word_knob<&part::member>("name", "first|second").
+template <auto Member>
+[[nodiscard]] constexpr auto word_knob(const char* name, const char* words) {
+  return detail::word_member<Member>::described(name, words);
+}
+
+/// A range in words: "in [0, 1]", "at least 0 nats", "positive and finite".
+[[nodiscard]] inline std::string range_text(const knob_range& r) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  std::string text = "a finite number";
+  if (r.least != -infinite && r.most != infinite) {
+    text = (r.without_least ? "in (" : "in [") + detail::number_text(r.least) + ", " +
+           detail::number_text(r.most) + (r.without_most ? ")" : "]");
+  } else if (r.least != -infinite) {
+    text = !r.without_least ? "at least " + detail::number_text(r.least)
+           : r.least == 0.0 ? std::string("positive")
+                            : "more than " + detail::number_text(r.least);
+    text += r.without_most ? " and finite" : "";
+  }
+  return text + (*r.unit == '\0' ? "" : " ") + r.unit;
+}
+
+namespace detail {
+
+[[noreturn]] inline void refuse_knob(const knob_text& k, double value, const char* type) {
+  const std::string name = std::string(type) + (*type == '\0' ? "" : "::") + k.name;
+  if (k.kind == knob_kind::token) {
+    refuse(name, static_cast<token_id>(value), "a token or no_token");
+  }
+  if (k.kind == knob_kind::whole) {
+    refuse(name, static_cast<index_t>(value), range_text(k.range));
+  }
+  refuse(name, value, range_text(k.range));
+}
+
+template <class Part, std::size_t N>
+void check_knobs(const std::type_identity_t<Part>& p,
+                 const knob<Part> (&knobs)[N],
+                 const char* type) {
+  for (const knob<Part>& k : knobs) {
+    if (k.kind <= knob_kind::whole || k.kind == knob_kind::token) {
+      const double value = k.value(p);
+      if (!k.range.holds(value)) {
+        refuse_knob(k, value, type);
+      }
+    }
+  }
+}
+
+template <class P>
+[[nodiscard]] constexpr part_label label_of() {
+  if constexpr (requires { P::label; }) {
+    return P::label;
+  } else {
+    return {};
+  }
+}
+
+}  // namespace detail
+
+/// A part that says what its knobs are.
+template <class P>
+concept described = requires { P::knobs[0].range; };
+
+/// Throws std::invalid_argument "<part>::<knob> must be <range>, got <value>" for the first knob out
+/// of range, or what the part's own check() throws. Host only.
+template <class P>
+void check_part(const P& part, const layout& g) {
+  if constexpr (described<P>) {
+    detail::check_knobs(part, P::knobs, detail::label_of<P>().type);
+  }
+  if constexpr (checked<P>) {
+    part.check(g);
+  }
+}
+
+/// The same with what depends on the model.
+template <class P>
+void check_part(const P& part, const layout& g, const model_info& m) {
+  check_part(part, g);
+  if constexpr (checked_with_model<P>) {
+    part.check(g, m);
+  }
+}
+
+}  // namespace unmask

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/knob.hpp>
+#include <unmask/unmask.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace unmask {
+namespace {
+
+template <class Part>
+std::string problem_of(const Part& part) {
+  try {
+    check_part(part, layout{});
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+struct own_rule {
+  enum class way : std::uint8_t { left, right };
+  float share = 0.5F;
+  double weight = 1.0;
+  index_t count = 3;
+  bool strict = false;
+  way goes = way::left;
+  token_id end = no_token;
+
+  static constexpr statistics required = stat::none;
+  static constexpr knob<own_rule> knobs[] = {{"share", &own_rule::share, at_least(0).below(1)},
+                                             {"weight", &own_rule::weight, above(0).finite()},
+                                             {"count", &own_rule::count, within(1, 8).in("tokens")},
+                                             {"strict", &own_rule::strict},
+                                             word_knob<&own_rule::goes>("goes", "left|right"),
+                                             {"end", &own_rule::end, a_token}};
+  UNMASK_HD bool admits(const auto&, const standing& s) const { return s.rank < count; }
+};
+static_assert(admission<own_rule> && described<own_rule>);
+
+constexpr float infinite = std::numeric_limits<float>::infinity();
+
+TEST(knob, is_checked_with_argument_value_and_rule) {
+  EXPECT_EQ(problem_of(own_rule{}), "none");
+  EXPECT_EQ(problem_of(own_rule{.share = 1.0F}), "share must be in [0, 1), got 1");
+  EXPECT_EQ(problem_of(own_rule{.share = std::nanf("")}), "share must be in [0, 1), got nan");
+  EXPECT_EQ(problem_of(own_rule{.weight = 0.0}), "weight must be positive and finite, got 0");
+  EXPECT_EQ(problem_of(own_rule{.weight = double{infinite}}),
+            "weight must be positive and finite, got inf");
+  EXPECT_EQ(problem_of(own_rule{.count = 2000000000}),
+            "count must be in [1, 8] tokens, got 2000000000");
+  EXPECT_EQ(problem_of(own_rule{.end = -1}), "end must be a token or no_token, got -1");
+}
+
+TEST(knob, of_a_part_is_named_after_it) {
+  EXPECT_EQ(problem_of(confidence_above{2.0F}), "confidence_above::threshold must be in [0, 1], got 2");
+  EXPECT_EQ(problem_of(entropy_bound{-1.0F}), "entropy_bound::bound must be at least 0 nats, got -1");
+  EXPECT_EQ(problem_of(temperature{0.0F}), "temperature::value must be at least 1e-06, got 0");
+  EXPECT_EQ(problem_of(end_penalty{infinite}), "end_penalty::penalty must be a finite number, got inf");
+  EXPECT_EQ(problem_of(lookahead{.lowest_share = 0.0F}),
+            "lookahead::lowest_share must be in (0, 1], got 0");
+  EXPECT_EQ(problem_of(cache_budget{.window = -1}), "cache_budget::window must be at least 0, got -1");
+  // Infinity is in a range without an upper end that does not say finite().
+  EXPECT_EQ(problem_of(factor{infinite}), "none");
+  struct derived : confidence_above {};
+  EXPECT_EQ(problem_of(derived{{-1.0F}}), "confidence_above::threshold must be in [0, 1], got -1");
+}
+
+TEST(knob, gets_and_sets_its_member) {
+  own_rule r;
+  const double values[] = {0.25, 0.1, 7, 1, 1, 12};
+  for (std::size_t i = 0; i < std::size(own_rule::knobs); ++i) {
+    own_rule::knobs[i].set(r, values[i]);
+    EXPECT_EQ(own_rule::knobs[i].value(r), values[i]);
+  }
+  EXPECT_EQ(r.share, 0.25F);
+  EXPECT_EQ(r.weight, 0.1);
+  EXPECT_EQ(r.count, 7);
+  EXPECT_TRUE(r.strict);
+  EXPECT_EQ(r.goes, own_rule::way::right);
+  EXPECT_EQ(r.end, 12);
+}
+
+}  // namespace
+}  // namespace unmask
