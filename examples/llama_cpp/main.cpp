@@ -298,7 +298,7 @@ int decode_all(const options& o) {
   }
   const std::vector<named> policies = policies_of(o);
   const bool cache = std::ranges::any_of(
-      policies, [](const named& p) { return p.parts.cache.how != unmask::feeding::whole; });
+      policies, [](const named& p) { return !p.parts.cache.rule.holds<unmask::whole_passes>(); });
   example::llama_cpp_host host(
       o.model,
       {.cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});

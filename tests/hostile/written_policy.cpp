@@ -174,7 +174,7 @@ class author {
     std::vector<const known_part*> choices;
     for (const known_part& p : known_parts()) {
       const bool fits = std::none_of(p.arguments.begin(), p.arguments.end(), [](const auto& a) {
-        return a.kind > argument_kind::reals;  // a file
+        return a.kind == knob_kind::file;  // a file
       });
       if (p.stage == stage && fits &&
           std::find(without.begin(), without.end(), p.name) == without.end()) {
@@ -216,7 +216,7 @@ class author {
     written_part p{std::string(known.name), {}, {}};
     bool by_name = false;
     for (const part_argument& a : known.arguments) {
-      const bool is_left_out = !a.is_list() && d_.chance(a.is_token          ? 0.5
+      const bool is_left_out = !a.is_list() && d_.chance(a.kind == knob_kind::token ? 0.5
                                                          : a.name == "first" ? 0.7
                                                                              : 0.35);
       by_name = by_name || is_left_out || d_.chance(0.2);
@@ -230,34 +230,37 @@ class author {
   /// A value of a range, as text.
   std::string value(const known_part& known, const part_argument& a) {
     switch (a.kind) {
-    case argument_kind::flag:
+    case knob_kind::flag:
       return d_.chance(0.5) ? "true" : "false";
-    case argument_kind::word: {
+    case knob_kind::word: {
       const auto words = 1 + std::count(a.words.begin(), a.words.end(), '|');
       return std::string(a.word(d_.bits() % static_cast<std::uint64_t>(words)));
     }
-    case argument_kind::tokens: {
+    case knob_kind::tokens: {
       list_ = d_.chance(0.9) ? d_.within(1, 3) : d_.within(4, 8);
       return list([this] { return std::to_string(token()); });
     }
-    case argument_kind::reals:
+    case knob_kind::reals:
       return list([this] {
         return shortest_text(d_.one_of(
             std::vector<double>{0.0, 1.0, -1.0, 20.0, -20.0, 1e30, -1e30, d_.real(-3, 3)}));
       });
-    case argument_kind::file:
+    case knob_kind::file:
       return "'no/such/file'";
-    case argument_kind::whole:
-      return a.is_token ? std::to_string(token()) : std::to_string(whole(known, a));
-    case argument_kind::real:
+    case knob_kind::token:
+      return std::to_string(token());
+    case knob_kind::whole:
+      return std::to_string(whole(known, a));
+    case knob_kind::real:
+    case knob_kind::exact:
       break;
     }
     const std::vector<double> edges = {
-        a.least, a.most, a.value, 0.0,        1e-45,         1e-30,         0.01,         0.3,
+        a.range.least, a.range.most, a.value, 0.0,        1e-45,         1e-30,         0.01,         0.3,
         0.5,     0.7,    0.9,     0.99999994, 1.0,           3.0,           100.0,        1e30,
         3e38,    -1.0,   -100.0,  -1e30,      d_.real(0, 1), d_.real(0, 1), d_.real(0, 5)};
     double x = d_.one_of(edges);
-    for (int n = 0; n < 20 && !(a.admits(x) && std::isfinite(x)); ++n) {
+    for (int n = 0; n < 20 && !(a.range.holds(x) && std::isfinite(x)); ++n) {
       x = d_.one_of(edges);
     }
     if (known.name == "canvas" && a.name == "coldest") {  // at most the hottest
@@ -266,7 +269,7 @@ class author {
     if (known.name == "canvas" && a.name == "hottest") {
       x = d_.chance(0.2) ? 1e30 : d_.real(0.4, 3);
     }
-    return shortest_text(a.admits(x) && std::isfinite(x) ? x : a.value);
+    return shortest_text(a.range.holds(x) && std::isfinite(x) ? x : a.value);
   }
 
   template <class Item>
@@ -280,15 +283,15 @@ class author {
 
   /// Whether an argument says how many steps may pass idly.
   static bool idles(const known_part& known, const part_argument& a) {
-    return a.kind == argument_kind::whole &&
+    return a.kind == knob_kind::whole &&
            (known.name == "timesteps" || known.name == "independent_timesteps" ||
             known.name == "canvas" || known.name == "edited_blocks" ||
             known.name == "reopen_below");
   }
 
   std::int64_t whole(const known_part& known, const part_argument& a) {
-    const auto least = static_cast<std::int64_t>(a.least);
-    const auto most = static_cast<std::int64_t>(std::min(a.most, double(no_token)));
+    const auto least = static_cast<std::int64_t>(a.range.least);
+    const auto most = static_cast<std::int64_t>(std::min(a.range.most, double(no_token)));
     const std::int64_t largest = idles(known, a) ? std::min<std::int64_t>(most, least + 40) : most;
     const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), largest);
     if (a.name == "pool") {  // is odd

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <string_view>
 
 /// How a part describes itself, once, for its check, for texts and their help, and for bindings:
 ///
@@ -24,9 +25,9 @@ namespace UNMASK_NAMESPACE {
 /// How a part is called: its C++ type, its name in texts (none: it cannot be composed by name), and
 /// what it does, in a line.
 struct part_label {
-  const char* type = "";
-  const char* name = "";
-  const char* about = "";
+  std::string_view type = {};
+  std::string_view name = {};
+  std::string_view about = {};
 };
 
 /// What a knob is.
@@ -49,7 +50,7 @@ struct knob_range {
   double most = std::numeric_limits<double>::infinity();
   bool without_least = false;  ///< the least value itself is out of range
   bool without_most = false;   ///< the largest is
-  const char* unit = "";
+  std::string_view unit = {};
 
   [[nodiscard]] constexpr bool holds(double x) const {
     return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
@@ -65,7 +66,7 @@ struct knob_range {
     return {
         least, most, without_least || least == -infinite, without_most || most == infinite, unit};
   }
-  [[nodiscard]] constexpr knob_range in(const char* of) const {
+  [[nodiscard]] constexpr knob_range in(std::string_view of) const {
     return {least, most, without_least, without_most, of};
   }
 };
@@ -90,12 +91,12 @@ inline constexpr token_knob a_token{};
 
 /// A knob as texts and messages know it.
 struct knob_text {
-  const char* name = "";
+  std::string_view name = {};
   knob_kind kind = knob_kind::real;
   knob_range range = {};
-  const char* words = "";  ///< of a word, separated by |
-  index_t capacity = 0;    ///< most entries of a list
-  const char* list = "";   ///< a list unless told otherwise; without one it must be given
+  std::string_view words = {};  ///< of a word, separated by |
+  index_t capacity = 0;       ///< most entries of a list
+  std::string_view list = {};  ///< a list unless told otherwise; without one it must be given
 
   [[nodiscard]] constexpr bool is_list() const {
     return kind == knob_kind::tokens || kind == knob_kind::reals;
@@ -118,31 +119,31 @@ struct knob : knob_text {
     void (*fill)(Part&, const double* values, index_t count);
   };
 
-  constexpr knob(const char* called, float Part::*member, const knob_range& of)
+  constexpr knob(std::string_view called, float Part::*member, const knob_range& of)
       : knob_text{called, knob_kind::real, of}
       , real(member) {}
-  constexpr knob(const char* called, double Part::*member, const knob_range& of)
+  constexpr knob(std::string_view called, double Part::*member, const knob_range& of)
       : knob_text{called, knob_kind::exact, of}
       , exact(member) {}
-  constexpr knob(const char* called, index_t Part::*member, const knob_range& of)
+  constexpr knob(std::string_view called, index_t Part::*member, const knob_range& of)
       : knob_text{called, knob_kind::whole, of}
       , whole(member) {}
-  constexpr knob(const char* called, token_id Part::*member, token_knob)
+  constexpr knob(std::string_view called, token_id Part::*member, token_knob)
       : knob_text{called, knob_kind::token, at_least(0)}
       , whole(member) {}
-  constexpr knob(const char* called, bool Part::*member)
+  constexpr knob(std::string_view called, bool Part::*member)
       : knob_text{called, knob_kind::flag, within(0, 1)}
       , flag(member) {}
-  constexpr knob(const char* called, const char* all, word_access member)
+  constexpr knob(std::string_view called, std::string_view all, word_access member)
       : knob_text{called, knob_kind::word, {}, all}
       , word(member) {}
   /// A list, which `use` puts into the part; told neither otherwise nor to be left out, it is `text`.
-  constexpr knob(const char* called,
+  constexpr knob(std::string_view called,
                  knob_kind tokens_or_reals,
                  index_t most,
                  void (*use)(Part&, const double*, index_t),
-                 const char* text = "")
-      : knob_text{called, tokens_or_reals, {}, "", most, text}
+                 std::string_view text = {})
+      : knob_text{called, tokens_or_reals, {}, {}, most, text}
       , fill(use) {}
 
   /// The value in a part, as a number; a list has none.
@@ -195,7 +196,7 @@ template <class Part, class Enum, Enum Part::*Member>
 struct word_member<Member> {
   static constexpr int get(const Part& p) { return static_cast<int>(p.*Member); }
   static constexpr void set(Part& p, int to) { p.*Member = static_cast<Enum>(to); }
-  static constexpr knob<Part> described(const char* name, const char* words) {
+  static constexpr knob<Part> described(std::string_view name, std::string_view words) {
     return {name, words, typename knob<Part>::word_access{&get, &set}};
   }
 };
@@ -218,7 +219,7 @@ constexpr void fill_tokens(Part& p, const double* values, index_t count) {
 
 /// A knob that is an enumerator: word_knob<&part::member>("name", "first|second").
 template <auto Member>
-[[nodiscard]] constexpr auto word_knob(const char* name, const char* words) {
+[[nodiscard]] constexpr auto word_knob(std::string_view name, std::string_view words) {
   return detail::word_member<Member>::described(name, words);
 }
 
@@ -235,13 +236,17 @@ template <auto Member>
                             : "more than " + detail::number_text(r.least);
     text += r.without_most ? " and finite" : "";
   }
-  return text + (*r.unit == '\0' ? "" : " ") + r.unit;
+  return text.append(r.unit.empty() ? "" : " ").append(r.unit);
 }
+
+/// A part that says what its knobs are.
+template <class P>
+concept described = requires { P::knobs[0].range; };
 
 namespace detail {
 
-[[noreturn]] inline void refuse_knob(const knob_text& k, double value, const char* type) {
-  const std::string name = std::string(type) + (*type == '\0' ? "" : "::") + k.name;
+[[noreturn]] inline void refuse_knob(const knob_text& k, double value, std::string_view type) {
+  const std::string name = std::string(type).append(type.empty() ? "" : "::").append(k.name);
   if (k.kind == knob_kind::token) {
     refuse(name, static_cast<token_id>(value), "a token or no_token");
   }
@@ -251,11 +256,26 @@ namespace detail {
   refuse(name, value, range_text(k.range));
 }
 
-template <class Part, std::size_t N>
+// The knobs that a part says it has. The bound of such an array of a class template is known to nvcc
+// 13 once an entry of it has been used in a constant.
+template <class P>
+[[nodiscard]] constexpr std::size_t knob_count() {
+  if constexpr (described<P>) {
+    constexpr knob_kind first = P::knobs[0].kind;
+    static_cast<void>(first);
+    return sizeof(P::knobs) / sizeof(P::knobs[0]);
+  } else {
+    return 0;
+  }
+}
+
+template <class Part>
 void check_knobs(const std::type_identity_t<Part>& p,
-                 const knob<Part> (&knobs)[N],
-                 const char* type) {
-  for (const knob<Part>& k : knobs) {
+                 const knob<Part>* knobs,
+                 std::size_t count,
+                 std::string_view type) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const knob<Part>& k = knobs[i];
     if (k.kind <= knob_kind::whole || k.kind == knob_kind::token) {
       const double value = k.value(p);
       if (!k.range.holds(value)) {
@@ -276,16 +296,12 @@ template <class P>
 
 }  // namespace detail
 
-/// A part that says what its knobs are.
-template <class P>
-concept described = requires { P::knobs[0].range; };
-
 /// Throws std::invalid_argument "<part>::<knob> must be <range>, got <value>" for the first knob out
 /// of range, or what the part's own check() throws. Host only.
 template <class P>
 void check_part(const P& part, const layout& g) {
   if constexpr (described<P>) {
-    detail::check_knobs(part, P::knobs, detail::label_of<P>().type);
+    detail::check_knobs(part, P::knobs, detail::knob_count<P>(), detail::label_of<P>().type);
   }
   if constexpr (checked<P>) {
     part.check(g);

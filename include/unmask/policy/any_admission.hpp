@@ -14,7 +14,14 @@ namespace UNMASK_NAMESPACE {
 
 /// The place of a profile_threshold in an expression, which holds the profile itself: one is larger
 /// than all other leaves.
-struct profile_place {};
+struct profile_place {
+  static constexpr statistics required = profile_threshold<>::required;
+};
+
+/// True for an admission that compares rows with those of the step before.
+template <class P>
+inline constexpr bool compares_rows =
+    P::required.contains(stat::drift) || P::required.contains(stat::divergence);
 
 /// One admission that is not composed.
 using admission_leaf = choice_of<confidence_above,
@@ -34,8 +41,8 @@ using admission_leaf = choice_of<confidence_above,
 /// An admission expression as a value: leaves joined by all_of and any_of.
 ///
 /// Written in postfix: `push(leaf)` for each leaf in written order, `join(both)` where two operands
-/// meet. At most `capacity` leaves, and at most one of adaptive_threshold and of
-/// stable_and_confident, which keep a state, and one profile_threshold. Without leaves it admits nothing.
+/// meet. At most `capacity` leaves, of those that keep a state at most one of a type, and at most one
+/// profile_threshold. Without leaves it admits nothing.
 class admission_expression {
  public:
   static constexpr index_t capacity = 8;
@@ -113,8 +120,11 @@ class admission_expression {
 template <bool Compares>
 class any_admission : public admission_expression {
  public:
+  using position_state = admission_leaf::position_states;
+  using tally = admission_leaf::tallies;
+
   static constexpr statistics required =
-      Compares ? named_statistics | stat::drift | stat::divergence : named_statistics;
+      Compares ? named_statistics | admission_leaf::required : named_statistics;
   static constexpr bool needs_runs = true;
 
   any_admission() = default;
@@ -124,89 +134,55 @@ class any_admission : public admission_expression {
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
   UNMASK_HD bool admits(const auto& c, const standing_in_run& s, auto& own) const {
-    return evaluate([&](const admission_leaf& leaf) { return leaf_admits(leaf, c, s, own); });
+    return evaluate([&](const admission_leaf& l) {
+      return l.visit_with(own, [&](const auto& leaf, auto& inner) -> bool {
+        using part = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (std::is_same_v<part, profile_place>) {
+          return this->profile_.admits(c, s, own);
+        } else if constexpr (!can_hold<part>) {
+          return false;
+        } else if constexpr (requires { leaf.admits(c, s, inner); }) {
+          return leaf.admits(c, s, inner);
+        } else {
+          return leaf.admits(c, s);
+        }
+      });
+    });
   }
 
-  UNMASK_HD delay delays(const auto& c, const auto& own) const {
+  UNMASK_HD delay delays(const auto& c, auto& own) const {
     delay strictest = delay::none;
-    for (index_t i = 0; i < size_; ++i) {
-      if (leaves_[i].template holds<at_frontier>()) {
-        const delay wanted = leaves_[i].visit([&](const auto& leaf) {
-          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, at_frontier>) {
-            return leaf.delays(c, own);
-          } else {
-            return delay::none;
-          }
-        });
+    for_each(own, [&](const auto& leaf, auto& inner) {
+      if constexpr (delaying<std::remove_cvref_t<decltype(leaf)>>) {
+        const delay wanted = leaf.delays(c, inner);
         strictest = wanted > strictest ? wanted : strictest;
       }
-    }
+    });
     return strictest;
   }
 
- protected:
-  // Calls use(leaf, its scope) for the leaves that keep a state.
-  UNMASK_HD void for_each_with_state(auto& own, const auto& use) const {
-    for (index_t i = 0; i < size_; ++i) {
-      leaves_[i].visit([&](const auto& leaf) {
-        using part = std::remove_cvref_t<decltype(leaf)>;
-        if constexpr (std::is_same_v<part, adaptive_threshold>) {
-          no_state none;
-          scope<part> inner{own.state.adaptive, none, none, own.at};
-          use(leaf, inner);
-        } else if constexpr (std::is_same_v<part, stable_and_confident>) {
-          no_state none;
-          scope<part> inner{own.state.stable, none, own.tally, own.at};
-          use(leaf, inner);
-        }
-      });
-    }
-  }
-
- private:
-  [[nodiscard]] UNMASK_HD bool
-  leaf_admits(const admission_leaf& l, const auto& c, const standing_in_run& s, auto& own) const {
-    return l.visit([&](const auto& leaf) -> bool {
-      using part = std::remove_cvref_t<decltype(leaf)>;
-      if constexpr (std::is_same_v<part, profile_place>) {
-        return this->profile_.admits(c, s, own);
-      } else if constexpr (std::is_same_v<part, adaptive_threshold>) {
-        if constexpr (Compares) {
-          no_state none;
-          scope<part> inner{own.state.adaptive, none, none, own.at};
-          return leaf.admits(c, s, inner);
-        } else {
-          return false;
-        }
-      } else if constexpr (std::is_same_v<part, stable_and_confident>) {
-        if constexpr (Compares) {
-          no_state none;
-          scope<part> inner{own.state.stable, none, own.tally, own.at};
-          return leaf.admits(c, s, inner);
-        } else {
-          return false;
-        }
-      } else if constexpr (requires { leaf.admits(c, s, own); }) {
-        return leaf.admits(c, s, own);
-      } else {
-        return leaf.admits(c, s);
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    for_each(own, [&row](const auto& leaf, auto& inner) {
+      if constexpr (revision<std::remove_cvref_t<decltype(leaf)>>) {
+        leaf.revise(row, inner);
       }
     });
   }
-};
-static_assert(admission<any_admission<false>> && delaying<any_admission<false>>);
 
-/// The same with the leaves that compare rows with those of the step before.
-struct any_comparing_admission : any_admission<true> {
-  using any_admission<true>::any_admission;
+  UNMASK_HD tally survey(const auto& c, auto& own) const {
+    tally sum{};
+    for_each(own, [&](const auto& leaf, auto& inner) {
+      using part = std::remove_cvref_t<decltype(leaf)>;
+      if constexpr (surveying<part>) {
+        admission_leaf::in<part>(sum).merge(leaf.survey(c, inner));
+      }
+    });
+    return sum;
+  }
 
-  struct position_state {
-    adaptive_threshold::position_state adaptive;
-    stable_and_confident::position_state stable;
-  };
-  using tally = stable_and_confident::tally;
-
-  [[nodiscard]] UNMASK_HD bool reads_ahead() const {
+  [[nodiscard]] UNMASK_HD bool reads_ahead() const
+      requires Compares
+  {
     bool any = false;
     for (index_t i = 0; i < size_; ++i) {
       any = any || leaves_[i].visit([](const auto& leaf) {
@@ -220,22 +196,25 @@ struct any_comparing_admission : any_admission<true> {
     return any;
   }
 
-  UNMASK_HD void revise(auto& row, auto& own) const {
-    for_each_with_state(own, [&row](const auto& leaf, auto& inner) { leaf.revise(row, inner); });
-  }
+ private:
+  template <class Leaf>
+  static constexpr bool can_hold = Compares || !compares_rows<Leaf>;
 
-  UNMASK_HD tally survey(const auto& c, auto& own) const {
-    tally sum;
-    for_each_with_state(own, [&](const auto& leaf, auto& inner) {
-      if constexpr (requires { leaf.survey(c, inner); }) {
-        sum.merge(leaf.survey(c, inner));
-      }
-    });
-    return sum;
+  // Calls use(leaf, its scope) for the leaves that have a turn.
+  UNMASK_HD void for_each(auto& own, const auto& use) const {
+    for (index_t i = 0; i < size_; ++i) {
+      leaves_[i].visit_with(own, [&use](const auto& leaf, auto& inner) {
+        using part = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (can_hold<part> && !std::is_same_v<part, profile_place>) {
+          use(leaf, inner);
+        }
+      });
+    }
   }
 };
-static_assert(admission<any_comparing_admission> && revision<any_comparing_admission> &&
-              reading_ahead<any_comparing_admission> &&
-              surveying<any_comparing_admission>);
+static_assert(admission<any_admission<false>> && delaying<any_admission<false>> &&
+              revision<any_admission<false>> && !reading_ahead<any_admission<false>>);
+static_assert(admission<any_admission<true>> && surveying<any_admission<true>> &&
+              reading_ahead<any_admission<true>>);
 
 }  // namespace unmask

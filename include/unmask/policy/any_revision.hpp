@@ -24,16 +24,16 @@ struct revision_list {
   static constexpr index_t slots = 64;
   static constexpr index_t most_tokens = 16;
 
-  using rule = choice_of<end_penalty,
-                         no_end_before,
-                         neighbour_guard,
+  using rule = choice_of<trace_credit<slots>,
+                         adaptive_credit<slots>,
+                         logit_bias<most_tokens>,
                          repetition_penalty<>,
                          count_penalty<>,
-                         logit_bias<most_tokens>,
+                         neighbour_guard,
                          token_list<most_tokens>,
                          probability_of<most_tokens>,
-                         trace_credit<slots>,
-                         adaptive_credit<slots>>;
+                         end_penalty,
+                         no_end_before>;
 
   rule rules[capacity];
   index_t count = 0;

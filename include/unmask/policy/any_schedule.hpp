@@ -13,17 +13,14 @@ namespace UNMASK_NAMESPACE {
 
 /// A schedule as a value.
 struct any_schedule {
-  choice_of<sequential_blocks, whole_sequence, block_pipeline, slow_fast, edited_blocks> rule;
+  using rules =
+      choice_of<sequential_blocks, whole_sequence, block_pipeline, slow_fast, edited_blocks>;
+  rules rule;
 
-  struct sequence_state {
-    sequential_blocks::sequence_state sequential;
-    block_pipeline::sequence_state pipeline;
-    slow_fast::sequence_state slow;
-    edited_blocks::sequence_state edited;
-  };
-  using tally = slow_fast::tally;
+  using sequence_state = rules::sequence_states;
+  using tally = rules::tallies;
 
-  static constexpr statistics required = slow_fast::required;
+  static constexpr statistics required = rules::required;
   static constexpr bool paces = true;
 
   void check(const layout& g) const {
@@ -45,39 +42,23 @@ struct any_schedule {
   }
 
   UNMASK_HD tally survey(const auto& c, auto& own) const {
-    return rule.visit([&](const auto& r) {
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(r)>, slow_fast>) {
-        return r.survey(c, own);
-      } else {
-        return tally{};
+    return rule.visit_with(own, [&c](const auto& r, auto& inner) {
+      using part = std::remove_cvref_t<decltype(r)>;
+      tally sum{};
+      if constexpr (surveying<part>) {
+        rules::in<part>(sum) = r.survey(c, inner);
       }
+      return sum;
     });
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    if (q.open_count == 0 && !rule.holds<edited_blocks>()) {
-      next.end = ending::complete;
-      return;
-    }
-    rule.visit([&](const auto& r) {
-      using part = std::remove_cvref_t<decltype(r)>;
-      no_state none;
-      if constexpr (std::is_same_v<part, sequential_blocks>) {
-        scope<part> inner{none, own.sequence.sequential, none, own.at};
-        r.schedule(q, next, inner);
-      } else if constexpr (std::is_same_v<part, block_pipeline>) {
-        scope<part> inner{none, own.sequence.pipeline, none, own.at};
-        r.schedule(q, next, inner);
-      } else if constexpr (std::is_same_v<part, slow_fast>) {
-        scope<part> inner{none, own.sequence.slow, own.tally, own.at};
-        r.schedule(q, next, inner);
-      } else if constexpr (std::is_same_v<part, edited_blocks>) {
-        scope<part> inner{none, own.sequence.edited, none, own.at};
-        r.schedule(q, next, inner);
-      } else {
-        scope<part> inner{none, none, none, own.at};
-        r.schedule(q, next, inner);
+    rule.visit_with(own, [&](const auto& r, auto& inner) {
+      if (q.open_count == 0 && !pacing<std::remove_cvref_t<decltype(r)>>) {
+        next.end = ending::complete;
+        return;
       }
+      r.schedule(q, next, inner);
     });
   }
 };
@@ -89,15 +70,15 @@ static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_s
 struct any_stops {
   static constexpr index_t capacity = 6;
   static constexpr index_t longest = 8;  ///< tokens of a stop sequence
-  using rule = choice_of<stop_at_end, step_budget, stop_sequence<longest>>;
+  using rule = choice_of<stop_at_end, stop_sequence<longest>, step_budget>;
 
   rule rules[capacity];
   index_t count = 0;
 
   struct sequence_state {
-    index_t seen[capacity] = {};
+    rule::sequence_states of[capacity];
   };
-  static constexpr statistics required = stat::none;
+  static constexpr statistics required = rule::required;
 
   void check(const layout& g, const model_info& m) const {
     for (index_t i = 0; i < count; ++i) {
@@ -106,27 +87,18 @@ struct any_stops {
   }
 
   UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
-    for (index_t i = 0; i < count; ++i) {
-      index_t& seen = own.sequence.seen[i];
-      const ending e = rules[i].visit([&](const auto& r) {
-        using part = std::remove_cvref_t<decltype(r)>;
-        no_state none;
-        if constexpr (std::is_same_v<part, step_budget>) {
-          scope<part> inner{none, none, none, own.at};
-          return r.stop(q, inner);
-        } else {
-          typename part::sequence_state state{seen};
-          scope<part> inner{none, state, none, own.at};
-          const ending answer = r.stop(q, inner);
-          seen = state.seen;
-          return answer;
-        }
-      });
-      if (e != ending::running) {
-        return e;
-      }
+    struct scope_of_one {
+      no_state state;
+      rule::sequence_states& sequence;
+      no_state tally;
+      const step_info& at;
+    };
+    ending e = ending::running;
+    for (index_t i = 0; i < count && e == ending::running; ++i) {
+      scope_of_one one{{}, own.sequence.of[i], {}, own.at};
+      e = rules[i].visit_with(one, [&q](const auto& r, auto& inner) { return r.stop(q, inner); });
     }
-    return ending::running;
+    return e;
   }
 };
 static_assert(stopping<any_stops>);

@@ -59,8 +59,10 @@ struct canvas {
       {"stable_steps", &canvas::stable_steps, at_least(1)},
       {"certain", &canvas::certain, at_least(0).in("nats")}};
 
-  void check(const layout&) const {
+  void check(const layout&, const model_info&) const {
     check_argument(vocab >= 1, "canvas::vocab", vocab, "at least 1");
+  }
+  void check(const layout&) const {
     check_argument(hottest >= coldest, "canvas::hottest", hottest, "at least canvas::coldest");
   }
   [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part.hpp>
+#include <unmask/core/policy.hpp>
 
 #include <cstddef>
 #include <new>
@@ -11,6 +11,26 @@
 /// policy of such parts is one type for many compositions, and decides exactly as the policy
 /// composed of the parts themselves does.
 namespace UNMASK_NAMESPACE {
+
+/// What parts of several types fold over the candidates of a step, side by side.
+template <class... Part>
+struct tallies_beside : detail::pack<tally_of<Part>...> {
+  UNMASK_HD void merge(const tallies_beside& other) {
+    merge(other, std::index_sequence_for<Part...>{});
+  }
+
+ private:
+  template <std::size_t... I>
+  UNMASK_HD void merge(const tallies_beside& other, std::index_sequence<I...>) {
+    (merge_one<I, tally_of<Part>>(other), ...);
+  }
+  template <std::size_t I, class Tally>
+  UNMASK_HD void merge_one([[maybe_unused]] const tallies_beside& other) {
+    if constexpr (!std::is_same_v<Tally, no_state>) {
+      detail::get_indexed<I>(*this).merge(detail::get_indexed<I>(other));
+    }
+  }
+};
 
 /// A value of one of several types, as std::variant, but trivially copyable and readable in a
 /// kernel. Starts as the first of them.
@@ -28,6 +48,21 @@ class choice_of {
 
   template <class V>
   static constexpr bool has = (std::is_same_v<V, T> || ...);
+
+  /// The alternatives.
+  using list = detail::type_list<T...>;
+  /// What all of them may read, and the states that they keep, side by side: a part that has a
+  /// choice declares those that it needs, and visit_with() gives each alternative its own.
+  static constexpr statistics required = (T::required | ... | stat::none);
+  using position_states = detail::pack<position_state_of<T>...>;
+  using sequence_states = detail::pack<sequence_state_of<T>...>;
+  using tallies = tallies_beside<T...>;
+
+  /// The part of V in such states.
+  template <class V>
+  [[nodiscard]] UNMASK_HD static auto& in(auto& states) {
+    return detail::get_indexed<std::size_t{index_of<V>()}>(states);
+  }
 
   choice_of()
       : choice_of(typename first_of<T...>::type{}) {}
@@ -48,6 +83,19 @@ class choice_of {
   UNMASK_HD answer_of<Use> visit(const Use& use) const {
     return visit_from<0, T...>(use);
   }
+  /// Calls use(value, its own scope), where `own` has the states of all alternatives or none.
+  template <class Own, class Use>
+  UNMASK_HD auto visit_with(Own& own, const Use& use) const {
+    return visit([&own, &use](const auto& value) {
+      using part = std::remove_cvref_t<decltype(value)>;
+      no_state none;
+      scope<part> inner{state_in<part, position_state_of<part>>(own.state, none),
+                        state_in<part, sequence_state_of<part>>(own.sequence, none),
+                        state_in<part, tally_of<part>>(own.tally, none),
+                        own.at};
+      return use(value, inner);
+    });
+  }
   /// The same for what may be called on the host only.
   template <class Use>
   answer_of<Use> visit_on_host(const Use& use) const {
@@ -55,6 +103,16 @@ class choice_of {
   }
 
  private:
+  template <class V, class State, class States>
+  [[nodiscard]] UNMASK_HD static auto& state_in([[maybe_unused]] States& states,
+                                                [[maybe_unused]] no_state& none) {
+    if constexpr (std::is_same_v<State, no_state>) {
+      return none;
+    } else {
+      return in<V>(states);
+    }
+  }
+
   template <class V>
   [[nodiscard]] UNMASK_HD static constexpr std::uint8_t index_of() {
     std::uint8_t at = 0;

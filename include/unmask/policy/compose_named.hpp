@@ -26,10 +26,8 @@ template <bool Has, class Part>
 /// the name of a constexpr variable.
 template <abilities A, class... More>
 [[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
-  using admission_type =
-      std::conditional_t<A.compares, any_comparing_admission, any_admission<false>>;
   const auto parts =
-      std::tuple_cat(std::tuple{p.ranking, admission_type(p.admission)},
+      std::tuple_cat(std::tuple{p.ranking, any_admission<A.compares>(p.admission)},
                      detail::part_if<A.edits>(p.edit),
                      detail::part_if<A.watches>(any_revisions<A.remembers>{p.revisions}),
                      std::tuple{p.delays, p.stops},

@@ -12,17 +12,6 @@
 /// How a part is described to those who compose by name, and how what they wrote is read.
 namespace UNMASK_NAMESPACE {
 
-/// What an argument of a part is.
-enum class argument_kind : std::uint8_t {
-  real,
-  whole,   ///< a whole number
-  flag,    ///< true or false
-  word,    ///< one of part_argument::words
-  tokens,  ///< a list of tokens
-  reals,   ///< a list of numbers
-  file     ///< the name of a file, quoted
-};
-
 /// Gives the contents of a file that a text names. Throws std::invalid_argument saying what is wrong
 /// if there is none.
 using file_source = std::function<std::string(const std::string& name)>;
@@ -43,27 +32,12 @@ using file_source = std::function<std::string(const std::string& name)>;
   return contents;
 }
 
-/// An argument: its default is the one of the C++ part.
-struct part_argument {
-  std::string_view name;
-  argument_kind kind = argument_kind::real;
+/// An argument: a knob of the C++ part and its default.
+struct part_argument : knob_text {
   double value = 0.0;  ///< unless told otherwise; a flag's 0 or 1, a word's index
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
-  bool without_least = false;   ///< the least value itself is out of range
-  bool without_most = false;    ///< the largest is
-  std::string_view words = {};  ///< separated by |
-  bool is_token = false;        ///< without one it is no_token, which is the default
-  std::string_view list = {};   ///< a list unless told otherwise; without one it must be given
 
-  [[nodiscard]] bool is_list() const {
-    return kind == argument_kind::tokens || kind == argument_kind::reals;
-  }
-  [[nodiscard]] bool must_be_given() const {
-    return kind == argument_kind::file || (is_list() && list.empty());
-  }
-  [[nodiscard]] bool admits(double x) const {
-    return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
+  [[nodiscard]] constexpr bool must_be_given() const {
+    return kind == knob_kind::file || (is_list() && list.empty());
   }
   /// The word of an index.
   [[nodiscard]] std::string_view word(std::size_t index) const {
@@ -138,49 +112,50 @@ struct known_part {
 
 /// What an argument may be, in words: "in [0, 1]", "a whole number, at least 1".
 [[nodiscard]] inline std::string rule_text(const part_argument& a) {
-  std::string words;
   switch (a.kind) {
-  case argument_kind::flag:
+  case knob_kind::flag:
     return "true or false";
-  case argument_kind::word: {
+  case knob_kind::word: {
     std::string rule = "one of " + std::string(a.words);
     for (std::size_t at = rule.find('|'); at != std::string::npos; at = rule.find('|')) {
       rule.replace(at, 1, ", ");
     }
     return rule;
   }
-  case argument_kind::tokens:
+  case knob_kind::tokens:
     return "a list of tokens";
-  case argument_kind::reals:
+  case knob_kind::reals:
     return "a list of numbers";
-  case argument_kind::file:
+  case knob_kind::file:
     return "the quoted name of a file";
-  case argument_kind::whole:
-    words = a.is_token ? "a token, " : "a whole number, ";
+  case knob_kind::token:
+    return "a token, " + range_text(a.range);
+  case knob_kind::whole:
+    return "a whole number, " + range_text(a.range);
+  case knob_kind::real:
+  case knob_kind::exact:
     break;
-  case argument_kind::real:
-    break;
   }
-  if (std::isfinite(a.least) && std::isfinite(a.most)) {
-    return words + "in " + (a.without_least ? "(" : "[") + shortest_text(a.least) + ", " +
-           shortest_text(a.most) + (a.without_most ? ")" : "]");
-  }
-  if (std::isfinite(a.least)) {
-    return words + (!a.without_least ? "at least " + shortest_text(a.least)
-                    : a.least == 0.0 ? std::string("positive")
-                                     : "more than " + shortest_text(a.least));
-  }
-  return words + "a finite number";
+  return range_text(a.range);
 }
 
 /// An argument's default as it would be written: "0.9", "true", "block"; empty for a token, and
 /// for what must be given.
 [[nodiscard]] inline std::string default_text(const part_argument& a) {
-  return a.must_be_given() || a.is_token ? std::string{}
-         : a.is_list()                   ? std::string(a.list)
-         : a.kind == argument_kind::flag ? (a.value != 0.0 ? "true" : "false")
-         : a.kind == argument_kind::word ? std::string(a.word(static_cast<std::size_t>(a.value)))
-                                         : shortest_text(a.value);
+  switch (a.kind) {
+  case knob_kind::token:
+  case knob_kind::file:
+    return {};
+  case knob_kind::tokens:
+  case knob_kind::reals:
+    return std::string(a.list);
+  case knob_kind::flag:
+    return a.value != 0.0 ? "true" : "false";
+  case knob_kind::word:
+    return std::string(a.word(static_cast<std::size_t>(a.value)));
+  default:
+    return shortest_text(a.value);
+  }
 }
 
 /// The values of a part's arguments, in the order of the table.
@@ -209,20 +184,24 @@ class argument_values {
              (part.arguments[i].is_list() ? "[1, 2]" : "\"profile.json\""));
       }
     }
+    check_lists();
   }
 
-  [[nodiscard]] float real(std::size_t i) const { return static_cast<float>(values_[i].number); }
-  [[nodiscard]] double exact(std::size_t i) const { return values_[i].number; }
-  [[nodiscard]] index_t whole(std::size_t i) const {
-    return static_cast<index_t>(values_[i].number);
-  }
-  [[nodiscard]] bool yes(std::size_t i) const { return values_[i].number != 0.0; }
-  template <class Enum>
-  [[nodiscard]] Enum word(std::size_t i) const {
-    return static_cast<Enum>(values_[i].number);
-  }
+  [[nodiscard]] double number(std::size_t i) const { return values_[i].number; }
   /// Empty where none was given.
   [[nodiscard]] const std::vector<double>& list(std::size_t i) const { return values_[i].list; }
+  /// Sets the knobs of a part, of which the first is argument `first`.
+  template <class Part>
+  void fill(Part& part, std::size_t first) const {
+    for (std::size_t k = 0; k < detail::knob_count<Part>(); ++k) {
+      const knob<Part>& to = Part::knobs[k];
+      if (!to.is_list()) {
+        to.set(part, number(first + k));
+      } else if (!list(first + k).empty()) {
+        to.fill(part, list(first + k).data(), static_cast<index_t>(list(first + k).size()));
+      }
+    }
+  }
   /// What `read` makes of the contents of the file that argument i names. Throws policy_text_error
   /// if there is none, or if `read` throws std::invalid_argument.
   [[nodiscard]] auto from_file(std::size_t i, const auto& read) const {
@@ -267,6 +246,32 @@ class argument_values {
     std::string_view name = {};
     std::size_t column = 0;
   };
+
+  // The lists of a part are as long as the first of them.
+  void check_lists() const {
+    std::string rule;
+    std::string found;
+    std::size_t length = 0;
+    bool holds = true;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const part_argument& a = part_.arguments[i];
+      if (a.is_list()) {
+        const std::size_t here = values_[i].list.size();
+        const bool is_first = rule.empty();
+        length = is_first ? here : length;
+        holds = holds && here == length && here <= static_cast<std::size_t>(a.capacity) &&
+                (here > 0 || !a.must_be_given());
+        rule += is_first ? (a.must_be_given() ? " has 1 to " : " has at most ") +
+                               std::to_string(a.capacity) + " "
+                         : " and as many ";
+        rule += a.name;
+        found += (is_first ? "" : " and ") + std::to_string(here);
+      }
+    }
+    if (!holds) {
+      fail(std::string(part_.name) + rule + ", this has " + found);
+    }
+  }
 
   [[nodiscard]] std::string names() const {
     std::string all;
@@ -327,22 +332,24 @@ class argument_values {
     };
     const bool is_word = from.is == value_text::kind::part && from.part->arguments.empty();
     switch (a.kind) {
-    case argument_kind::real:
+    case knob_kind::real:
+    case knob_kind::exact:
       check(from.is == value_text::kind::number && std::isfinite(from.number) &&
-            std::isfinite(static_cast<float>(from.number)) && a.admits(from.number));
+            std::isfinite(static_cast<float>(from.number)) && a.range.holds(from.number));
       to.number = from.number;
       break;
-    case argument_kind::whole:
+    case knob_kind::whole:
+    case knob_kind::token:
       check(from.is == value_text::kind::number && is_whole(from.number, no_token) &&
-            a.admits(from.number));
+            a.range.holds(from.number));
       to.number = from.number;
       break;
-    case argument_kind::flag:
+    case knob_kind::flag:
       check((from.is == value_text::kind::number && (from.number == 0.0 || from.number == 1.0)) ||
             (is_word && (from.part->name == "true" || from.part->name == "false")));
       to.number = is_word ? (from.part->name == "true" ? 1.0 : 0.0) : from.number;
       break;
-    case argument_kind::word: {
+    case knob_kind::word: {
       std::size_t count = 1;
       for (const char c : a.words) {
         count += c == '|' ? 1 : 0;
@@ -355,16 +362,16 @@ class argument_values {
       to.number = static_cast<double>(k);
       break;
     }
-    case argument_kind::tokens:
-    case argument_kind::reals:
+    case knob_kind::tokens:
+    case knob_kind::reals:
       check(from.is == value_text::kind::list);
       for (const double x : from.list) {
-        check(a.kind == argument_kind::reals ? !std::isnan(x)
+        check(a.kind == knob_kind::reals ? !std::isnan(x)
                                              : is_whole(x, no_token - 1.0) && x >= 0.0);
       }
       to.list = from.list;
       break;
-    case argument_kind::file:
+    case knob_kind::file:
       check(from.is == value_text::kind::quoted && from.text.size() > 2);
       to.name = from.text.substr(1, from.text.size() - 2);
       to.column = from.column;

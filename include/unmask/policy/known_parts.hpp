@@ -1,360 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/known_pass_parts.hpp>
-
-#include <algorithm>
-#include <array>
+#include <unmask/policy/part_table.hpp>
 
 namespace UNMASK_NAMESPACE {
 
-/// The one table of the parts that have a name. A new one is one more entry; help texts, checks and
-/// the documentation of bindings come from it.
 namespace detail::table {
 
-inline constexpr known_part decision_entries[] = {
-    {"confidence",
-     "by_confidence",
-     part_stage::ranking,
-     "the most probable token first; the ranking of a policy that names none",
-     {},
-     [](parts p, values) { rank(p, order::confidence); }},
-    {"margin",
-     "by_margin",
-     part_stage::ranking,
-     "the largest gap between best and second probability first",
-     {},
-     [](parts p, values) { rank(p, order::margin); }},
-    {"entropy",
-     "by_entropy",
-     part_stage::ranking,
-     "the lowest entropy first",
-     {},
-     [](parts p, values) { rank(p, order::entropy); }},
-    {"left_to_right",
-     "left_to_right",
-     part_stage::ranking,
-     "the lowest position first",
-     {},
-     [](parts p, values) { rank(p, order::left_to_right); }},
-    {"random",
-     "at_random",
-     part_stage::ranking,
-     "positions in an order drawn afresh each step",
-     {},
-     [](parts p, values) { rank(p, order::random); }},
-    {"loosely",
-     "loosely",
-     part_stage::ranking,
-     "another order made random: Gumbel noise on score / temperature",
-     loosely_of,
-     [](parts p, values v) {
-       rank(p, v.word<order>(0));
-       p.ranking.looseness = v.real(1);
-     }},
-    {"threshold",
-     "confidence_above",
-     part_stage::admission,
-     "every token that is likelier than the threshold",
-     threshold_of,
-     [](parts p, values v) { admit(p, v, confidence_above{v.real(0)}); }},
-    {"at_least",
-     "confidence_at_least",
-     part_stage::admission,
-     "the same, the threshold itself included",
-     at_least_of,
-     [](parts p, values v) { admit(p, v, confidence_at_least{v.real(0)}); }},
-    {"top_k",
-     "top_k",
-     part_stage::admission,
-     "the k best-ranked",
-     top_k_of,
-     [](parts p, values v) { admit(p, v, top_k{v.whole(0)}); }},
-    {"scheduled",
-     "scheduled",
-     part_stage::admission,
-     "a fixed number of steps for each block",
-     scheduled_of,
-     [](parts p, values v) { admit(p, v, scheduled{v.whole(0)}); }},
-    {"factor",
-     "factor",
-     part_stage::admission,
-     "the more tokens at once, the surer each has to be",
-     factor_of,
-     [](parts p, values v) {
-       admit(p, v, factor{v.real(0), v.yes(1)});
-     }},
-    {"entropy_bound",
-     "entropy_bound",
-     part_stage::admission,
-     "ranks while their joint uncertainty, in nats, stays small",
-     bound_of,
-     [](parts p, values v) { admit(p, v, entropy_bound{v.real(0)}); }},
-    {"hierarchical",
-     "hierarchical",
-     part_stage::admission,
-     "a threshold, and the best of each run of open positions at a lower one",
-     hierarchical_of,
-     [](parts p, values v) {
-       admit(p, v, hierarchical{v.real(0), v.real(1)});
-     }},
-    {"timesteps",
-     "timesteps",
-     part_stage::admission,
-     "as many as a falling noise level says; a step may commit nothing",
-     timesteps_of,
-     [](parts p, values v) {
-       admit(p, v, timesteps{v.whole(0), v.real(1)});
-     }},
-    {"independent_timesteps",
-     "independent_timesteps",
-     part_stage::admission,
-     "the same, each position for itself by chance",
-     timesteps_of,
-     [](parts p, values v) {
-       admit(p, v, independent_timesteps{v.whole(0), v.real(1)});
-     }},
-    {"at_frontier",
-     "at_frontier",
-     part_stage::admission,
-     "nothing far behind the first open position: for grammars that read from left to right",
-     frontier_of,
-     [](parts p, values v) {
-       admit(p, v, at_frontier{v.whole(0), v.whole(1), v.whole(2)});
-     }},
-    {"adaptive_threshold",
-     "adaptive_threshold",
-     part_stage::admission,
-     "a threshold for each position, moving with what its logits do",
-     adaptive_of,
-     add_adaptive_threshold},
-    {"stable_and_confident",
-     "stable_and_confident",
-     part_stage::admission,
-     "tokens that are sure and whose logits have come to rest",
-     stable_of,
-     add_stable_and_confident},
-    {"profile_threshold",
-     "profile_threshold",
-     part_stage::admission,
-     "the thresholds of a profile that was recorded and saved, one a block or a step of it",
-     profile_of,
-     add_profile_threshold},
-    {"credit",
-     "trace_credit",
-     part_stage::revision,
-     "tokens that keep leading a row are raised",
-     credit_of,
-     add_credit},
-    {"adaptive_credit",
-     "adaptive_credit",
-     part_stage::revision,
-     "the same without knobs: credit counts as far as the answer is settled",
-     share_of,
-     add_adaptive_credit},
-    {"logit_bias",
-     "logit_bias",
-     part_stage::revision,
-     "adds biases[i] to the logit of tokens[i]; at most 16 of them",
-     bias_of,
-     add_logit_bias},
-    {"repetition_penalty",
-     "repetition_penalty",
-     part_stage::revision,
-     "divides the positive and multiplies the negative logits of tokens nearby",
-     repetition_of,
-     add_repetition_penalty},
-    {"count_penalty",
-     "count_penalty",
-     part_stage::revision,
-     "lowers the logits of tokens nearby, by being there and by how often",
-     counts_of,
-     add_count_penalty},
-    {"neighbour_guard",
-     "neighbour_guard",
-     part_stage::revision,
-     "lowers the logit of the token next door",
-     guard_of,
-     [](parts p, values v) {
-       revise(p, v, neighbour_guard{v.real(0), v.yes(1)}, neighbour_guard::watches);
-     }},
-    {"token_list",
-     "token_list",
-     part_stage::revision,
-     "allows these tokens only, at answer positions [first, last); at most 16",
-     list_of,
-     add_token_list},
-    {"probability_of",
-     "probability_of",
-     part_stage::question,
-     "asks how probable these tokens are, at answer positions [first, last); at most 16",
-     list_of,
-     add_probability_of},
-    {"end_penalty",
-     "end_penalty",
-     part_stage::revision,
-     "lowers the end token's logit",
-     end_penalty_of,
-     [](parts p, values v) {
-       revise(p, v, end_penalty{v.real(0), v.whole(1)}, end_penalty::watches);
-     }},
-    {"no_end_before",
-     "no_end_before",
-     part_stage::revision,
-     "no end token among the first tokens of the answer",
-     no_end_of,
-     [](parts p, values v) {
-       revise(p, v, no_end_before{v.whole(0), v.whole(1)}, no_end_before::watches);
-     }},
-    {"hold_end",
-     "hold_end",
-     part_stage::delay,
-     "no end token behind an open position",
-     hold_of,
-     [](parts p, values v) {
-       v.take_only(p.delays.holds, "hold_end");
-       p.delays.hold = v.checked_part(hold_end{v.yes(0), v.whole(1)});
-     }},
-    {"end_last",
-     "end_last",
-     part_stage::delay,
-     "end tokens rank behind all others",
-     last_of,
-     [](parts p, values v) {
-       v.take_only(p.delays.lasts, "end_last");
-       p.delays.last = v.checked_part(end_last{v.whole(0)});
-     }},
-    {"no_equal_neighbours",
-     "no_equal_neighbours",
-     part_stage::delay,
-     "of neighbours that propose the same token only the surer commits",
-     unequal_of,
-     [](parts p, values v) {
-       v.take_only(p.delays.keeps_unequal, "no_equal_neighbours");
-       p.delays.unequal = {v.yes(0)};
-     }},
-    {"temperature",
-     "temperature",
-     part_stage::edit,
-     "divides every logit before anything is taken of it",
-     temperature_of,
-     [](parts p, values v) {
-       v.take_only(p.has.edits, "temperature");
-       p.edit = v.checked_part(temperature{v.real(0)});
-     }},
-    {"sampling",
-     "sampling",
-     part_stage::draw,
-     "proposes a token drawn at a temperature instead of the most probable one",
-     sampling_of,
-     add_sampling},
-    {"keep_top_k",
-     "keep_top_k",
-     part_stage::truncation,
-     "draws among the k most probable tokens",
-     keep_k_of,
-     [](parts p, values v) { keep(p, v.checked_part(keep_top_k{v.whole(0)}).kept()); }},
-    {"keep_top_p",
-     "keep_top_p",
-     part_stage::truncation,
-     "draws among the most probable tokens of a probability mass",
-     keep_p_of,
-     [](parts p, values v) { keep(p, v.checked_part(keep_top_p{v.real(0)}).kept()); }},
-    {"keep_min_p",
-     "keep_min_p",
-     part_stage::truncation,
-     "draws among tokens at least ratio times as probable as the best",
-     keep_min_of,
-     [](parts p, values v) { keep(p, v.checked_part(keep_min_p{v.real(0)}).kept()); }},
-    {"confidence_of_kept",
-     "confidence_of_kept",
-     part_stage::truncation,
-     "statistics of the kept tokens, renormalised",
-     {},
-     [](parts p, values) { keep(p, confidence_of_kept{}.kept()); }},
-    {"edit_settled",
-     "edit_settled",
-     part_stage::revisit,
-     "rewrites settled tokens that the model now sees otherwise",
-     edit_of,
-     add_edit_settled},
-    {"reopen_below",
-     "reopen_below",
-     part_stage::revisit,
-     "masks settled tokens again that became unlikely",
-     reopen_of,
-     add_reopen_below},
-    {"remask_below",
-     "remask_below",
-     part_stage::remask,
-     "settled positions that became unsure compete again",
-     remask_of,
-     add_remask_below},
-    {"lookahead",
-     "lookahead",
-     part_stage::branches,
-     "branches that try further tokens in the same forward pass",
-     lookahead_of,
-     add_lookahead},
-    {"sequential_blocks",
-     "sequential_blocks",
-     part_stage::schedule,
-     "block after block; the schedule of a policy that names none",
-     {},
-     [](parts p, values) { p.schedule.rule = sequential_blocks{}; }},
-    {"whole_sequence",
-     "whole_sequence",
-     part_stage::schedule,
-     "the whole answer as one block",
-     {},
-     [](parts p, values) { p.schedule.rule = whole_sequence{}; }},
-    {"block_pipeline",
-     "block_pipeline",
-     part_stage::schedule,
-     "a block starts before the one before it is settled",
-     pipeline_of,
-     [](parts p, values v) {
-       p.schedule.rule = v.checked_part(block_pipeline{v.real(0), v.real(1), v.whole(2), v.yes(3)});
-     }},
-    {"slow_fast",
-     "slow_fast",
-     part_stage::schedule,
-     "explores how far the model is ready to go, then fills that stretch",
-     slow_fast_of,
-     [](parts p, values v) {
-       p.schedule.rule = v.checked_part(slow_fast{v.whole(0), v.real(1), v.real(2)});
-     }},
-    {"edited_blocks",
-     "edited_blocks",
-     part_stage::schedule,
-     "block after block, each until edits have come to rest",
-     edited_of,
-     [](parts p, values v) { p.schedule.rule = v.checked_part(edited_blocks{v.whole(0)}); }},
-    {"canvas",
-     "canvas",
-     part_stage::schedule,
-     "a canvas of random tokens, redrawn where the model is unsure",
-     canvas_of,
-     add_canvas},
-};
+/// The parts that have a name, in the order of the help. Those of a family are the alternatives of
+/// its choice, so a new admission is one more type of admission_leaf, a new schedule one more of
+/// any_schedule; what a part is called, what it does and its arguments stand in the part.
+using all_parts = typename joined<rankings,
+                                  type_list<loosely<by_confidence>>,
+                                  admissions,
+                                  revision_list::rule::list,
+                                  type_list<hold_end,
+                                            end_last,
+                                            no_equal_neighbours,
+                                            temperature,
+                                            sampling,
+                                            keep_top_k,
+                                            keep_top_p,
+                                            keep_min_p,
+                                            confidence_of_kept,
+                                            edit_settled,
+                                            reopen_below,
+                                            remask_below,
+                                            lookahead_by<any_worth>>,
+                                  any_schedule::rules::list,
+                                  type_list<canvas>,
+                                  caches,
+                                  type_list<key_eviction>,
+                                  layer_rules,
+                                  any_stops::rule::list>::type;
 
-// Both tables as one.
-[[nodiscard]] consteval auto all_entries() {
-  std::array<known_part, std::size(decision_entries) + std::size(pass_entries)> all{};
-  std::copy(std::begin(decision_entries), std::end(decision_entries), all.begin());
-  std::copy(std::begin(pass_entries),
-            std::end(pass_entries),
-            all.begin() + std::size(decision_entries));
-  return all;
-}
-inline constexpr auto entries = all_entries();
+template <class List>
+struct entries_of;
+template <class... P>
+struct entries_of<type_list<P...>> {
+  static constexpr known_part all[sizeof...(P)] = {known<P>::part...};
+};
 
 }  // namespace detail::table
 
 /// Every part that has a name, by stage; parts of your own have none. Layer rules and delayed_cache
 /// are for engines with hooks: make_any_layer_session.
 [[nodiscard]] inline std::span<const known_part> known_parts() {
-  return detail::table::entries;
+  return detail::table::entries_of<detail::table::all_parts>::all;
 }
 
 }  // namespace unmask
