@@ -4,6 +4,7 @@
 // compared runs in turns within one race.
 #include <unmask/host/drift.hpp>
 #include <unmask/host/rows.hpp>
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/step/choose.hpp>
 #include <unmask/unmask.hpp>
 

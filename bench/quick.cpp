@@ -2,6 +2,7 @@
 //
 // The goals in some seconds: quick [--json] [--rounds N]. Everything that is compared runs in turns
 // within one race; see bench/README.md for what the numbers mean.
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/unmask.hpp>
 
 #include <cstdio>
@@ -207,7 +208,7 @@ void host_work(scoreboard& board, pools& threads) {
     const auto s = r.enter([&] { step(); });
     const auto k = r.enter([&] {
       host::read_rows<stat::confidence, float>(
-          in, host::no_edits{}, out.data(), threads.one, tier, scratch);
+          in, nullptr, out.data(), threads.one, tier, scratch);
       asm volatile("" : : "r"(out.data()) : "memory");
     });
     const auto w = r.enter([&] { kernel(); });

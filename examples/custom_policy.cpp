@@ -2,6 +2,7 @@
 //
 // Writes two parts of a policy, composes them with parts of the library, and measures the result
 // against policies that are made of the library's parts alone.
+#include <unmask/any_layer_session.hpp>
 #include <unmask/unmask.hpp>
 
 #include <exception>

@@ -5,6 +5,7 @@
 /// Rows of logits to read, and the plain read of the same memory that a kernel is compared with.
 
 #include <unmask/host/read_rows.hpp>
+#include <unmask/host/thread_pool.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -142,7 +143,7 @@ class reading {
       , scratch_(host::scratch_records(pool.concurrency())) {}
 
   void operator()() {
-    host::read_rows<S, T>(all_.rows(), host::no_edits{}, out_.data(), pool_, level_, scratch_);
+    host::read_rows<S, T>(all_.rows(), nullptr, out_.data(), pool_, level_, scratch_);
     asm volatile("" : : "r"(out_.data()) : "memory");
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/c_api.h>
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/read_policy.hpp>
 #include <unmask/version.hpp>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/any_layer_session.hpp>
 #include <unmask/policy/named_parts.hpp>
 #include <unmask/unmask.hpp>
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// The whole library on the CPU. No CUDA header is reached from here.
+/// Policies and sessions on the CPU. No CUDA header is reached from here.
+///
+/// Apart, because of what they cost to compile: sessions whose policy is not in their type
+/// (any_session.hpp, any_layer_session.hpp), policies by name (named_policy.hpp), methods
+/// (policy/methods.hpp), profiles in files and by task (policy/profile_json.hpp,
+/// policy/profile_store.hpp), threads of the library's own (host/thread_pool.hpp).
 
-#include <unmask/any_layer_session.hpp>
-#include <unmask/any_session.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
@@ -32,8 +35,6 @@
 #include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/probability.hpp>
 #include <unmask/policy/profile.hpp>
-#include <unmask/policy/profile_json.hpp>
-#include <unmask/policy/profile_store.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/repetition.hpp>
 #include <unmask/policy/revise.hpp>

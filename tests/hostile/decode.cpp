@@ -2,7 +2,7 @@
 #include "hostile/decode.hpp"
 
 #include <unmask/core/forwards.hpp>
-#include <unmask/host/executor.hpp>
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/compose_named.hpp>
 #include <unmask/policy/read_policy.hpp>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 

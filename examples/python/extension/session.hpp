@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/host/thread_pool.hpp>
+
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -3,21 +3,42 @@
 
 #include <unmask/core/types.hpp>
 
-#include <sstream>
+#include <concepts>
+#include <cstdio>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
+inline void append(std::string& text, std::string_view words) {
+  text += words;
+}
+inline void append(std::string& text, token_id number) {
+  text += std::to_string(number);
+}
+void append(std::string& text, std::integral auto number) {
+  text += std::to_string(number);
+}
+inline void append(std::string& text, char letter) {
+  text += letter;
+}
+void append(std::string& text, std::floating_point auto number) {  // as streams write it
+  char digits[32];
+  const int size = std::snprintf(digits, sizeof digits, "%g", static_cast<double>(number));
+  text.append(digits, static_cast<std::size_t>(size));
+}
+
 template <class T, class... Rule>
 [[noreturn]] void refuse(std::string_view name, const T& value, const Rule&... rule) {
-  std::ostringstream text;
-  text << name << " must be ";
-  (text << ... << rule);
-  text << ", got " << value;
-  throw std::invalid_argument(text.str());
+  std::string text(name);
+  text += " must be ";
+  (append(text, rule), ...);
+  text += ", got ";
+  append(text, value);
+  throw std::invalid_argument(text);
 }
 
 }  // namespace detail

@@ -222,22 +222,19 @@ struct previous_row {
   float square = 0.0F;     ///< sum of e^(2(z - best))
 };
 
-/// One row as a kernel reads it: `columns` logits, the first of which is token `first_token`.
+/// What a kernel does with a row of logits, whatever their type.
 ///
 /// `blanked` lists tokens, ascending and without repeats, that the statistics leave out: suppressed
 /// tokens and the watch list. Their edited logits are written to `blanked_logits` (as many) unless
-/// it is null; a token outside this row's columns gets -inf.
-template <element T>
-struct row_input {
-  // Not defaulted: row_input() would write zeroes before the values below, a fifth of the host's
+/// it is null; a token outside the row's columns gets -inf.
+struct row_options {
+  // Not defaulted: row_options() would write zeroes before the values below, a fifth of the host's
   // work in a step.
-  UNMASK_HD constexpr row_input() {}
+  UNMASK_HD constexpr row_options() {}
 
-  const T* logits = nullptr;
   index_t columns = 0;
   token_id first_token = 0;
   const std::uint32_t* allowed = nullptr;
-  const T* unconditional = nullptr;
   float cfg_scale = 0.0F;
   const token_id* blanked = nullptr;
   index_t blanked_count = 0;
@@ -251,6 +248,15 @@ struct row_input {
   /// which the read replaces by this row's.
   float* previous = nullptr;
   previous_row before;
+};
+
+/// One row as a kernel reads it: `columns` logits, the first of which is token `first_token`.
+template <element T>
+struct row_input : row_options {
+  UNMASK_HD constexpr row_input() {}
+
+  const T* logits = nullptr;
+  const T* unconditional = nullptr;
 };
 
 /// The edit of a policy that edits nothing.

@@ -166,7 +166,8 @@ template <class P>
 concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
 
 /// Changes a logit while its row is read: `edit(logit, token) -> float`, or `edit(logit, token,
-/// at)` with the step it is read in (no block).
+/// at)` with the step it is read in (no block). A part of which only some values edit says with
+/// `edits_now() -> bool` whether this one does: rows that nothing edits are read where they are.
 template <class P>
 concept logit_edit = part<P> &&(
     requires(const P& p, float z, token_id v) {

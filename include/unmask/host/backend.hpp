@@ -7,17 +7,14 @@
 #include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
 #include <unmask/host/on_tier.hpp>
-#include <unmask/host/read_rows.hpp>
-#include <unmask/host/second_read.hpp>
+#include <unmask/host/row_reader.hpp>
 #include <unmask/host/shard_workspace.hpp>
+#include <unmask/host/slot_edit.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/truncate.hpp>
 
-#include <memory>
-#include <new>
 #include <span>
-#include <tuple>
 #include <vector>
 
 namespace UNMASK_NAMESPACE {
@@ -47,27 +44,19 @@ class on_host::workspace {
   workspace(const model_info& model, const limits& capacity, const on_host& where)
       : model_(model)
       , where_(where)
-      , slot_bytes_(step::slot_bytes<Policy>(capacity))
-      , memory_(allocate(slot_bytes_ * static_cast<std::size_t>(capacity.sequences)))
+      , memory_(step::slot_bytes<Policy>(capacity) / sizeof(line) *
+                static_cast<std::size_t>(capacity.sequences))
       , statuses_(static_cast<std::size_t>(capacity.sequences))
-      , scratch_(host::scratch_records(where.executor.concurrency())) {
-    const auto rows = static_cast<std::size_t>(capacity.sequences) *
-                      static_cast<std::size_t>(capacity.window) *
-                      (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
-    std::get<pending<float>>(pending_).reserve(rows);
-    std::get<pending<bfloat16>>(pending_).reserve(rows);
-    std::get<pending<float16>>(pending_).reserve(rows);
-    targets_.reserve(rows);
-    records_.resize(rows);
+      , rows_(most_rows(capacity), where.executor, where.tier) {
+    targets_.reserve(most_rows(capacity));
     if constexpr (Policy::truncates) {
-      held_.resize(rows);
-      held_scratch_.resize(scratch_.size());
-      again_.resize(rows);
+      again_.resize(most_rows(capacity));
     }
     slots_.reserve(static_cast<std::size_t>(capacity.sequences));
     for (index_t slot = 0; slot < capacity.sequences; ++slot) {
       std::size_t bytes = 0;
-      std::byte* const base = memory_.get() + slot_bytes_ * static_cast<std::size_t>(slot);
+      std::byte* const base =
+          memory_.data()->bytes + step::slot_bytes<Policy>(capacity) * static_cast<std::size_t>(slot);
       slots_.push_back(step::slot_memory_at<Policy>(base, slot, capacity, bytes));
       slots_.back().status = &statuses_[static_cast<std::size_t>(slot)];
     }
@@ -82,10 +71,10 @@ class on_host::workspace {
     token_id suppressed[max_suppressed];
     const index_t count = suppressed_tokens(model_, options, suppressed);
     std::copy(suppressed, suppressed + count, m.suppressed);
-    std::construct_at(m.policy, policy);
-    std::construct_at(m.sequence);
-    std::construct_at(m.tallies);
-    std::construct_at(m.state);
+    *m.policy = policy;
+    *m.sequence = {};
+    *m.tallies = {};
+    *m.state = {};
     m.state->model = model_;
     m.state->geometry = geometry;
     m.state->tokens = tokens.data;
@@ -100,8 +89,7 @@ class on_host::workspace {
   read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
     const range read = m.read_range();
-    pending<T>& rows = std::get<pending<T>>(pending_);
-    read_pending_ = &workspace::read_pending<T>;
+    const host::row_edit edit = host::slot_edit(m);
     for (index_t i = 0; i < read.size(); ++i) {
       const index_t position = read.first + i;
       if (!m.reads(s.branch, i)) {
@@ -109,25 +97,32 @@ class on_host::workspace {
       }
       const index_t r = row_of(m, s, position, i);
       const row_riders<T> rider = riders.from_row(r);
-      row_input<T>& in = rows.emplace_back();
+      row_input<T>& in = rows_.template note<T>(edit);
       in.logits = logits.row(r);
-      in.columns = model_.vocab;
-      in.allowed = rider.allowed;
       in.unconditional = rider.unconditional;
+      in.allowed = rider.allowed;
       in.cfg_scale = rider.cfg_scale;
-      m.blank(in, s.branch, i);
-      in.draw = step::draw_of(m, i);
-      m.recall(in, i);
-      targets_.push_back({s.slot, s.branch * m.window + i});
+      note(in, m, s, i);
     }
   }
 
   /// Reads the rows noted so far, of all sequences at once.
   void flush() {
-    if (!targets_.empty()) {
-      (this->*read_pending_)();
-      targets_.clear();
+    rows_.read();
+    for (std::size_t r = 0; r < targets_.size(); ++r) {
+      const target& t = targets_[r];
+      const step::slot_memory<Policy>& m = slots_[slot_of(t)];
+      const range columns = {0, model_.vocab};
+      step::name_token(m, t.position, columns, t.allowed, rows_[r]);
+      step::name_listed(
+          m, t.position - m.status->next.score.first, columns, t.allowed, t.blanked_logits);
+      m.records[t.index] = rows_[r];
     }
+    if constexpr (Policy::truncates) {
+      truncate();
+    }
+    rows_.clear();
+    targets_.clear();
   }
 
   /// Reads what is left to read and decides every running slot.
@@ -262,66 +257,47 @@ class on_host::workspace {
     }
   }
 
-  struct release {
-    void operator()(std::byte* p) const {
-      ::operator delete (p, std::align_val_t{step::slot_layout::alignment});
-    }
+  // Slots begin at lines of their own.
+  struct alignas(step::slot_layout::alignment) line {
+    std::byte bytes[step::slot_layout::alignment];
   };
-  using block = std::unique_ptr<std::byte, release>;
 
-  [[nodiscard]] static block allocate(std::size_t count) {
-    auto* const p = static_cast<std::byte*>(
-        ::operator new (count, std::align_val_t{step::slot_layout::alignment}));
-    std::uninitialized_value_construct_n(p, count);
-    return block{p};
-  }
-
-  // Where the record of a row read goes: slot_memory::records[index].
+  // Where the record of a row read goes, slot_memory::records[index], and what is asked of a row
+  // without a finite logit.
   struct target {
     index_t slot = 0;
     index_t index = 0;
+    index_t position = 0;
+    const std::uint32_t* allowed = nullptr;
+    float* blanked_logits = nullptr;
   };
-  template <class T>  // not `element T`: clang 14 does not survive that here
-  using pending = std::vector<row_input<T>>;
 
-  // One call of supply() has one element type, so at most one list is in use.
-  template <element T>
-  void read_pending() {
-    pending<T>& rows = std::get<pending<T>>(pending_);
-    const auto edit_of = [this](index_t r) {
-      return step::edit_of(slots_[slot_of(targets_[static_cast<std::size_t>(r)])]);
-    };
+  [[nodiscard]] static std::size_t most_rows(const limits& capacity) {
+    return static_cast<std::size_t>(capacity.sequences) *
+           static_cast<std::size_t>(capacity.window) *
+           (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
+  }
+
+  // Completes the options of the row of scored position i.
+  void note(row_options& in, const step::slot_memory<Policy>& m, const segment& s, index_t i) {
+    in.columns = model_.vocab;
+    m.blank(in, s.branch, i);
+    in.draw = step::draw_of(m, i);
+    m.recall(in, i);
     if constexpr (Policy::truncates) {
-      for (std::size_t r = 0; r < rows.size(); ++r) {
-        const Policy& policy = *slots_[slot_of(targets_[r])].policy;
-        const bool cuts = !step::truncation_of(policy).keeps_all(model_.vocab);
-        rows[r].held = cuts ? &held_[r] : nullptr;
-      }
+      const bool cuts = !step::truncation_of(*m.policy).keeps_all(model_.vocab);
+      in.held = cuts ? &rows_.held(targets_.size()) : nullptr;
     }
-    host::read_rows<Policy::required, T>(
-        rows, edit_of, records_.data(), where_.executor, where_.tier, scratch_, held_scratch_);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const step::slot_memory<Policy>& m = slots_[slot_of(targets_[r])];
-      const index_t position = m.status->next.score.first + targets_[r].index % m.window;
-      const range columns = {0, model_.vocab};
-      step::name_token(m, position, columns, rows[r].allowed, records_[r]);
-      step::name_listed(m,
-                        targets_[r].index % m.window,
-                        columns,
-                        rows[r].allowed,
-                        rows[r].blanked_logits);
-      m.records[targets_[r].index] = records_[r];
-    }
-    if constexpr (Policy::truncates) {
-      truncate(rows);
-    }
-    rows.clear();
+    targets_.push_back({s.slot,
+                        s.branch * m.window + i,
+                        m.status->next.score.first + i,
+                        in.allowed,
+                        in.blanked_logits});
   }
 
   // Cuts off the rows just read, each from what is held of it or, where that is not enough, by a
   // second read; the logits are still there.
-  template <element T>
-  void truncate(const pending<T>& rows) {
+  void truncate() {
     const auto cut_off = [&](index_t r) noexcept {
       const auto at = static_cast<std::size_t>(r);
       again_[at] = keep_held(at) ? 0 : 1;
@@ -329,17 +305,12 @@ class on_host::workspace {
         const step::slot_memory<Policy>& m = slots_[slot_of(targets_[at])];
         const index_t branch = targets_[at].index / m.window;
         const index_t i = targets_[at].index % m.window;
-        host::call_on_tier(where_.tier, [&] {
-          host::read_again(m.row(branch, i),
-                           rows[at],
-                           step::edit_of(m),
-                           m.kept_apart(branch, i),
-                           step::truncation_of(*m.policy));
-        });
+        rows_.read_again(
+            at, m.row(branch, i), m.kept_apart(branch, i), step::truncation_of(*m.policy));
       }
     };
-    where_.executor.run(static_cast<index_t>(rows.size()), cut_off);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
+    where_.executor.run(static_cast<index_t>(targets_.size()), cut_off);
+    for (std::size_t r = 0; r < targets_.size(); ++r) {
       statuses_[slot_of(targets_[r])].report.second_reads += again_[r];
     }
   }
@@ -353,7 +324,7 @@ class on_host::workspace {
     bool proved = false;
     host::call_on_tier(where_.tier, [&] {
       step::keep_space<Policy> space;
-      proved = step::keep_held(solo{}, m, branch, i, held_[r], space);
+      proved = step::keep_held(solo{}, m, branch, i, rows_.held(r), space);
     });
     return proved;
   }
@@ -364,20 +335,12 @@ class on_host::workspace {
 
   model_info model_;
   on_host where_;
-  std::size_t slot_bytes_;
-  block memory_;
+  std::vector<line> memory_;
   std::vector<step::slot_status> statuses_;
   std::vector<step::slot_memory<Policy>> slots_;
-  std::tuple<pending<float>, pending<bfloat16>, pending<float16>> pending_;
-  // read_pending of the list in use: only the element types that an engine supplies are compiled.
-  void (workspace::*read_pending_)() = nullptr;
+  host::row_reader<Policy::required> rows_;
   std::vector<target> targets_;
-  std::vector<record<Policy::required>> records_;
-  std::vector<record<Policy::required>> scratch_;
-  // Of a truncating policy: what is held of each row and of each piece of work, and whether a row
-  // was read again.
-  std::vector<held_tokens> held_;
-  std::vector<held_tokens> held_scratch_;
+  // Of a truncating policy: whether a row was read again.
   std::vector<std::uint8_t> again_;
 };
 

@@ -4,8 +4,6 @@
 #include <unmask/core/held_list.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 
 namespace UNMASK_NAMESPACE::host {
 
@@ -22,7 +20,7 @@ class held_pool {
   /// Only columns above it can be held.
   [[nodiscard]] float bar() const { return bar_; }
   /// Says that as many columns as are held reach `logit`.
-  void expect(float logit) { bar_ = std::max(bar_, std::nextafter(logit, -math::infinity())); }
+  void expect(float logit) { bar_ = std::max(bar_, __builtin_nextafterf(logit, -math::infinity())); }
 
   void push(float logit, token_id token) {
     keys_[size_++] = rank_key(logit, token);
@@ -36,7 +34,7 @@ class held_pool {
     if (size_ > held_tokens::capacity) {
       drop();
     }
-    std::sort(keys_, keys_ + size_, std::greater<>());
+    std::sort(keys_, keys_ + size_, std::ranges::greater{});
     for (index_t i = 0; i < size_; ++i) {
       const ranked_token column = ranked(keys_[i]);
       list_->push(column.logit, column.token);
@@ -48,7 +46,7 @@ class held_pool {
 
   void drop() {
     std::uint64_t* const last = keys_ + held_tokens::capacity - 1;
-    std::nth_element(keys_, last, keys_ + size_, std::greater<>());
+    std::nth_element(keys_, last, keys_ + size_, std::ranges::greater{});
     size_ = held_tokens::capacity;
     bar_ = std::max(bar_, ranked(*last).logit);
   }

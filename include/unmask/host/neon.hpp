@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
+#include <unmask/host/tier.hpp>
 
 #include <cstdint>
 
@@ -13,6 +14,7 @@
 namespace UNMASK_NAMESPACE::host::detail {
 
 struct neon_vectors {
+  static constexpr tier level = tier::neon;
   using floats = float32x4_t;
   using words = uint32x4_t;
   static constexpr index_t width = 4;

@@ -3,7 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/host/held_pool.hpp>
-#include <unmask/host/on_tier.hpp>
+#include <unmask/host/row_edit.hpp>
 #include <unmask/stats/canonical.hpp>
 #include <unmask/stats/compare.hpp>
 
@@ -67,12 +67,12 @@ namespace UNMASK_NAMESPACE::host {
 /// blanked tokens within the run are written. A NaN never becomes the best and poisons the sums
 /// (canonical::fold_chunk); a NaN of a token that is not allowed or is blanked does no harm.
 ///
-/// `edit` must be copyable and pure, and should call math::fma where a product is added, or the
-/// tiers may differ in a bit. `level` must be available. O(columns), one pass over memory, 9 KB of
+/// `edit` (row_edit) must be copyable and pure, and should call math::fma where a product is added,
+/// or the tiers may differ in a bit. `level` must be available. O(columns), one pass over memory, 9 KB of
 /// stack, no allocation.
-template <statistics S, element T, class Edit = no_edit>
+template <statistics S, element T>
 [[nodiscard]] record<S>
-read_run(const row_input<T>& row, range chunks, const Edit& edit, tier level) {
+read_run(const row_input<T>& row, range chunks, row_edit edit, tier level) {
   UNMASK_EXPECTS(0 <= chunks.first && chunks.last <= canonical::chunks_of(row.columns));
   return with_vectors(level, [&]<class Simd>(Simd) {
     return detail::row_kernel<Simd>::template read_run<S>(row, chunks, edit);
@@ -91,8 +91,8 @@ void clear_blanked_logits(const row_input<T>& row) {
 
 /// The record of one row, the edited logits of its blanked tokens, and what is held of it. See
 /// read_run.
-template <statistics S, element T, class Edit = no_edit>
-[[nodiscard]] record<S> read_row(const row_input<T>& row, const Edit& edit, tier level) {
+template <statistics S, element T>
+[[nodiscard]] record<S> read_row(const row_input<T>& row, row_edit edit, tier level) {
   clear_blanked_logits(row);
   if (provides_v<S, stat::kept> && row.held != nullptr) {
     row.held->clear();

@@ -18,11 +18,6 @@ inline constexpr std::int64_t parallel_logits = std::int64_t{1} << 19;
   return 8 * static_cast<std::size_t>(concurrency);
 }
 
-/// The `edit_of` of rows that are not edited.
-struct no_edits {
-  [[nodiscard]] constexpr no_edit operator()(index_t /*row*/) const { return {}; }
-};
-
 namespace detail {
 
 // How rows are cut into pieces of work: aligned runs of 2^k chunks.
@@ -45,26 +40,26 @@ struct division {
 
 }  // namespace detail
 
-/// Reads every row once: out[r] = read_row<S>(rows[r], edit_of(r), level), and the edited logits of
+/// Reads every row once: out[r] = read_row<S>(rows[r], edits[r], level), and the edited logits of
 /// its blanked tokens.
 ///
 /// Rows are shared among the threads of `threads`, and cut in runs of chunks when they are few, so
 /// that one row uses every thread; the canonical tree makes the bits independent of all of this.
 /// Below parallel_logits in all, the calling thread does it alone.
 ///
-/// `edit_of(r)` gives the edit of row r; it is called from any thread, perhaps several times a row,
-/// and must not throw. `out` has as many records as there are rows; `scratch` has
+/// `edits` has as many as there are rows, or is null, and edits are called from any thread. `out` has as many records as there are rows; `scratch` has
 /// scratch_records(threads.concurrency()), `held` as many where stat::kept is asked for. Rows may
 /// differ in length. Does not allocate.
-template <statistics S, element T, class EditOf = no_edits>
+template <statistics S, element T>
 void read_rows(std::span<const row_input<T>> rows,
-               const EditOf& edit_of,
+               const row_edit* edits,
                record<S>* out,
                executor_ref threads,
                tier level,
                std::span<record<S>> scratch,
                std::span<held_tokens> held = {}) {
   const auto count = static_cast<index_t>(rows.size());
+  const auto edit_of = [edits](index_t r) { return edits == nullptr ? row_edit{} : edits[r]; };
   const auto read_whole = [&](index_t r) noexcept {
     out[r] = read_row<S>(rows[static_cast<std::size_t>(r)], edit_of(r), level);
   };

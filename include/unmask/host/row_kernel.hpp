@@ -23,8 +23,8 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
   static constexpr std::uint32_t all_bits = ~std::uint32_t{0} >> (32U - unsigned{width});
 
   /// See host::read_run.
-  template <statistics S, element T, class Edit>
-  UNMASK_TARGET static record<S> read_run(const row_input<T>& row, range chunks, const Edit& edit) {
+  template <statistics S, element T>
+  UNMASK_TARGET static record<S> read_run(const row_input<T>& row, range chunks, row_edit edit) {
     // What canonical::fold_chunk gives, with two shortcuts that the record of the run cannot show:
     // a chunk that does not beat every earlier chunk of this run keeps token = no_token and
     // second = -inf. Let w be the first chunk that reaches the run's maximum: it beat all before

@@ -16,9 +16,9 @@ namespace detail {
 
 // Calls use(logits, count, token of the first) for each chunk of a row, with the watched tokens
 // back in their places. One tier will do: all stage the same numbers.
-template <element T, class Edit, class Use>
+template <element T, class Use>
 void sweep(const row_input<T>& row,
-           const Edit& edit,
+           row_edit edit,
            const watched_logits& watched,
            const Use& use) {
   alignas(64) float buffer[canonical::chunk_columns];
@@ -49,10 +49,10 @@ void sweep(const row_input<T>& row,
 /// `watched` are the tokens kept apart with their edited logits, `whole` the record of the row with
 /// them. O(columns) three or four times, up to three times more if logits tie at the end, and one Gumbel number a kept token; 42 KB of stack, no
 /// allocation.
-template <statistics S, element T, class Edit>
+template <statistics S, element T>
 void read_again(record<S>& whole,
                 const row_input<T>& row,
-                const Edit& edit,
+                row_edit edit,
                 const watched_logits& watched,
                 const truncation& rules) {
   constexpr statistics sums = canonical::row_sums<S>;

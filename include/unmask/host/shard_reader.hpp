@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/host/read_rows.hpp>
+#include <unmask/host/row_reader.hpp>
+#include <unmask/host/slot_edit.hpp>
 #include <unmask/stats/message.hpp>
 #include <unmask/step/position.hpp>
 
-#include <tuple>
 #include <vector>
 
 namespace UNMASK_NAMESPACE::host {
@@ -19,13 +19,7 @@ class shard_reader {
  public:
   /// Room for so many nodes, those of all rows together.
   shard_reader(std::size_t nodes, executor_ref threads, tier level)
-      : threads_(threads)
-      , level_(level)
-      , records_(nodes)
-      , scratch_(scratch_records(threads.concurrency())) {
-    std::get<pending<float>>(pending_).reserve(nodes);
-    std::get<pending<bfloat16>>(pending_).reserve(nodes);
-    std::get<pending<float16>>(pending_).reserve(nodes);
+      : rows_(nodes, threads, level) {
     owners_.reserve(nodes);
   }
 
@@ -51,45 +45,35 @@ class shard_reader {
     step::name_listed(m, i, columns, row.allowed, row.blanked_logits);
     while (!columns.empty()) {
       const range node = ranks::first_node(columns, m.state->model.vocab);
-      std::get<pending<T>>(pending_).push_back(ranks::part_of(row, node));
-      owners_.push_back({&m, m.status->next.score.first + i});
+      row_input<T>& part = rows_.template note<T>(slot_edit(m));
+      part = ranks::part_of(row, node);
+      owners_.push_back({&m, m.status->next.score.first + i, node, row.allowed});
       columns.first = node.last;
     }
   }
 
   /// Reads all that was noted: the records, node by node of row by row. Valid until the next read.
-  template <element T>
   [[nodiscard]] const record<contents>* read() {
-    pending<T>& rows = std::get<pending<T>>(pending_);
-    const auto edit_of = [this](index_t r) {
-      return step::edit_of(*owners_[static_cast<std::size_t>(r)].slot);
-    };
-    read_rows<contents, T>(rows, edit_of, records_.data(), threads_, level_, scratch_);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const range columns = {rows[r].first_token, rows[r].first_token + rows[r].columns};
-      step::name_token(
-          *owners_[r].slot, owners_[r].position, columns, rows[r].allowed, records_[r]);
+    rows_.read();
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      const owner& o = owners_[r];
+      step::name_token(*o.slot, o.position, o.columns, o.allowed, rows_[r]);
     }
-    rows.clear();
+    rows_.clear();
     owners_.clear();
-    return records_.data();
+    return rows_.records();
   }
 
  private:
-  template <class T>  // as in the workspace
-  using pending = std::vector<row_input<T>>;
-
-  // Where the row that a node is of is decided.
+  // Where the row that a node is of is decided, and what is asked of its columns.
   struct owner {
     const step::slot_memory<Policy>* slot;
     index_t position;
+    range columns;
+    const std::uint32_t* allowed;
   };
 
-  executor_ref threads_;
-  tier level_;
-  std::vector<record<contents>> records_;
-  std::vector<record<contents>> scratch_;
-  std::tuple<pending<float>, pending<bfloat16>, pending<float16>> pending_;
+  row_reader<contents> rows_;
   std::vector<owner> owners_;
 };
 

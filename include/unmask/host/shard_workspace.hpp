@@ -76,7 +76,7 @@ class shard_workspace {
       }
       ++row;
     });
-    const record<contents>* nodes = reader_.template read<T>();
+    const record<contents>* nodes = reader_.read();
     const index_t nodes_of_row = ranks::nodes_of(columns_, vocab_);
     row = 0;
     for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {

@@ -3,75 +3,19 @@
 
 #include <unmask/core/math.hpp>
 #include <unmask/host/neon.hpp>
+#include <unmask/host/tier.hpp>
 
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <type_traits>
 
 #if defined(__x86_64__)
-#  include <cpuid.h>
 #  include <immintrin.h>
-#endif
-
-namespace UNMASK_NAMESPACE::host {
-
-/// An instruction set that the host kernels are compiled for, whatever the flags of the program.
-///
-/// Every tier gives the same bits; they differ in speed only. A session chooses one when it is
-/// made.
-enum class tier : unsigned char {
-  portable,  ///< plain C++, any machine
-  avx2,      ///< AVX2, FMA and F16C
-  avx512,    ///< AVX-512 F, BW, DQ and VL
-  neon       ///< AArch64
-};
-
-/// True if this processor and its operating system can run `level`.
-[[nodiscard]] inline bool available([[maybe_unused]] tier level) {
-#if defined(__x86_64__)
-  if (level == tier::portable || level == tier::neon) {
-    return level == tier::portable;
-  }
-  // Not every compiler's __builtin_cpu_supports knows F16C: CPUID leaf 1, bit 29 of ECX.
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && ((c >> 29U) & 1U) != 0;
-  const bool avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (level == tier::avx2) {
-    return avx2;
-  }
-  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#elif defined(__aarch64__)
-  return level == tier::portable || level == tier::neon;
-#else
-  return level == tier::portable;
-#endif
-}
-
-/// The fastest tier of this machine. Executes CPUID, which a virtual machine intercepts: ask once.
-[[nodiscard]] inline tier best_tier() {
-  for (const tier level : {tier::avx512, tier::avx2, tier::neon}) {
-    if (available(level)) {
-      return level;
-    }
-  }
-  return tier::portable;
-}
-
-}  // namespace unmask::host
-
-#if defined(__x86_64__)
-// What functions of these tiers are compiled for: __attribute__((UNMASK_AVX2)).
-#  define UNMASK_AVX2 target("avx2,fma,f16c")
-#  define UNMASK_AVX512 target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #endif
 
 /// The vectors that row_kernel.hpp is written over, one struct per tier with the same members:
 ///
+///   level               the tier
 ///   floats, width       `width` numbers in a register
 ///   splat, load, store  load also converts from bfloat16 and float16, in the order of memory
 ///   load_pair           2 width columns in two registers, in the order that costs least;
@@ -90,6 +34,7 @@ enum class tier : unsigned char {
 namespace UNMASK_NAMESPACE::host::detail {
 
 struct portable_vectors {
+  static constexpr tier level = tier::portable;
   // Four lanes: what SSE2 and NEON hold. Both compilers accept the type on any machine.
   using floats = float __attribute__((vector_size(16)));
   using words = std::uint32_t __attribute__((vector_size(16)));
@@ -117,6 +62,10 @@ struct portable_vectors {
   }
   static floats add(floats a, floats b) { return a + b; }
   static floats sub(floats a, floats b) { return a - b; }
+  // Where it is a call of the C library for each number, it is text for every one of them.
+#if !defined(__FP_FAST_FMAF) && !defined(__FMA__)
+  __attribute__((noinline))
+#endif
   static floats fma(floats a, floats b, floats c) {
     return floats{math::fma(a[0], b[0], c[0]),
                   math::fma(a[1], b[1], c[1]),
@@ -181,6 +130,7 @@ struct portable_vectors {
 #  define UNMASK_INLINE __attribute__((always_inline, UNMASK_AVX2)) static
 
 struct avx2_vectors {
+  static constexpr tier level = tier::avx2;
   using floats = __m256;
   using words = __m256i;
   static constexpr index_t width = 8;
@@ -256,6 +206,7 @@ struct avx2_vectors {
 #  define UNMASK_INLINE __attribute__((always_inline, UNMASK_AVX512)) static
 
 struct avx512_vectors {
+  static constexpr tier level = tier::avx512;
   using floats = __m512;
   using words = __m512i;
   static constexpr index_t width = 16;

@@ -17,13 +17,12 @@ struct stage_kernel<UNMASK_SIMD> {
   // Whole groups of lanes without any option are what the engine wrote, and a mask can be applied
   // to them on the way; the rest is written to a buffer first. So is what a mask leaves mostly out,
   // of which the columns need not be read. `blank` is the first blanked token that has not been met.
-  template <element T, class Edit>
+  template <element T>
   UNMASK_TARGET static form form_of(
-      const row_input<T>& row, const Edit& /*edit*/, index_t first, index_t count, index_t blank) {
+      const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t blank) {
     const token_id begin = row.first_token + first;
     const bool blanks = blank < row.blanked_count && row.blanked[blank] < begin + count;
-    if (!std::is_same_v<Edit, no_edit> || row.unconditional != nullptr || blanks ||
-        count % lanes != 0) {
+    if (edit || row.unconditional != nullptr || blanks || count % lanes != 0) {
       return form::staged;
     }
     if (row.allowed == nullptr) {
@@ -41,19 +40,27 @@ struct stage_kernel<UNMASK_SIMD> {
 
   // Edits, masks and blanks the columns [first, first + count) of `row` into `buffer`, padded with
   // -inf to whole groups of lanes; `blank` moves on.
-  template <element T, class Edit>
+  template <element T>
   UNMASK_TARGET static void stage(const row_input<T>& row,
-                                  const Edit& edit,
+                                  row_edit edit,
                                   index_t first,
                                   index_t count,
                                   index_t& blank,
                                   float* buffer) {
+    const token_id token = row.first_token + first;
     for (index_t done = 0; done < count; done += lanes) {
-      stage_group(row, edit, first + done, math::min(lanes, count - done), buffer + done);
+      load_columns(row, first + done, math::min(lanes, count - done), buffer + done);
     }
-    const token_id end = row.first_token + first + count;
+    if (edit) {
+      edit(buffer, count, token, simd::level);
+      for (index_t done = 0; done < count; done += lanes) {
+        const index_t left = math::min(lanes, count - done);
+        mask(buffer + done, allowed_bits(row.allowed, token + done, left));
+      }
+    }
+    const token_id end = token + count;
     for (; blank < row.blanked_count && row.blanked[blank] < end; ++blank) {
-      float& z = buffer[row.blanked[blank] - row.first_token - first];
+      float& z = buffer[row.blanked[blank] - token];
       if (row.blanked_logits != nullptr) {
         row.blanked_logits[blank] = z;
       }
@@ -62,12 +69,11 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
  private:
-  // `count` <= 64 columns with every option, continued with -inf to 64.
-  template <element T, class Edit>
+  // `count` <= 64 columns with guidance and mask, continued with -inf to 64.
+  template <element T>
   UNMASK_TARGET static void
-  stage_group(const row_input<T>& row, const Edit& edit, index_t first, index_t count, float* z) {
-    const token_id token = row.first_token + first;
-    const std::uint64_t kept = allowed_bits(row.allowed, token, count);
+  load_columns(const row_input<T>& row, index_t first, index_t count, float* z) {
+    const std::uint64_t kept = allowed_bits(row.allowed, row.first_token + first, count);
     if (kept == 0) {  // the logits are not even read
       for (index_t j = 0; j < lanes; j += width) {
         simd::store(z + j, simd::splat(-math::infinity()));
@@ -76,7 +82,7 @@ struct stage_kernel<UNMASK_SIMD> {
     }
     const T* c = row.logits + first;
     const T* u = row.unconditional == nullptr ? nullptr : row.unconditional + first;
-    if (std::is_same_v<Edit, no_edit> && u == nullptr && count == lanes) {
+    if (u == nullptr && count == lanes) {
       for (index_t j = 0; j < lanes; j += width) {
         const auto bits = static_cast<std::uint32_t>(kept >> static_cast<unsigned>(j));
         const floats x = simd::load(c + j);
@@ -85,13 +91,15 @@ struct stage_kernel<UNMASK_SIMD> {
       return;
     }
     if (count == lanes) {
-      load_group(c, u, row.cfg_scale, z);
+      load_guided(c, u, row.cfg_scale, z);
     } else {
       load_tail(c, u, row.cfg_scale, count, z);
     }
-    if constexpr (!std::is_same_v<Edit, no_edit>) {
-      edit_columns(z, count, token, edit);
-    }
+    mask(z, kept);
+  }
+
+  // The columns whose bit is not set become -inf.
+  UNMASK_TARGET static void mask(float* z, std::uint64_t kept) {
     if (~kept != 0) {
       for (index_t j = 0; j < lanes; j += width) {
         const auto bits = static_cast<std::uint32_t>(kept >> static_cast<unsigned>(j));
@@ -101,15 +109,11 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
   template <element T>
-  UNMASK_TARGET static void load_group(const T* c, const T* u, float scale, float* z) {
+  UNMASK_TARGET static void load_guided(const T* c, const T* u, float scale, float* z) {
     const floats weight = simd::splat(scale + 1.0F);
     for (index_t j = 0; j < lanes; j += width) {
-      floats x = simd::load(c + j);
-      if (u != nullptr) {
-        const floats y = simd::load(u + j);
-        x = simd::fma(weight, simd::sub(x, y), y);
-      }
-      simd::store(z + j, x);
+      const floats y = simd::load(u + j);
+      simd::store(z + j, simd::fma(weight, simd::sub(simd::load(c + j), y), y));
     }
   }
 
@@ -126,21 +130,6 @@ struct stage_kernel<UNMASK_SIMD> {
         }
       }
       z[j] = x;
-    }
-  }
-
-  template <class Edit>
-  UNMASK_TARGET __attribute__((flatten)) static void
-  edit_columns(float* z, index_t count, token_id token, const Edit& given) {
-    const Edit edit = given;  // a copy cannot alias z, which would keep the loop scalar
-    if (count == lanes) {
-      for (index_t j = 0; j < lanes; ++j) {  // g++ -O2 vectorises a loop of known length
-        z[j] = edit(z[j], token + j);
-      }
-    } else {
-      for (index_t j = 0; j < count; ++j) {
-        z[j] = edit(z[j], token + j);
-      }
     }
   }
 };

@@ -177,6 +177,22 @@ template <std::size_t I = 0, class Policy>
   }
 }
 
+/// True when a part edits rows with the values that it has.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD bool edits_now(const Policy& p) {
+  if constexpr (I == Policy::leaf_total) {
+    static_cast<void>(p);
+    return false;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (requires(const leaf& part) { part.edits_now(); }) {
+      return p.template part_at<I>().edits_now() || edits_now<I + 1>(p);
+    } else {
+      return logit_edit<leaf> || edits_now<I + 1>(p);
+    }
+  }
+}
+
 /// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without
 /// any.
 template <class Policy>

@@ -204,8 +204,7 @@ struct slot_memory {
   }
 
   /// Where the read of scored position i finds and leaves the row of the step before.
-  template <element T>
-  UNMASK_HD void recall(row_input<T>& in, index_t i) const {
+  UNMASK_HD void recall(row_options& in, index_t i) const {
     if constexpr (Policy::compares) {
       const index_t cell = cell_of(status->next.score.first + i);
       in.previous = previous + static_cast<std::ptrdiff_t>(cell) * vocab;
@@ -225,8 +224,7 @@ struct slot_memory {
   }
 
   /// The tokens that the read of scored position i leaves out, and where it puts their logits.
-  template <element T>
-  UNMASK_HD void blank(row_input<T>& in, index_t branch, index_t i) const {
+  UNMASK_HD void blank(row_options& in, index_t branch, index_t i) const {
     if constexpr (watches) {
       const watched_logits w = kept_apart(branch, i);
       in.blanked = w.tokens;

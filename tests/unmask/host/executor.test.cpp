@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every piece of work runs once and is finished when run() returns, however the threads race. Meant
 // to be run under a thread sanitizer, too.
-#include <unmask/host/executor.hpp>
+#include <unmask/host/thread_pool.hpp>
 
 #include <gtest/gtest.h>
 

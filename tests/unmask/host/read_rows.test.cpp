@@ -2,6 +2,7 @@
 // Many rows on many threads: neither the threads, nor how the rows are cut, nor the other rows of
 // the batch may change a bit. And nothing is allocated.
 #include <unmask/host/read_rows.hpp>
+#include <unmask/host/thread_pool.hpp>
 
 #include <gtest/gtest.h>
 
@@ -31,9 +32,6 @@ struct scaled {
   float factor;
   float operator()(float z, token_id) const { return factor * z; }
 };
-struct scaled_by_row {
-  scaled operator()(index_t row) const { return {1.0F + 0.25F * static_cast<float>(row)}; }
-};
 
 /// Rows of one vocabulary, each with a token kept apart.
 template <element T>
@@ -60,18 +58,21 @@ struct batch {
   }
 };
 
-template <element T, class EditOf>
-void expect_equal_to_single_rows(batch<T>& b, const EditOf& edit_of, host::executor_ref threads) {
+/// `edits` are those of the rows, or null.
+template <element T>
+void expect_equal_to_single_rows(batch<T>& b,
+                                 const host::row_edit* edits,
+                                 host::executor_ref threads) {
   std::vector<record<every_sum>> expected;
   for (std::size_t r = 0; r < b.rows.size(); ++r) {
-    expected.push_back(
-        host::read_row<every_sum>(b.rows[r], edit_of(static_cast<index_t>(r)), host::best_tier()));
+    const host::row_edit edit = edits == nullptr ? host::row_edit{} : edits[r];
+    expected.push_back(host::read_row<every_sum>(b.rows[r], edit, host::best_tier()));
   }
   const std::vector<float> expected_report = b.reported;
   std::fill(b.reported.begin(), b.reported.end(), 77.0F);
   std::vector<record<every_sum>> out(b.rows.size());
   std::vector<record<every_sum>> scratch(host::scratch_records(threads.concurrency()));
-  host::read_rows<every_sum, T>(b.rows, edit_of, out.data(), threads, host::best_tier(), scratch);
+  host::read_rows<every_sum, T>(b.rows, edits, out.data(), threads, host::best_tier(), scratch);
   for (std::size_t r = 0; r < out.size(); ++r) {
     EXPECT_TRUE(same_bits(out[r], expected[r])) << "row " << r;
   }
@@ -111,9 +112,9 @@ TYPED_TEST(read_rows, do_not_depend_on_the_number_of_threads) {
     for (const index_t count : {1, 2, 3, 4}) {
       SCOPED_TRACE(count);
       host::thread_pool pool(count);
-      expect_equal_to_single_rows(b, host::no_edits{}, pool);
+      expect_equal_to_single_rows(b, nullptr, pool);
       backward other{count};
-      expect_equal_to_single_rows(b, host::no_edits{}, other);
+      expect_equal_to_single_rows(b, nullptr, other);
     }
   }
 }
@@ -122,7 +123,12 @@ TYPED_TEST(read_rows, each_have_their_own_edit) {
   for (const index_t rows : {1, 3, 20}) {
     batch<TypeParam> b(rows, 151936, 3);
     backward threads{3};
-    expect_equal_to_single_rows(b, scaled_by_row{}, threads);
+    std::vector<scaled> edits;
+    for (index_t r = 0; r < rows; ++r) {
+      edits.push_back({1.0F + 0.25F * static_cast<float>(r)});
+    }
+    const std::vector<host::row_edit> each(edits.begin(), edits.end());
+    expect_equal_to_single_rows(b, each.data(), threads);
   }
 }
 
@@ -133,14 +139,14 @@ TYPED_TEST(read_rows, may_differ_in_length) {
   b.rows[3].columns = 0;
   for (const index_t count : {2, 4, 16}) {
     backward threads{count};
-    expect_equal_to_single_rows(b, host::no_edits{}, threads);
+    expect_equal_to_single_rows(b, nullptr, threads);
   }
 }
 
 TYPED_TEST(read_rows, of_no_row_do_nothing) {
   batch<TypeParam> b(0, 100, 5);
   host::thread_pool pool(2);
-  expect_equal_to_single_rows(b, host::no_edits{}, pool);
+  expect_equal_to_single_rows(b, nullptr, pool);
 }
 
 TEST(divide_rows, fits_the_scratch_memory_and_uses_every_thread) {
@@ -172,13 +178,15 @@ TEST(read_rows_allocate, nothing) {
   if (!counts_allocations || allocations == 0) {
     GTEST_SKIP() << "nobody counts";
   }
+  const scaled edit{1.25F};
+  const host::row_edit edits[] = {edit};
   const allocation_count count;
   for (int i = 0; i < 20; ++i) {
     for (const host::tier level : {host::tier::portable, host::best_tier()}) {
       host::read_rows<every_sum, float>(
-          few.rows, scaled_by_row{}, out.data(), threads, level, scratch);
+          few.rows, edits, out.data(), threads, level, scratch);
       host::read_rows<every_sum, float>(
-          many.rows, host::no_edits{}, out.data(), threads, level, scratch);
+          many.rows, nullptr, out.data(), threads, level, scratch);
     }
   }
   EXPECT_EQ(count.value(), 0);

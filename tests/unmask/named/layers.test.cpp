@@ -2,6 +2,7 @@
 // Layer rules by name: the decisions, the positions computed and what is asked of the engine are
 // those of the policy composed of the same parts.
 
+#include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/policy/methods.hpp>
 #include <unmask/unmask.hpp>

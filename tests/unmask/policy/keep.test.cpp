@@ -2,6 +2,7 @@
 // Truncated sampling: what is kept and what is drawn are those of the definition, whether one read
 // was enough or not, and a read that was not is counted.
 #include <unmask/host/backend.hpp>
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/edit.hpp>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/host/thread_pool.hpp>
+
 #include <gtest/gtest.h>
 
 #include <stdexcept>

@@ -2,6 +2,7 @@
 #include <unmask/any_session.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/ranking.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule.hpp>

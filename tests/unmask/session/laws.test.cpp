@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 

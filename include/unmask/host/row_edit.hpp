@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/logits.hpp>
+#include <unmask/host/on_tier.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace UNMASK_NAMESPACE::host {
+
+/// An edit of logits without its type, so that kernels are compiled once for all edits.
+///
+/// Made from a function object `float(float logit, token_id)`, which has to outlive it; from
+/// no_edit, and by default, it edits nothing. Two pointers, no allocation.
+class row_edit {
+ public:
+  /// Edits z[0] to z[count - 1], the logits of tokens `first` and on, with the instructions of a
+  /// tier.
+  using function = void(const void* object, float* z, index_t count, token_id first, tier level);
+
+  constexpr row_edit() = default;
+  constexpr row_edit(const no_edit&) {}  // NOLINT(google-explicit-constructor): like the others
+  constexpr row_edit(const void* object, function* call)
+      : object_(object)
+      , call_(call) {}
+  template <std::regular_invocable<float, token_id> Edit>
+  row_edit(const Edit& edit)  // NOLINT(google-explicit-constructor): a reference to any
+      : row_edit(&edit, apply<Edit>) {}
+
+  explicit constexpr operator bool() const { return call_ != nullptr; }
+  void operator()(float* z, index_t count, token_id first, tier level) const {
+    call_(object_, z, count, first, level);
+  }
+
+  /// The function of an edit of type `Edit`.
+  template <class Edit>
+  static void apply(const void* object, float* z, index_t count, token_id first, tier level) {
+    const Edit edit = *static_cast<const Edit*>(object);  // a copy cannot alias z
+    call_on_tier(level, [&edit, z, count, first] {
+      index_t j = 0;
+      for (; j + group <= count; j += group) {
+        for (index_t i = 0; i < group; ++i) {  // g++ -O2 vectorises a loop of known length
+          z[j + i] = edit(z[j + i], first + j + i);
+        }
+      }
+      for (; j < count; ++j) {
+        z[j] = edit(z[j], first + j);
+      }
+    });
+  }
+
+ private:
+  static constexpr index_t group = 64;
+
+  const void* object_ = nullptr;
+  function* call_ = nullptr;
+};
+
+}  // namespace unmask::host

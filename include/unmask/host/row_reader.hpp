@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/host/read_rows.hpp>
+#include <unmask/host/second_read.hpp>
+
+#include <vector>
+
+namespace UNMASK_NAMESPACE::host {
+
+/// Rows that are noted one by one and read together: what a backend does with logits, for every
+/// policy that gathers S.
+template <statistics S>
+class row_reader {
+  static constexpr bool holds = provides_v<S, stat::kept>;
+
+ public:
+  /// Room for so many rows. Allocates here only.
+  row_reader(std::size_t rows, executor_ref threads, tier level)
+      : threads_(threads)
+      , level_(level)
+      , records_(rows)
+      , scratch_(scratch_records(threads.concurrency()))
+      , held_(holds ? rows : 0)
+      , held_scratch_(holds ? scratch_.size() : 0) {
+    edits_.reserve(rows);
+    floats_.reserve(rows);
+    bfloat16s_.reserve(rows);
+    float16s_.reserve(rows);
+  }
+
+  /// One row more, to be filled in. All that are read together have one element type.
+  template <element T>
+  [[nodiscard]] row_input<T>& note(row_edit edit) {
+    read_ = &row_reader::read_noted<T>;  // so that only types an engine supplies are compiled
+    if constexpr (holds) {
+      read_again_ = &row_reader::read_noted_again<T>;
+    }
+    edits_.push_back(edit);
+    return list<T>().emplace_back();
+  }
+  [[nodiscard]] std::size_t size() const { return edits_.size(); }
+
+  /// Reads the rows noted: operator[] is the record of each.
+  void read() {
+    if (size() > 0) {
+      (this->*read_)();
+    }
+  }
+  [[nodiscard]] record<S>& operator[](std::size_t r) { return records_[r]; }
+  [[nodiscard]] const record<S>* records() const { return records_.data(); }
+
+  /// What is held of row r: row_options::held may be its address.
+  [[nodiscard]] held_tokens& held(std::size_t r) { return held_[r]; }
+  /// Cuts row r off by a second read: host::read_again. From any thread.
+  void read_again(std::size_t r,
+                  record<S>& whole,
+                  const watched_logits& watched,
+                  const truncation& rules) const {
+    (this->*read_again_)(r, whole, watched, rules);
+  }
+
+  /// Forgets the rows, of which the logits may go now.
+  void clear() {
+    edits_.clear();
+    floats_.clear();
+    bfloat16s_.clear();
+    float16s_.clear();
+  }
+
+ private:
+  template <class T>  // not `element T`: clang 14 does not survive that here
+  using noted = std::vector<row_input<T>>;
+
+  template <class T>
+  [[nodiscard]] auto& list() {
+    if constexpr (std::is_same_v<T, float>) {
+      return floats_;
+    } else if constexpr (std::is_same_v<T, bfloat16>) {
+      return bfloat16s_;
+    } else {
+      return float16s_;
+    }
+  }
+
+  template <class T>
+  void read_noted() {
+    read_rows<S, T>(
+        list<T>(), edits_.data(), records_.data(), threads_, level_, scratch_, held_scratch_);
+  }
+  template <class T>
+  void read_noted_again(std::size_t r,
+                        record<S>& whole,
+                        const watched_logits& watched,
+                        const truncation& rules) const {
+    const row_input<T>& row = const_cast<row_reader*>(this)->template list<T>()[r];
+    call_on_tier(level_, [&] { host::read_again(whole, row, edits_[r], watched, rules); });
+  }
+
+  executor_ref threads_;
+  tier level_;
+  std::vector<record<S>> records_;
+  std::vector<record<S>> scratch_;
+  std::vector<held_tokens> held_;
+  std::vector<held_tokens> held_scratch_;
+  std::vector<row_edit> edits_;
+  noted<float> floats_;
+  noted<bfloat16> bfloat16s_;
+  noted<float16> float16s_;
+  void (row_reader::*read_)() = nullptr;
+  void (row_reader::*read_again_)(std::size_t,
+                                  record<S>&,
+                                  const watched_logits&,
+                                  const truncation&) const = nullptr;
+};
+
+}  // namespace unmask::host

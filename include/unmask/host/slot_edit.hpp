@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/host/row_edit.hpp>
+#include <unmask/step/position.hpp>
+
+#include <type_traits>
+
+namespace UNMASK_NAMESPACE::host {
+
+/// The edits of a slot's policy for the kernels that read its rows: none where no part edits in
+/// this step. Valid as long as the slot's memory is.
+template <class Policy>
+[[nodiscard]] row_edit slot_edit(const step::slot_memory<Policy>& m) {
+  if constexpr (step::stages<Policy>::edits > 0) {
+    if (step::edits_now(*m.policy)) {
+      return {&m, [](const void* slot, float* z, index_t count, token_id first, tier level) {
+                const auto edit = step::edit_of(*static_cast<decltype(&m)>(slot));
+                row_edit::apply<std::remove_const_t<decltype(edit)>>(&edit, z, count, first, level);
+              }};
+    }
+  }
+  return {};
+}
+
+}  // namespace unmask::host

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/types.hpp>
+
+#include <initializer_list>
+
+#if defined(__x86_64__)
+#  include <cpuid.h>
+#endif
+
+namespace UNMASK_NAMESPACE::host {
+
+/// An instruction set that the host kernels are compiled for, whatever the flags of the program.
+///
+/// Every tier gives the same bits; they differ in speed only. A session chooses one when it is
+/// made.
+enum class tier : unsigned char {
+  portable,  ///< plain C++, any machine
+  avx2,      ///< AVX2, FMA and F16C
+  avx512,    ///< AVX-512 F, BW, DQ and VL
+  neon       ///< AArch64
+};
+
+/// True if this processor and its operating system can run `level`.
+[[nodiscard]] inline bool available([[maybe_unused]] tier level) {
+#if defined(__x86_64__)
+  if (level == tier::portable || level == tier::neon) {
+    return level == tier::portable;
+  }
+  // Not every compiler's __builtin_cpu_supports knows F16C: CPUID leaf 1, bit 29 of ECX.
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && ((c >> 29U) & 1U) != 0;
+  const bool avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (level == tier::avx2) {
+    return avx2;
+  }
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif defined(__aarch64__)
+  return level == tier::portable || level == tier::neon;
+#else
+  return level == tier::portable;
+#endif
+}
+
+/// The fastest tier of this machine. Executes CPUID, which a virtual machine intercepts: ask once.
+[[nodiscard]] inline tier best_tier() {
+  for (const tier level : {tier::avx512, tier::avx2, tier::neon}) {
+    if (available(level)) {
+      return level;
+    }
+  }
+  return tier::portable;
+}
+
+}  // namespace unmask::host
+
+#if defined(__x86_64__)
+// What functions of these tiers are compiled for: __attribute__((UNMASK_AVX2)).
+#  define UNMASK_AVX2 target("avx2,fma,f16c")
+#  define UNMASK_AVX512 target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
