@@ -2,12 +2,9 @@
 #pragma once
 
 #include <unmask/core/composition.hpp>
-#include <unmask/core/forwards.hpp>
-#include <unmask/core/layer.hpp>
-#include <unmask/core/part.hpp>
 #include <unmask/core/part_check.hpp>
-#include <unmask/core/read_ahead.hpp>
 #include <unmask/core/sequential_blocks.hpp>
+#include <unmask/core/traits.hpp>
 
 #include <utility>
 
@@ -109,19 +106,6 @@ template <std::size_t I, class P>
 }
 
 template <class P>
-inline constexpr bool is_scheduling = scheduling<P>;
-
-template <class P>
-inline constexpr index_t watches_of = 0;
-template <watching P>
-inline constexpr index_t watches_of<P> = P::watches;
-
-template <class P>
-inline constexpr index_t inquiries_of = 0;
-template <inquiring P>
-inline constexpr index_t inquiries_of<P> = P::inquiries;
-
-template <class P>
 inline constexpr bool has_stage =
     ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
     surveying<P> || revisiting<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
@@ -164,119 +148,43 @@ class policy : public detail::pack<Parts...> {
   /// log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
+  /// What its parts do together.
+  static constexpr composition together =
+      []<class... Leaf>(detail::type_list<Leaf...>) { return composition_of<Leaf...>(); }
+  (leaf_list{});
+
   /// True when settled positions may compete with the open ones again.
-  static constexpr bool remasks = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (remasking<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool remasks = together.remasks;
   /// True when settled positions are read again because a part may rewrite them.
-  static constexpr bool revisits = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (revisiting<Leaf> || ...);
-    }(leaf_list{}) ||
-           remasks;
-  }();
-
+  static constexpr bool revisits = together.rewrites;
   /// False when a part decides on a canvas, whose positions stay open until the end.
-  static constexpr bool settles = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return !(renoising<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool settles = !together.paints;
   /// True when a part folds something over the candidates.
-  static constexpr bool surveys = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (surveying<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool surveys = together.surveys;
   /// True when a part looks ahead with branches.
-  static constexpr bool branches = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (branching<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool branches = together.branches();
   /// True when parts keep only the most probable tokens of a row.
-  static constexpr bool truncates = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (truncating<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
-  /// True when a part edits watched tokens and remembers something at a position.
-  static constexpr bool watches_with_memory = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return ((watching<Leaf> && !std::is_same_v<position_state_of<Leaf>, no_state>) || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool truncates = together.truncations > 0;
   /// True when an edit of a row depends on the tokens around it.
-  static constexpr bool reads_sequence = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (sequence_reading<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool reads_sequence = together.reads_sequence;
   /// True when a part asks for the probability of settled tokens.
-  static constexpr bool watches_current = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (current_watching<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool watches_current = together.watches_current;
   /// True when a part narrows what a forward pass runs, so that the engine has to keep K/V.
-  static constexpr bool caches = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (caching<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool caches = together.caches > 0;
   /// True when a part decides which positions a layer computes, or leaves single positions out of a
   /// pass: the engine then runs its layers through a layer_session.
-  static constexpr bool layered = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return ((layer_rule<Leaf> || picking<Leaf>) || ...);
-    }(leaf_list{});
-  }();
-
-  /// Most tokens that are watched at one position: those of its parts, the settled token and the
-  /// placements of lookahead.
-  static constexpr index_t watches = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (detail::watches_of<Leaf> + ... + 0);
-    }(leaf_list{}) +
-           (watches_current ? 1 : 0) + (branches && reads_sequence ? max_branches : 0);
-  }();
-
+  static constexpr bool layered = together.layered();
+  /// Most tokens that are watched at one position.
+  static constexpr index_t watches = together.watches();
   /// Most tokens that its parts ask about at one position.
-  static constexpr index_t inquiries = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (detail::inquiries_of<Leaf> + ... + 0);
-    }(leaf_list{});
-  }();
-
+  static constexpr index_t inquiries = together.inquiries;
   /// True when a part compares rows with those of the step before, which the session then keeps:
   /// 4 bytes a column for each position of the window.
-  static constexpr bool compares =
-      required.contains(stat::drift) || required.contains(stat::divergence);
-
+  static constexpr bool compares = together.compares;
   /// True when candidates are ranked within their runs because a part said `needs_runs`.
-  static constexpr bool needs_runs = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (run_aware<Leaf> || ...);
-    }(leaf_list{});
-  }();
-
+  static constexpr bool needs_runs = together.needs_runs;
   /// True when a part may want rows behind the scored range.
-  static constexpr bool reads_ahead = [] {
-    return []<class... Leaf>(detail::type_list<Leaf...>) {
-      return (reading_ahead<Leaf> || ...);
-    }(leaf_list{});
-  }();
+  static constexpr bool reads_ahead = together.reads_ahead;
 
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
       requires(sizeof...(Parts) > 0)
@@ -285,48 +193,7 @@ class policy : public detail::pack<Parts...> {
                   "a policy needs exactly one ranking, such as by_confidence{}");
     static_assert(((admission<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one admission: join several with && or ||");
-    static_assert(((detail::is_scheduling<Parts> ? 1 : 0) + ... + 0) <= 1,
-                  "a policy has at most one schedule, such as sequential_blocks{}");
-    static_assert(((branching<Parts> ? 1 : 0) + ... + 0) <= 1,
-                  "a policy looks ahead with one part, such as lookahead{}");
-    static_assert(((drawing<Parts> ? 1 : 0) + ... + 0) <= 1,
-                  "a policy draws tokens with one part, such as sampling{}; a canvas draws itself");
-    static_assert(((caching<Parts> ? 1 : 0) + ... + 0) <= 1,
-                  "a policy has at most one cache, such as block_cache{}");
-    static_assert(((evicting<Parts> ? 1 : 0) + ... + 0) <= 1,
-                  "a policy evicts keys with one part, such as key_eviction{}");
-    static_assert(((layer_rule<Parts> ? 1 : 0) + ... + 0) <= 1,
-                  "a policy skips positions with one part, such as early_skip{}");
-    static_assert(
-        !(layered && branches),
-        "a policy that looks ahead cannot skip positions at its layers: each branch would "
-        "need its own stored hidden states");
-    static_assert(
-        !layered || settles,
-        "a canvas decides about every position in each pass: none of them can be skipped");
-    static_assert(
-        !(compares && (watches > 0 || branches)),
-        "a policy that compares rows with the step before can neither watch tokens nor look "
-        "ahead with branches: the rows it keeps would lack the watched tokens, or belong to "
-        "a branch that lost");
-    static_assert(!(truncates && watches_with_memory),
-                  "a policy that keeps the most probable tokens only cannot have a part with a "
-                  "memory that edits logits, such as trace_credit: it raises tokens that the read "
-                  "did not keep apart");
-    static_assert(
-        !(truncates && watches > 0 && branches),
-        "a policy that keeps the most probable tokens only can watch tokens or look ahead, "
-        "not both: what is kept is decided while a row is read, its edits in a branch are "
-        "not known before the branch has won");
-    static_assert(!(reads_ahead && branches),
-                  "a policy that reads rows ahead of the scored range cannot look ahead with "
-                  "branches: a branch is scored and fed as far as its own blocks go");
-    static_assert(settles || !(revisits || branches),
-                  "a canvas settles nothing before its end, so there is nothing to revisit and no "
-                  "branch to look ahead with");
-    static_assert(!(remasks && branches),
-                  "a policy that lets settled positions compete again cannot look ahead with "
-                  "branches: a branch would be spawned from a position that another one settled");
+    composition_rules::check<policy>();
     static_assert(
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names and the "

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
 #include <unmask/core/composition.hpp>
 #include <unmask/core/part.hpp>
-#include <unmask/policy/compose.hpp>
 
 /// Which candidates commit in this step. None of these needs to say "and at least one": each forced
 /// block commits its best candidate if the admission took none of it.
@@ -92,13 +92,7 @@ struct factor {
   float value = 1.0F;
   bool accept_last = false;
   static constexpr statistics required = stat::confidence;
-
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(detail::among<factor, Leaves>::by_confidence,
-                  "factor counts tokens in the order of their confidence: rank with by_confidence, "
-                  "or a ranking that says orders_by_confidence");
-  }
+  static constexpr bool follows_confidence = true;
 
   static constexpr part_label label{
       "factor", "factor", "the more tokens at once, the surer each has to be"};

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
-#include <unmask/policy/compose.hpp>
 
 /// Rules for the end token, model_info::end_token; each part takes a second token that ends a text,
 /// too, in `also`. Without an end token, and with `also` left out, they do nothing. What happens
@@ -71,16 +71,9 @@ struct no_end_before {
   token_id also = no_token;
 
   static constexpr statistics required = stat::none;
+  static constexpr bool precedes_memory = true;
   static constexpr index_t watches = 2;
   static constexpr bool revises_settled = true;
-
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(
-        !detail::among<no_end_before, Leaves>::after_memory,
-        "write no_end_before before parts that remember tokens, such as trace_credit: they "
-        "would give credit to an end token that cannot be proposed");
-  }
 
   static constexpr part_label label{
       "no_end_before", "no_end_before", "no end token among the first tokens of the answer"};

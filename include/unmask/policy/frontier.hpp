@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
-#include <unmask/policy/compose.hpp>
+#include <unmask/core/policy.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -33,20 +33,7 @@ struct at_frontier {
   index_t last = 0x7fffffff;
 
   static constexpr statistics required = stat::none;
-
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(
-        !detail::among<at_frontier, Leaves>::looks_ahead,
-        "at_frontier does not go with lookahead: a branch places a token that the grammar "
-        "masked without knowing what stands left of it");
-    static_assert(!detail::among<at_frontier, Leaves>::rewrites,
-                  "at_frontier does not go with parts that rewrite settled tokens: the grammar has "
-                  "read them already");
-    static_assert(!detail::among<at_frontier, Leaves>::paints,
-                  "at_frontier does not go with a canvas, which has no frontier: nothing on it is "
-                  "settled before its end");
-  }
+  static constexpr bool follows_text = true;
 
   static constexpr part_label label{
       "at_frontier",

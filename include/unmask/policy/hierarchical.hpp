@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
-#include <unmask/policy/compose.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -23,14 +23,8 @@ struct hierarchical {
   float low = 0.4F;
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
+  static constexpr bool follows_confidence = true;
   static constexpr bool needs_runs = true;
-
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(detail::among<hierarchical, Leaves>::by_confidence,
-                  "hierarchical commits the most confident candidate of each run: rank with "
-                  "by_confidence, or a ranking that says orders_by_confidence");
-  }
 
   static constexpr part_label label{
       "hierarchical",

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
-#include <unmask/policy/compose.hpp>
+#include <unmask/core/policy.hpp>
 
 /// Truncated sampling: the token is drawn among the most probable ones only.
 ///
@@ -27,20 +27,6 @@
 /// tokens that the read did not keep apart, nor with such edits and lookahead at once.
 namespace UNMASK_NAMESPACE {
 
-namespace detail {
-
-template <class Leaves>
-struct truncating_among;
-template <class... Leaf>
-struct truncating_among<type_list<Leaf...>> {
-  static constexpr bool draws = (drawing<Leaf> || ...);
-  static constexpr bool compares = (Leaf::required | ... | stat::none).contains(stat::drift) ||
-                                   (Leaf::required | ... | stat::none).contains(stat::divergence);
-  static constexpr int rules = (int{truncating<Leaf>} + ... + 0);
-};
-
-}  // namespace detail
-
 /// Statistics are those of the kept tokens, renormalised: confidence, margin and entropy, and the
 /// log-probability of reports. Without a drawing part the proposed token is the best one, and only
 /// these change.
@@ -49,33 +35,13 @@ struct truncating_among<type_list<Leaf...>> {
 /// those of the step before. Source: J. Ye et al., Dream 7B (2025), its `sample_tokens`.
 struct confidence_of_kept {
   static constexpr statistics required = stat::kept;
+  static constexpr bool renormalises = true;
   static constexpr part_label label{
       "confidence_of_kept", "confidence_of_kept", "statistics of the kept tokens, renormalised"};
 
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(detail::truncating_among<Leaves>::rules > 1,
-                  "confidence_of_kept{} needs a part that keeps less than all: keep_top_k, "
-                  "keep_top_p or keep_min_p");
-    static_assert(
-        !detail::truncating_among<Leaves>::compares,
-        "a policy with confidence_of_kept{} cannot compare rows with the step before: drift "
-        "and divergence are of whole rows");
-  }
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.renormalises = true}; }
 };
 static_assert(truncating<confidence_of_kept>);
-
-namespace detail {
-
-template <class Leaves>
-constexpr void check_keeping() {
-  static_assert(truncating_among<Leaves>::draws || among<confidence_of_kept, Leaves>::count > 0,
-                "a part that keeps some tokens has no effect unless a token is drawn or the "
-                "statistics are theirs: add sampling{} or confidence_of_kept{}");
-}
-
-}  // namespace detail
 
 /// Keeps the k tokens of largest logit: exactly k, if the row has as many.
 ///
@@ -86,10 +52,6 @@ struct keep_top_k {
   index_t k = 50;
   static constexpr statistics required = stat::kept;
 
-  template <class Leaves>
-  static constexpr void composed_with() {
-    detail::check_keeping<Leaves>();
-  }
   static constexpr part_label label{
       "keep_top_k", "keep_top_k", "draws among the k most probable tokens"};
   static constexpr knob<keep_top_k> knobs[] = {{"k", &keep_top_k::k, at_least(1)}};
@@ -108,10 +70,6 @@ struct keep_top_p {
   float p = 0.95F;
   static constexpr statistics required = stat::kept;
 
-  template <class Leaves>
-  static constexpr void composed_with() {
-    detail::check_keeping<Leaves>();
-  }
   static constexpr part_label label{
       "keep_top_p", "keep_top_p", "draws among the most probable tokens of a probability mass"};
   static constexpr knob<keep_top_p> knobs[] = {{"p", &keep_top_p::p, within(0, 1)}};
@@ -128,10 +86,6 @@ struct keep_min_p {
   float ratio = 0.05F;
   static constexpr statistics required = stat::kept;
 
-  template <class Leaves>
-  static constexpr void composed_with() {
-    detail::check_keeping<Leaves>();
-  }
   static constexpr part_label label{
       "keep_min_p",
       "keep_min_p",

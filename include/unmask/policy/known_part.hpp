@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/traits.hpp>
 #include <unmask/policy/named_parts.hpp>
 
 #include <cmath>
@@ -78,6 +79,7 @@ struct known_part {
   part_stage stage = part_stage::ranking;
   std::string_view about;  ///< in a line
   std::span<const part_argument> arguments;
+  part_traits traits;
   /// Gives a composition the part. Throws policy_text_error.
   void (*add)(named_parts& parts, const argument_values& values) = nullptr;
 };

@@ -275,6 +275,7 @@ struct known {
                                    stage_of<P>(),
                                    P::label.about,
                                    {arguments.data(), count},
+                                   traits_of<P>,
                                    &entry_of<P>::add};
 };
 

@@ -26,6 +26,7 @@ class named_parts_reader {
                               "a policy needs an admission, such as threshold(0.9) or top_k(1)");
     }
     check_together();
+    check_states();
     return parts_;
   }
 
@@ -132,7 +133,7 @@ class named_parts_reader {
     case part_stage::layer_rule:
       return take_once(to_string(part.stage), written);
     case part_stage::cache:
-      return part.name == "key_eviction" ? void() : take_once("cache", written);
+      return part.traits.evicts ? void() : take_once("cache", written);
     default:
       return;
     }
@@ -180,131 +181,41 @@ class named_parts_reader {
     }
   }
 
-  // The column of the last part for which `is` holds, 0 without one.
-  [[nodiscard]] std::size_t last(const auto& is) const {
-    std::size_t column = 0;
-    for (const note& n : notes_) {
-      column = is(*n.part) ? std::max(column, n.column) : column;
-    }
-    return column;
-  }
-
-  // What does not go together, as policy<> and its parts say it of types.
+  // What does not go together, by the rules that policies of types ask. The part to blame is the one
+  // that breaks what the parts before it kept.
   void check_together() const {
-    const abilities& has = parts_.has;
-    const auto named = [](auto... names) {
-      return [=](const known_part& p) { return ((p.name == names) || ...); };
-    };
-    const auto of = [](part_stage s) { return [s](const known_part& p) { return p.stage == s; }; };
-    const auto refuse = [this](bool both, std::size_t a, std::size_t b, const char* why) {
-      if (both) {
-        fail(std::max(a, b), why);
-      }
-    };
-    const std::size_t compares = last(named("adaptive_threshold", "stable_and_confident"));
-    const std::size_t looks = last(of(part_stage::branches));
-    const std::size_t keeps = last(of(part_stage::truncation));
-    const std::size_t edits =
-        std::max(last(of(part_stage::revision)), last(of(part_stage::question)));
-    const std::size_t credit = last(named("credit", "adaptive_credit"));
-    const std::size_t frontier = last(named("at_frontier"));
-    const std::size_t rewrites =
-        std::max(last(of(part_stage::revisit)), last(of(part_stage::remask)));
-    const std::size_t canvas = last(named("canvas"));
-    const std::size_t draws = last(of(part_stage::draw));
-    const std::size_t layered =
-        std::max(last(of(part_stage::layer_rule)), last(named("delayed_cache")));
-    refuse(has.compares && (has.watches || parts_.revisits.reopens),
-           compares,
-           std::max(edits, rewrites),
-           "a part that compares rows with the step before does not go with parts that edit or "
-           "watch single tokens");
-    refuse(has.compares && has.branches,
-           compares,
-           looks,
-           "a part that compares rows with the step before does not go with lookahead");
-    refuse(has.compares && parts_.keep.rules.renormalises,
-           compares,
-           keeps,
-           "a part that compares rows with the step before does not go with confidence_of_kept");
-    refuse(has.keeps && has.remembers,
-           keeps,
-           credit,
-           "parts that keep some tokens do not go with credit, which raises tokens that the read "
-           "did not keep apart");
-    refuse(has.keeps && has.watches && has.branches,
-           keeps,
-           std::max(looks, edits),
-           "a policy that keeps some tokens can edit single tokens or look ahead, not both");
-    refuse(has.keeps && !has.draws && !parts_.keep.rules.renormalises && !has.paints,
-           keeps,
-           0,
-           "a part that keeps some tokens has no effect unless a token is drawn or the statistics "
-           "are theirs: add sampling or confidence_of_kept");
-    refuse(parts_.keep.rules.renormalises && parts_.keep.rules.keeps_all(no_token) &&
-               last(named("keep_top_k", "keep_top_p", "keep_min_p")) == 0,
-           keeps,
-           0,
-           "confidence_of_kept needs a part that keeps less than all: keep_top_k, keep_top_p or "
-           "keep_min_p");
-    refuse(has.remasks && parts_.revisits.reopens,
-           rewrites,
-           0,
-           "remask_below does not go with reopen_below: a settled token competes again or is "
-           "reopened");
-    refuse(has.remasks && has.branches,
-           rewrites,
-           looks,
-           "remask_below does not go with lookahead: a branch would be spawned from a position "
-           "that another one settled");
-    refuse(frontier > 0 && (looks > 0 || rewrites > 0 || canvas > 0),
-           frontier,
-           std::max({looks, rewrites, canvas}),
-           "at_frontier goes neither with lookahead nor with parts that rewrite settled tokens nor "
-           "with a canvas");
-    refuse(canvas > 0 && (rewrites > 0 || looks > 0 || draws > 0),
-           canvas,
-           std::max({rewrites, looks, draws}),
-           "a canvas settles nothing before its end and draws itself: it goes neither with "
-           "lookahead nor with sampling nor with parts that rewrite settled tokens");
-    const std::size_t along = last(named("factor", "hierarchical"));
-    const bool by_confidence =
-        parts_.ranking.by == order::confidence && parts_.ranking.looseness == 0.0F;
-    refuse(along > 0 && !by_confidence,
-           along,
-           last(of(part_stage::ranking)),
-           "factor and hierarchical are rules along the order of confidence: they go with no other "
-           "ranking");
-    refuse(layered > 0 && looks > 0,
-           layered,
-           looks,
-           "a policy that looks ahead cannot skip positions at its layers: each branch would need "
-           "its own stored hidden states");
-    refuse(layered > 0 && canvas > 0,
-           layered,
-           canvas,
-           "a canvas decides about every position in each pass: none of them can be skipped");
-    const std::size_t strict = last(named("no_end_before", "token_list"));
-    refuse(credit > 0 && strict > credit,
-           strict,
-           0,
-           "write no_end_before and token_list before credit: it would raise tokens that cannot be "
-           "proposed");
-    check_states();
-  }
-
-  void check_states() const {
-    const auto twice = [this](std::string_view name) {
-      std::size_t seen = 0;
+    for (const composition_rule& rule : composition_rules::all) {
+      composition together;
+      const note* by = nullptr;
       for (const note& n : notes_) {
-        if (n.part->name == name && seen++ > 0) {
-          fail(n.column, "a policy by name has one " + std::string(name) + ", this is the second");
+        const bool held = rule.holds(together);
+        together.add(n.part->traits);
+        if (held && !rule.holds(together)) {
+          by = &n;
         }
       }
-    };
-    twice("adaptive_threshold");
-    twice("stable_and_confident");
-    twice("profile_threshold");
+      if (!rule.holds(together)) {
+        fail(by->column, std::string(rule.why));
+      }
+    }
+  }
+
+  // An expression has one place for the state of each of its types, and for a profile.
+  void check_states() const {
+    for (const note& n : notes_) {
+      const bool has_place = n.part->stage == part_stage::admission &&
+                             (n.part->traits.remembers || reads_file(*n.part));
+      for (const note* before = notes_.data(); has_place && before != &n; ++before) {
+        if (before->part == n.part) {
+          fail(n.column,
+               "a policy by name has one " + std::string(n.part->name) + ", this is the second");
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] static bool reads_file(const known_part& part) {
+    return !part.arguments.empty() && part.arguments[0].kind == knob_kind::file;
   }
 
   std::string_view text_;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
-#include <unmask/policy/compose.hpp>
 
 /// Edits of a few logits of each row. The tokens are watched: the read leaves them out of its sums
 /// and reports them apart, so an edit in either direction is exact for every statistic.
@@ -132,15 +132,9 @@ struct token_list {
   index_t last = 0x7fffffff;
 
   static constexpr statistics required = stat::none;
+  static constexpr bool precedes_memory = true;
   static constexpr index_t watches = Count;
   static constexpr bool revises_settled = true;
-
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(!detail::among<token_list, Leaves>::after_memory,
-                  "write token_list before parts that remember tokens, such as trace_credit: they "
-                  "would give credit to tokens that can never be proposed");
-  }
 
   static constexpr part_label label{
       "token_list",

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
-#include <unmask/policy/compose.hpp>
 
 /// Second thoughts about settled tokens, as long as the block they stand in is scored. Their rows
 /// are read as those of open positions are, with the edits of revise.hpp, repetition.hpp and
@@ -25,14 +25,8 @@ struct reopen_below {
   index_t allowance = 0;
 
   static constexpr statistics required = stat::none;
+  static constexpr bool reopens = true;
   static constexpr bool watches_current = true;
-
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(
-        detail::among<reopen_below, Leaves>::count == 1,
-        "a policy reopens with one reopen_below: of two, the larger confidence decides anyway");
-  }
 
   static constexpr part_label label{
       "reopen_below", "reopen_below", "masks settled tokens again that became unlikely"};
@@ -63,13 +57,6 @@ static_assert(revisiting<reopen_below> && current_watching<reopen_below>);
 struct remask_below {
   float confidence = 0.4F;
   static constexpr statistics required = stat::confidence;
-
-  template <class Leaves>
-  static constexpr void composed_with() {
-    static_assert(detail::among<reopen_below, Leaves>::count == 0,
-                  "a policy has remask_below or reopen_below: a settled token competes again or is "
-                  "reopened");
-  }
 
   static constexpr part_label label{
       "remask_below", "remask_below", "settled positions that became unsure compete again"};

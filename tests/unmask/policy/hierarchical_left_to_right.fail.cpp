@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: hierarchical commits the most confident candidate of each run
+// expect: factor, hierarchical and their like go along the order of confidence
 #include <unmask/unmask.hpp>
 
 constexpr unmask::policy p{unmask::left_to_right{}, unmask::top_k{} || unmask::hierarchical{}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: write no_end_before before parts that remember tokens
+// expect: write token_list and no_end_before before parts that remember tokens
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/credit.hpp>
 #include <unmask/policy/end_of_text.hpp>

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/forwards.hpp>
+#include <unmask/core/layer.hpp>
+#include <unmask/core/part.hpp>
+#include <unmask/core/read_ahead.hpp>
+
+#include <string_view>
+
+/// What a part does, and what the parts of a policy do together, as plain values, and which parts
+/// do not go together. Policies of types and policies by name ask the same rules.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+template <class P>
+inline constexpr index_t watches_of = 0;
+template <watching P>
+inline constexpr index_t watches_of<P> = P::watches;
+
+template <class P>
+inline constexpr index_t inquiries_of = 0;
+template <inquiring P>
+inline constexpr index_t inquiries_of<P> = P::inquiries;
+
+// Whether a part declares `static constexpr bool <name> = true`; a knob of that name is none.
+#define UNMASK_SAYS(name)                                                                          \
+  template <class P>                                                                               \
+  concept says_##name = requires { requires std::bool_constant<P::name>::value; };
+
+UNMASK_SAYS(follows_confidence)
+UNMASK_SAYS(follows_text)
+UNMASK_SAYS(precedes_memory)
+UNMASK_SAYS(renormalises)
+UNMASK_SAYS(reopens)
+#undef UNMASK_SAYS
+
+}  // namespace detail
+
+/// What one part does.
+struct part_traits {
+  bool ranks = false;
+  bool ranks_by_confidence = false;
+  bool schedules = false;
+  bool branches = false;
+  bool draws = false;
+  bool caches = false;
+  bool evicts = false;
+  bool picks = false;        ///< single positions of a pass
+  bool skips = false;        ///< positions at a layer
+  bool truncates = false;
+  bool renormalises = false;
+  bool remembers = false;    ///< something at each position
+  bool revisits = false;
+  bool remasks = false;
+  bool reopens = false;
+  bool paints = false;
+  bool surveys = false;
+  bool compares = false;     ///< rows with those of the step before
+  bool reads_ahead = false;
+  bool reads_sequence = false;
+  bool watches_current = false;
+  bool needs_runs = false;
+  index_t watches = 0;
+  index_t inquiries = 0;
+  /// Declared as `static constexpr bool <name> = true`: admits along the order of confidence;
+  /// stands and falls with what is settled left of it; is written before parts that remember tokens.
+  bool follows_confidence = false;
+  bool follows_text = false;
+  bool precedes_memory = false;
+};
+
+/// The traits of a part.
+template <class P>
+inline constexpr part_traits traits_of{
+    .ranks = ranking<P>,
+    .ranks_by_confidence = ordering_by_confidence<P>,
+    .schedules = scheduling<P>,
+    .branches = branching<P>,
+    .draws = drawing<P>,
+    .caches = caching<P>,
+    .evicts = evicting<P>,
+    .picks = picking<P>,
+    .skips = layer_rule<P>,
+    .truncates = truncating<P>,
+    .renormalises = detail::says_renormalises<P>,
+    .remembers = !std::is_same_v<position_state_of<P>, no_state>,
+    .revisits = revisiting<P>,
+    .remasks = remasking<P>,
+    .reopens = detail::says_reopens<P>,
+    .paints = renoising<P>,
+    .surveys = surveying<P>,
+    .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
+    .reads_ahead = reading_ahead<P>,
+    .reads_sequence = sequence_reading<P>,
+    .watches_current = current_watching<P>,
+    .needs_runs = run_aware<P>,
+    .watches = detail::watches_of<P>,
+    .inquiries = detail::inquiries_of<P>,
+    .follows_confidence = detail::says_follows_confidence<P>,
+    .follows_text = detail::says_follows_text<P>,
+    .precedes_memory = detail::says_precedes_memory<P>};
+
+/// What parts do together: add() them in written order.
+struct composition {
+  index_t rankings = 0;
+  index_t schedules = 0;
+  index_t lookaheads = 0;
+  index_t draws = 0;
+  index_t caches = 0;
+  index_t evictions = 0;
+  index_t skips = 0;
+  index_t reopens = 0;
+  index_t truncations = 0;
+  index_t renormalisations = 0;  ///< of those, parts that only say whose the statistics are
+  index_t part_watches = 0;
+  index_t inquiries = 0;
+  bool by_confidence = true;  ///< no ranking by anything else
+  bool picks = false;
+  bool watches_with_memory = false;  ///< tokens that a part remembers at each position
+  bool remasks = false;
+  bool rewrites = false;
+  bool paints = false;
+  bool surveys = false;
+  bool compares = false;
+  bool reads_ahead = false;
+  bool reads_sequence = false;
+  bool watches_current = false;
+  bool needs_runs = false;
+  bool follows_confidence = false;
+  bool follows_text = false;
+  bool after_memory = false;  ///< a part that precedes_memory comes behind one with a memory
+
+  constexpr void add(const part_traits& p) {
+    rankings += p.ranks ? 1 : 0;
+    schedules += p.schedules ? 1 : 0;
+    lookaheads += p.branches ? 1 : 0;
+    draws += p.draws ? 1 : 0;
+    caches += p.caches ? 1 : 0;
+    evictions += p.evicts ? 1 : 0;
+    skips += p.skips ? 1 : 0;
+    reopens += p.reopens ? 1 : 0;
+    truncations += p.truncates ? 1 : 0;
+    renormalisations += p.renormalises ? 1 : 0;
+    part_watches += p.watches;
+    inquiries += p.inquiries;
+    by_confidence = by_confidence && (!p.ranks || p.ranks_by_confidence);
+    after_memory = after_memory || (p.precedes_memory && watches_with_memory);
+    picks = picks || p.picks;
+    watches_with_memory = watches_with_memory || (p.watches > 0 && p.remembers);
+    remasks = remasks || p.remasks;
+    rewrites = rewrites || p.revisits || p.remasks;
+    paints = paints || p.paints;
+    surveys = surveys || p.surveys;
+    compares = compares || p.compares;
+    reads_ahead = reads_ahead || p.reads_ahead;
+    reads_sequence = reads_sequence || p.reads_sequence;
+    watches_current = watches_current || p.watches_current;
+    needs_runs = needs_runs || p.needs_runs;
+    follows_confidence = follows_confidence || p.follows_confidence;
+    follows_text = follows_text || p.follows_text;
+  }
+
+  [[nodiscard]] constexpr bool branches() const { return lookaheads > 0; }
+  [[nodiscard]] constexpr bool layered() const { return skips > 0 || picks; }
+  /// Most tokens that are watched at one position: those of its parts, the settled token and the
+  /// placements of lookahead.
+  [[nodiscard]] constexpr index_t watches() const {
+    return part_watches + (watches_current ? 1 : 0) +
+           (branches() && reads_sequence ? max_branches : 0);
+  }
+};
+
+/// The traits of parts together.
+template <class... Part>
+[[nodiscard]] constexpr composition composition_of() {
+  composition all;
+  (all.add(traits_of<Part>), ...);
+  return all;
+}
+
+namespace goes_together {
+
+// A rule: what must hold of a composition `c`, and the sentence that says so. A compiler says a
+// literal only, so the sentence is one for both of its readers.
+#define UNMASK_RULE(name, condition, sentence)                                                     \
+  struct name {                                                                                    \
+    static constexpr std::string_view why = sentence;                                              \
+    [[nodiscard]] static constexpr bool holds(const composition& c) { return condition; }          \
+    template <class Policy>                                                                        \
+    static constexpr void check() {                                                                \
+      static_assert(holds(Policy::together), sentence);                                            \
+    }                                                                                              \
+  };
+
+UNMASK_RULE(one_schedule, c.schedules <= 1,
+            "a policy has at most one schedule, such as sequential_blocks{}")
+UNMASK_RULE(one_lookahead, c.lookaheads <= 1,
+            "a policy looks ahead with one part, such as lookahead{}")
+UNMASK_RULE(one_draw, c.draws <= 1,
+            "a policy draws tokens with one part, such as sampling{}; a canvas draws itself")
+UNMASK_RULE(one_cache, c.caches <= 1, "a policy has at most one cache, such as block_cache{}")
+UNMASK_RULE(one_eviction, c.evictions <= 1,
+            "a policy evicts keys with one part, such as key_eviction{}")
+UNMASK_RULE(one_layer_rule, c.skips <= 1,
+            "a policy skips positions with one part, such as early_skip{}")
+UNMASK_RULE(one_reopening, c.reopens <= 1,
+            "a policy reopens with one reopen_below: of two, the larger confidence decides anyway")
+UNMASK_RULE(layers_without_branches, !(c.layered() && c.branches()),
+            "a policy that looks ahead cannot skip positions at its layers: each branch would need "
+            "its own stored hidden states")
+UNMASK_RULE(layers_without_canvas, !(c.layered() && c.paints),
+            "a canvas decides about every position in each pass: none of them can be skipped")
+UNMASK_RULE(comparison_alone, !(c.compares && (c.watches() > 0 || c.branches())),
+            "a policy that compares rows with the step before can neither watch tokens nor look "
+            "ahead with branches: the rows it keeps would lack the watched tokens, or belong to a "
+            "branch that lost")
+UNMASK_RULE(comparison_of_whole_rows, !(c.compares && c.renormalisations > 0),
+            "a policy with confidence_of_kept{} cannot compare rows with the step before: drift "
+            "and divergence are of whole rows")
+UNMASK_RULE(truncation_without_memory, !(c.truncations > 0 && c.watches_with_memory),
+            "a policy that keeps the most probable tokens only cannot have a part with a memory "
+            "that edits logits, such as trace_credit: it raises tokens that the read did not keep "
+            "apart")
+UNMASK_RULE(truncation_of_one_row, !(c.truncations > 0 && c.watches() > 0 && c.branches()),
+            "a policy that keeps the most probable tokens only can watch tokens or look ahead, not "
+            "both: what is kept is decided while a row is read, its edits in a branch are not "
+            "known before the branch has won")
+UNMASK_RULE(truncation_with_effect, c.truncations == 0 || c.draws > 0 || c.renormalisations > 0,
+            "a part that keeps some tokens has no effect unless a token is drawn or the statistics "
+            "are theirs: add sampling{} or confidence_of_kept{}")
+UNMASK_RULE(truncation_of_some, c.renormalisations == 0 || c.truncations > c.renormalisations,
+            "confidence_of_kept{} needs a part that keeps less than all: keep_top_k, keep_top_p or "
+            "keep_min_p")
+UNMASK_RULE(branches_of_their_blocks, !(c.reads_ahead && c.branches()),
+            "a policy that reads rows ahead of the scored range cannot look ahead with branches: a "
+            "branch is scored and fed as far as its own blocks go")
+UNMASK_RULE(canvas_alone, !(c.paints && (c.rewrites || c.branches())),
+            "a canvas settles nothing before its end, so there is nothing to revisit and no branch "
+            "to look ahead with")
+UNMASK_RULE(remasking_without_branches, !(c.remasks && c.branches()),
+            "a policy that lets settled positions compete again cannot look ahead with branches: a "
+            "branch would be spawned from a position that another one settled")
+UNMASK_RULE(remasking_or_reopening, !(c.remasks && c.reopens > 0),
+            "a policy has remask_below or reopen_below: a settled token competes again or is "
+            "reopened")
+UNMASK_RULE(confidence_in_order, !c.follows_confidence || c.by_confidence,
+            "factor, hierarchical and their like go along the order of confidence: rank with "
+            "by_confidence, or a ranking that says orders_by_confidence")
+UNMASK_RULE(memory_behind_lists, !c.after_memory,
+            "write token_list and no_end_before before parts that remember tokens, such as "
+            "trace_credit: they would give credit to tokens that can never be proposed")
+UNMASK_RULE(text_without_branches, !(c.follows_text && c.branches()),
+            "at_frontier does not go with lookahead: a branch places a token that the grammar "
+            "masked without knowing what stands left of it")
+UNMASK_RULE(text_that_stays, !(c.follows_text && c.rewrites),
+            "at_frontier does not go with parts that rewrite settled tokens: the grammar has read "
+            "them already")
+UNMASK_RULE(text_without_canvas, !(c.follows_text && c.paints),
+            "at_frontier does not go with a canvas, which has no frontier: nothing on it is "
+            "settled before its end")
+#undef UNMASK_RULE
+
+}  // namespace goes_together
+
+/// A rule about what goes together, as a value.
+struct composition_rule {
+  bool (*holds)(const composition&);
+  std::string_view why;
+};
+
+namespace detail {
+
+template <class... Rule>
+struct rule_list {
+  template <class Policy>
+  static constexpr void check() {
+    (Rule::template check<Policy>(), ...);
+  }
+  static constexpr composition_rule all[sizeof...(Rule)] = {{&Rule::holds, Rule::why}...};
+};
+
+}  // namespace detail
+
+/// All of them.
+using composition_rules = detail::rule_list<goes_together::one_schedule,
+                                            goes_together::one_lookahead,
+                                            goes_together::one_draw,
+                                            goes_together::one_cache,
+                                            goes_together::one_eviction,
+                                            goes_together::one_layer_rule,
+                                            goes_together::one_reopening,
+                                            goes_together::layers_without_branches,
+                                            goes_together::layers_without_canvas,
+                                            goes_together::comparison_alone,
+                                            goes_together::comparison_of_whole_rows,
+                                            goes_together::truncation_without_memory,
+                                            goes_together::truncation_of_one_row,
+                                            goes_together::truncation_with_effect,
+                                            goes_together::truncation_of_some,
+                                            goes_together::branches_of_their_blocks,
+                                            goes_together::canvas_alone,
+                                            goes_together::remasking_without_branches,
+                                            goes_together::remasking_or_reopening,
+                                            goes_together::confidence_in_order,
+                                            goes_together::memory_behind_lists,
+                                            goes_together::text_without_branches,
+                                            goes_together::text_that_stays,
+                                            goes_together::text_without_canvas>;
+
+}  // namespace unmask
