@@ -32,8 +32,13 @@ build=build/tests
 jobs=${UNMASK_JOBS:-$(nproc)}
 echo "Configuring $build (preset $preset)"
 # --fresh: the compiler and the preset may have changed since the last run.
-unmask_quietly cmake --fresh --preset "$preset" -B "$build" -DUNMASK_BUILD_BENCH=ON
+unmask_quietly cmake --fresh --preset "$preset" -B "$build" -DUNMASK_BUILD_BENCH=ON \
+  -DUNMASK_BENCH_UNTIMED=ON
 echo "Building with $jobs jobs"
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
-ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@" </dev/null
+status=0
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@" </dev/null ||
+  status=$?
+python3 tests/times.py "$build"
+exit "$status"
