@@ -110,11 +110,14 @@ struct knob : knob_text {
     int (*get)(const Part&);
     void (*set)(Part&, int);
   };
+  // By name: nvcc writes a member pointer's declaration in a way that g++ warns about.
+  template <class T>
+  using member_of = T Part::*;
   union {
-    float Part::*real;
-    double Part::*exact;
-    index_t Part::*whole;
-    bool Part::*flag;
+    member_of<float> real;
+    member_of<double> exact;
+    member_of<index_t> whole;
+    member_of<bool> flag;
     word_access word;
     void (*fill)(Part&, const double* values, index_t count);
   };
