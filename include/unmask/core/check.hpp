@@ -13,26 +13,27 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-inline void append(std::string& text, std::string_view words) {
+[[gnu::cold]] inline void append(std::string& text, std::string_view words) {
   text += words;
 }
-inline void append(std::string& text, token_id number) {
+[[gnu::cold]] inline void append(std::string& text, token_id number) {
   text += std::to_string(number);
 }
-void append(std::string& text, std::integral auto number) {
+[[gnu::cold]] void append(std::string& text, std::integral auto number) {
   text += std::to_string(number);
 }
-inline void append(std::string& text, char letter) {
+[[gnu::cold]] inline void append(std::string& text, char letter) {
   text += letter;
 }
-void append(std::string& text, std::floating_point auto number) {  // as streams write it
+[[gnu::cold]] void append(std::string& text, std::floating_point auto number) {  // as streams write it
   char digits[32];
   const int size = std::snprintf(digits, sizeof digits, "%g", static_cast<double>(number));
   text.append(digits, static_cast<std::size_t>(size));
 }
 
+// cold, like all that makes up messages: short to compile, not fast to run.
 template <class T, class... Rule>
-[[noreturn]] void refuse(std::string_view name, const T& value, const Rule&... rule) {
+[[noreturn, gnu::cold]] void refuse(std::string_view name, const T& value, const Rule&... rule) {
   std::string text(name);
   text += " must be ";
   (append(text, rule), ...);

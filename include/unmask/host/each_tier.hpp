@@ -7,15 +7,17 @@
 //   #define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
 //   #include <unmask/host/each_tier.hpp>
 //
-// simd.hpp comes before it. host::with_vectors calls what it made. Included alone, this file is
+// With UNMASK_KERNEL_IS_PLAIN_ELSEWHERE, the portable tier is left out. simd.hpp comes before it. host::with_vectors calls what it made. Included alone, this file is
 // empty.
 #if defined(UNMASK_KERNEL)
 
-#  define UNMASK_SIMD portable_vectors
-#  define UNMASK_TARGET
-#  include UNMASK_KERNEL
-#  undef UNMASK_TARGET
-#  undef UNMASK_SIMD
+#  if !defined(UNMASK_KERNEL_IS_PLAIN_ELSEWHERE)
+#    define UNMASK_SIMD portable_vectors
+#    define UNMASK_TARGET
+#    include UNMASK_KERNEL
+#    undef UNMASK_TARGET
+#    undef UNMASK_SIMD
+#  endif
 
 #  if defined(__aarch64__)
 #    define UNMASK_SIMD neon_vectors
@@ -40,5 +42,6 @@
 #  endif
 
 #  undef UNMASK_KERNEL
+#  undef UNMASK_KERNEL_IS_PLAIN_ELSEWHERE
 
 #endif

@@ -60,6 +60,9 @@ class held_pool {
 /// Stands for one where nothing is held.
 struct no_pool {
   explicit no_pool(held_tokens* /*list*/) {}
+  [[nodiscard]] static float bar() { return math::infinity(); }
+  static void push(float /*logit*/, token_id /*token*/) {}
+  static void finish() {}
 };
 
 }  // namespace unmask::host

@@ -40,6 +40,10 @@ template <element T>
   return i;
 }
 
+// What is held of a row, if S asks for that.
+template <statistics S>
+using held_of = std::conditional_t<provides_v<S, stat::kept>, held_pool, no_pool>;
+
 template <class Simd>
 struct stage_kernel;
 template <class Simd>
@@ -47,8 +51,52 @@ struct columns_kernel;
 template <class Simd>
 struct row_kernel;
 
-#define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
+#define UNMASK_KERNEL <unmask/host/stage_kernel.hpp>
 #include <unmask/host/each_tier.hpp>
+
+#define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
+#define UNMASK_KERNEL_IS_PLAIN_ELSEWHERE
+#include <unmask/host/each_tier.hpp>
+
+// The tier that runs everywhere reads as canonical::fold_chunk defines it: where a fused
+// multiply-add is a call of the C library, that is what takes the time.
+template <>
+struct row_kernel<portable_vectors> {
+  template <statistics S, element T>
+  static record<S> read_run(const row_input<T>& row, range chunks, row_edit edit) {
+    alignas(64) float z[canonical::chunk_columns];
+    canonical::chunk_tree<S> tree;
+    held_of<S> held(row.held);
+    index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
+    for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
+      const index_t first = chunk * canonical::chunk_columns;
+      const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+      const token_id token = row.first_token + first;
+      stage_kernel<portable_vectors>::stage(row, edit, first, count, blank, z);
+      record<S> r = canonical::fold_columns<S>(z, count, token);
+      if (r.token != no_token) {
+        if (canonical::draws<S>(row)) {
+          canonical::draw_column(r, row.draw, z, count, token, -math::infinity());
+        }
+        canonical::compare_chunk(r, z, row.previous + first, count, row.before);
+        for (index_t j = 0; j < count; ++j) {
+          if (z[j] > held.bar()) {
+            held.push(z[j], token + j);
+          }
+        }
+      } else if constexpr (canonical::compares<S>) {
+        std::copy_n(z, count, row.previous + first);
+      }
+      tree.push(r);
+    }
+    held.finish();
+    record<S> result = tree.finish();
+    if constexpr (provides_v<S, stat::drift>) {
+      result.previous_square = row.before.seen ? row.before.square : 0.0F;
+    }
+    return result;
+  }
+};
 
 }  // namespace unmask::host::detail
 

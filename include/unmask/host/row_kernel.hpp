@@ -10,7 +10,6 @@
 #if defined(UNMASK_SIMD)
 
 #  include <unmask/host/columns_kernel.hpp>
-#  include <unmask/host/stage_kernel.hpp>
 
 template <>
 struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
@@ -35,7 +34,7 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
     // of w's second and the best of each node that w met, all of which are exact.
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
-    leader<S> so_far{.held = held_type<S>(row.held)};
+    leader<S> so_far{.held = held_of<S>(row.held)};
     index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
@@ -74,21 +73,17 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
   template <statistics S, element T>
   static constexpr bool reads_memory =
       std::is_same_v<T, float> || !(provides_v<S, stat::sampled> || canonical::compares<S>);
-  // True if a mask is applied to columns on their way into the sums. Not in the tier that is there
-  // to compile everywhere: the time to compile these is only well spent where it buys speed.
+  // True if a mask is applied to columns on their way into the sums.
   template <statistics S>
   static constexpr bool masks_on_the_way =
-      !(provides_v<S, stat::sampled> || canonical::compares<S> ||
-        std::is_same_v<simd, portable_vectors>);
+      !(provides_v<S, stat::sampled> || canonical::compares<S>);
 
   // Of the chunks of a run so far: the best logit, the best key and the columns held.
-  template <statistics S>
-  using held_type = std::conditional_t<provides_v<S, stat::kept>, held_pool, no_pool>;
   template <statistics S>
   struct leader {
     float best = -math::infinity();
     float key = -math::infinity();
-    held_type<S> held;
+    held_of<S> held;
   };
 
   // The record of the chunk at column `first`, whose logits, padded to whole groups, are `z`.

@@ -2,16 +2,13 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
+#include <unmask/host/intrinsics.hpp>
 #include <unmask/host/neon.hpp>
 #include <unmask/host/tier.hpp>
 
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-
-#if defined(__x86_64__)
-#  include <immintrin.h>
-#endif
 
 /// The vectors that row_kernel.hpp is written over, one struct per tier with the same members:
 ///
@@ -29,6 +26,7 @@
 ///   kept                a where the bit is set, -inf elsewhere
 ///   largest, total      over one register; `total` adds i and i + width / 2, and so on down to 1
 ///
+/// The portable tier has what staging and drift ask for only: it reads rows in plain code.
 /// Every member carries the target attribute of its tier: g++ inlines an always_inline function
 /// only into a caller that has at least its instruction set.
 namespace UNMASK_NAMESPACE::host::detail {
@@ -37,8 +35,6 @@ struct portable_vectors {
   static constexpr tier level = tier::portable;
   // Four lanes: what SSE2 and NEON hold. Both compilers accept the type on any machine.
   using floats = float __attribute__((vector_size(16)));
-  using words = std::uint32_t __attribute__((vector_size(16)));
-  using integers = std::int32_t __attribute__((vector_size(16)));
   static constexpr index_t width = 4;
 
   static floats splat(float x) { return floats{x, x, x, x}; }
@@ -50,22 +46,8 @@ struct portable_vectors {
   static floats load(const bfloat16* p) { return converted(p); }
   static floats load(const float16* p) { return converted(p); }
   static void store(float* p, floats x) { std::memcpy(p, &x, sizeof x); }
-  template <class T>
-  static void load_pair(const T* p, floats& a, floats& b) {
-    a = load(p);
-    b = load(p + width);
-  }
-  template <class T>
-  static void store_pair(float* p, floats a, floats b) {
-    store(p, a);
-    store(p + width, b);
-  }
   static floats add(floats a, floats b) { return a + b; }
   static floats sub(floats a, floats b) { return a - b; }
-  // Where it is a call of the C library for each number, it is text for every one of them.
-#if !defined(__FP_FAST_FMAF) && !defined(__FMA__)
-  __attribute__((noinline))
-#endif
   static floats fma(floats a, floats b, floats c) {
     return floats{math::fma(a[0], b[0], c[0]),
                   math::fma(a[1], b[1], c[1]),
@@ -78,37 +60,12 @@ struct portable_vectors {
                   a[2] > b[2] ? a[2] : b[2],
                   a[3] > b[3] ? a[3] : b[3]};
   }
-  static floats rounded(floats a) {
-#if defined(__FAST_MATH__)  // which takes (a + c) - c for a
-    return floats{
-        __builtin_rintf(a[0]), __builtin_rintf(a[1]), __builtin_rintf(a[2]), __builtin_rintf(a[3])};
-#else
-    return (a + splat(math::round_magic)) - splat(math::round_magic);
-#endif
-  }
-  static floats scaled(floats p, floats n) {
-    const words exponent = (words)(n + splat(math::round_magic)) << 23U;
-    // Bits, not numbers: -ffast-math must not take NaN for impossible.
-    const auto is_number = ((integers)n & 0x7fffffff) <= 0x7f800000;
-    return (floats)((words)p + (exponent & (words)is_number));
-  }
-  static std::uint32_t equal(floats a, floats b) {
-    return bit(a[0] == b[0], 0) | bit(a[1] == b[1], 1) | bit(a[2] == b[2], 2) |
-           bit(a[3] == b[3], 3);
-  }
-  static std::uint32_t unordered(floats a) {
-    return bit(math::is_nan(a[0]), 0) | bit(math::is_nan(a[1]), 1) | bit(math::is_nan(a[2]), 2) |
-           bit(math::is_nan(a[3]), 3);
-  }
   static floats kept(floats a, std::uint32_t bits) {
     const float none = -math::infinity();
     return floats{(bits & 1U) != 0 ? a[0] : none,
                   (bits & 2U) != 0 ? a[1] : none,
                   (bits & 4U) != 0 ? a[2] : none,
                   (bits & 8U) != 0 ? a[3] : none};
-  }
-  static float largest(floats a) {
-    return math::max(math::max(a[0], a[1]), math::max(a[2], a[3]));
   }
   static float total(floats a) {
     return (a[0] + a[2]) + (a[1] + a[3]);
@@ -119,9 +76,6 @@ struct portable_vectors {
   static floats converted(const Half* p) {
     return floats{
         math::to_float(p[0]), math::to_float(p[1]), math::to_float(p[2]), math::to_float(p[3])};
-  }
-  static std::uint32_t bit(bool set, unsigned i) {
-    return static_cast<std::uint32_t>(set) << i;
   }
 };
 
@@ -261,10 +215,10 @@ struct avx512_vectors {
     return _mm512_mask_mov_ps(splat(-math::infinity()), static_cast<__mmask16>(bits), a);
   }
   UNMASK_INLINE float largest(floats a) {
-    return avx2_vectors::largest(_mm256_max_ps(lower(a), upper(a)));
+    return avx2_vectors::largest(_mm256_max_ps(half<0>(a), half<1>(a)));
   }
   UNMASK_INLINE float total(floats a) {
-    return avx2_vectors::total(_mm256_add_ps(lower(a), upper(a)));
+    return avx2_vectors::total(_mm256_add_ps(half<0>(a), half<1>(a)));
   }
 
  private:
@@ -272,8 +226,10 @@ struct avx512_vectors {
   // header; with a mask of ones they compile to the same instruction.
   static constexpr __mmask16 every = 0xffffU;
 
-  UNMASK_INLINE __m256 lower(floats a) { return _mm512_maskz_extractf32x8_ps(0xffU, a, 0); }
-  UNMASK_INLINE __m256 upper(floats a) { return _mm512_maskz_extractf32x8_ps(0xffU, a, 1); }
+  template <int Half>
+  UNMASK_INLINE __m256 half(floats a) {
+    return _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xfU, _mm512_castps_pd(a), Half));
+  }
 };
 
 #  undef UNMASK_INLINE

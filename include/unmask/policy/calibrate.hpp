@@ -4,7 +4,6 @@
 #include <unmask/policy/profile.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <span>
 #include <string>
@@ -22,7 +21,7 @@ namespace UNMASK_NAMESPACE {
     const double rank = q * static_cast<double>(ascending.size() - 1);
     const auto below = static_cast<std::size_t>(rank);
     const std::size_t above = std::min(below + 1, ascending.size() - 1);
-    return std::fma(rank - std::floor(rank), ascending[above] - ascending[below], ascending[below]);
+    return __builtin_fma(rank - __builtin_floor(rank), ascending[above] - ascending[below], ascending[below]);
   };
   switch (what) {
   case metric::q1:
@@ -32,7 +31,7 @@ namespace UNMASK_NAMESPACE {
   case metric::q3:
     return quantile(0.75);
   case metric::min_whisker: {
-    const double fence = std::fma(-1.5, quantile(0.75) - quantile(0.25), quantile(0.25));
+    const double fence = __builtin_fma(-1.5, quantile(0.75) - quantile(0.25), quantile(0.25));
     return *std::lower_bound(ascending.begin(), ascending.end(), fence);
   }
   case metric::mean:
@@ -109,8 +108,8 @@ class profile_recorder {
   };
 
   void add(const commit_entry& e) {
-    if (std::isfinite(e.log_probability)) {
-      const double confidence = std::exp(static_cast<double>(e.log_probability));
+    if (math::is_finite(e.log_probability)) {
+      const double confidence = __builtin_exp(static_cast<double>(e.log_probability));
       samples_.push_back({e.block, e.block_step, std::min(confidence, 1.0)});
     }
   }

@@ -152,12 +152,11 @@ template <statistics S>
           provides_v<S, stat::second_moment> ? sum_of_lanes(square) : 0.0F};
 }
 
-/// The record of one chunk, column by column: the definition that the fast kernels reproduce bit by
-/// bit. `count` <= chunk_columns edited logits; `first` is the token of column 0; `draw` is used
-/// where S holds stat::sampled.
+/// The record of one chunk but for what is drawn, column by column: the definition that the fast
+/// kernels reproduce bit by bit. `count` <= chunk_columns edited logits; `first` is the token of
+/// column 0.
 template <statistics S>
-[[nodiscard]] UNMASK_HD record<S>
-fold_chunk(const float* z, index_t count, token_id first, const draw_request& draw = {}) {
+[[nodiscard]] UNMASK_HD record<S> fold_columns(const float* z, index_t count, token_id first) {
   float best = -math::infinity();
   float second = best;
   float first_best = best;  // of the first row of lanes
@@ -185,8 +184,17 @@ fold_chunk(const float* z, index_t count, token_id first, const draw_request& dr
   if constexpr (provides_v<S, stat::confidence>) {
     sums = sums_of<S>(z, count, reference);
   }
-  record<S> r = chunk_record<S>(best, token, second, reference, sums);
-  draw_column(r, draw, z, count, first, -math::infinity());
+  return chunk_record<S>(best, token, second, reference, sums);
+}
+
+/// The same with the draw of `draw`, where S holds stat::sampled.
+template <statistics S>
+[[nodiscard]] UNMASK_HD record<S>
+fold_chunk(const float* z, index_t count, token_id first, const draw_request& draw = {}) {
+  record<S> r = fold_columns<S>(z, count, first);
+  if (r.token != no_token) {
+    draw_column(r, draw, z, count, first, -math::infinity());
+  }
   return r;
 }
 
