@@ -23,6 +23,7 @@
 #include <unmask/policy/calibrate.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/credit.hpp>
+#include <unmask/policy/early_commit.hpp>
 #include <unmask/policy/early_skip.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>

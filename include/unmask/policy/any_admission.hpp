@@ -5,6 +5,7 @@
 #include <unmask/policy/admission.hpp>
 #include <unmask/policy/any_ranking.hpp>
 #include <unmask/policy/choice.hpp>
+#include <unmask/policy/early_commit.hpp>
 #include <unmask/policy/frontier.hpp>
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/noise_level.hpp>
@@ -34,6 +35,7 @@ using admission_leaf = choice_of<confidence_above,
                                  timesteps,
                                  independent_timesteps,
                                  at_frontier,
+                                 early_commit,
                                  adaptive_threshold,
                                  stable_and_confident,
                                  profile_place>;

@@ -12,6 +12,7 @@
 #include <unmask/policy/cache_budget.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/credit.hpp>
+#include <unmask/policy/early_commit.hpp>
 #include <unmask/policy/early_skip.hpp>
 #include <unmask/policy/edit.hpp>
 #include <unmask/policy/edit_settled.hpp>
@@ -70,7 +71,8 @@ inline constexpr policy in_runs{
     by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
-inline constexpr policy paced{by_confidence{}, confidence_above{0.5F}, slow_fast{}};
+inline constexpr policy paced{
+    by_confidence{}, confidence_above{0.5F} || early_commit{.steps = 6, .late = 1.0F}, slow_fast{}};
 inline constexpr policy painted{
     by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 inline constexpr policy penalised{by_confidence{},

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Admits every candidate at once as soon as the model is sure of them together: when the mean gap
+/// between the best and the second logit, over the step's candidates, reaches a threshold that
+/// falls as the decode goes on. Nothing otherwise, so join it with what commits until then:
+///
+///     policy{by_confidence{}, scheduled{64} || early_commit{.steps = 64}}
+///
+/// The threshold is `early` in the first 33 % of `steps` forward passes of the sequence, `middle`
+/// up to 67 %, and `late` from there on. The mean includes delayed candidates; a row with one finite
+/// logit has an infinite gap. Range steps >= 1, thresholds >= 0, in units of the logits. Reads
+/// stat::margin. O(1) a candidate, no state.
+///
+/// Source: P. Li et al., Diffusion language models know the answer before decoding (2025), early
+/// commit decoding ("Prophet"), with the phases, the comparison and the defaults of its released
+/// code. That takes the mean over the positions of the final answer, which the caller has to know;
+/// this one over all that the step decides about: score the whole answer with whole_sequence{}.
+struct early_commit {
+  index_t steps = 64;
+  float early = 7.5F;
+  float middle = 5.0F;
+  float late = 2.5F;
+
+  struct tally {
+    float gap = 0.0F;  ///< the sum
+    index_t candidates = 0;
+    UNMASK_HD void merge(const tally& other) {
+      gap += other.gap;
+      candidates += other.candidates;
+    }
+  };
+
+  static constexpr statistics required = stat::margin;
+  static constexpr part_label label{
+      "early_commit",
+      "early_commit",
+      "all at once where the mean gap of the two best logits is wide"};
+  static constexpr knob<early_commit> knobs[] = {
+      {"steps", &early_commit::steps, at_least(1)},
+      {"early", &early_commit::early, at_least(0)},
+      {"middle", &early_commit::middle, at_least(0)},
+      {"late", &early_commit::late, at_least(0)}};
+
+  /// The mean gap that step number `step` asks for.
+  [[nodiscard]] UNMASK_HD float threshold(index_t step) const {
+    const std::int64_t hundredths = std::int64_t{step} * 100;
+    return hundredths < std::int64_t{steps} * 33   ? early
+           : hundredths < std::int64_t{steps} * 67 ? middle
+                                                   : late;
+  }
+
+  UNMASK_HD tally survey(const auto& c, const auto&) const { return {c.best - c.second, 1}; }
+
+  UNMASK_HD bool admits(const auto&, const standing&, const auto& own) const {
+    return own.tally.gap >= threshold(own.at.step) * static_cast<float>(own.tally.candidates);
+  }
+};
+static_assert(admission<early_commit> && surveying<early_commit>);
+
+}  // namespace unmask
