@@ -42,6 +42,8 @@ if(UNMASK_CUDA)
   endif()
 endif()
 
+target_link_libraries(unmask_compiled PRIVATE $<BUILD_INTERFACE:unmask_warnings>)
+
 if(UNMASK_BUILD_TESTS)
   enable_testing() # before the examples: they register themselves
 endif()

@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
     "named_policy.hpp": CORE + ["policy/", "host/backend.hpp", "any_session.hpp",
                                 "any_layer_session.hpp"],
+    "compiled.hpp": DECODING + ["host/"],
     "c_api.h": [],
     "unmask.hpp": DECODING + ["host/"],
     "cuda.hpp": DECODING + ["unmask.hpp", "cuda/"],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/c_api.h>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/version.hpp>
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "c_api/device.hpp"
-#include "named/named_session.hpp"
 
 // The library behind include/unmask/c_api.h. Every call is a translation: of structures, of
 // exceptions to a status, of spans to pointers.
@@ -72,7 +71,7 @@ struct unmask_session {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
-      auto made = example::named_session(parts, model, limits, where);
+      auto made = unmask::make_any_layer_session(parts, model, limits, where);
       layers = made.get();
       session = std::move(made);
     }
@@ -304,7 +303,7 @@ const char* unmask_describe_parts(void) {
 unmask_status unmask_check_policy(const char* policy) {
   return guarded([&] {
     const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
-    static_cast<void>(example::named_session(
+    static_cast<void>(unmask::make_any_layer_session(
         parts, {.vocab = 2, .mask_token = 1, .layers = 1}, {.length = 1, .window = 1}));
   });
 }

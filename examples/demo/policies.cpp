@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/policies.hpp"
 
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
-
-#include "named/named_session.hpp"
 
 namespace demo {
 
@@ -29,7 +27,7 @@ profiled(named_parts parts, const knob_values& v, const session_setup& s) {
   const auto session_of = [&](const limits& capacity) {
     parts.admission = {};
     parts.admission.push(rule);
-    return example::named_session(parts, s.model, capacity);
+    return make_any_layer_session(parts, s.model, capacity);
   };
   if (s.decode_first) {
     limits tracing = s.capacity;
@@ -292,7 +290,7 @@ named_parts chosen_policy::parts(bool stop_at_end) const {
 std::unique_ptr<any_layer_session> chosen_policy::make(const session_setup& setup) const {
   const named_parts all = parts(setup.stop_at_end);
   return entry_->name == "profile" ? profiled(all, knob_values(values_), setup)
-                                   : example::named_session(all, setup.model, setup.capacity);
+                                   : make_any_layer_session(all, setup.model, setup.capacity);
 }
 
 }  // namespace demo

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decodes a masked diffusion language model with llama.cpp as the engine and any policy.
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,6 @@
 #include "demo/terminal.hpp"
 #include "llama_cpp/decode.hpp"
 #include "llama_cpp/text.hpp"
-#include "named/named_session.hpp"
 
 namespace {
 
@@ -222,7 +221,7 @@ totals run(example::llama_cpp_host& host,
            const options& o) {
   const bool streaming = !o.json && !o.quiet && o.batch == 1;
   totals sum;
-  const auto session = example::named_session(policy.parts, host.info(), capacity);
+  const auto session = unmask::make_any_layer_session(policy.parts, host.info(), capacity);
   std::optional<demo::progress> progress;
   if (!streaming) {
     progress.emplace(policy.text, problems.size());

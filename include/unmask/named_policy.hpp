@@ -15,8 +15,8 @@
 ///
 /// Decisions are exactly those of the policy composed of the same parts in C++. The types that this
 /// compiles are few: parts are chosen by value within a type, and a type is chosen by what costs
-/// work or memory. Include it, beside unmask.hpp, where sessions are made and not everywhere: what
-/// it costs is compile time.
+/// work or memory. With UNMASK_COMPILED the common types come from a library (compiled.hpp);
+/// without it include this where sessions are made and not everywhere: it costs compile time.
 ///
 /// Sessions on a stream are made by the same functions in a .cu file that includes
 /// <unmask/cuda.cuh>: kernels of three element types for each type of `Compositions`, so name those
@@ -28,6 +28,14 @@ namespace detail {
 [[nodiscard]] inline limits with_branches(const named_parts& parts, limits capacity) {
   capacity.branches = std::max(capacity.branches, parts.has.branches ? parts.look.branches : 0);
   return capacity;
+}
+
+inline void refuse_layers(const named_parts& parts) {
+  if (parts.has.layered) {
+    throw std::invalid_argument(
+        "this policy decides which positions each layer of the model computes, so the engine has "
+        "to ask it there: make_any_layer_session instead of make_any_session");
+  }
 }
 
 }  // namespace detail
@@ -42,24 +50,11 @@ template <class Compositions = common_compositions, class Backend = on_host>
                                                             const model_info& model,
                                                             const limits& capacity,
                                                             const Backend& where = {}) {
-  if (parts.has.layered) {
-    throw std::invalid_argument(
-        "this policy decides which positions each layer of the model computes, so the engine has "
-        "to ask it there: make_any_layer_session instead of make_any_session");
-  }
+  detail::refuse_layers(parts);
   return with_policy<Compositions>(
       parts, model, [&](const auto& p) -> std::unique_ptr<any_session> {
         return make_any_session(p, model, detail::with_branches(parts, capacity), where);
       });
-}
-
-/// The same from text; errors as read_policy, too.
-template <std::convertible_to<std::string_view> Text, class Backend = on_host>
-[[nodiscard]] std::unique_ptr<any_session> make_any_session(const Text& text,
-                                                            const model_info& model,
-                                                            const limits& capacity,
-                                                            const Backend& where = {}) {
-  return make_any_session<common_compositions, Backend>(read_policy(text), model, capacity, where);
 }
 
 /// The same for engines with hooks, which decode every policy.
@@ -73,6 +68,27 @@ make_any_layer_session(const named_parts& parts,
   return with_policy<Compositions>(parts, model, [&](const auto& p) -> session_pointer {
     return make_any_layer_session(p, model, detail::with_branches(parts, capacity), where);
   });
+}
+
+#if defined(UNMASK_COMPILED)
+// The same of the common types on the host, from the library.
+[[nodiscard]] std::unique_ptr<any_session> make_any_session(const named_parts& parts,
+                                                            const model_info& model,
+                                                            const limits& capacity,
+                                                            const on_host& where = {});
+[[nodiscard]] std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
+                                                                        const model_info& model,
+                                                                        const limits& capacity,
+                                                                        const on_host& where = {});
+#endif
+
+/// make_any_session() from text; errors as read_policy, too.
+template <std::convertible_to<std::string_view> Text, class Backend = on_host>
+[[nodiscard]] std::unique_ptr<any_session> make_any_session(const Text& text,
+                                                            const model_info& model,
+                                                            const limits& capacity,
+                                                            const Backend& where = {}) {
+  return make_any_session(read_policy(text), model, capacity, where);
 }
 
 }  // namespace unmask

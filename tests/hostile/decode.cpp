@@ -3,8 +3,7 @@
 
 #include <unmask/core/forwards.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/policy/compose_named.hpp>
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +11,6 @@
 #include <map>
 #include <tuple>
 
-#include "named/named_session.hpp"
 #include "support/fake_logits.hpp"
 
 namespace unmask::hostile {
@@ -187,7 +185,7 @@ class decoder {
       try {
         model_info model = s_.model;
         session_ =
-            example::named_session(parts_, model, capacity, {.executor = pool_, .tier = way_.tier});
+            make_any_layer_session(parts_, model, capacity, on_host{.executor = pool_, .tier = way_.tier});
         for (const std::size_t i : which_) {  // each may start, and be replaced
           std::vector<token_id> tokens = first_tokens(i);
           start(0, i, tokens);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "hostile/written_policy.hpp"
 
-#include <unmask/policy/known_parts.hpp>
+#include <unmask/policy/read_policy.hpp>
 
 #include <algorithm>
 #include <iterator>

@@ -2,7 +2,7 @@
 #include <unmask/cuda.cuh>
 #include <unmask/named_policy.hpp>
 
-#include "sessions.hpp"
+#include "device.hpp"
 
 namespace unmask_python {
 

@@ -350,6 +350,6 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_values(m);
   unmask_python::bind_session(m);
   m.def("describe_parts",
-        &unmask_python::describe_parts,
+        &unmask::describe_parts,
         "The parts that a policy may name, with their arguments and ranges, as text.");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/host/thread_pool.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <cstdint>
 #include <map>
@@ -12,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "sessions.hpp"
+#include "device.hpp"
 #include "tensor.hpp"
 
 namespace unmask_python {
@@ -131,7 +132,8 @@ class session {
         threads_ = shared_threads::of(threads);
         where.executor = *threads_;
       }
-      auto made = make_host_session(policy_, model, capacity, where);
+      auto made =
+          unmask::make_any_layer_session(unmask::read_policy(policy_), model, capacity, where);
       layers_ = made.get();
       session_ = std::move(made);
     }

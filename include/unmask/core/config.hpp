@@ -38,6 +38,24 @@
 #  define UNMASK_EXPECTS(condition) static_cast<void>(0)
 #endif
 
+/// With UNMASK_COMPILED, which linking the CMake target unmask::compiled defines, the headers declare
+/// what that library holds: sessions of policies by name and the reader of their text. A program is
+/// compiled with it or without it, not one file with and the next without. Without CMake, one source
+/// file of the program holds it: see compiled.hpp.
+///
+/// UNMASK_LIBRARY is for functions of that library, whose definitions stand where UNMASK_DEFINES is 1.
+#if !defined(UNMASK_COMPILED)
+#  define UNMASK_LIBRARY inline
+#  define UNMASK_DEFINES 1
+#else
+#  define UNMASK_LIBRARY
+#  if defined(UNMASK_IMPLEMENTATION) && (!defined(UNMASK_PART) || UNMASK_PART == 0)
+#    define UNMASK_DEFINES 1
+#  else
+#    define UNMASK_DEFINES 0
+#  endif
+#endif
+
 /// The versioned namespace: types of two versions can live in one program.
 #define UNMASK_NAMESPACE unmask::inline v0_1
 

@@ -142,6 +142,12 @@ namespace detail {
   return all;
 }
 
+[[noreturn]] inline void refuse_together(const abilities& has) {
+  throw std::invalid_argument(
+      "a policy with " + text_of(has) +
+      " together is not compiled by name: compose it in C++ as unmask::policy{...}");
+}
+
 template <abilities Head, abilities... Tail, class Use, class... More>
 auto with_policy(compositions<Head, Tail...>,
                  const named_parts& parts,
@@ -151,8 +157,7 @@ auto with_policy(compositions<Head, Tail...>,
     return use(compose_named<Head>(parts, more...));
   }
   if constexpr (sizeof...(Tail) == 0) {
-    throw std::invalid_argument("a policy with " + text_of(parts.has) +
-                                " together is not compiled by name: compose it in C++ as unmask::policy{...}");
+    refuse_together(parts.has);
   } else {
     return with_policy(compositions<Tail...>{}, parts, use, more...);
   }

@@ -6,16 +6,6 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// A whole method by one word: a text that the word stands for. Its arguments are those of the
-/// first part of that text, which is the admission.
-struct known_method {
-  std::string_view name;   ///< as in unmask::methods
-  std::string_view about;  ///< in a line
-  std::string_view text;
-  /// Throws std::invalid_argument for a composition that is not the method; may be null.
-  void (*check)(const named_parts& parts) = nullptr;
-};
-
 namespace detail::table {
 
 /// A profile must have been calibrated as the paper does it for the task.
@@ -70,14 +60,5 @@ inline constexpr known_method methods[] = {
 };
 
 }  // namespace detail::table
-
-/// Every method that has a name. Its policy is that of unmask::methods with the published values;
-/// for others write the text that it stands for. A text goes on behind a method, as in "es_dllm +
-/// stop_at_end". One that needs hooks is for make_any_layer_session. OSDT decodes with a profile:
-/// it is recorded in C++ (profile_recorder), and its file, which save_profile() writes, is the
-/// argument.
-[[nodiscard]] inline std::span<const known_method> known_methods() {
-  return detail::table::methods;
-}
 
 }  // namespace unmask

@@ -43,10 +43,4 @@ struct entries_of<type_list<P...>> {
 
 }  // namespace detail::table
 
-/// Every part that has a name, by stage; parts of your own have none. Layer rules and delayed_cache
-/// are for engines with hooks: make_any_layer_session.
-[[nodiscard]] inline std::span<const known_part> known_parts() {
-  return detail::table::entries_of<detail::table::all_parts>::all;
-}
-
 }  // namespace unmask

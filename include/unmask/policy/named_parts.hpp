@@ -59,4 +59,14 @@ struct named_parts {
   canvas paint = {};
 };
 
+/// A whole method by one word: a text that the word stands for. Its arguments are those of the
+/// first part of that text, which is the admission.
+struct known_method {
+  std::string_view name;   ///< as in unmask::methods
+  std::string_view about;  ///< in a line
+  std::string_view text;
+  /// Throws std::invalid_argument for a composition that is not the method; may be null.
+  void (*check)(const named_parts& parts) = nullptr;
+};
+
 }  // namespace unmask

@@ -1,8 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/known_methods.hpp>
-#include <unmask/policy/known_parts.hpp>
+#include <unmask/policy/known_part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Every part that has a name, by stage; parts of your own have none. Layer rules and delayed_cache
+/// are for engines with hooks: make_any_layer_session.
+[[nodiscard]] UNMASK_LIBRARY std::span<const known_part> known_parts();
+
+/// Every method that has a name. Its policy is that of unmask::methods with the published values;
+/// for others write the text that it stands for. A text goes on behind a method, as in "es_dllm +
+/// stop_at_end". OSDT's argument is the file of a profile, which save_profile() writes.
+[[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
+
+/// Reads a composition from text, such as "credit + threshold(0.9)" or "entropy +
+/// any_of(entropy_bound(0.1), top_k(2)) + temperature(0.7) + stop_at_end".
+///
+/// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
+/// the ones and then the others. Exactly one admission, where any_of(...) and all_of(...) join
+/// several; at most one ranking (confidence), schedule (sequential_blocks), cache, draw and
+/// lookahead. The name of a method stands for its parts: known_methods(). Parts of one stage apply in
+/// written order; temperature comes before a canvas, whose own stop comes last. Throws
+/// policy_text_error naming the part, the argument, its value, the rule and the column. Host only;
+/// allocates.
+///
+/// A file is opened only for a text that names one, profile_threshold("profile.json"), and read in
+/// the call: by `files`, which a host that takes texts of others may have look elsewhere, or throw
+/// std::invalid_argument. That the file is missing, or no profile, is an error of the text, too.
+[[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
+                                                    const file_source& files = contents_of_file);
+
+/// A part as its help names it: "threshold(threshold=0.9)".
+[[nodiscard]] UNMASK_LIBRARY std::string signature_of(const known_part& part);
+
+/// The tables as text: each part with its stage, its arguments with their ranges, and what it does;
+/// each method with the text that it stands for.
+[[nodiscard]] UNMASK_LIBRARY std::string describe_parts();
+
+}  // namespace unmask
+
+#if UNMASK_DEFINES
+#  include <unmask/policy/known_methods.hpp>
+#  include <unmask/policy/known_parts.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -228,26 +268,11 @@ class named_parts_reader {
 
 }  // namespace detail
 
-/// Reads a composition from text, such as "credit + threshold(0.9)" or "entropy +
-/// any_of(entropy_bound(0.1), top_k(2)) + temperature(0.7) + stop_at_end".
-///
-/// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
-/// the ones and then the others. Exactly one admission, where any_of(...) and all_of(...) join
-/// several; at most one ranking (confidence), schedule (sequential_blocks), cache, draw and
-/// lookahead. The name of a method stands for its parts: known_methods(). Parts of one stage apply in written order; temperature comes before a canvas, whose
-/// own stop comes last. Throws policy_text_error naming the part, the argument, its value, the rule
-/// and the column. Host only; allocates.
-///
-/// A file is opened only for a text that names one, profile_threshold("profile.json"), and read in
-/// the call: by `files`, which a host that takes texts of others may have look elsewhere, or throw
-/// std::invalid_argument. That the file is missing, or no profile, is an error of the text, too.
-[[nodiscard]] inline named_parts read_policy(std::string_view text,
-                                             const file_source& files = contents_of_file) {
+UNMASK_LIBRARY named_parts read_policy(std::string_view text, const file_source& files) {
   return detail::named_parts_reader(text, files).read();
 }
 
-/// A part as its help names it: "threshold(threshold=0.9)".
-[[nodiscard]] inline std::string signature_of(const known_part& part) {
+UNMASK_LIBRARY std::string signature_of(const known_part& part) {
   std::string text(part.name);
   for (const part_argument& a : part.arguments) {
     const std::string value = default_text(a);
@@ -257,9 +282,7 @@ class named_parts_reader {
   return text + (part.arguments.empty() ? "" : ")");
 }
 
-/// The tables as text: each part with its stage, its arguments with their ranges, and what it does;
-/// each method with the text that it stands for.
-[[nodiscard]] inline std::string describe_parts() {
+UNMASK_LIBRARY std::string describe_parts() {
   std::string text;
   for (const known_part& part : known_parts()) {
     text += signature_of(part) + "\n    " + std::string(to_string(part.stage)) + ": " +
@@ -275,4 +298,14 @@ class named_parts_reader {
   return text;
 }
 
+UNMASK_LIBRARY std::span<const known_part> known_parts() {
+  return detail::table::entries_of<detail::table::all_parts>::all;
+}
+
+UNMASK_LIBRARY std::span<const known_method> known_methods() {
+  return detail::table::methods;
+}
+
 }  // namespace unmask
+
+#endif

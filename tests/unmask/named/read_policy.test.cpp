@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/methods.hpp>
+#include <unmask/policy/profile_json.hpp>
 #include <unmask/policy/read_policy.hpp>
 
 #include <gmock/gmock.h>

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The library behind UNMASK_COMPILED. The CMake target unmask::compiled is this; elsewhere one source
+// file of a program says
+//
+//   #define UNMASK_COMPILED
+//   #define UNMASK_IMPLEMENTATION
+//   #include <unmask/compiled.hpp>
+//
+// and all others are compiled with -DUNMASK_COMPILED. To share the minute that this takes among
+// several files, each defines UNMASK_PART, too, 0 to 4: 0 is the text of policies, the others are
+// types of sessions by name. Without UNMASK_IMPLEMENTATION this is empty.
+#pragma once
+
+#if defined(UNMASK_IMPLEMENTATION)
+
+#  if !defined(UNMASK_COMPILED)
+#    error "UNMASK_IMPLEMENTATION is for programs that are compiled with UNMASK_COMPILED"
+#  endif
+
+#  include <unmask/named_policy.hpp>
+
+#  include <array>
+#  include <utility>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+template <abilities... A>
+[[nodiscard]] constexpr auto listed(compositions<A...>) {
+  return std::array{A...};
+}
+inline constexpr auto compiled_types = listed(common_layer_compositions{});
+
+// The part that holds a type: types of a part read rows with the same kernels, or nearly so.
+[[nodiscard]] constexpr int part_of(const abilities& has) {
+  return has.compares ? 1 : has.keeps ? 2 : has.draws ? 3 : 4;
+}
+
+// A session of the first type of a part that fits; none if no type does.
+template <int Part>
+std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
+                                                    const model_info& model,
+                                                    const limits& capacity,
+                                                    const on_host& where);
+
+#  if !defined(UNMASK_PART) || UNMASK_PART > 0
+template <int Part>
+std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
+                                                    const model_info& model,
+                                                    const limits& capacity,
+                                                    const on_host& where) {
+  std::unique_ptr<any_layer_session> made;
+  const auto make = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+    if constexpr (part_of(compiled_types[I]) == Part) {
+      if (made == nullptr && fits(parts.has, compiled_types[I])) {
+        made = make_any_layer_session(
+            compose_named<compiled_types[I]>(parts), model, with_branches(parts, capacity), where);
+      }
+    }
+  };
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (make(std::integral_constant<std::size_t, I>{}), ...);
+  }(std::make_index_sequence<compiled_types.size()>());
+  return made;
+}
+#  endif
+
+#  if defined(UNMASK_PART) && UNMASK_PART > 0
+template std::unique_ptr<any_layer_session> compiled_session<UNMASK_PART>(const named_parts&,
+                                                                          const model_info&,
+                                                                          const limits&,
+                                                                          const on_host&);
+#  endif
+
+}  // namespace detail
+
+#  if UNMASK_DEFINES
+
+std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
+                                                          const model_info& model,
+                                                          const limits& capacity,
+                                                          const on_host& where) {
+  using maker = decltype(&detail::compiled_session<1>);
+  constexpr maker makers[] = {&detail::compiled_session<1>,
+                              &detail::compiled_session<2>,
+                              &detail::compiled_session<3>,
+                              &detail::compiled_session<4>};
+  named_parts complete = parts;
+  complete.paint.vocab = model.vocab;
+  auto made = makers[detail::part_of(parts.has) - 1](complete, model, capacity, where);
+  if (made == nullptr) {
+    detail::refuse_together(parts.has);
+  }
+  return made;
+}
+
+std::unique_ptr<any_session> make_any_session(const named_parts& parts,
+                                              const model_info& model,
+                                              const limits& capacity,
+                                              const on_host& where) {
+  detail::refuse_layers(parts);
+  return make_any_layer_session(parts, model, capacity, where);
+}
+
+#  endif
+
+}  // namespace unmask
+
+#endif

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Decodes with policies by name, one of each type that is compiled, and with composed ones, on rows
+// of every element type and every instruction set; prints a line of bits for each. It is built twice,
+// with headers alone and with unmask::compiled, and both must print the same.
+#include <unmask/named_policy.hpp>
+#include <unmask/unmask.hpp>
+
+#include <bit>
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "support/fake_logits.hpp"
+#include "support/tiers.hpp"
+
+namespace unmask::testing {
+namespace {
+
+constexpr model_info model{.vocab = 700, .mask_token = 0, .end_token = 1, .layers = 1};
+constexpr layout shape{.prompt = 3, .length = 27, .block_length = 8, .seed = 5};
+
+[[nodiscard]] std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 31U)) * 0x9e3779b97f4a7c15U;
+  return x ^ (x >> 29U);
+}
+
+// Rows that depend on the tokens of the pass.
+template <element T>
+[[nodiscard]] std::vector<T> forward(const forward_request& request,
+                                     const std::vector<token_id>& tokens) {
+  std::vector<T> logits;
+  for (const segment& s : request.segments) {
+    std::vector<token_id> seen = tokens;
+    if (s.branch > 0) {
+      seen[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    }
+    std::uint64_t state = 1;
+    for (const token_id t : seen) {
+      state = mixed(state + static_cast<std::uint64_t>(t));
+    }
+    for (index_t p = s.rows.first; p < s.rows.last; ++p) {
+      std::uint64_t row = mixed(state / 64 + static_cast<std::uint64_t>(p));
+      for (index_t v = 0; v < model.vocab; ++v) {
+        row = mixed(row + 1);
+        const double z = static_cast<double>(row >> 40U) * 0x1p-22;
+        logits.push_back(encoded<T>(v % 97 == p % 7 ? z * 2.5 : z));
+      }
+    }
+  }
+  return logits;
+}
+
+class bits {
+ public:
+  void add(std::uint64_t x) { sum_ = mixed(sum_ + x); }
+  void add(float x) { add(std::uint64_t{std::bit_cast<std::uint32_t>(x)}); }
+  void add(index_t x) { add(static_cast<std::uint64_t>(x)); }
+  [[nodiscard]] std::uint64_t sum() const { return sum_; }
+
+ private:
+  std::uint64_t sum_ = 1;
+};
+
+template <element T>
+[[nodiscard]] std::uint64_t decode(any_session& session) {
+  std::vector<token_id> tokens(27, 7);
+  bits all;
+  session.start(0, tokens.data(), shape.length, shape);
+  while (const auto request = session.next()) {
+    const std::vector<T> logits = forward<T>(*request, tokens);
+    session.supply(rows_view<T, memory::host>(logits.data(), request->rows, model.vocab));
+    for (const commit_entry& c : session.committed(0)) {
+      all.add(c.position);
+      all.add(c.token);
+      all.add(c.log_probability);
+    }
+    for (const token_probability& a : session.probabilities(0)) {
+      all.add(a.probability);
+    }
+  }
+  all.add(session.report(0).forwards);
+  all.add(session.report(0).rewritten);
+  return all.sum();
+}
+
+template <class Make>
+void print(const std::string& name, const Make& make) {
+  std::uint64_t portable = 0;
+  for (const host::tier level : tiers()) {
+    const auto session = make(on_host{.tier = level});
+    const std::uint64_t all = mixed(decode<float>(*session)) + mixed(decode<bfloat16>(*session)) * 3 +
+                              mixed(decode<float16>(*session)) * 5;
+    portable = level == host::tier::portable ? all : portable;
+    if (all != portable) {
+      std::printf("%s: another instruction set decides otherwise\n", name.c_str());
+    }
+  }
+  std::printf("%016" PRIx64 " %s\n", portable, name.c_str());
+}
+
+template <class Policy>
+void print_composed(const char* name, const Policy& p) {
+  constexpr limits capacity{.length = 27, .window = 27, .branches = 3};
+  print(name, [&](const on_host& where) { return make_any_session(p, model, capacity, where); });
+}
+
+}  // namespace
+}  // namespace unmask::testing
+
+int main() {
+  using namespace unmask;
+  using namespace unmask::testing;
+  for (const char* text : {"threshold(0.02)",
+                           "credit + threshold(0.02) + probability_of([4, 5])",
+                           "margin + top_k(3) + lookahead(3)",
+                           "top_k(2) + edit_settled",
+                           "top_k(2) + edit_settled + lookahead(2)",
+                           "top_k(2) + remask_below(0.01)",
+                           "entropy + entropy_bound(2) + sampling + temperature(0.7)",
+                           "top_k(1) + sampling + lookahead(3)",
+                           "top_k(2) + sampling + reopen_below(0.01)",
+                           "top_k(2) + sampling + remask_below(0.01)",
+                           "top_k(2) + sampling + keep_top_k(20) + repetition_penalty(1.2)",
+                           "top_k(2) + canvas + step_budget(6)",
+                           "adaptive_threshold(0.02) + stop_at_end",
+                           "any_of(stable_and_confident, top_k) + remask_below(0.01)"}) {
+    print(text, [&](const on_host& where) {
+      return make_any_session(
+          read_policy(text), model, {.length = 27, .window = 27, .branches = 3}, where);
+    });
+  }
+  print_composed("by_confidence", policy{by_confidence{}, confidence_above{0.02F}});
+  print_composed("by_entropy", policy{by_entropy{}, entropy_bound{1.0F}});
+  print_composed("by_margin", policy{by_margin{}, top_k{2}, no_equal_neighbours{}});
+  print_composed("trace_credit", policy{by_confidence{}, trace_credit<>{}, confidence_above{0.02F}});
+  print_composed("sampling", policy{by_confidence{}, top_k{2}, temperature{0.7F}, sampling{}});
+  print_composed("keep_top_p", policy{by_confidence{}, top_k{2}, sampling{}, keep_top_p{0.5F}});
+}
