@@ -153,12 +153,12 @@ struct knob : knob_text {
   [[nodiscard]] constexpr double value(const Part& p) const {
     switch (kind) {
     case knob_kind::real:
-      return static_cast<double>(p.*real);
+      return number(p, real);
     case knob_kind::exact:
-      return p.*exact;
+      return number(p, exact);
     case knob_kind::whole:
     case knob_kind::token:
-      return static_cast<double>(p.*whole);
+      return number(p, whole);
     case knob_kind::flag:
       return p.*flag ? 1.0 : 0.0;
     case knob_kind::word:
@@ -187,6 +187,17 @@ struct knob : knob_text {
       break;
     default:
       break;
+    }
+  }
+
+ private:
+  // g++ 12 warns of a number that is larger than its part, where no such part is ever described so.
+  template <class Number>
+  [[nodiscard]] static constexpr double number(const Part& p, Number Part::*member) {
+    if constexpr (sizeof(Part) >= sizeof(Number)) {
+      return static_cast<double>(p.*member);
+    } else {
+      return 0.0;
     }
   }
 };
