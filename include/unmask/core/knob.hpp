@@ -238,19 +238,29 @@ template <auto Member>
 }
 
 /// A range in words: "in [0, 1]", "at least 0 nats", "positive and finite".
-[[nodiscard]] inline std::string range_text(const knob_range& r) {
+[[nodiscard, gnu::cold]] inline std::string range_text(const knob_range& r) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  std::string text = "a finite number";
-  if (r.least != -infinite && r.most != infinite) {
-    text = (r.without_least ? "in (" : "in [") + detail::number_text(r.least) + ", " +
-           detail::number_text(r.most) + (r.without_most ? ")" : "]");
-  } else if (r.least != -infinite) {
-    text = !r.without_least ? "at least " + detail::number_text(r.least)
-           : r.least == 0.0 ? std::string("positive")
-                            : "more than " + detail::number_text(r.least);
-    text += r.without_most ? " and finite" : "";
+  std::string text;
+  if (r.least == -infinite || (r.without_least && r.least == 0.0 && r.most == infinite)) {
+    text += r.least == 0.0 ? "positive" : "a finite number";
+  } else {
+    text += r.most != infinite ? (r.without_least ? "in (" : "in [")
+            : r.without_least  ? "more than "
+                               : "at least ";
+    text += detail::number_text(r.least);
   }
-  return text.append(r.unit.empty() ? "" : " ").append(r.unit);
+  if (r.least != -infinite && r.most != infinite) {
+    text += ", ";
+    text += detail::number_text(r.most);
+    text += r.without_most ? ")" : "]";
+  } else if (r.least != -infinite && r.without_most) {
+    text += " and finite";
+  }
+  if (!r.unit.empty()) {
+    text += ' ';
+    text += r.unit;
+  }
+  return text;
 }
 
 /// A part that says what its knobs are.
@@ -259,7 +269,7 @@ concept described = requires { P::knobs[0].range; };
 
 namespace detail {
 
-[[noreturn]] inline void refuse_knob(const knob_text& k, double value, std::string_view type) {
+[[noreturn, gnu::cold]] inline void refuse_knob(const knob_text& k, double value, std::string_view type) {
   const std::string name = std::string(type).append(type.empty() ? "" : "::").append(k.name);
   if (k.kind == knob_kind::token) {
     refuse(name, static_cast<token_id>(value), "a token or no_token");

@@ -27,13 +27,15 @@
 #    undef UNMASK_SIMD
 #  endif
 
-#  if defined(__x86_64__)
+#  if UNMASK_HAS_AVX2
 #    define UNMASK_SIMD avx2_vectors
 #    define UNMASK_TARGET __attribute__((UNMASK_AVX2))
 #    include UNMASK_KERNEL
 #    undef UNMASK_TARGET
 #    undef UNMASK_SIMD
+#  endif
 
+#  if UNMASK_HAS_AVX512
 #    define UNMASK_SIMD avx512_vectors
 #    define UNMASK_TARGET __attribute__((UNMASK_AVX512))
 #    include UNMASK_KERNEL

@@ -12,11 +12,13 @@ __attribute__((flatten)) void call_portable(const Work& work) {
   work();
 }
 
-#if defined(__x86_64__)
+#if UNMASK_HAS_AVX2
 template <class Work>
 __attribute__((UNMASK_AVX2, flatten)) void call_avx2(const Work& work) {
   work();
 }
+#endif
+#if UNMASK_HAS_AVX512
 template <class Work>
 __attribute__((UNMASK_AVX512, flatten)) void call_avx512(const Work& work) {
   work();
@@ -30,10 +32,12 @@ __attribute__((UNMASK_AVX512, flatten)) void call_avx512(const Work& work) {
 /// the C library. For plain code beside the kernels; the result is the same.
 template <class Work>
 void call_on_tier([[maybe_unused]] tier level, const Work& work) {
-#if defined(__x86_64__)
+#if UNMASK_HAS_AVX512
   if (level == tier::avx512) {
     return detail::call_avx512(work);
   }
+#endif
+#if UNMASK_HAS_AVX2
   if (level == tier::avx2) {
     return detail::call_avx2(work);
   }
@@ -45,14 +49,17 @@ void call_on_tier([[maybe_unused]] tier level, const Work& work) {
 /// each_tier.hpp compiled is chosen.
 template <class Call>
 [[nodiscard]] auto with_vectors([[maybe_unused]] tier level, const Call& call) {
-#if defined(__x86_64__)
+#if UNMASK_HAS_AVX512
   if (level == tier::avx512) {
     return call(detail::avx512_vectors{});
   }
+#endif
+#if UNMASK_HAS_AVX2
   if (level == tier::avx2) {
     return call(detail::avx2_vectors{});
   }
-#elif defined(__aarch64__)
+#endif
+#if defined(__aarch64__)
   if (level == tier::neon) {
     return call(detail::neon_vectors{});
   }

@@ -9,12 +9,24 @@
 #  include <cpuid.h>
 #endif
 
+#if defined(__x86_64__) && !defined(UNMASK_NO_AVX2)
+#  define UNMASK_HAS_AVX2 true
+#else
+#  define UNMASK_HAS_AVX2 false
+#endif
+#if defined(__x86_64__) && !defined(UNMASK_NO_AVX512)
+#  define UNMASK_HAS_AVX512 true
+#else
+#  define UNMASK_HAS_AVX512 false
+#endif
+
 namespace UNMASK_NAMESPACE::host {
 
 /// An instruction set that the host kernels are compiled for, whatever the flags of the program.
 ///
 /// Every tier gives the same bits; they differ in speed only. A session chooses one when it is
-/// made.
+/// made. Each costs its share of the time to compile: -DUNMASK_NO_AVX512 and -DUNMASK_NO_AVX2, for
+/// the whole program, leave tiers out, which are then not available.
 enum class tier : unsigned char {
   portable,  ///< plain C++, any machine
   avx2,      ///< AVX2, FMA and F16C
@@ -36,9 +48,9 @@ enum class tier : unsigned char {
   const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && ((c >> 29U) & 1U) != 0;
   const bool avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (level == tier::avx2) {
-    return avx2;
+    return UNMASK_HAS_AVX2 && avx2;
   }
-  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  return UNMASK_HAS_AVX512 && avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #elif defined(__aarch64__)
   return level == tier::portable || level == tier::neon;
