@@ -27,7 +27,7 @@ frontier_point point_of(const chosen_policy& policy, double value, const summary
   frontier_point p;
   p.series = policy.series();
   p.label = s.label();
-  p.knob = policy.main().knob;
+  p.knob = policy.knob();
   p.value = value;
   p.tasks = s.tasks;
   int right = 0;
@@ -100,10 +100,10 @@ void write_frontier(std::span<const chosen_policy> policies,
               << std::flush;
   };
   for (const chosen_policy& policy : policies) {
-    for (const double value : policy.main().values) {
-      take(policy.with_main(value), value);
+    for (const double value : policy.sweep()) {
+      take(policy.with(value), value);
     }
-    if (policy.main().values.empty()) {
+    if (policy.sweep().empty()) {
       take(policy, 0.0);
     }
   }

@@ -10,7 +10,7 @@ namespace demo {
 namespace {
 
 constexpr double width = 980.0;
-constexpr std::string_view baseline = "threshold";
+constexpr std::string_view baseline = "fast_dllm";
 constexpr double floor_of_axis = 0.8;  // a policy that fails should not flatten all others
 constexpr const char* colour = "#0b6bcb";
 constexpr const char* grey = "#b4b9c0";
@@ -218,7 +218,7 @@ std::string frontier_svg(std::span<const frontier_point> points, const std::stri
   }
   if (plain != groups.end()) {
     svg += text_at(
-        width - 20, grid_top - 22, "grey: threshold; hollow: below the axis", "text-anchor='end'");
+        width - 20, grid_top - 22, "grey: fast_dllm; hollow: below the axis", "text-anchor='end'");
   }
   return svg + "</svg>\n";
 }

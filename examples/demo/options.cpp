@@ -66,8 +66,9 @@ std::vector<option> all_options() {
       {"--parts", "", "what --policy composes: each part with its arguments and their ranges, and the\n"
        "                      methods that stand for some",
        [](reader& r, std::string_view) { r.result.parts = true; }},
-      {"--policy", "NAME", "a policy with its knobs, such as 'threshold(0.9)', or composed of parts:\n"
-       "                      'margin + top_k(2) + stop_at_end', 'es_dllm'; may be repeated",
+      {"--policy", "NAME", "a policy of the list below, or composed of the library's parts:\n"
+       "                      'threshold(0.9)', 'margin + top_k(2) + stop_at_end', 'es_dllm'; may be\n"
+       "                      repeated",
        [](reader& r, std::string_view v) {
          try {
            r.result.policies.emplace_back(v);
@@ -75,8 +76,8 @@ std::vector<option> all_options() {
            throw std::invalid_argument("--policy " + std::string(v) + ": " + e.what());
          }
        }},
-      {"--cache", "NAME", "a cache with its knobs, such as 'dual' or 'skip(0.5)', for each of the\n"
-       "                      policies; may be repeated",
+      {"--cache", "NAME", "a cache of the list below, or parts such as 'dual_cache(4)', for each of\n"
+       "                      the policies; may be repeated",
        [](reader& r, std::string_view v) {
          try {
            r.result.caches.emplace_back(v);
@@ -236,7 +237,7 @@ std::string help_text() {
     name.resize(std::max<std::size_t>(name.size() + 2, 22), ' ');
     text += name + std::string(o.help) + "\n";
   }
-  return text + "\npolicies\n" + list_of_policies() + "\ncaches\n" + list_of_caches();
+  return text + "\npolicies\n" + list_of(policy_presets()) + "\ncaches\n" + list_of(cache_presets());
 }
 
 }  // namespace demo

@@ -3,7 +3,6 @@
 
 #include <unmask/any_layer_session.hpp>
 #include <unmask/policy/named_parts.hpp>
-#include <unmask/unmask.hpp>
 
 #include <functional>
 #include <memory>
@@ -12,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "demo/caches.hpp"
-#include "demo/call_text.hpp"
+#include "demo/presets.hpp"
 
 namespace demo {
 
@@ -29,58 +27,43 @@ struct session_setup {
   rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
 };
 
-/// The values of one knob that trade accuracy for forward passes.
-struct sweep {
-  std::string_view knob;
-  std::vector<double> values;
-  std::vector<std::string_view> also;  ///< the policy with other knobs changed, swept too
+/// Parts that a policy is extended with: a preset's, or a text of the library. By default none.
+class chosen_cache {
+ public:
+  chosen_cache() = default;
+  explicit chosen_cache(std::string_view text);
+
+  const std::string& label() const { return label_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string label_ = "none";
+  std::string text_;
 };
 
-/// One line of the table of policies.
-struct known_policy {
-  std::string_view name;
-  std::string_view about;
-  std::vector<knob> knobs;
-  std::vector<std::string_view> shown;  ///< as what it appears when no policy is asked for
-  sweep main;                           ///< the points of its frontier; no knob: it is one point
-  /// The composition that it stands for, with a {hole} for each knob; empty for profile.
-  std::string_view text;
-};
-
-/// Every policy that the demo has a name for: a new one is one more entry in policies.cpp.
-std::span<const known_policy> known_policies();
-
-/// Stands in the table's place for a policy that was composed by its parts' names.
-const known_policy& composed_policy();
-
-/// A policy with its knobs set.
+/// A policy: a preset with one of its values, or a text of the library.
 class chosen_policy {
  public:
-  /// Reads `name`, `name(0.9)` or `name(knob=0.9, ...)` of the table, or else a composition such as
-  /// `credit + threshold(0.9)`: unmask::read_policy. Throws std::invalid_argument naming what is
-  /// wrong and what is known. Whether a knob's value makes sense is for the policy to say, in
-  /// make().
+  /// Throws std::invalid_argument where the library refuses the text.
   explicit chosen_policy(std::string_view text);
 
-  /// The name, with its knobs if any were given: `threshold(0.9)`.
+  /// The preset, with its value if that is not its own: `fast_dllm: threshold 0.5`; or the text.
   const std::string& name() const { return name_; }
-  /// The same with its cache, if it has one: `threshold(0.9) + dual`.
-  std::string label() const;
+  std::string_view about() const;
   const chosen_cache& cache() const { return cache_; }
-  std::string_view about() const { return entry_->about; }
+  /// The name with its cache, if it has one: `one + dual`.
+  std::string label() const { return with_cache_label(name_); }
+  /// The same whatever the value.
+  std::string series() const { return with_cache_label(series_); }
 
-  /// The knob that its frontier goes over.
-  const sweep& main() const { return entry_->main; }
-  /// The label without that knob.
-  std::string series() const;
-  /// The same policy with another value of its main knob.
-  chosen_policy with_main(double value) const;
-  /// The same policy with a cache.
-  chosen_policy with_cache(const chosen_cache& cache) const;
+  /// What its frontier goes over; empty for a text.
+  std::string_view knob() const;
+  std::span<const double> sweep() const;
+  chosen_policy with(double value) const;
+  chosen_policy with(const chosen_cache& cache) const;
 
-  /// The parts of the composition with its knobs' values, and of its cache. Throws
-  /// std::invalid_argument where they do not go together. Of profile, with the static rule of its
-  /// first decode.
+  /// The parts of the composition, and of its cache. Throws std::invalid_argument where they do not
+  /// go together. Of a calibrated profile, with the rule of its first decode.
   unmask::named_parts parts(bool stop_at_end) const;
 
   /// A session that decodes with this policy and its cache. Throws std::invalid_argument where the
@@ -88,23 +71,21 @@ class chosen_policy {
   std::unique_ptr<unmask::any_layer_session> make(const session_setup& setup) const;
 
  private:
-  const known_policy* entry_;
-  std::vector<double> values_;
+  std::string with_cache_label(const std::string& name) const;
+
+  const preset* preset_;  ///< null for a text
+  double value_ = 0.0;
+  std::string series_;
   std::string name_;
   chosen_cache cache_;
 };
 
-/// The policies that are compared when none is asked for.
+/// The policies that are compared when none is asked for, and every preset.
 std::vector<chosen_policy> default_policies();
-
-/// Every policy of the table, and what its sweep names besides.
 std::vector<chosen_policy> all_policies();
 
 /// Each policy with each cache; the policies as they are if there is no cache.
 std::vector<chosen_policy> each_with(std::span<const chosen_policy> policies,
                                      std::span<const chosen_cache> caches);
-
-/// The table as text, for --help.
-std::string list_of_policies();
 
 }  // namespace demo

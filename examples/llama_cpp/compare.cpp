@@ -108,7 +108,7 @@ class comparison {
                                     .block_length = block_length,
                                     .stop_at_end = false};
     const demo::chosen_policy chosen =
-        cache_.empty() ? policy : policy.with_cache(demo::chosen_cache(cache_));
+        cache_.empty() ? policy : policy.with(demo::chosen_cache(cache_));
     side a(chosen.make(setup)), b(chosen.make(setup));
     counts c;
     demo::progress shown(chosen.label(), problems.size());

@@ -342,7 +342,7 @@ void compare_answers(llama_context* context, int limit) {
   all.ours("unmask: `by_margin`, `timesteps{40}`",
            policy{by_margin{}, timesteps{.steps = 40}, whole_sequence{}});
   for (const char* name :
-       {"one", "threshold(0.9)", "threshold(0.5)", "credit(0.9)", "entropy(0.1)", "lookahead(3)"}) {
+       {"one", "threshold(0.9)", "threshold(0.5)", "credited", "eb_sampler", "lopa"}) {
     all.ours(name);
   }
 }

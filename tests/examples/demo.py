@@ -41,7 +41,7 @@ class Demo(unittest.TestCase):
     def test_help_lists_options_and_policies(self):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for text in ("--policy NAME", "--check FILE", "threshold(threshold=0.9)", "entropy(bound=0.1)"):
+        for text in ("--policy NAME", "--check FILE", "= threshold(0.9)", "= entropy + entropy_bound(0.1)"):
             self.assertIn(text, done.stdout)
 
     def test_bad_options_name_option_value_and_rule(self):
@@ -61,24 +61,40 @@ class Demo(unittest.TestCase):
         self.fails(["--prompt", "x", "--length", "300"], "at most the model's context of 256", "302")
         self.fails(["--check", REFERENCE, "--policy", "one"], "--policy", "--check", "'one'")
 
-    def test_bad_policies_name_what_is_known(self):
-        self.fails(["--policy", "magic"], "--policy magic", "one, left_to_right", "'magic'")
-        self.fails(["--policy", "threshold(x)"], "threshold must be a number", "'x'")
-        self.fails(["--policy", "steps(2.5)"], "steps must be a whole number", "'2.5'")
-        self.fails(["--policy", "steps(1e30)"], "steps must be a whole number", "'1e30'")
-        self.fails(["--policy", "threshold(1, 2)"], "at most 1 numbers", "'2'")
-        self.fails(["--policy", "threshold(0.9"], "must end with ')'")
-        self.fails(["--policy", "one(1)"], "one takes at most 0 numbers", "'1'")
-        self.fails(["--policy", "threshold(level=1)"], "one of threshold", "'level'")
-        # What makes sense is for the library to say.
+    def test_bad_policies_are_refused_as_the_library_does(self):
+        self.fails(["--policy", "wizardry"], "--policy wizardry", "no part 'wizardry'", "top_k")
+        self.fails(["--policy", "fast_dllm(0.8)"], "no part 'fast_dllm'")
+        self.fails(["--policy", "threshold(x)"], "--policy threshold(x)", "in [0, 1]", "got x")
+        self.fails(["--policy", "scheduled(2.5)"], "steps of scheduled", "whole number", "2.5")
+        self.fails(["--policy", "threshold(1, 2)"], "threshold", "2")
+        self.fails(["--policy", "threshold(0.9"], "threshold(0.9", "column")
+        self.fails(["--policy", "threshold(level=1)"], "threshold", "level")
         self.fails(["--policy", "threshold(1.5)"], "--policy threshold(1.5)", "in [0, 1]", "1.5")
-        self.fails(["--policy", "steps(0)"], "--policy steps(0)", "at least 1")
+        self.fails(["--policy", "scheduled(0)"], "--policy scheduled(0)", "at least 1")
+
+    def test_a_preset_has_a_name_of_its_own_and_is_the_text_it_stands_for(self):
+        said = re.split(r"\n(?:policies|caches)\n", run("--help").stdout)[1:]
+        parts = set(re.findall(r"^([a-z_0-9]+)", run("--parts").stdout, re.MULTILINE))
+        presets = [re.findall(r"^  ([a-z_0-9]+)\n      .*\n(?:      = (.*)\n)?", text, re.MULTILINE) for text in said]
+        self.assertEqual(parts & {name for table in presets for name, _ in table}, set())
+        policies = [(name, text) for name, text in presets[0] if not name.startswith("osdt")]
+        self.assertEqual(len(policies), len(presets[0]) - 2)
+        options = [part for pair in policies for text in pair for part in ("--policy", text)]
+        found = measured("--limit", "1", "--task", "code", "--seed", "5", *options)["policies"]
+        for name, text in zip(found[::2], found[1::2]):
+            for key in ("forwards", "segments", "committed", "exact"):
+                self.assertEqual(name[key], text[key], (name["policy"], text["policy"]))
+        caches = [part for pair in presets[1] for text in pair if text for part in ("--cache", text)][2:]
+        found = measured("--limit", "1", "--task", "code", "--policy", "threshold", *caches)["policies"]
+        for name, text in zip(found[::2], found[1::2]):
+            for key in ("forwards", "layer_positions", "exact"):
+                self.assertEqual(name[key], text[key], (name["cache"], text["cache"]))
 
     def test_policies_are_composed_by_the_names_of_their_parts(self):
         shape = ("--limit", "2", "--task", "sort", "--seed", "3")
-        name, parts, other = measured(*shape, "--policy", "credit(0.8)", "--policy", "threshold(0.8) + credit",
+        name, parts, other = measured(*shape, "--policy", "credited", "--policy", "threshold(0.9) + credit",
                                       "--policy", "entropy + any_of(entropy_bound(0.3), top_k(2)) + lookahead(2)")["policies"]
-        self.assertEqual(parts["policy"], "threshold(0.8) + credit")
+        self.assertEqual(parts["policy"], "threshold(0.9) + credit")
         for key in ("forwards", "committed", "exact"):
             self.assertEqual(name[key], parts[key], key)
         self.assertLess(other["forwards"], other["committed"])
@@ -105,7 +121,7 @@ class Demo(unittest.TestCase):
 
     def test_every_policy_decodes_a_prompt(self):
         text = run("--help").stdout.split("\npolicies\n")[1].split("\ncaches\n")[0]
-        names = re.findall(r"^  ([a-z_]+)(?:\(.*\))?$", text, re.MULTILINE)
+        names = re.findall(r"^  ([a-z_0-9]+)$", text, re.MULTILINE)
         self.assertGreater(len(names), 8)
         options = [part for name in names for part in ("--policy", name)]
         found = measured("--limit", "1", "--task", "sort", *options)
@@ -144,29 +160,27 @@ class Demo(unittest.TestCase):
             self.assertEqual(word["layer_positions"] < word["layer_positions_in_full"],
                              word["policy"].startswith(("es_dllm", "dynamic_dllm")), word["policy"])
 
-    def test_caches_have_the_grammar_of_policies(self):
-        for text in ("--cache NAME", "dual(period=0)", "skip(keep=0.5, weight=0.5,"):
+    def test_caches_are_parts(self):
+        for text in ("--cache NAME", "= dual_cache", "= early_skip(0.5, [0.125, 0.25],"):
             self.assertIn(text, run("--help").stdout)
-        self.fails(["--cache", "magic"], "--cache magic", "none, prefix, dual", "'magic'")
-        self.fails(["--cache", "dual(x)"], "period must be a whole number", "'x'")
-        self.fails(["--cache", "dual(1, 2)"], "at most 1 numbers", "'2'")
-        self.fails(["--cache", "skip(depth=1)"], "one of keep, weight", "'depth'")
-        self.fails(["--cache", "skip(1.5)", "--policy", "one"], "one + skip(1.5)", "in [0, 1]", "1.5")
+        self.fails(["--cache", "wizardry"], "--cache wizardry", "no part 'wizardry'", "dual_cache")
+        self.fails(["--cache", "dual_cache(x)"], "period of dual_cache", "x")
+        self.fails(["--cache", "early_skip(1.5)", "--policy", "one"], "--cache early_skip(1.5)", "in [0, 1]", "1.5")
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # What cannot go together is said, with the reason.
-        self.fails(["--cache", "skip", "--policy", "lookahead(3)"], "lookahead(3) + skip", "each branch")
+        self.fails(["--cache", "skip", "--policy", "lopa"], "lopa + skip", "each branch")
         self.fails(["--cache", "budget", "--policy", "threshold + sampling + reopen_below"], "reopen_below + budget",
                    "not compiled by name", "sampling", "a layer rule")
 
     def test_every_cache_decodes_with_every_kind_of_rule(self):
         text = run("--help").stdout.split("\ncaches\n")[1]
-        names = re.findall(r"^  ([a-z_]+)(?:\(.*\))?$", text, re.MULTILINE)
+        names = re.findall(r"^  ([a-z_0-9]+)$", text, re.MULTILINE)
         self.assertGreater(len(names), 9)
         options = [part for name in names for part in ("--cache", name)]
         found = measured("--limit", "1", "--task", "sort", "--task", "json", *options,
-                         "--policy", "threshold(0.9)", "--policy", "credit(0.9)")["policies"]
+                         "--policy", "threshold(0.9)", "--policy", "credited")["policies"]
         self.assertEqual([(p["policy"], p["cache"]) for p in found],
-                         [(p, c) for p in ("threshold(0.9)", "credit(0.9)") for c in names])
+                         [(p, c) for p in ("threshold(0.9)", "credited") for c in names])
         for p in found:
             self.assertEqual(p["committed"], 80, p)
             self.assertLessEqual(p["layer_positions"], p["layer_positions_in_full"], p)
@@ -177,18 +191,21 @@ class Demo(unittest.TestCase):
     def test_a_cache_that_refreshes_always_changes_nothing(self):
         def decoded(shape, *caches):
             options = [part for name in caches for part in ("--cache", name)]
-            found = measured("--limit", "2", "--policy", "credit(0.9)", *shape, *options)["policies"]
+            found = measured("--limit", "2", "--policy", "credited", *shape, *options)["policies"]
             drop = ("seconds", "cache")
             return [{k: v for k, v in p.items() if not any(d in k for d in drop)} for p in found]
 
-        caches = ("none", "prefix(1)", "dual(1)", "delayed(1)", "sparse(1, period=1)", "skip_dual(period=1)",
-                  "similarity(prompt_period=1, answer_period=1)", "budget(answer_period=1)")
+        early = "early_skip(0.5, [0.125, 0.25], [0.5, 0.25]"
+        caches = ("none", "prefix_cache(1)", "dual_cache(1)", "delayed_cache(1)",
+                  "dual_cache(1, whole=2) + key_eviction(1, pool=3)", early + ") + dual_cache(1)",
+                  "similarity_refresh(0.25) + interval_cache(1, 1)", "cache_budget(8, 8) + interval_cache(1, 1)")
         none, *others = decoded((), *caches)
         for name, other in zip(caches[1:], others):
             self.assertEqual(none, other, name)
         # The block cache never runs what is right of the block, so the block is the answer here.
-        often = "prompt_period=1, block_period=1)"
-        caches = ("none", "block(" + often, "skip(" + often, "skip_released(" + often)
+        released = ", floor=true, cap=true, first_open=5, committed=3, confident=2, forgets_held=true)"
+        caches = ("none", "block_cache(1, 1)", early + ") + block_cache(1, 1)",
+                  early + released + " + block_cache(1, 1, reaches_back=true, aligned=true)")
         none, *others = decoded(("--blocks", "1"), *caches)
         for name, other in zip(caches[1:], others):
             self.assertEqual(none, other, name)
@@ -196,8 +213,8 @@ class Demo(unittest.TestCase):
     def test_branches_keep_their_winner_s_cache(self):
         # Lookahead over a cache that refreshes always is lookahead alone; over one that does not, the
         # passes still commit everything.
-        plain, always, seldom = measured("--limit", "2", "--policy", "lookahead(3)", "--cache", "none", "--cache",
-                                         "dual(1)", "--cache", "dual")["policies"]
+        plain, always, seldom = measured("--limit", "2", "--policy", "lopa", "--cache", "none", "--cache",
+                                         "dual_cache(1)", "--cache", "dual")["policies"]
         for key in ("exact", "forwards", "segments", "layer_positions"):
             self.assertEqual(plain[key], always[key], key)
         self.assertLess(seldom["layer_positions"], plain["layer_positions"])
@@ -215,16 +232,16 @@ class Demo(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             stem = os.path.join(folder, "frontier")
             done = run("--frontier", stem, "--limit", "2", "--task", "word", "--task", "sort", "--policy",
-                       "threshold", "--policy", "steps", "--policy", "lookahead(2)", "--policy", "one")
+                       "fast_dllm", "--policy", "llada", "--policy", "threshold(0.9) + lookahead(2)", "--policy", "one")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             with open(stem + ".csv", encoding="utf-8") as file:
                 points = list(csv.DictReader(file))
             picture = xml.etree.ElementTree.parse(stem + ".svg").getroot()
         series = [p["series"] for p in points]
-        self.assertEqual(list(dict.fromkeys(series)), ["threshold", "steps", "lookahead(branches=2)", "one"])
+        self.assertEqual(list(dict.fromkeys(series)), ["fast_dllm", "llada", "threshold(0.9) + lookahead(2)", "one"])
         cost = {p["label"]: (float(p["forwards"]), float(p["exact"])) for p in points}
         self.assertEqual(len(cost), len(points))
-        self.assertEqual([cost[f"steps({k})"][0] for k in (1, 2, 4, 8, 20)], [2, 4, 8, 16, 40])
+        self.assertEqual([cost[f"llada: steps {k}"][0] for k in (1, 2, 4, 8, 20)], [2, 4, 8, 16, 40])
         self.assertEqual(cost["one"][0], 40)
         for p in points:
             tasks = [float(p["exact_word"]), float(p["exact_sort"])]
@@ -235,7 +252,7 @@ class Demo(unittest.TestCase):
             self.assertEqual(p["efficient"], "0" if beaten else "1", p)
         # What a point says is what the table says.
         same, = measured("--limit", "2", "--task", "word", "--task", "sort", "--policy", "threshold(0.5)")["policies"]
-        self.assertEqual(cost["threshold(0.5)"][0], same["forwards"] / 4)
+        self.assertEqual(cost["fast_dllm: threshold 0.5"][0], same["forwards"] / 4)
         # Every point is drawn in the overview and in its own panel, with its numbers.
         circles = picture.findall(".//{http://www.w3.org/2000/svg}circle")
         self.assertEqual(len(circles), 2 * len(points))
@@ -243,12 +260,22 @@ class Demo(unittest.TestCase):
         self.fails(["--frontier", "x", "--prompt", "Q:"], "--frontier", "answers are known")
 
     def test_a_profile_is_made_from_the_first_prompt(self):
-        # With a cap below everything recorded the rule is the constant cap * (1 - slack); with slack
-        # near 1 nearly everything is admitted at once.
-        plain, capped, loose = measured("--limit", "4", "--policy", "threshold(0.6)", "--policy", "profile(0.2)",
-                                        "--policy", "profile(0.99, cap=1, candidates=1)")["policies"]
+        # With a cap below everything recorded the rule is the constant cap * (1 - slack). Without one, by step and
+        # of all candidates, it is another.
+        plain, capped = measured("--limit", "4", "--policy", "threshold(0.6)", "--policy", "osdt")["policies"]
         self.assertEqual((plain["forwards"], plain["exact"]), (capped["forwards"], capped["exact"]))
-        self.assertEqual(loose["forwards"], 2 * loose["exact"]["word"]["of"] * 4)
+        with tempfile.TemporaryDirectory() as folder:
+            stem = os.path.join(folder, "slacks")
+            done = run("--frontier", stem, "--limit", "3", "--policy", "osdt", "--policy", "osdt_by_step")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(stem + ".csv", encoding="utf-8") as file:
+                points = [(p["series"], p["knob"], float(p["forwards"])) for p in csv.DictReader(file)]
+        self.assertEqual({knob for _, knob, _ in points}, {"slack"})
+        capped, by_step = ([f for s, _, f in points if s == name] for name in ("osdt", "osdt_by_step"))
+        self.assertEqual((len(capped), len(by_step)), (8, 8))
+        self.assertNotEqual(capped, by_step)
+        for forwards in (capped, by_step):
+            self.assertGreater(forwards[0], forwards[-1])  # the more slack the sooner
 
     def test_one_token_a_forward(self):
         found = measured("--limit", "1", "--policy", "one")
@@ -270,8 +297,8 @@ class Demo(unittest.TestCase):
 
     def test_batch_and_threads_change_no_answer(self):
         def counts(*arguments):
-            found = measured("--limit", "2", "--seed", "7", "--policy", "random(8)", "--policy",
-                             "entropy(0.3)", "--policy", "lookahead(2)", *arguments)
+            found = measured("--limit", "2", "--seed", "7", "--policy", "random + top_k(8)", "--policy",
+                             "entropy + entropy_bound(0.3)", "--policy", "threshold + lookahead(2)", *arguments)
             return [{k: v for k, v in p.items() if "seconds" not in k} for p in found["policies"]]
 
         alone = counts("--batch", "1", "--threads", "1")
@@ -280,7 +307,7 @@ class Demo(unittest.TestCase):
     def test_the_seed_changes_random_orders_only(self):
         def frames(seed):
             return run("--plain", "--limit", "1", "--task", "word", "--seed", seed, "--policy",
-                       "random(4)").stdout.split("policy  ")[0]
+                       "random + top_k(4)").stdout.split("policy  ")[0]
 
         self.assertEqual(frames("1"), frames("1"))
         self.assertNotEqual(frames("1"), frames("2"))

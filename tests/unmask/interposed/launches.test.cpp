@@ -3,6 +3,7 @@
 // that counts its calls and runs emulated kernels with the grid, the block, the shared memory and
 // the arguments that it is given. Needs nvcc and no GPU: the device's own code does not run.
 
+#include <unmask/any_layer_session.hpp>
 #include <unmask/cuda.hpp>
 #include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/decide_slot.hpp>
