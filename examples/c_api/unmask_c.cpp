@@ -36,6 +36,7 @@ std::string_view beyond_a_step(const unmask::named_parts& parts) {
       {rule.holds<unmask::independent_timesteps>(), "independent_timesteps"},
       {rule.holds<unmask::scheduled>(), "scheduled"},
       {rule.holds<unmask::early_commit>(), "early_commit"},
+      {rule.holds<unmask::steady_leader>(), "steady_leader"},
       {parts.schedule.rule.holds<unmask::slow_fast>(), "slow_fast"},
       {parts.schedule.rule.holds<unmask::edited_blocks>(), "edited_blocks"}};
   for (const auto& [is_there, name] : all) {

@@ -42,6 +42,7 @@
 #include <unmask/policy/revisit.hpp>
 #include <unmask/policy/schedule.hpp>
 #include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/steady_leader.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 #include <unmask/sharded_session.hpp>

@@ -10,6 +10,7 @@
 #include <unmask/policy/hierarchical.hpp>
 #include <unmask/policy/noise_level.hpp>
 #include <unmask/policy/profile.hpp>
+#include <unmask/policy/steady_leader.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -36,6 +37,7 @@ using admission_leaf = choice_of<confidence_above,
                                  independent_timesteps,
                                  at_frontier,
                                  early_commit,
+                                 steady_leader,
                                  adaptive_threshold,
                                  stable_and_confident,
                                  profile_place>;

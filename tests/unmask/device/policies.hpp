@@ -31,6 +31,7 @@
 #include <unmask/policy/revisit.hpp>
 #include <unmask/policy/schedule.hpp>
 #include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/steady_leader.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <type_traits>
@@ -72,7 +73,9 @@ inline constexpr policy in_runs{
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
 inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
 inline constexpr policy paced{
-    by_confidence{}, confidence_above{0.5F} || early_commit{.steps = 6, .late = 1.0F}, slow_fast{}};
+    by_confidence{}, confidence_above{0.5F} || early_commit{.steps = 6, .late = 1.0F} ||
+                         (steady_leader{2} && confidence_above{0.2F}),
+    slow_fast{}};
 inline constexpr policy painted{
     by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 inline constexpr policy penalised{by_confidence{},

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Admits a candidate whose most probable token has been the same in the last `steps` forward
+/// passes in which the position had a valid row, however probable it is; join it with a threshold
+/// by && for both.
+///
+///     policy{by_confidence{},
+///            confidence_above{0.9F} || (steady_leader{3} && confidence_above{0.6F})}
+///
+/// The leader is that of the row as edited by the parts written before this one (by name: as the
+/// model gave it), whatever a drawing part proposes; ties go to the lower token. 1 admits all. A
+/// pass in which the position has no row, or an invalid one, does not count and ends nothing; the
+/// count starts anew when the position commits or is reopened. State: 8 bytes a position. Range
+/// steps >= 1. Reads nothing but the best token. O(1) a row. Source: this library's;
+/// stable_and_confident asks the same of the whole distribution.
+struct steady_leader {
+  index_t steps = 3;
+
+  struct position_state {
+    token_id leader = no_token;
+    index_t held = 0;  ///< passes, this one included
+  };
+
+  static constexpr statistics required = stat::none;
+  static constexpr part_label label{
+      "steady_leader", "steady_leader", "tokens that have led their rows for some steps in a row"};
+  static constexpr knob<steady_leader> knobs[] = {{"steps", &steady_leader::steps, at_least(1)}};
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    const token_id leader = row.total().token;
+    const bool holds = own.state.leader == leader;
+    own.state.held = !holds ? 1 : own.state.held < steps ? own.state.held + 1 : steps;
+    own.state.leader = leader;
+  }
+
+  UNMASK_HD bool admits(const auto&, const standing&, const auto& own) const {
+    return own.state.held >= steps;
+  }
+};
+static_assert(revision<steady_leader> && admission<steady_leader>);
+
+}  // namespace unmask
