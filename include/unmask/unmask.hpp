@@ -44,6 +44,7 @@
 #include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/steady_leader.hpp>
 #include <unmask/policy/stop.hpp>
+#include <unmask/policy/suffix_window.hpp>
 #include <unmask/session.hpp>
 #include <unmask/sharded_session.hpp>
 #include <unmask/version.hpp>

@@ -3,6 +3,7 @@
 
 #include <unmask/policy/cache.hpp>
 #include <unmask/policy/choice.hpp>
+#include <unmask/policy/suffix_window.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -20,6 +21,7 @@ struct any_cache {
                           dual_cache,
                           block_cache,
                           interval_cache,
+                          suffix_window,
                           delayed_cache>;
   rules rule;
   key_eviction dropped = {};

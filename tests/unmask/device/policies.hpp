@@ -33,6 +33,7 @@
 #include <unmask/policy/slow_fast.hpp>
 #include <unmask/policy/steady_leader.hpp>
 #include <unmask/policy/stop.hpp>
+#include <unmask/policy/suffix_window.hpp>
 
 #include <type_traits>
 
@@ -71,7 +72,8 @@ inline constexpr policy rewriting{by_confidence{},
 inline constexpr policy in_runs{
     by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
-inline constexpr policy profiled{by_confidence{}, profile_threshold<16>{.threshold = 0.3F}};
+inline constexpr policy profiled{
+    by_confidence{}, profile_threshold<16>{.threshold = 0.3F}, suffix_window{.window = 2}};
 inline constexpr policy paced{
     by_confidence{}, confidence_above{0.5F} || early_commit{.steps = 6, .late = 1.0F} ||
                          (steady_leader{2} && confidence_above{0.2F}),

@@ -44,6 +44,17 @@ std::vector<planned> plans_of(const Parts&... parts) {
   return plans;
 }
 
+bool same_commits(const layered_result& a, const layered_result& b) {
+  return std::equal(a.commits.begin(),
+                    a.commits.end(),
+                    b.commits.begin(),
+                    b.commits.end(),
+                    [](const commit_entry& x, const commit_entry& y) {
+                      return x.position == y.position && x.token == y.token &&
+                             x.log_probability == y.log_probability;
+                    });
+}
+
 constexpr range everything{0, shape.length};
 
 range block_of(const planned& p) {
@@ -66,6 +77,43 @@ TEST(Caches, ADualCacheRunsTheBlock) {
   }
   for (const planned& p : plans_of(dual_cache{.whole = 2})) {
     EXPECT_EQ(p.next.feed, p.block_step < 2 ? everything : block_of(p));
+  }
+}
+
+TEST(Caches, ASuffixWindowEndsWhatIsRunAndAttendedTo) {
+  for (const index_t window : {0, 3, 8, 17, 1000, 0x7fffffff}) {
+    for (const index_t period : {0, 3}) {
+      for (const planned& p : plans_of(suffix_window{window, period})) {
+        const std::int64_t far = std::int64_t{block_of(p).last} + window;
+        const index_t last = far < shape.length ? static_cast<index_t>(far) : shape.length;
+        const bool whole = period > 0 ? p.block_step % period == 0 : p.block_step == 0;
+        EXPECT_EQ(p.next.attend, (range{0, last}));
+        EXPECT_EQ(p.next.feed, (range{whole ? 0 : block_of(p).first, last}));
+        EXPECT_EQ(p.next.refresh, whole);
+      }
+    }
+  }
+}
+
+/// Nothing behind the window is seen: the first block, with a window of 4, is decoded as if the
+/// sequence ended there. What a pass reads and none has written is NaN in this transformer.
+TEST(Caches, ASuffixWindowSeesNothingBehindIt) {
+  const toy_transformer model;
+  const layout cut{.prompt = 6, .length = 18, .block_length = 8, .seed = 9};
+  const auto first_block = [&model](const auto& cache, const layout& g) {
+    return decode_layered(model, policy{by_confidence{}, top_k{2}, cache, step_budget{4}}, g);
+  };
+  for (const index_t period : {0, 1, 2}) {
+    const layered_result windowed = first_block(suffix_window{4, period}, shape);
+    EXPECT_EQ(windowed.commits.size(), 8U);
+    EXPECT_TRUE(same_commits(windowed, first_block(prefix_cache{period}, cut)));
+    EXPECT_FALSE(same_commits(windowed, first_block(prefix_cache{period}, shape)));
+    EXPECT_TRUE(same_commits(first_block(suffix_window{1000, period}, shape),
+                             first_block(prefix_cache{period}, shape)));
+  }
+  const policy whole{by_confidence{}, top_k{2}, suffix_window{3}};
+  for (const commit_entry& c : decode_layered(model, whole, shape).commits) {
+    EXPECT_TRUE(std::isfinite(c.log_probability));
   }
 }
 
@@ -127,6 +175,7 @@ TEST(Caches, CheckTheirKnobs) {
   EXPECT_THROW((check_part(block_cache{.block_period = -1}, shape)), std::invalid_argument);
   EXPECT_THROW(check_part(interval_cache{-1}, shape), std::invalid_argument);
   EXPECT_THROW((check_part(interval_cache{.answer_period = -1}, shape)), std::invalid_argument);
+  EXPECT_THROW(check_part(suffix_window{-1}, shape), std::invalid_argument);
   EXPECT_THROW(check_part(delayed_cache{-1}, shape), std::invalid_argument);
   EXPECT_THROW((check_part(key_eviction{.keep = 2.0}, shape)), std::invalid_argument);
   EXPECT_THROW((check_part(key_eviction{.delay = -1}, shape)), std::invalid_argument);

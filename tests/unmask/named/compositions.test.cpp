@@ -50,7 +50,8 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
     text += one_of({"", "+hold_end", "+end_last", "+no_equal_neighbours"});
     text += one_of({"", "+stop_at_end", "+stop_sequence([3])", "+step_budget(4)"});
     text += "+step_budget(60)";  // a step that may wait may wait for ever
-    text += one_of({"", "+prefix_cache(2)", "+dual_cache", "+block_cache(3,2)", "+interval_cache"});
+    text += one_of({"", "+prefix_cache(2)", "+suffix_window(2, 3)", "+dual_cache", "+block_cache(3,2)",
+                    "+interval_cache"});
     const named_parts parts = read_policy(text);
     const dense_request q = random_named_request(c, false);
     SCOPED_TRACE(text);
