@@ -9,10 +9,9 @@ namespace {
 
 // A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
 // is refused, and the message says so.
-using device_compositions = unmask::compositions<unmask::edits_and({}),
-                                                 unmask::edits_and({.branches = true}),
-                                                 unmask::edits_and({.revisits = true}),
-                                                 unmask::edits_and({.draws = true})>;
+using device_compositions =
+    unmask::compositions<unmask::edits_and({.branches = true, .revisits = true}),
+                         unmask::edits_and({.branches = true, .draws = true, .revisits = true})>;
 
 }  // namespace
 

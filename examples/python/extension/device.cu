@@ -8,10 +8,9 @@ namespace unmask_python {
 
 // A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
 // is refused, and the message says so.
-using device_compositions = unmask::compositions<unmask::edits_and({}),
-                                                 unmask::edits_and({.branches = true}),
-                                                 unmask::edits_and({.revisits = true}),
-                                                 unmask::edits_and({.draws = true})>;
+using device_compositions =
+    unmask::compositions<unmask::edits_and({.branches = true, .revisits = true}),
+                         unmask::edits_and({.branches = true, .draws = true, .revisits = true})>;
 
 std::unique_ptr<unmask::any_session> make_device_session(const std::string& policy,
                                                          const unmask::model_info& model,

@@ -292,6 +292,8 @@ enum class verdict : std::uint8_t {
 /// a part ever rewrites a settled token. Called in position order, by one lane. A step reopens fewer
 /// tokens than it commits, whatever the parts want, and beyond that as many in a sequence as they
 /// declare in `extra_forwards` (core/forwards.hpp); see step_info::may_reopen.
+/// A part of which only some values revisit says with `revisits_now() -> bool` whether this one
+/// does: settled positions are not read for it otherwise.
 template <class P>
 concept revisiting = part<P> &&
     requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {

@@ -174,6 +174,7 @@ struct any_revisits {
     check_part(reopen, g);
   }
 
+  [[nodiscard]] UNMASK_HD bool revisits_now() const { return edits || reopens; }
   [[nodiscard]] UNMASK_HD bool watches_current_now() const { return reopens; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
     return reopens ? reopen.extra_forwards(g) : 0;

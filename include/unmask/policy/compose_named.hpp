@@ -20,6 +20,13 @@ template <bool Has, class Part>
   }
 }
 
+// The lookahead of a type that has one, for a composition that may have none.
+[[nodiscard]] inline auto look_of(const named_parts& p) {
+  auto look = p.look;
+  look.branches = p.has.branches ? look.branches : 0;
+  return look;
+}
+
 }  // namespace detail
 
 /// The policy of a composition whose abilities are among `A`, with `more` parts. For nvcc, `A` is
@@ -40,24 +47,24 @@ template <abilities A, class... More>
                      detail::part_if<A.keeps>(p.keep),
                      detail::part_if<A.revisits>(p.revisits),
                      detail::part_if<A.remasks>(p.remask),
-                     detail::part_if<A.branches>(p.look),
+                     detail::part_if<A.branches>(detail::look_of(p)),
                      std::tuple<More...>{more...});
   return std::apply([](const auto&... part) { return policy{part...}; }, parts);
 }
 
 /// True when a composition with abilities `has` may be of the type for `type`: temperature, edits
-/// of watched tokens and credit change nothing where they are not used; what else a type has is
-/// used.
+/// of watched tokens, credit, lookahead and second thoughts change nothing where they are not used;
+/// what else a type has is used.
 [[nodiscard]] constexpr bool fits(const abilities& has, const abilities& type) {
   const auto at_most = [](bool used, bool there) { return !used || there; };
   return at_most(has.edits, type.edits) && at_most(has.watches, type.watches) &&
          at_most(has.remembers, type.remembers) && at_most(has.revisits, type.revisits) &&
-         (has.revisits == type.revisits || has.remasks) && has.compares == type.compares &&
-         has.branches == type.branches && has.draws == type.draws && has.keeps == type.keeps &&
-         has.remasks == type.remasks && has.paints == type.paints && has.layered == type.layered;
+         at_most(has.branches, type.branches) && has.compares == type.compares &&
+         has.draws == type.draws && has.keeps == type.keeps && has.remasks == type.remasks &&
+         has.paints == type.paints && has.layered == type.layered;
 }
 
-/// The types that compositions by name are compiled to, the cheapest first: each a policy, a
+/// The types that compositions by name are compiled to, the first that fits: each a policy, a
 /// session and its kernels.
 template <abilities... A>
 struct compositions {};
@@ -90,15 +97,9 @@ using joined = typename detail::joined_compositions<A, B>::type;
 /// Nearly every pair of parts that goes together. Types that gather the same statistics share their
 /// kernels, which are most of what a type costs to compile.
 using common_compositions =
-    compositions<abilities{},
-                 edits_and({}),
-                 edits_and({.branches = true}),
-                 edits_and({.revisits = true}),
-                 edits_and({.branches = true, .revisits = true}),
+    compositions<edits_and({.branches = true, .revisits = true}),
                  edits_and({.revisits = true, .remasks = true}),
-                 edits_and({.draws = true}),
-                 edits_and({.branches = true, .draws = true}),
-                 edits_and({.draws = true, .revisits = true}),
+                 edits_and({.branches = true, .draws = true, .revisits = true}),
                  edits_and({.draws = true, .revisits = true, .remasks = true}),
                  edits_and({.draws = true, .keeps = true}),
                  edits_and({.paints = true}),
@@ -114,8 +115,7 @@ using common_compositions =
 
 /// The same for engines with hooks, in front of those that need none.
 using common_layer_compositions =
-    joined<compositions<layered(edits_and({})),
-                        layered(edits_and({.revisits = true})),
+    joined<compositions<layered(edits_and({.revisits = true})),
                         layered(edits_and({.revisits = true, .remasks = true})),
                         layered(edits_and({.draws = true})),
                         layered({.edits = true, .draws = true, .keeps = true}),

@@ -58,6 +58,23 @@ enum class role : std::uint8_t {
   reopened   ///< settled; a part wants it masked again
 };
 
+/// True when a part of the policy revisits settled positions with the values that it has.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD constexpr bool revisits_now([[maybe_unused]] const Policy& p) {
+  if constexpr (I == Policy::leaf_total) {
+    return false;
+  } else {
+    using leaf = typename Policy::template leaf_type<I>;
+    if constexpr (requires(const leaf& part) { part.revisits_now(); }) {
+      return p.template part_at<I>().revisits_now() || revisits_now<I + 1>(p);
+    } else if constexpr (revisiting<leaf> || remasking<leaf>) {
+      return true;
+    } else {
+      return revisits_now<I + 1>(p);
+    }
+  }
+}
+
 /// One slot's memory, in the backend's space: pointers into one block of bytes.
 template <class Policy>
 struct slot_memory {
@@ -148,7 +165,11 @@ struct slot_memory {
       }
     }
     const mark what = marks[status->next.score.first + i];
-    return what == mark::open || (Policy::revisits && what == mark::settled);
+    if constexpr (Policy::revisits) {
+      return what == mark::open || (what == mark::settled && revisits_now(*policy));
+    } else {
+      return what == mark::open;
+    }
   }
 
   /// The same for one branch, in which the placed token is not open.
