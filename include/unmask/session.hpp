@@ -119,7 +119,7 @@ class session {
   /// this is the only call that waits. The request's spans are valid until supply().
   [[nodiscard]] std::optional<forward_request> next() {
     const bool any = request_.is_out() ||
-                     request_.make<Policy>(workspace_.statuses(), model_.row_shift);
+                     request_.make(workspace_.statuses(), model_.row_shift, Policy::branches);
     return any ? std::optional(request_.view()) : std::nullopt;
   }
 

@@ -3,43 +3,77 @@
 
 #include <unmask/core/types.hpp>
 
-#include <concepts>
+#include <cstddef>
 #include <cstdio>
 #include <stdexcept>
-#include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-[[gnu::cold]] inline void append(std::string& text, std::string_view words) {
-  text += words;
-}
-[[gnu::cold]] inline void append(std::string& text, token_id number) {
-  text += std::to_string(number);
-}
-[[gnu::cold]] void append(std::string& text, std::integral auto number) {
-  text += std::to_string(number);
-}
-[[gnu::cold]] inline void append(std::string& text, char letter) {
-  text += letter;
-}
-[[gnu::cold]] void append(std::string& text, std::floating_point auto number) {  // as streams write it
-  char digits[32];
-  const int size = std::snprintf(digits, sizeof digits, "%g", static_cast<double>(number));
-  text.append(digits, static_cast<std::size_t>(size));
-}
+// The text of an error. Cold, like all that makes up messages: short to compile, not fast to run;
+// and without std::string, of which g++ compiles what it uses into every program.
+class message {
+ public:
+  [[gnu::cold]] message& add(std::string_view words) {
+    for (const char c : words) {
+      add(c);
+    }
+    return *this;
+  }
+  [[gnu::cold]] message& add(char letter) {
+    if (size_ + 1 < sizeof text_) {
+      text_[size_++] = letter;
+    }
+    return *this;
+  }
+  [[gnu::cold]] message& add(double number) {  // as streams write it
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", number);
+    return add(digits);
+  }
+  [[gnu::cold]] message& add(long long number) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%lld", number);
+    return add(digits);
+  }
+  [[gnu::cold]] message& add(unsigned long long number) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%llu", number);
+    return add(digits);
+  }
+  template <class T>
+  message& add(const T& value) {
+    if constexpr (std::is_convertible_v<T, std::string_view>) {
+      return add(std::string_view(value));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return add(static_cast<double>(value));
+    } else if constexpr (std::is_unsigned_v<T>) {
+      return add(static_cast<unsigned long long>(value));
+    } else {
+      return add(static_cast<long long>(value));
+    }
+  }
 
-// cold, like all that makes up messages: short to compile, not fast to run.
+  [[nodiscard]] const char* text() const { return text_; }
+  operator std::string_view() const {  // NOLINT(google-explicit-constructor): it is text
+    return {text_, size_};
+  }
+  [[noreturn, gnu::cold]] void refuse() const { throw std::invalid_argument(text_); }
+
+ private:
+  char text_[1024] = {};
+  std::size_t size_ = 0;
+};
+
 template <class T, class... Rule>
 [[noreturn, gnu::cold]] void refuse(std::string_view name, const T& value, const Rule&... rule) {
-  std::string text(name);
-  text += " must be ";
-  (append(text, rule), ...);
-  text += ", got ";
-  append(text, value);
-  throw std::invalid_argument(text);
+  message text;
+  text.add(name).add(" must be ");
+  (text.add(rule), ...);
+  text.add(", got ").add(value).refuse();
 }
 
 }  // namespace detail

@@ -224,11 +224,6 @@ constexpr void fill_tokens(Part& p, const double* values, index_t count) {
   p.count = count;
 }
 
-[[nodiscard]] inline std::string number_text(double x) {
-  char text[32];
-  return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%g", x))};
-}
-
 }  // namespace detail
 
 /// A knob that is an enumerator: word_knob<&part::member>("name", "first|second").
@@ -237,30 +232,33 @@ template <auto Member>
   return detail::word_member<Member>::described(name, words);
 }
 
-/// A range in words: "in [0, 1]", "at least 0 nats", "positive and finite".
-[[nodiscard, gnu::cold]] inline std::string range_text(const knob_range& r) {
+namespace detail {
+
+[[gnu::cold]] inline void add_range(message& text, const knob_range& r) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  std::string text;
   if (r.least == -infinite || (r.without_least && r.least == 0.0 && r.most == infinite)) {
-    text += r.least == 0.0 ? "positive" : "a finite number";
+    text.add(r.least == 0.0 ? "positive" : "a finite number");
   } else {
-    text += r.most != infinite ? (r.without_least ? "in (" : "in [")
-            : r.without_least  ? "more than "
-                               : "at least ";
-    text += detail::number_text(r.least);
+    text.add(r.most != infinite ? (r.without_least ? "in (" : "in [")
+             : r.without_least  ? "more than "
+                                : "at least ");
+    text.add(r.least);
   }
   if (r.least != -infinite && r.most != infinite) {
-    text += ", ";
-    text += detail::number_text(r.most);
-    text += r.without_most ? ")" : "]";
+    text.add(", ").add(r.most).add(r.without_most ? ')' : ']');
   } else if (r.least != -infinite && r.without_most) {
-    text += " and finite";
+    text.add(" and finite");
   }
-  if (!r.unit.empty()) {
-    text += ' ';
-    text += r.unit;
-  }
-  return text;
+  text.add(r.unit.empty() ? "" : " ").add(r.unit);
+}
+
+}  // namespace detail
+
+/// A range in words: "in [0, 1]", "at least 0 nats", "positive and finite".
+[[nodiscard]] inline std::string range_text(const knob_range& r) {
+  detail::message text;
+  detail::add_range(text, r);
+  return text.text();
 }
 
 /// A part that says what its knobs are.
@@ -269,15 +267,20 @@ concept described = requires { P::knobs[0].range; };
 
 namespace detail {
 
-[[noreturn, gnu::cold]] inline void refuse_knob(const knob_text& k, double value, std::string_view type) {
-  const std::string name = std::string(type).append(type.empty() ? "" : "::").append(k.name);
+[[noreturn, gnu::cold]] inline void
+refuse_knob(const knob_text& k, double value, std::string_view type) {
+  message text;
+  text.add(type).add(type.empty() ? "" : "::").add(k.name).add(" must be ");
   if (k.kind == knob_kind::token) {
-    refuse(name, static_cast<token_id>(value), "a token or no_token");
+    text.add("a token or no_token");
+  } else {
+    add_range(text, k.range);
   }
-  if (k.kind == knob_kind::whole) {
-    refuse(name, static_cast<index_t>(value), range_text(k.range));
+  text.add(", got ");
+  if (k.kind == knob_kind::token || k.kind == knob_kind::whole) {
+    text.add(static_cast<index_t>(value)).refuse();
   }
-  refuse(name, value, range_text(k.range));
+  text.add(value).refuse();
 }
 
 // The knobs that a part says it has. The bound of such an array of a class template is known to nvcc

@@ -5,7 +5,6 @@
 #include <unmask/core/logits.hpp>
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 /// The checks of the memory that an engine lends for a call: a few comparisons a call, whatever the
@@ -16,14 +15,16 @@ namespace UNMASK_NAMESPACE {
 namespace detail {
 
 // Of data on either side: an address is a number here.
+inline void check_address(std::uintptr_t address, std::size_t alignment, std::string_view of) {
+  if (address == 0 || address % alignment != 0) {
+    const message name = message().add("address of ").add(of);
+    check_argument(address != 0, name, address, "that of the data");
+    check_argument(false, name, address, "a multiple of ", alignment, ", as its elements need");
+  }
+}
 template <class T>
 void check_address(const T* data, std::string_view of) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  if (data == nullptr || address % alignof(T) != 0) {
-    const std::string name = "address of " + std::string(of);
-    check_argument(data != nullptr, name, address, "that of the data");
-    check_argument(false, name, address, "a multiple of ", alignof(T), ", as its elements need");
-  }
+  check_address(reinterpret_cast<std::uintptr_t>(data), alignof(T), of);
 }
 
 // Of rows of `row_size` elements of `bytes` each.
@@ -35,11 +36,11 @@ inline void check_stride(std::ptrdiff_t stride,
                          std::string_view of) {
   if (rows > 1 && stride < row_size) {
     check_argument(
-        false, "stride of " + std::string(of), stride, rule, row_size, ", or rows overlap");
+        false, message().add("stride of ").add(of), stride, rule, row_size, ", or rows overlap");
   }
   if (rows > 1 && stride > PTRDIFF_MAX / bytes / rows) {
     check_argument(false,
-                   "stride of " + std::string(of),
+                   message().add("stride of ").add(of),
                    stride,
                    "at most ",
                    PTRDIFF_MAX / bytes / rows,
@@ -58,7 +59,8 @@ void validate(const rows_view<T, M>& v,
               const char* rule,
               std::string_view of = "the logits") {
   if (v.columns < columns) {
-    check_argument(false, "columns of " + std::string(of), v.columns, "at least ", rule, columns);
+    check_argument(
+        false, detail::message().add("columns of ").add(of), v.columns, "at least ", rule, columns);
   }
   detail::check_stride(
       v.stride, v.rows, sizeof(T), v.columns, "at least the number of columns, ", of);

@@ -52,13 +52,14 @@ class on_host::workspace {
     if constexpr (Policy::truncates) {
       again_.resize(most_rows(capacity));
     }
-    slots_.reserve(static_cast<std::size_t>(capacity.sequences));
-    for (index_t slot = 0; slot < capacity.sequences; ++slot) {
+    slots_.resize(statuses_.size());
+    std::byte* base = memory_.data()->bytes;
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       std::size_t bytes = 0;
-      std::byte* const base =
-          memory_.data()->bytes + step::slot_bytes<Policy>(capacity) * static_cast<std::size_t>(slot);
-      slots_.push_back(step::slot_memory_at<Policy>(base, slot, capacity, bytes));
-      slots_.back().status = &statuses_[static_cast<std::size_t>(slot)];
+      slots_[slot] =
+          step::slot_memory_at<Policy>(base, static_cast<index_t>(slot), capacity, bytes);
+      slots_[slot].status = &statuses_[slot];
+      base += bytes;
     }
   }
 

@@ -27,15 +27,15 @@ class open_request {
   [[nodiscard]] std::span<const segment> segments() const { return segments_; }
   [[nodiscard]] forward_request view() const { return {segments_, rows_}; }
 
-  /// Asks for the next step of every slot that runs. False if none does.
-  template <class Policy>
-  bool make(std::span<const slot_status> statuses, index_t row_shift) {
+  /// Asks for the next step of every slot that runs, of policies that look ahead or do not. False
+  /// if none runs.
+  bool make(std::span<const slot_status> statuses, index_t row_shift, bool branches) {
     segments_.clear();
     rows_ = 0;
     for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
       const plan& next = statuses[slot].next;
       for (index_t b = 0; next.active() && b <= next.branches; ++b) {
-        add<Policy>(static_cast<index_t>(slot), statuses[slot], b, row_shift);
+        add(static_cast<index_t>(slot), statuses[slot], b, row_shift, branches);
       }
     }
     unread_.assign(segments_.size(), 1);
@@ -70,14 +70,13 @@ class open_request {
   void was_decided() { out_ = false; }
 
  private:
-  template <class Policy>
-  void add(index_t slot, const slot_status& status, index_t b, index_t row_shift) {
+  void add(index_t slot, const slot_status& status, index_t b, index_t row_shift, bool branches) {
     const plan& next = status.next;
     segment s{slot, b, {}, next.feed, status.rows, rows_, next.attend, next.evict};
     if (b > 0) {
       s.placed = next.branch[b - 1];
     }
-    if constexpr (Policy::branches) {
+    if (branches) {
       const index_t last = next.branch_last[b];
       s.feed.last -= next.score.last - last;
       s.attend.last -= next.score.last - last;

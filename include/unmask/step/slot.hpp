@@ -342,7 +342,7 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
 
 /// Bytes of memory that a session with these capacities, validated, takes for each slot.
 template <class Policy>
-[[nodiscard]] constexpr std::size_t slot_bytes(const limits& capacity) {
+[[nodiscard, gnu::noinline]] constexpr std::size_t slot_bytes(const limits& capacity) {
   std::size_t bytes = 0;
   static_cast<void>(slot_memory_at<Policy>(nullptr, 0, capacity, bytes));
   return bytes;
