@@ -15,7 +15,7 @@ struct temperature {
   static constexpr part_label label{
       "temperature", "temperature", "divides every logit before anything is taken of it"};
   static constexpr knob<temperature> knobs[] = {
-      {"value", &temperature::value, at_least(least_temperature)}};
+      {"value", &temperature::value, at_least(least_temperature).in("(least_temperature)")}};
 
   UNMASK_HD float edit(float logit, token_id) const { return logit * math::divide(1.0F, value); }
   [[nodiscard]] UNMASK_HD bool edits_now() const { return value != 1.0F; }

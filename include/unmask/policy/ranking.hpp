@@ -88,7 +88,7 @@ struct loosely {
   static constexpr part_label label{
       "loosely", "loosely", "another order made random: Gumbel noise on score / temperature"};
   static constexpr knob<loosely> knobs[] = {
-      {"temperature", &loosely::temperature, at_least(least_temperature)}};
+      {"temperature", &loosely::temperature, at_least(least_temperature).in("(least_temperature)")}};
 
   UNMASK_HD float score(const auto& c, const auto& own) const {
     const float noise = random_gumbel({.seed = own.at.seed,
