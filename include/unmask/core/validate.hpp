@@ -3,6 +3,7 @@
 
 #include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/core/walk.hpp>
 
 #include <algorithm>
 #include <span>
@@ -153,6 +154,7 @@ inline void validate(const start_options& o, const model_info& m, const layout& 
 
 namespace detail {
 
+// The same for every part of a policy.
 template <class Policy, std::size_t... I>
 void check_parts(const Policy& p,
                  const layout& g,
@@ -160,37 +162,33 @@ void check_parts(const Policy& p,
                  std::index_sequence<I...>) {
   (check_part(p.template part_at<I>(), g, m), ...);
 }
-
-// The same for every part of a policy.
 template <class Policy>
 void check_parts(const Policy& p, const layout& g, const model_info& m) {
   check_parts(p, g, m, std::make_index_sequence<Policy::leaf_total>{});
 }
 
 // Positions whose rows one step may read.
-template <std::size_t I = 0, class Policy>
+template <class Policy>
 [[nodiscard]] index_t policy_reach(const Policy& p, const layout& g) {
+  constexpr std::size_t I = part_that<Policy, &part_traits::reaches>;
   if (reads_ahead(p)) {
     return g.length - g.prompt;
   }
-  if constexpr (I == Policy::leaf_total) {
-    return g.block_length < g.length - g.prompt ? g.block_length : g.length - g.prompt;
-  } else if constexpr (reaching<typename Policy::template leaf_type<I>>) {
+  if constexpr (I < Policy::leaf_total) {
     return p.template part_at<I>().reach(g);
   } else {
-    return policy_reach<I + 1>(p, g);
+    return g.block_length < g.length - g.prompt ? g.block_length : g.length - g.prompt;
   }
 }
 
 // Lookahead branches that a policy value asks for.
-template <std::size_t I = 0, class Policy>
-[[nodiscard]] index_t policy_branches(const Policy& p) {
-  if constexpr (I == Policy::leaf_total) {
-    return 0;
-  } else if constexpr (branching<typename Policy::template leaf_type<I>>) {
+template <class Policy>
+[[nodiscard]] index_t policy_branches([[maybe_unused]] const Policy& p) {
+  constexpr std::size_t I = part_that<Policy, &part_traits::branches>;
+  if constexpr (I < Policy::leaf_total) {
     return p.template part_at<I>().branches;
   } else {
-    return policy_branches<I + 1>(p);
+    return 0;
   }
 }
 

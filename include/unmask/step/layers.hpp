@@ -11,28 +11,10 @@ namespace UNMASK_NAMESPACE::step {
 
 namespace layers {
 
-/// The index in leaf_list of the part that has a trait; leaf_total if none has.
-template <class Policy, template <class> class Has, std::size_t I = 0>
-[[nodiscard]] consteval std::size_t find() {
-  if constexpr (I == Policy::leaf_total) {
-    return I;
-  } else if constexpr (Has<typename Policy::template leaf_type<I>>::value) {
-    return I;
-  } else {
-    return find<Policy, Has, I + 1>();
-  }
-}
-template <class P>
-struct is_caching : std::bool_constant<caching<P>> {};
-template <class P>
-struct is_rule : std::bool_constant<layer_rule<P>> {};
-template <class P>
-struct is_evicting : std::bool_constant<evicting<P>> {};
-
 template <class Policy>
-inline constexpr std::size_t cache_index = find<Policy, is_caching>();
+inline constexpr std::size_t cache_index = detail::part_that<Policy, &part_traits::caches>;
 template <class Policy>
-inline constexpr std::size_t rule_index = find<Policy, is_rule>();
+inline constexpr std::size_t rule_index = detail::part_that<Policy, &part_traits::skips>;
 
 /// Whether the policy has a layer rule, and its type.
 template <class Policy>
@@ -170,7 +152,7 @@ feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info&
   } else {
     next.refresh = !Policy::layered || m.state->reached == 0;
   }
-  constexpr std::size_t E = layers::find<Policy, layers::is_evicting>();
+  constexpr std::size_t E = detail::part_that<Policy, &part_traits::evicts>;
   if constexpr (E < Policy::leaf_total) {
     auto own = scope_of<E>(m, 0, at);
     next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, own);

@@ -137,33 +137,29 @@ UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>&
 }
 
 /// True when an edit of the policy depends on the tokens around a position.
-template <std::size_t I = 0, class Policy>
+template <class Policy>
 [[nodiscard]] UNMASK_HD bool reads_sequence_now([[maybe_unused]] const Policy& p) {
-  if constexpr (I == Policy::leaf_total || !Policy::reads_sequence) {
-    return false;
-  } else {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (requires(const leaf& part) { part.reads_sequence_now(); }) {
-      return p.template part_at<I>().reads_sequence_now() || reads_sequence_now<I + 1>(p);
+  return detail::any_part<Policy, &part_traits::reads_sequence>([&p](auto at) {
+    const auto& part = p.template part_at<decltype(at)::value>();
+    if constexpr (requires { part.reads_sequence_now(); }) {
+      return part.reads_sequence_now();
     } else {
-      return sequence_reading<leaf> || reads_sequence_now<I + 1>(p);
+      return true;
     }
-  }
+  });
 }
 
 /// True when a part asks for the probability of settled tokens.
-template <std::size_t I = 0, class Policy>
+template <class Policy>
 [[nodiscard]] UNMASK_HD bool watches_current_now([[maybe_unused]] const Policy& p) {
-  if constexpr (I == Policy::leaf_total || !Policy::watches_current) {
-    return false;
-  } else {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (requires(const leaf& part) { part.watches_current_now(); }) {
-      return p.template part_at<I>().watches_current_now() || watches_current_now<I + 1>(p);
+  return detail::any_part<Policy, &part_traits::watches_current>([&p](auto at) {
+    const auto& part = p.template part_at<decltype(at)::value>();
+    if constexpr (requires { part.watches_current_now(); }) {
+      return part.watches_current_now();
     } else {
-      return current_watching<leaf> || watches_current_now<I + 1>(p);
+      return true;
     }
-  }
+  });
 }
 
 /// Lists, for each position that the next step reads, the tokens its read leaves out.

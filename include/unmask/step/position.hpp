@@ -167,30 +167,22 @@ struct part_edit {
 };
 
 /// The first editing part.
-template <std::size_t I = 0, class Policy>
+template <class Policy>
 [[nodiscard]] UNMASK_HD const auto& first_edit(const Policy& p) {
-  using leaf = typename Policy::template leaf_type<I>;
-  if constexpr (logit_edit<leaf>) {
-    return p.template part_at<I>();
-  } else {
-    return first_edit<I + 1>(p);
-  }
+  return p.template part_at<detail::part_that<Policy, &part_traits::edits>>();
 }
 
 /// True when a part edits rows with the values that it has.
-template <std::size_t I = 0, class Policy>
-[[nodiscard]] UNMASK_HD bool edits_now(const Policy& p) {
-  if constexpr (I == Policy::leaf_total) {
-    static_cast<void>(p);
-    return false;
-  } else {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (requires(const leaf& part) { part.edits_now(); }) {
-      return p.template part_at<I>().edits_now() || edits_now<I + 1>(p);
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool edits_now([[maybe_unused]] const Policy& p) {
+  return detail::any_part<Policy, &part_traits::edits>([&p](auto at) {
+    const auto& part = p.template part_at<decltype(at)::value>();
+    if constexpr (requires { part.edits_now(); }) {
+      return part.edits_now();
     } else {
-      return logit_edit<leaf> || edits_now<I + 1>(p);
+      return true;
     }
-  }
+  });
 }
 
 /// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without

@@ -7,43 +7,30 @@
 /// Who is a candidate, in which order, and who is admitted.
 namespace UNMASK_NAMESPACE::step::phase {
 
-template <std::size_t I, class Policy>
-UNMASK_HD void survey_into(const slot_memory<Policy>& m,
-                           const candidate<Policy::required>& c,
-                           const step_info& at,
-                           tallies_of<Policy>& out) {
-  if constexpr (I < Policy::leaf_total) {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (surveying<leaf>) {
-      auto own = scope_of<I>(m, m.cell_of(c.position), at);
-      const auto narrow = c.template as<leaf::required>();
-      detail::get_indexed<I, tally_of<leaf>>(out) =
-          m.policy->template part_at<I>().survey(narrow, own);
-    }
-    survey_into<I + 1>(m, c, at, out);
-  }
-}
-
 /// What every surveying part notes of one candidate.
 template <class Policy>
 [[nodiscard]] UNMASK_HD tallies_of<Policy>
 notes_of(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
   tallies_of<Policy> out{};
-  survey_into<0>(m, c, at, out);
+  detail::for_each_part<Policy, &part_traits::surveys>([&](auto part) {
+    constexpr std::size_t I = decltype(part)::value;
+    using leaf = typename Policy::template leaf_type<I>;
+    auto own = scope_of<I>(m, m.cell_of(c.position), at);
+    const auto narrow = c.template as<leaf::required>();
+    detail::get_indexed<I, tally_of<leaf>>(out) =
+        m.policy->template part_at<I>().survey(narrow, own);
+  });
   return out;
 }
 
 /// Adds what every surveying part noted of one candidate to its tally.
-template <class Policy, std::size_t I = 0>
+template <class Policy>
 UNMASK_HD void merge_tallies(tallies_of<Policy>& sum, const tallies_of<Policy>& of_one) {
-  if constexpr (I < Policy::leaf_total) {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (surveying<leaf>) {
-      detail::get_indexed<I, tally_of<leaf>>(sum).merge(
-          detail::get_indexed<I, tally_of<leaf>>(of_one));
-    }
-    merge_tallies<Policy, I + 1>(sum, of_one);
-  }
+  detail::for_each_part<Policy, &part_traits::surveys>([&](auto part) {
+    constexpr std::size_t I = decltype(part)::value;
+    using tally = tally_of<typename Policy::template leaf_type<I>>;
+    detail::get_indexed<I, tally>(sum).merge(detail::get_indexed<I, tally>(of_one));
+  });
 }
 
 /// Folds the tallies over the candidates: each on its own by all lanes, their sum in position order
@@ -76,21 +63,15 @@ UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
 }
 
 /// True when a part wants a settled position to compete again.
-template <std::size_t I = 0, class Policy>
+template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 remasks(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
-  if constexpr (I == Policy::leaf_total) {
-    return false;
-  } else {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (remasking<leaf>) {
-      auto own = scope_of<I>(m, m.cell_of(c.position), at);
-      if (m.policy->template part_at<I>().remasks(c.template as<leaf::required>(), own)) {
-        return true;
-      }
-    }
-    return remasks<I + 1>(m, c, at);
-  }
+  return detail::any_part<Policy, &part_traits::remasks>([&](auto part) {
+    constexpr std::size_t I = decltype(part)::value;
+    auto own = scope_of<I>(m, m.cell_of(c.position), at);
+    const auto narrow = c.template as<Policy::template leaf_type<I>::required>();
+    return m.policy->template part_at<I>().remasks(narrow, own);
+  });
 }
 
 /// True when scored position i is settled and competes with the open ones again.

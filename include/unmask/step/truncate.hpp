@@ -8,16 +8,12 @@
 namespace UNMASK_NAMESPACE::step {
 
 /// The rules of all truncating parts at once.
-template <std::size_t I = 0, class Policy>
+template <class Policy>
 [[nodiscard]] UNMASK_HD truncation truncation_of(const Policy& p) {
-  if constexpr (I == Policy::leaf_total) {
-    static_cast<void>(p);
-    return {};
-  } else if constexpr (truncating<typename Policy::template leaf_type<I>>) {
-    return truncation_of<I + 1>(p).tightened(p.template part_at<I>().kept());
-  } else {
-    return truncation_of<I + 1>(p);
-  }
+  truncation all;
+  detail::for_each_part<Policy, &part_traits::truncates>(
+      [&](auto at) { all = all.tightened(p.template part_at<decltype(at)::value>().kept()); });
+  return all;
 }
 
 /// What keep_held() works in: the head of a row with the edited watched tokens in it.
