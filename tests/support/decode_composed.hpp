@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/dense_oracle.hpp"
+#include "support/requested_rows.hpp"
 
 namespace unmask::testing {
 
@@ -33,17 +34,8 @@ inline constexpr auto decode_composed = [](const auto& p) {
     s.start(0, p, tokens_view<memory::host>(text), q.geometry);
     int forwards = 0;
     while (const auto request = s.next()) {
-      std::vector<float> logits;
-      for (const segment& part : request->segments) {
-        std::vector<token_id> x = text;
-        if (part.branch > 0) {
-          x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
-        }
-        for (index_t r = part.rows.first; r < part.rows.last; ++r) {
-          const std::vector<float> z = q.logits.row(x, r);
-          logits.insert(logits.end(), z.begin(), z.end());
-        }
-      }
+      const std::vector<float> logits = requested_rows(
+          *request, text, [&](const auto& x, index_t i) { return q.logits.row(x, i); });
       s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
       ASSERT_LT(++forwards, 1000) << "does not come to an end";
     }

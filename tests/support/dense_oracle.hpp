@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "support/requested_rows.hpp"
+
 namespace unmask::testing {
 
 /// Random choices that are the same with every standard library (splitmix64).
@@ -350,17 +352,8 @@ int each_step(const Policy& p, const dense_request& q, Look&& look) {
   int steps = 0;
   while (const auto request = s.next()) {
     const std::vector<token_id> before = text;
-    std::vector<float> logits;
-    for (const segment& part : request->segments) {
-      std::vector<token_id> x = text;
-      if (part.branch > 0) {
-        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
-      }
-      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
-        const std::vector<float> z = q.logits.row(x, r);
-        logits.insert(logits.end(), z.begin(), z.end());
-      }
-    }
+    const std::vector<float> logits = requested_rows(
+          *request, text, [&](const auto& x, index_t i) { return q.logits.row(x, i); });
     s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
     look(s.committed(), before);
     ++steps;

@@ -4,6 +4,7 @@
 /// \file
 /// The loop of an engine that runs single positions, over the toy transformer.
 
+#include <unmask/any_layer_session.hpp>
 #include <unmask/layer_session.hpp>
 #include <unmask/unmask.hpp>
 
@@ -102,5 +103,22 @@ inline bool same_decode(const layered_result& a, const layered_result& b) {
   return a.tokens == b.tokens &&
          std::equal(a.commits.begin(), a.commits.end(), b.commits.begin(), b.commits.end(), same);
 }
+
+/// The pass of an erased session as the toy engine wants it: what is read is a constant of its type.
+template <feature Reads, skipping Skipped>
+struct erased_pass {
+  static constexpr feature reads = Reads;
+  static constexpr skipping skipped = Skipped;
+  any_layer_session::layer_pass pass;
+
+  [[nodiscard]] std::span<const index_t> positions() const { return pass.positions(); }
+  [[nodiscard]] range attend() const { return pass.attend(); }
+  [[nodiscard]] bool hooks(index_t layer) const { return pass.hooks(layer); }
+  layer_choice
+  at_layer(index_t layer, const host_hidden<float>& now, const host_state<float>& previous) {
+    return pass.at_layer(layer, now, previous);
+  }
+  [[nodiscard]] std::span<const index_t> rows() const { return pass.rows(); }
+};
 
 }  // namespace unmask::testing

@@ -14,6 +14,7 @@
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/truncate.hpp>
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -72,7 +73,7 @@ class on_host::workspace {
     token_id suppressed[max_suppressed];
     const index_t count = suppressed_tokens(model_, options, suppressed);
     std::copy(suppressed, suppressed + count, m.suppressed);
-    *m.policy = policy;
+    std::construct_at(m.policy, policy);  // the type may be const
     *m.sequence = {};
     *m.tallies = {};
     *m.state = {};

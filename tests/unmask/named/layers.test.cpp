@@ -23,23 +23,6 @@ using few = compositions<layered(edits_and({})), layered({.edits = true, .compar
 constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
 constexpr limits capacity{.sequences = 1, .length = 37, .window = 37};
 
-/// The pass as the toy engine wants it: what is read is a constant of its type.
-template <feature Reads, skipping Skipped>
-struct erased_pass {
-  static constexpr feature reads = Reads;
-  static constexpr skipping skipped = Skipped;
-  any_layer_session::layer_pass pass;
-
-  [[nodiscard]] std::span<const index_t> positions() const { return pass.positions(); }
-  [[nodiscard]] range attend() const { return pass.attend(); }
-  [[nodiscard]] bool hooks(index_t layer) const { return pass.hooks(layer); }
-  layer_choice
-  at_layer(index_t layer, const host_hidden<float>& now, const host_state<float>& previous) {
-    return pass.at_layer(layer, now, previous);
-  }
-  [[nodiscard]] std::span<const index_t> rows() const { return pass.rows(); }
-};
-
 template <class Policy>
 void expect_same_decode(const std::string& text, const Policy& composed) {
   SCOPED_TRACE(text);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/dense_oracle.hpp"
+#include "support/requested_rows.hpp"
 #include "unmask/named/named_session.hpp"
 
 namespace unmask::testing {
@@ -26,17 +27,8 @@ struct decoding {
     session->start(0, text.data(), q.geometry.length, q.geometry);
   }
   void supply(const dense_request& q, const forward_request& request) {
-    std::vector<float> logits;
-    for (const segment& part : request.segments) {
-      std::vector<token_id> x = text;
-      if (part.branch > 0) {
-        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
-      }
-      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
-        const std::vector<float> z = q.logits.row(x, r);
-        logits.insert(logits.end(), z.begin(), z.end());
-      }
-    }
+    const std::vector<float> logits = requested_rows(
+        request, text, [&](const auto& x, index_t i) { return q.logits.row(x, i); });
     session->supply(host_logits<float>(logits.data(), request.rows, q.model.vocab));
   }
 };

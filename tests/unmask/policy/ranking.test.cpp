@@ -24,38 +24,32 @@ TEST(by_confidence, puts_the_most_probable_first) {
   EXPECT_EQ(decode_confidences(one_by_one, five, 10).order(), (positions{10, 11, 13, 12, 14}));
 }
 
-TEST(by_margin, looks_at_the_runner_up) {
-  // p1 .5 and p2 .4; p1 .45 and the rest split: the less confident row has the larger margin.
-  const auto of = [](double a, double b, double c, double d) {
-    return row{static_cast<float>(std::log(a)),
-               static_cast<float>(std::log(b)),
-               static_cast<float>(std::log(c)),
-               static_cast<float>(std::log(d)),
-               0.0F};
-  };
-  const std::vector<row> table = {of(0.5, 0.4, 0.05, 0.05), of(0.45, 0.19, 0.18, 0.18)};
+row row_of(double a, double b, double c, double d) {
+  return {static_cast<float>(std::log(a)),
+          static_cast<float>(std::log(b)),
+          static_cast<float>(std::log(c)),
+          static_cast<float>(std::log(d)),
+          0.0F};
+}
+
+/// Of two rows the ranking takes the second first, and confidence the first.
+void expect_the_second_first(const auto& ranks, const std::vector<row>& table) {
   const layout one_block = {.block_length = 2};
-  EXPECT_EQ(decode_rows(policy{by_margin{}, top_k{1}}, table, one_block).order(),
-            (positions{1, 0}));
+  EXPECT_EQ(decode_rows(policy{ranks, top_k{1}}, table, one_block).order(), (positions{1, 0}));
   EXPECT_EQ(decode_rows(policy{by_confidence{}, top_k{1}}, table, one_block).order(),
             (positions{0, 1}));
 }
 
+TEST(by_margin, looks_at_the_runner_up) {
+  // p1 .5 and p2 .4; p1 .45 and the rest split: the less confident row has the larger margin.
+  const std::vector<row> table = {row_of(0.5, 0.4, 0.05, 0.05), row_of(0.45, 0.19, 0.18, 0.18)};
+  expect_the_second_first(by_margin{}, table);
+}
+
 TEST(by_entropy, looks_at_the_whole_distribution) {
   // The tail of the first row is spread, that of the second is not: entropies 1.01 and .69.
-  const auto of = [](double a, double b, double c, double d) {
-    return row{static_cast<float>(std::log(a)),
-               static_cast<float>(std::log(b)),
-               static_cast<float>(std::log(c)),
-               static_cast<float>(std::log(d)),
-               0.0F};
-  };
-  const std::vector<row> table = {of(0.6, 0.14, 0.13, 0.13), of(0.51, 0.488, 0.001, 0.001)};
-  const layout one_block = {.block_length = 2};
-  EXPECT_EQ(decode_rows(policy{by_entropy{}, top_k{1}}, table, one_block).order(),
-            (positions{1, 0}));
-  EXPECT_EQ(decode_rows(policy{by_confidence{}, top_k{1}}, table, one_block).order(),
-            (positions{0, 1}));
+  const std::vector<row> table = {row_of(0.6, 0.14, 0.13, 0.13), row_of(0.51, 0.488, 0.001, 0.001)};
+  expect_the_second_first(by_entropy{}, table);
 }
 
 TEST(by_entropy, puts_the_lowest_first) {

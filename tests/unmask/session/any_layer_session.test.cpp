@@ -17,22 +17,6 @@ constexpr policy skipping_half{by_confidence{},
 constexpr policy plain{by_confidence{}, confidence_above{0.5F}};
 constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
 
-/// The pass as the toy engine wants it: what is read is a constant of its type.
-struct erased_pass {
-  static constexpr feature reads = feature::hidden;
-  [[maybe_unused]] static constexpr skipping skipped = skipping::leaves;
-  any_layer_session::layer_pass pass;
-
-  [[nodiscard]] std::span<const index_t> positions() const { return pass.positions(); }
-  [[nodiscard]] range attend() const { return pass.attend(); }
-  [[nodiscard]] bool hooks(index_t layer) const { return pass.hooks(layer); }
-  layer_choice
-  at_layer(index_t layer, const host_hidden<float>& now, const host_state<float>& previous) {
-    return pass.at_layer(layer, now, previous);
-  }
-  [[nodiscard]] std::span<const index_t> rows() const { return pass.rows(); }
-};
-
 template <class Policy>
 layered_result decode_erased(const toy_transformer& model, const Policy& p) {
   const limits capacity{.sequences = 1, .length = shape.length, .window = 16};
@@ -42,7 +26,7 @@ layered_result decode_erased(const toy_transformer& model, const Policy& p) {
   toy_memory memory(model.layers, shape.length, toy_transformer::width);
   session->start(0, result.tokens.data(), shape.length, shape);
   while (const auto request = session->next()) {
-    erased_pass pass{session->pass(0)};
+    erased_pass<feature::hidden, skipping::leaves> pass{session->pass(0)};
     EXPECT_EQ(pass.pass.about().slot, 0);
     const std::vector<float> logits = model.forward(pass, result.tokens.data(), memory);
     const auto rows = static_cast<index_t>(pass.rows().size());

@@ -19,6 +19,7 @@
 
 #include "support/dice.hpp"
 #include "support/fake_logits.hpp"
+#include "support/requested_rows.hpp"
 
 /// \file
 /// What committed() and report() say agrees with the tokens, step by step.
@@ -51,17 +52,11 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
   index_t committed = 0;
   index_t rewritten = 0;
   for (index_t step = 0; const auto request = s.next(); ++step) {
-    std::vector<float> logits;
-    for (const segment& part : request->segments) {
-      std::vector<token_id> x = tokens;
-      if (part.branch > 0) {
-        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
-      }
-      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
-        logits.resize(logits.size() + 12);
-        rows.row<float>(x, r, std::span(logits).last(12));
-      }
-    }
+    const std::vector<float> logits = requested_rows(*request, tokens, [&](const auto& x, index_t i) {
+      std::vector<float> z(12);
+      rows.row<float>(x, i, std::span(z));
+      return z;
+    });
     s.supply(host_logits<float>(logits.data(), request->rows, 12));
     index_t before = -1;
     for (const commit_entry& e : s.committed()) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "support/requested_rows.hpp"
 #include "support/watched_decode.hpp"
 
 namespace unmask::testing {
@@ -213,18 +214,11 @@ TEST(trace, an_elected_token_is_committed_but_no_candidate) {
   s.start(0, p, tokens, geometry);
   int elected = 0;
   while (const auto request = s.next()) {
-    std::vector<float> logits;
-    for (const segment& part : request->segments) {
-      std::vector<token_id> x = tokens;
-      if (part.branch > 0) {
-        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
-      }
-      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
-        std::vector<float> z(static_cast<std::size_t>(model.vocab));
-        model.row(x, r, z);
-        logits.insert(logits.end(), z.begin(), z.end());
-      }
-    }
+    const std::vector<float> logits = requested_rows(*request, tokens, [&](const auto& x, index_t i) {
+      std::vector<float> z(static_cast<std::size_t>(model.vocab));
+      model.row(x, i, z);
+      return z;
+    });
     s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
     std::vector<index_t> admitted;
     for (const candidate_entry& c : s.candidates()) {
