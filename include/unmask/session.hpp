@@ -37,7 +37,7 @@ struct on_host;
 /// next() says which positions of which sequences to run and which rows of logits to give back;
 /// supply() takes them, decides, writes the tokens in place. The engine owns the tokens and the
 /// logits. A sequence ends after at most most_forwards(policy, layout) forward passes
-/// (core/forwards.hpp), whatever the logits hold. Nothing is allocated after construction. One
+/// (core/walk.hpp), whatever the logits hold. Nothing is allocated after construction. One
 /// thread at a time may use a session; several sessions are independent.
 ///
 /// A sequence lives in a slot: start() may reuse a slot at any time between supply() and next(),

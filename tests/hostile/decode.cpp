@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "hostile/decode.hpp"
 
-#include <unmask/core/forwards.hpp>
+#include <unmask/core/walk.hpp>
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
 

@@ -14,20 +14,4 @@ concept reading_ahead = part<P> && requires(const P& p) {
   { p.reads_ahead() } -> std::same_as<bool>;
 };
 
-namespace detail {
-
-// True when a part of the policy wants the rows behind the scored range.
-template <std::size_t I = 0, class Policy>
-[[nodiscard]] UNMASK_HD constexpr bool reads_ahead([[maybe_unused]] const Policy& p) {
-  if constexpr (I == Policy::leaf_total || !Policy::reads_ahead) {
-    return false;
-  } else if constexpr (reading_ahead<typename Policy::template leaf_type<I>>) {
-    return p.template part_at<I>().reads_ahead() || reads_ahead<I + 1>(p);
-  } else {
-    return reads_ahead<I + 1>(p);
-  }
-}
-
-}  // namespace detail
-
 }  // namespace unmask

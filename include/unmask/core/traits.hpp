@@ -68,6 +68,8 @@ struct part_traits {
   bool stops = false;
   bool paces = false;
   bool replans = false;
+  bool admits = false;
+  bool idles = false;        ///< may plan passes that commit nothing: schedules or paints
   bool reaches = false;
   bool compares = false;     ///< rows with those of the step before
   bool reads_ahead = false;
@@ -114,6 +116,8 @@ inline constexpr part_traits traits_of{
     .stops = stopping<P>,
     .paces = pacing<P>,
     .replans = replanning<P>,
+    .admits = detail::leaf_admission<P>,
+    .idles = scheduling<P> || renoising<P>,
     .reaches = reaching<P>,
     .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
     .reads_ahead = reading_ahead<P>,

@@ -9,7 +9,9 @@
 ///       constexpr std::size_t I = decltype(at)::value;
 ///       p.template part_at<I>().survey(...);
 ///     });
-namespace UNMASK_NAMESPACE::detail {
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
 
 template <class List>
 struct traits_in;
@@ -78,4 +80,64 @@ inline constexpr index_t inquiries_before = [] {
   return sum;
 }();
 
-}  // namespace unmask::detail
+// True when a part of the policy wants the rows behind the scored range.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool reads_ahead([[maybe_unused]] const Policy& p) {
+  return any_part<Policy, &part_traits::reads_ahead>(
+      [&p](auto at) { return p.template part_at<decltype(at)::value>().reads_ahead(); });
+}
+
+// Sum of what the parts that do it declare.
+template <bool part_traits::*Does, class Policy>
+[[nodiscard]] UNMASK_HD std::int64_t extra_forwards_sum(const Policy& p, const layout& g) {
+  std::int64_t sum = 0;
+  for_each_part<Policy, Does>([&](auto at) {
+    sum = saturated_sum(sum, extra_forwards_of(p.template part_at<decltype(at)::value>(), g));
+  });
+  return sum;
+}
+
+/// Forward passes at the start of a sequence that may commit nothing: the most that an admission
+/// declares.
+template <class Policy>
+[[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const layout& g) {
+  std::int64_t most = 0;
+  for_each_part<Policy, &part_traits::admits>([&](auto at) {
+    const std::int64_t own = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
+    most = own > most ? own : most;
+  });
+  return most;
+}
+
+/// Tokens of a sequence that may be reopened beyond those that commits outnumber: what all parts
+/// that revisit declare.
+template <class Policy>
+[[nodiscard]] UNMASK_HD std::int64_t most_reopened(const Policy& p, const layout& g) {
+  return extra_forwards_sum<&part_traits::revisits>(p, g);
+}
+
+/// Passes that may commit nothing because of the schedule or the canvas.
+template <class Policy>
+[[nodiscard]] UNMASK_HD std::int64_t most_idle(const Policy& p, const layout& g) {
+  return extra_forwards_sum<&part_traits::idles>(p, g);
+}
+
+}  // namespace detail
+
+/// The most forward passes that a decode takes, whatever the logits: the positions of the answer,
+/// and the most that an admission declares in `extra_forwards`, and the sums of what the revisiting
+/// parts and of what schedule and canvas declare. Each pass settles at least one position more than
+/// it opens, apart from those declared, so that a sequence that opens n of these positions takes n
+/// passes and those declared. One that is not complete after the bound, because a schedule planned
+/// passes without anything to decide, ends with ending::step_budget.
+///
+/// Does not hold with model_info::suppress_mask = false. INT64_MAX stands for everything above.
+template <class Policy>
+[[nodiscard]] UNMASK_HD std::int64_t most_forwards(const Policy& p, const layout& g) {
+  const std::int64_t answer = std::int64_t{g.length} - g.prompt;
+  return detail::saturated_sum(
+      detail::saturated_sum(answer, detail::most_waits(p, g)),
+      detail::saturated_sum(detail::most_reopened(p, g), detail::most_idle(p, g)));
+}
+
+}  // namespace unmask
