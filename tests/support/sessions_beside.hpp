@@ -190,7 +190,7 @@ inline void expect_equal(std::span<const token_probability> a,
 }
 
 /// Some sequences, of different lengths, in the slots of two sessions.
-template <element T, class Policy>
+template <class Policy>
 class sessions_beside {
  public:
   sessions_beside(
@@ -242,7 +242,8 @@ class sessions_beside {
   [[nodiscard]] session<Policy, on_stream>& device() { return *device_; }
   [[nodiscard]] int steps() const { return steps_; }
 
-  /// One step on both sides; false at the end, and after a difference.
+  /// One step on both sides, with logits of one type; false at the end, and after a difference.
+  template <element T>
   [[nodiscard]] bool step() {
     const auto wanted = host_->next();
     const auto request = device_->next();
@@ -258,8 +259,9 @@ class sessions_beside {
     }
     host_->supply(on_the_host.template view<memory::host>(wanted->rows), on_the_host.riders());
     // The buffers of two steps ago are no longer read: next() has waited.
-    logits_.push_back(std::make_unique<logits_on_device<T>>(on_the_host, stream_));
-    give(*request, *logits_.back());
+    const auto there = std::make_shared<logits_on_device<T>>(on_the_host, stream_);
+    logits_.push_back(there);
+    give(*request, *there);
     if (logits_.size() > 1) {
       logits_.erase(logits_.begin());
     }
@@ -298,6 +300,7 @@ class sessions_beside {
   }
 
   // All at once, a tensor a segment, or piece by piece.
+  template <element T>
   void give(const forward_request& request, const logits_on_device<T>& logits) {
     const auto all = logits.view(request.rows);
     const auto part = [&](const segment& s) {
@@ -340,7 +343,7 @@ class sessions_beside {
   std::vector<layout> layouts_;
   std::vector<std::vector<token_id>> host_tokens_;
   std::vector<std::unique_ptr<device_array<token_id>>> device_tokens_;
-  std::vector<std::unique_ptr<logits_on_device<T>>> logits_;
+  std::vector<std::shared_ptr<const void>> logits_;
   std::unique_ptr<session<Policy, on_host>> host_;
   std::unique_ptr<session<Policy, on_stream>> device_;
   bool traced_ = false;

@@ -22,9 +22,9 @@ void decode_named_beside(const char* text) {
   int steps = 0;
   for (int round = 0; round < 4 && !::testing::Test::HasFailure(); ++round) {
     dice d(mixed(21, static_cast<std::uint64_t>(round)));
-    sessions_beside<float, policy_type> both(
+    sessions_beside<policy_type> both(
         named, d.one_of(vocabularies), d.within(1, 3), 14, stream.get(), d);
-    for (int i = 0; i < 60 && both.step(); ++i) {
+    for (int i = 0; i < 60 && both.template step<float>(); ++i) {
     }
     steps += both.steps();
   }

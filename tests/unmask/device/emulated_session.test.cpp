@@ -18,9 +18,9 @@ TEST(EmulatedSession, SharesRowsOfSeveralRunsAmongBlocks) {
   // 20 chunks; few multiprocessors make long runs, many make short ones.
   for (const int multiprocessors : {1, 132}) {
     fake_cuda().multiprocessors = multiprocessors;
-    sessions_beside<bfloat16, std::remove_const_t<decltype(in_steps)>> both(
+    sessions_beside<std::remove_const_t<decltype(in_steps)>> both(
         in_steps, 40000, 2, 9, stream.get(), d);
-    while (both.step()) {
+    while (both.step<bfloat16>()) {
     }
     EXPECT_GT(both.steps(), 1);
   }
@@ -32,13 +32,13 @@ TEST(EmulatedSession, SessionsOnSeveralStreamsDoNotMeet) {
   const test_stream one;
   const test_stream two;
   {
-    sessions_beside<float, std::remove_const_t<decltype(credited)>> first(
+    sessions_beside<std::remove_const_t<decltype(credited)>> first(
         credited, 33, 2, 14, one.get(), d);
-    sessions_beside<float, std::remove_const_t<decltype(credited)>> second(
+    sessions_beside<std::remove_const_t<decltype(credited)>> second(
         credited, 33, 3, 14, two.get(), d);
     for (bool a = true, b = true; a || b;) {
-      a = a && first.step();
-      b = b && second.step();
+      a = a && first.step<float>();
+      b = b && second.step<float>();
     }
   }
   EXPECT_TRUE(fake_cuda().alive.empty()) << "a session left memory behind";

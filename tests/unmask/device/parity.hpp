@@ -35,9 +35,9 @@ void decode_beside(const std::vector<index_t>& vocabularies, int rounds) {
     const flushing_kernels as_with_fast_math(round % 2 == 1);
 #endif
     dice d(mixed(11, static_cast<std::uint64_t>(round)));
-    sessions_beside<T, typename Case::policy_type> both(
+    sessions_beside<typename Case::policy_type> both(
         Case::value(), d.one_of(vocabularies), d.within(1, 3), 14, stream.get(), d);
-    for (int i = 0; i < 60 && both.step(); ++i) {
+    for (int i = 0; i < 60 && both.template step<T>(); ++i) {
     }
     steps += both.steps();
   }
