@@ -8,8 +8,8 @@
 //   #include <unmask/compiled.hpp>
 //
 // and all others are compiled with -DUNMASK_COMPILED. To share the minute that this takes among
-// several files, each defines UNMASK_PART, too, 0 to 4: 0 is the text of policies, the others are
-// types of sessions by name. Without UNMASK_IMPLEMENTATION this is empty.
+// several files, each defines UNMASK_PART, too, 0 to 7: 0 is the text of policies, 1 to 4 are types of
+// sessions by name, 5 to 7 reads of rows. Without UNMASK_IMPLEMENTATION this is empty.
 #pragma once
 
 #if defined(UNMASK_IMPLEMENTATION)
@@ -45,7 +45,7 @@ std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
                                                     const limits& capacity,
                                                     const on_host& where);
 
-#  if !defined(UNMASK_PART) || UNMASK_PART > 0
+#  if !defined(UNMASK_PART) || (UNMASK_PART > 0 && UNMASK_PART < 5)
 template <int Part>
 std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
                                                     const model_info& model,
@@ -67,7 +67,7 @@ std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
 }
 #  endif
 
-#  if defined(UNMASK_PART) && UNMASK_PART > 0
+#  if defined(UNMASK_PART) && UNMASK_PART > 0 && UNMASK_PART < 5
 template std::unique_ptr<any_layer_session> compiled_session<UNMASK_PART>(const named_parts&,
                                                                           const model_info&,
                                                                           const limits&,
@@ -105,6 +105,20 @@ std::unique_ptr<any_session> make_any_session(const named_parts& parts,
 }
 
 #  endif
+
+namespace host {
+
+#  if !defined(UNMASK_PART) || UNMASK_PART == 5
+UNMASK_READS_A()
+#  endif
+#  if !defined(UNMASK_PART) || UNMASK_PART == 6
+UNMASK_READS_B()
+#  endif
+#  if !defined(UNMASK_PART) || UNMASK_PART == 7
+UNMASK_READS_C()
+#  endif
+
+}  // namespace host
 
 }  // namespace unmask
 

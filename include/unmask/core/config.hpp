@@ -39,9 +39,10 @@
 #endif
 
 /// With UNMASK_COMPILED, which linking the CMake target unmask::compiled defines, the headers declare
-/// what that library holds: sessions of policies by name and the reader of their text. A program is
-/// compiled with it or without it, not one file with and the next without. Without CMake, one source
-/// file of the program holds it: see compiled.hpp.
+/// what that library holds: sessions of policies by name and the reader of their text, kernels of the
+/// statistics that most policies ask for, checks and their messages. A program is compiled with it or
+/// without it, not one file with and the next without. Without CMake, one source file of the program
+/// holds it: see compiled.hpp.
 ///
 /// UNMASK_LIBRARY is for functions of that library, whose definitions stand where UNMASK_DEFINES is 1.
 #if !defined(UNMASK_COMPILED)

@@ -21,7 +21,54 @@ struct start_options {
   std::span<const token_id> suppressed;
 };
 
-inline void validate(const model_info& m) {
+UNMASK_LIBRARY void validate(const model_info& m);
+
+/// Returns the capacities as a session has them: its window is at most its length.
+[[nodiscard]] constexpr limits validated(limits c) {
+  check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
+  check_argument(c.length >= 1 && c.length <= max_length,
+                 "limits::length",
+                 c.length,
+                 "at least 1 and at most ",
+                 max_length);
+  check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
+  check_argument(c.branches >= 0 && c.branches <= max_branches,
+                 "limits::branches",
+                 c.branches,
+                 "in [0, ",
+                 max_branches,
+                 "]");
+  c.window = math::min(c.window, c.length);
+  const std::int64_t rows = (std::int64_t{1} + c.branches) * c.window;
+  check_argument(c.sequences <= max_rows / rows,
+                 "limits::sequences",
+                 c.sequences,
+                 "at most ",
+                 max_rows / rows,
+                 ", for ",
+                 max_rows,
+                 " rows of (1 + limits::branches) * limits::window = ",
+                 rows,
+                 " a sequence");
+  return c;
+}
+
+UNMASK_LIBRARY void validate(const layout& g, index_t tokens, const limits& capacity);
+
+/// The geometry as a session has it: one block is no longer than the sequence.
+[[nodiscard]] constexpr layout bounded(layout g) {
+  g.block_length = math::min(g.block_length, g.length);
+  return g;
+}
+
+/// The tokens that are never proposed, ascending and without repeats. Returns how many.
+UNMASK_LIBRARY index_t
+suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]);
+
+UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const layout& g);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void validate(const model_info& m) {
   check_argument(m.vocab >= 1 && m.vocab <= max_vocab,
                  "model_info::vocab",
                  m.vocab,
@@ -57,37 +104,7 @@ inline void validate(const model_info& m) {
                  "at least 2 when the mask token is suppressed");
 }
 
-/// Returns the capacities as a session has them: its window is at most its length.
-[[nodiscard]] constexpr limits validated(limits c) {
-  check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
-  check_argument(c.length >= 1 && c.length <= max_length,
-                 "limits::length",
-                 c.length,
-                 "at least 1 and at most ",
-                 max_length);
-  check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
-  check_argument(c.branches >= 0 && c.branches <= max_branches,
-                 "limits::branches",
-                 c.branches,
-                 "in [0, ",
-                 max_branches,
-                 "]");
-  c.window = math::min(c.window, c.length);
-  const std::int64_t rows = (std::int64_t{1} + c.branches) * c.window;
-  check_argument(c.sequences <= max_rows / rows,
-                 "limits::sequences",
-                 c.sequences,
-                 "at most ",
-                 max_rows / rows,
-                 ", for ",
-                 max_rows,
-                 " rows of (1 + limits::branches) * limits::window = ",
-                 rows,
-                 " a sequence");
-  return c;
-}
-
-inline void validate(const layout& g, index_t tokens, const limits& capacity) {
+UNMASK_LIBRARY void validate(const layout& g, index_t tokens, const limits& capacity) {
   check_argument(g.prompt >= 0, "layout::prompt", g.prompt, "at least 0");
   check_argument(g.length >= 1, "layout::length", g.length, "at least 1");
   check_argument(
@@ -102,14 +119,7 @@ inline void validate(const layout& g, index_t tokens, const limits& capacity) {
   check_argument(g.block_length >= 1, "layout::block_length", g.block_length, "at least 1");
 }
 
-/// The geometry as a session has it: one block is no longer than the sequence.
-[[nodiscard]] constexpr layout bounded(layout g) {
-  g.block_length = math::min(g.block_length, g.length);
-  return g;
-}
-
-/// The tokens that are never proposed, ascending and without repeats. Returns how many.
-inline index_t
+UNMASK_LIBRARY index_t
 suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]) {
   index_t count = 0;
   if (m.suppress_mask) {
@@ -124,7 +134,7 @@ suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[m
   return count;
 }
 
-inline void validate(const start_options& o, const model_info& m, const layout& g) {
+UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const layout& g) {
   check_argument(o.editable.empty() || o.editable.size() >= static_cast<std::size_t>(g.length),
                  "start_options::editable.size()",
                  o.editable.size(),
@@ -151,6 +161,7 @@ inline void validate(const start_options& o, const model_info& m, const layout& 
                  "less than model_info::vocab = ",
                  m.vocab);
 }
+#endif
 
 namespace detail {
 

@@ -28,12 +28,19 @@ void check_address(const T* data, std::string_view of) {
 }
 
 // Of rows of `row_size` elements of `bytes` each.
-inline void check_stride(std::ptrdiff_t stride,
-                         index_t rows,
-                         std::ptrdiff_t bytes,
-                         std::int64_t row_size,
-                         const char* rule,
-                         std::string_view of) {
+UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
+                                 index_t rows,
+                                 std::ptrdiff_t bytes,
+                                 std::int64_t row_size,
+                                 const char* rule,
+                                 std::string_view of);
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
+                                 index_t rows,
+                                 std::ptrdiff_t bytes,
+                                 std::int64_t row_size,
+                                 const char* rule,
+                                 std::string_view of) {
   if (rows > 1 && stride < row_size) {
     check_argument(
         false, message().add("stride of ").add(of), stride, rule, row_size, ", or rows overlap");
@@ -49,6 +56,7 @@ inline void check_stride(std::ptrdiff_t stride,
                    " rows");
   }
 }
+#endif
 
 }  // namespace detail
 

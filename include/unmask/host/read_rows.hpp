@@ -117,4 +117,30 @@ void read_rows(std::span<const row_input<T>> rows,
   }
 }
 
+#if defined(UNMASK_COMPILED)
+// unmask::compiled holds read_rows() of the statistics that most policies ask for; of others it is
+// compiled where it is called. The numbers are statistics::bits.
+#  define UNMASK_READ(prefix, bits, type)                                                          \
+    prefix template void read_rows<statistics{bits}, type>(std::span<const row_input<type>>,       \
+                                                           const row_edit*,                        \
+                                                           record<statistics{bits}>*,              \
+                                                           executor_ref,                           \
+                                                           tier,                                   \
+                                                           std::span<record<statistics{bits}>>,    \
+                                                           std::span<held_tokens>);
+#  define UNMASK_READS(prefix, bits)                                                               \
+    UNMASK_READ(prefix, bits, float)                                                               \
+    UNMASK_READ(prefix, bits, bfloat16)                                                            \
+    UNMASK_READ(prefix, bits, float16)
+#  define UNMASK_READS_A(prefix)  /* confidence; with margin, entropy, both */                     \
+    UNMASK_READS(prefix, 1U) UNMASK_READS(prefix, 3U) UNMASK_READS(prefix, 5U) UNMASK_READS(prefix, 7U)
+#  define UNMASK_READS_B(prefix)  /* the same two and all, with a drawn token */                   \
+    UNMASK_READS(prefix, 17U) UNMASK_READS(prefix, 23U)
+#  define UNMASK_READS_C(prefix)  /* all of the sessions by name that truncate, that compare */    \
+    UNMASK_READS(prefix, 151U) UNMASK_READS(prefix, 111U)
+UNMASK_READS_A(extern)
+UNMASK_READS_B(extern)
+UNMASK_READS_C(extern)
+#endif
+
 }  // namespace unmask::host
