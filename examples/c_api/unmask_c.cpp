@@ -15,40 +15,6 @@
 // The library behind include/unmask/c_api.h. Every call is a translation: of structures, of
 // exceptions to a status, of spans to pointers.
 
-namespace {
-
-// The part of a policy that looks beyond one step; empty if there is none.
-std::string_view beyond_a_step(const unmask::named_parts& parts) {
-  const unmask::abilities& has = parts.has;
-  const unmask::admission_expression& rule = parts.admission;
-  const std::pair<bool, std::string_view> all[] = {
-      {has.paints, "canvas"},
-      {has.branches, "lookahead"},
-      {has.remembers, "credit"},
-      {has.compares, "comparison with the step before"},
-      {has.remasks, "remask_below"},
-      {parts.layers.which != unmask::any_layer_rule::kind::none, "a layer rule"},
-      {has.layered, "delayed_cache"},
-      {rule.holds<unmask::profile_place>(), "profile_threshold"},
-      {parts.revisits.edits, "edit_settled"},
-      {parts.revisits.reopens, "reopen_below"},
-      {rule.holds<unmask::timesteps>(), "timesteps"},
-      {rule.holds<unmask::independent_timesteps>(), "independent_timesteps"},
-      {rule.holds<unmask::scheduled>(), "scheduled"},
-      {rule.holds<unmask::early_commit>(), "early_commit"},
-      {rule.holds<unmask::steady_leader>(), "steady_leader"},
-      {parts.schedule.rule.holds<unmask::slow_fast>(), "slow_fast"},
-      {parts.schedule.rule.holds<unmask::edited_blocks>(), "edited_blocks"}};
-  for (const auto& [is_there, name] : all) {
-    if (is_there) {
-      return name;
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
 struct unmask_session {
   unmask_session(const unmask::named_parts& parts,
                  const unmask::model_info& about,
@@ -58,7 +24,7 @@ struct unmask_session {
       , limits(capacity)
       , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
       , stream(options.stream)
-      , wants_a_loop(beyond_a_step(parts)) {
+      , wants_a_loop(parts.beyond_a_step) {
     const auto slots = static_cast<std::size_t>(limits.sequences);
     const auto window = static_cast<std::size_t>(limits.window);
     if (space == unmask::memory::device) {

@@ -619,13 +619,15 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
       {"lookahead + threshold(0.9)", "lookahead"},
       {"credit + threshold(0.9)", "credit"},
       {"adaptive_credit + threshold(0.9)", "credit"},
-      {"adaptive_threshold", "step before"},
-      {"stable_and_confident", "step before"},
+      {"adaptive_threshold", "adaptive_threshold"},
+      {"stable_and_confident", "stable_and_confident"},
+      {"early_commit", "early_commit"},
+      {"any_of(threshold(0.9), steady_leader)", "steady_leader"},
       {"edit_settled + threshold(0.9)", "edit_settled"},
       {"reopen_below + threshold(0.9)", "reopen_below"},
       {"remask_below + at_least(0.4)", "remask_below"},
       {"slow_fast + threshold(0.9)", "slow_fast"},
-      {"es_dllm", "a layer rule"},
+      {"es_dllm", "early_skip"},
       {"delayed_cache + top_k", "delayed_cache"}};
   for (const auto& [policy, why] : refused) {
     SCOPED_TRACE(policy);

@@ -29,6 +29,7 @@ inline constexpr index_t inquiries_of<P> = P::inquiries;
   template <class P>                                                                               \
   concept says_##name = requires { requires std::bool_constant<P::name>::value; };
 
+UNMASK_SAYS(counts_steps)
 UNMASK_SAYS(follows_confidence)
 UNMASK_SAYS(follows_text)
 UNMASK_SAYS(precedes_memory)
@@ -78,11 +79,19 @@ struct part_traits {
   bool needs_runs = false;
   index_t watches = 0;
   index_t inquiries = 0;
-  /// Declared as `static constexpr bool <name> = true`: admits along the order of confidence;
-  /// stands and falls with what is settled left of it; is written before parts that remember tokens.
+  /// Declared as `static constexpr bool <name> = true`: decides by the number of the step; admits
+  /// along the order of confidence; stands and falls with what is settled left of it; is written
+  /// before parts that remember tokens.
+  bool counts_steps = false;
   bool follows_confidence = false;
   bool follows_text = false;
   bool precedes_memory = false;
+
+  /// Whether what it decides depends on more than one step.
+  [[nodiscard]] constexpr bool looks_beyond_a_step() const {
+    return remembers || counts_steps || compares || branches || revisits || remasks || paints ||
+           skips || picks;
+  }
 };
 
 /// The traits of a part.
@@ -126,6 +135,7 @@ inline constexpr part_traits traits_of{
     .needs_runs = run_aware<P>,
     .watches = detail::watches_of<P>,
     .inquiries = detail::inquiries_of<P>,
+    .counts_steps = detail::says_counts_steps<P>,
     .follows_confidence = detail::says_follows_confidence<P>,
     .follows_text = detail::says_follows_text<P>,
     .precedes_memory = detail::says_precedes_memory<P>};

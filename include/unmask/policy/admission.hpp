@@ -67,6 +67,7 @@ static_assert(admission<top_k>);
 struct scheduled {
   index_t steps = 32;
   static constexpr statistics required = stat::none;
+  static constexpr bool counts_steps = true;
 
   static constexpr part_label label{
       "scheduled", "scheduled", "a fixed number of steps for each block"};

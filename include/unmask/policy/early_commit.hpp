@@ -36,6 +36,7 @@ struct early_commit {
   };
 
   static constexpr statistics required = stat::margin;
+  static constexpr bool counts_steps = true;
   static constexpr part_label label{
       "early_commit",
       "early_commit",

@@ -51,6 +51,7 @@ struct edited_blocks {
   };
 
   static constexpr statistics required = stat::none;
+  static constexpr bool counts_steps = true;
   static constexpr bool paces = true;
 
   static constexpr part_label label{

@@ -57,6 +57,8 @@ struct named_parts {
   remask_below remask = {};
   lookahead_by<any_worth> look = {};
   canvas paint = {};
+  /// The name of a part that looks beyond one step; empty without one.
+  std::string_view beyond_a_step = {};
 };
 
 /// A whole method by one word: a text that the word stands for. Its arguments are those of the

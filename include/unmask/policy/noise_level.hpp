@@ -38,6 +38,7 @@ struct timesteps {
   index_t steps = 512;
   float epsilon = 1e-3F;
   static constexpr statistics required = stat::none;
+  static constexpr bool counts_steps = true;
 
   static constexpr part_label label{
       "timesteps", "timesteps", "as many as a falling noise level says; a step may commit nothing"};
@@ -61,6 +62,7 @@ struct independent_timesteps {
   index_t steps = 512;
   float epsilon = 1e-3F;
   static constexpr statistics required = stat::none;
+  static constexpr bool counts_steps = true;
 
   static constexpr part_label label{
       "independent_timesteps",

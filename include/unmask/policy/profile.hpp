@@ -71,6 +71,7 @@ struct profile_threshold {
   float cells[Cells] = {};
 
   static constexpr statistics required = stat::confidence;
+  static constexpr bool counts_steps = true;
   static constexpr part_label label{
       "profile_threshold",
       "profile_threshold",

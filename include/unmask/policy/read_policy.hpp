@@ -119,8 +119,15 @@ class named_parts_reader {
     }
     const known_part& part = find(written);
     take(part, written);
+    put(part, written);
+  }
+
+  void put(const known_part& part, const part_text& written) {
     part.add(parts_, argument_values(text_, part, written, files_));
     notes_.push_back({&part, written.column});
+    if (part.traits.looks_beyond_a_step()) {
+      parts_.beyond_a_step = part.name;
+    }
   }
 
   [[nodiscard]] static bool joins(std::string_view name) {
@@ -200,8 +207,7 @@ class named_parts_reader {
              std::string(part.name) + " is no admission: it stands beside any_of and all_of, not "
                                       "in them");
       }
-      part.add(parts_, argument_values(text_, part, written, files_));
-      notes_.push_back({&part, written.column});
+      put(part, written);
       return;
     }
     if (written.arguments.empty()) {

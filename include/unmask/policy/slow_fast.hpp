@@ -44,6 +44,7 @@ struct slow_fast {
   };
 
   static constexpr statistics required = stat::confidence;
+  static constexpr bool counts_steps = true;
 
   static constexpr part_label label{
       "slow_fast",

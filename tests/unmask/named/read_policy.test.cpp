@@ -270,6 +270,22 @@ TEST(read_policy, takes_profiles_of_a_task_that_were_calibrated_as_the_paper_say
   }
 }
 
+TEST(read_policy, names_a_part_that_looks_beyond_one_step) {
+  EXPECT_EQ(read_policy("margin + any_of(threshold, top_k(2)) + end_penalty + keep_top_k + sampling + "
+                        "block_pipeline + dual_cache + stop_at_end")
+                .beyond_a_step,
+            "");
+  for (const char* text : {"scheduled", "timesteps", "independent_timesteps", "early_commit",
+                           "steady_leader", "adaptive_threshold", "stable_and_confident"}) {
+    EXPECT_EQ(read_policy(text).beyond_a_step, text);
+  }
+  for (const char* text : {"credit", "adaptive_credit", "edit_settled", "reopen_below",
+                           "remask_below", "lookahead", "slow_fast", "edited_blocks", "canvas",
+                           "delayed_cache", "early_skip", "cache_budget", "similarity_refresh"}) {
+    EXPECT_EQ(read_policy("top_k + " + std::string(text)).beyond_a_step, text);
+  }
+}
+
 // A text with one argument given, the others at their defaults.
 std::string
 with_argument(const known_part& part, const part_argument& a, const std::string& value) {
