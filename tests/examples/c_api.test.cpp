@@ -453,7 +453,7 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
 #endif
   int stream = 0;
   expect_fails(with([&](auto& x) { x.stream = &stream; }), bad, {"options->stream", "null"});
-  expect_fails(unmask_create("sampling + lookahead + reopen_below + top_k", &o, &s),
+  expect_fails(unmask_create("sampling + keep_top_k + lookahead + top_k", &o, &s),
                bad,
                {"not compiled by name", "lookahead, sampling"});
   EXPECT_EQ(unmask_abi_version(), std::uint32_t{UNMASK_ABI_VERSION});
