@@ -13,15 +13,17 @@ import tempfile
 # What a header may include of ours. A key is a file, or a folder with a final slash; the longest
 # key that fits a header is its rule. `*.hpp` after a folder leaves out its .cuh files.
 CORE = ["version.hpp", "core/"]
-MATHS = CORE + ["stats/", "step/"]
-DECODING = MATHS + ["policy/", "session.hpp", "layer_session.hpp", "any_session.hpp",
+MATHS = CORE + ["stats/", "ranks/", "step/"]
+DECODING = MATHS + ["policy/", "named/", "session.hpp", "layer_session.hpp", "any_session.hpp",
                     "any_layer_session.hpp", "sharded_session.hpp", "named_policy.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
     "stats/": CORE + ["stats/"],
+    "ranks/": CORE + ["stats/", "ranks/"],
     "step/": MATHS,
     "policy/": CORE + ["policy/"],
+    "named/": CORE + ["policy/", "named/"],
     "host/": MATHS + ["host/"],
     "cuda/": MATHS + ["cuda/"],
     "interop/": CORE,
@@ -30,7 +32,7 @@ MAY_INCLUDE = {
     "sharded_session.hpp": MATHS + ["session.hpp"],
     "any_session.hpp": CORE + ["step/", "session.hpp"],
     "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
-    "named_policy.hpp": CORE + ["policy/", "host/backend.hpp", "any_session.hpp",
+    "named_policy.hpp": CORE + ["policy/", "named/", "host/backend.hpp", "any_session.hpp",
                                 "any_layer_session.hpp"],
     "compiled.hpp": DECODING + ["host/"],
     "c_api.h": [],

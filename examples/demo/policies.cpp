@@ -2,7 +2,7 @@
 #include "demo/policies.hpp"
 
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/calibrate.hpp>
+#include <unmask/policy/commit/calibrate.hpp>
 
 namespace demo {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/any_layer_session.hpp>
-#include <unmask/policy/named_parts.hpp>
+#include <unmask/named/named_parts.hpp>
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/profile.hpp>
+#include <unmask/policy/commit/profile.hpp>
 
 #include <optional>
 #include <span>

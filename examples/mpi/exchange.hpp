@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/stats/message.hpp>
+#include <unmask/ranks/message.hpp>
 
 #include <cstddef>
 #include <mpi.h>

@@ -4,8 +4,8 @@
 #include <unmask/any_layer_session.hpp>
 #include <unmask/any_session.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/compose_named.hpp>
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named/compose_named.hpp>
+#include <unmask/named/read_policy.hpp>
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/ranks/message.hpp>
 #include <unmask/session.hpp>
-#include <unmask/stats/message.hpp>
 
 #include <span>
 #include <vector>

@@ -5,8 +5,8 @@
 ///
 /// Apart, because of what they cost to compile: sessions whose policy is not in their type
 /// (any_session.hpp, any_layer_session.hpp), policies by name (named_policy.hpp), methods
-/// (policy/methods.hpp), profiles in files and by task (policy/profile_json.hpp,
-/// policy/profile_store.hpp), threads of the library's own (host/thread_pool.hpp).
+/// (policy/presets/methods.hpp), profiles in files and by task (policy/commit/profile_json.hpp,
+/// policy/commit/profile_store.hpp), threads of the library's own (host/thread_pool.hpp).
 
 #include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>
@@ -16,35 +16,35 @@
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/rows.hpp>
 #include <unmask/layer_session.hpp>
-#include <unmask/policy/adaptive.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/cache.hpp>
-#include <unmask/policy/cache_budget.hpp>
-#include <unmask/policy/calibrate.hpp>
+#include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/credit.hpp>
-#include <unmask/policy/early_commit.hpp>
-#include <unmask/policy/early_skip.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/edit_settled.hpp>
-#include <unmask/policy/end_of_text.hpp>
-#include <unmask/policy/frontier.hpp>
-#include <unmask/policy/hierarchical.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/calibrate.hpp>
+#include <unmask/policy/commit/early_commit.hpp>
+#include <unmask/policy/commit/frontier.hpp>
+#include <unmask/policy/commit/hierarchical.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
+#include <unmask/policy/commit/profile.hpp>
+#include <unmask/policy/commit/steady_leader.hpp>
+#include <unmask/policy/layers/cache_budget.hpp>
+#include <unmask/policy/layers/early_skip.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/end_of_text.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/probability.hpp>
+#include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/noise_level.hpp>
-#include <unmask/policy/pipeline.hpp>
-#include <unmask/policy/probability.hpp>
-#include <unmask/policy/profile.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/repetition.hpp>
-#include <unmask/policy/revise.hpp>
-#include <unmask/policy/revisit.hpp>
-#include <unmask/policy/schedule.hpp>
-#include <unmask/policy/slow_fast.hpp>
-#include <unmask/policy/steady_leader.hpp>
+#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
-#include <unmask/policy/suffix_window.hpp>
 #include <unmask/session.hpp>
 #include <unmask/sharded_session.hpp>
 #include <unmask/version.hpp>

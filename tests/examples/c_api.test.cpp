@@ -3,7 +3,7 @@
 // The C interface decodes as the session behind it, and says what is wrong with a call.
 
 #include <unmask/c_api.h>
-#include <unmask/policy/methods.hpp>
+#include <unmask/policy/presets/methods.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gmock/gmock.h>

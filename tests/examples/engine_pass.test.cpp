@@ -2,7 +2,7 @@
 
 // Passes in which a policy decides what is computed: what is reused must be what was computed.
 
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/presets/released.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "goldens/dynamic_dcu.hpp"
 
 #include <unmask/layer_session.hpp>
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/presets/released.hpp>
 #include <unmask/unmask.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "goldens/lopa.hpp"
 
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/released/lopa.hpp>
+#include <unmask/policy/presets/released/lopa.hpp>
 #include <unmask/session.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "goldens/row_stats.hpp"
 
 #include <unmask/host/read_row.hpp>
-#include <unmask/policy/edit.hpp>
+#include <unmask/policy/logits/edit.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "goldens/rules.hpp"
 
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/presets/released.hpp>
 
 #include <limits>
 

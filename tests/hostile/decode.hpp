@@ -6,7 +6,7 @@
 
 #include <unmask/any_layer_session.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/named_parts.hpp>
+#include <unmask/named/named_parts.hpp>
 
 #include <stdexcept>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "hostile/written_policy.hpp"
 
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named/read_policy.hpp>
 
 #include <algorithm>
 #include <iterator>

@@ -6,8 +6,8 @@
 /// naive(by_confidence{}) is its score, naive(top_k{3} && factor{}) its rule.
 
 #include <unmask/core/random.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/ranking.hpp>
 
 #include "support/naive_decoder.hpp"

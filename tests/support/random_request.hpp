@@ -7,7 +7,7 @@
 #include <unmask/any_session.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <gtest/gtest.h>

@@ -192,7 +192,7 @@ struct sequence_report {
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
   /// Rows that were read again, because the columns held of the first read did not prove what a
-  /// truncation keeps (policy/keep.hpp).
+  /// truncation keeps (policy/logits/keep.hpp).
   index_t second_reads = 0;
   /// Entries of committed(): tokens that the last step wrote.
   index_t last_commits = 0;

@@ -41,7 +41,7 @@ inline constexpr statistics drift{32U | 8U | 1U};
 /// Kullback-Leibler divergence from the row of the step before, in nats. As drift.
 inline constexpr statistics divergence{64U | 4U | 1U};
 /// The columns of largest logit, held beside the record, from which a truncation is decided: what
-/// the parts of policy/keep.hpp read.
+/// the parts of policy/logits/keep.hpp read.
 inline constexpr statistics kept{128U | 1U};
 
 }  // namespace stat

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/cuda/read_rows.hpp>
-#include <unmask/stats/gather.hpp>
+#include <unmask/ranks/gather.hpp>
 
 /// The read of one rank's columns into a message, and the merge of all ranks' messages.
 ///

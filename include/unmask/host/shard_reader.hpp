@@ -3,7 +3,7 @@
 
 #include <unmask/host/row_reader.hpp>
 #include <unmask/host/slot_edit.hpp>
-#include <unmask/stats/message.hpp>
+#include <unmask/ranks/message.hpp>
 #include <unmask/step/position.hpp>
 
 #include <vector>

@@ -3,7 +3,7 @@
 
 #include <unmask/core/request.hpp>
 #include <unmask/host/shard_reader.hpp>
-#include <unmask/stats/gather.hpp>
+#include <unmask/ranks/gather.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a schedule that paces itself, or a part that decides on a canvas, must say how many
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
 
 struct my_loop {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a policy that reads rows ahead of the scored range cannot look ahead with branches
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 

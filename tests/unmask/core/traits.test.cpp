@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/core/traits.hpp>
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named/read_policy.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 // Nothing of this runs.
 
 #include <unmask/cuda/decide.cuh>
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/presets/released.hpp>
 
 #include "unmask/device/policies.hpp"
 

@@ -4,7 +4,7 @@
 // are composed in C++ are the matter of emulated_layer_session.test.
 
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/early_skip.hpp>
+#include <unmask/policy/layers/early_skip.hpp>
 
 #include <gtest/gtest.h>
 

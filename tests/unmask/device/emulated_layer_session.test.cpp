@@ -4,11 +4,11 @@
 // their type, and with those that do not.
 
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/cache.hpp>
-#include <unmask/policy/cache_budget.hpp>
-#include <unmask/policy/early_skip.hpp>
-#include <unmask/policy/methods.hpp>
+#include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/layers/cache_budget.hpp>
+#include <unmask/policy/layers/early_skip.hpp>
+#include <unmask/policy/presets/methods.hpp>
 #include <unmask/policy/ranking.hpp>
 
 #include <gtest/gtest.h>

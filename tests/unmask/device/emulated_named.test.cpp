@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Policies composed by name on a stream, with emulated kernels, beside the same on the host.
 
-#include <unmask/policy/compose_named.hpp>
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named/compose_named.hpp>
+#include <unmask/named/read_policy.hpp>
 
 #include <gtest/gtest.h>
 

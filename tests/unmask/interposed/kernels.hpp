@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/cache.hpp>
-#include <unmask/policy/early_skip.hpp>
+#include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/ranking.hpp>
 
 namespace unmask::testing {

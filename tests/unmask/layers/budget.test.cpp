@@ -3,7 +3,7 @@
 // The positions that cache_budget computes, layer by layer, beside algorithm 1 of its paper: the
 // budget of each layer, the most changed positions of all, the window of each committed token.
 
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/presets/released.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // What holds for every cache and every layer rule, on a transformer whose memory is NaN until a
 // pass has written it: a row that reads what was never computed shows as an invalid row.
 
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/presets/released.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

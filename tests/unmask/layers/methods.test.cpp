@@ -3,8 +3,8 @@
 // Whole methods that decide at layers: the published values of their parts, and that their parts
 // work together.
 
-#include <unmask/policy/methods.hpp>
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/presets/methods.hpp>
+#include <unmask/policy/presets/released.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/profile_json.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
 
 #include "support/count_allocations.hpp"
 #include "unmask/named/lockstep.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/methods.hpp>
+#include <unmask/policy/presets/methods.hpp>
 
 #include "unmask/named/lockstep.hpp"
 

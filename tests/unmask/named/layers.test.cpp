@@ -4,7 +4,7 @@
 
 #include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/methods.hpp>
+#include <unmask/policy/presets/methods.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/methods.hpp>
-#include <unmask/policy/profile_json.hpp>
-#include <unmask/policy/read_policy.hpp>
+#include <unmask/named/read_policy.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
+#include <unmask/policy/presets/methods.hpp>
 
 #include <gmock/gmock.h>
 

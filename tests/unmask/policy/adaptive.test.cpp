@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/adaptive.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
 
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/cache.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/presets/released/dynamic_dllm.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/released/dynamic_dllm.hpp>
-#include <unmask/policy/schedule.hpp>
-#include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
 
 #include <map>
 #include <stdexcept>

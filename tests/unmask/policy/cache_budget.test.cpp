@@ -2,8 +2,8 @@
 
 // Budgets of layers: exact sums, largest remainders, windows.
 
-#include <unmask/policy/cache_budget.hpp>
-#include <unmask/policy/released/dynamic_dllm.hpp>
+#include <unmask/policy/layers/cache_budget.hpp>
+#include <unmask/policy/presets/released/dynamic_dllm.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/credit.hpp>
+#include <unmask/policy/logits/credit.hpp>
 
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/early_commit.hpp>
+#include <unmask/named/read_policy.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/read_policy.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 
 #include "support/dice.hpp"
 #include "support/watched_decode.hpp"

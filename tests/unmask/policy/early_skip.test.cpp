@@ -2,7 +2,7 @@
 
 // Importances of early skipping, beside the formula; which layers skip, and how many stay.
 
-#include <unmask/policy/released/es_dllm.hpp>
+#include <unmask/policy/presets/released/es_dllm.hpp>
 #include <unmask/stats/drift.hpp>
 #include <unmask/step/choose.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 
 #include <gtest/gtest.h>
 

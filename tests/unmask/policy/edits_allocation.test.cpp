@@ -4,19 +4,19 @@
 #include "support/count_allocations.hpp"
 #include "support/dense_oracle.hpp"
 
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/edit_settled.hpp>
-#include <unmask/policy/end_of_text.hpp>
-#include <unmask/policy/frontier.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/frontier.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/end_of_text.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/probability.hpp>
+#include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/probability.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/repetition.hpp>
-#include <unmask/policy/revise.hpp>
-#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/remask/revisit.hpp>
 #include <unmask/policy/stop.hpp>
 
 namespace unmask::testing {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "support/dense_oracle.hpp"
 
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
-#include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/end_of_text.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <stdexcept>

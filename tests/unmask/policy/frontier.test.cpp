@@ -2,15 +2,15 @@
 // A grammar that reads from left to right, masks at the frontier, and nothing committed beyond it:
 // whatever the model would rather say, every decoded string is in the language.
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/frontier.hpp>
-#include <unmask/policy/keep.hpp>
-#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/frontier.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/repetition.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 

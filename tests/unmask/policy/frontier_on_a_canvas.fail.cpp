@@ -2,7 +2,7 @@
 // expect: at_frontier does not go with a canvas
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/frontier.hpp>
+#include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/ranking.hpp>
 
 int main() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: at_frontier does not go with lookahead
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/frontier.hpp>
+#include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 

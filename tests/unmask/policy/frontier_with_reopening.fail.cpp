@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: at_frontier does not go with parts that rewrite
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/frontier.hpp>
+#include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/remask/revisit.hpp>
 
 int main() {
   using namespace unmask;

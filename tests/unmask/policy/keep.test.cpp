@@ -3,14 +3,14 @@
 // was enough or not, and a read that was not is counted.
 #include <unmask/host/backend.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/policy/admission.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/repetition.hpp>
-#include <unmask/policy/revise.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>

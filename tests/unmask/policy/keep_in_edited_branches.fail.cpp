@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: can watch tokens or look ahead
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revise.hpp>
 
 int main() {
   using namespace unmask;

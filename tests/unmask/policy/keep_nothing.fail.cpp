@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: confidence_of_kept{} needs a part that keeps less than all
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/keep.hpp>
 #include <unmask/policy/ranking.hpp>
 
 int main() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: cannot compare rows with the step before
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/adaptive.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
 #include <unmask/policy/ranking.hpp>
 
 int main() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: cannot have a part with a memory that edits logits
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
 #include <unmask/policy/ranking.hpp>
 
 int main() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/lookahead.hpp>
 
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/presets/released/lopa.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/released/lopa.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
 
 #include <stdexcept>
 

@@ -3,9 +3,9 @@
 // Whole methods for sessions without layers: the published values of their parts, and that they
 // decode. Those that skip positions at layers are in layers/methods.test.cpp.
 
-#include <unmask/policy/calibrate.hpp>
-#include <unmask/policy/methods.hpp>
-#include <unmask/policy/released.hpp>
+#include <unmask/policy/commit/calibrate.hpp>
+#include <unmask/policy/presets/methods.hpp>
+#include <unmask/policy/presets/released.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <type_traits>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "support/dense_oracle.hpp"
 
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/repetition.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 
 #include <stdexcept>
 

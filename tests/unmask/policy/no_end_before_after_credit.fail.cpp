@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: write token_list and no_end_before before parts that remember tokens
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
-#include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/end_of_text.hpp>
 #include <unmask/policy/ranking.hpp>
 
 int main() {

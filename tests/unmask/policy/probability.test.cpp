@@ -2,13 +2,13 @@
 // What the session tells about tokens that were asked for, against softmax in double precision.
 #include <unmask/any_session.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/probability.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/probability.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revise.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>

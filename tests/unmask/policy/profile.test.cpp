@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/calibrate.hpp>
-#include <unmask/policy/profile.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/calibrate.hpp>
+#include <unmask/policy/commit/profile.hpp>
 #include <unmask/policy/ranking.hpp>
 
 #include <limits>

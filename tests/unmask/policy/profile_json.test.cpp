@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/profile_json.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
 
 #include <gtest/gtest.h>
 

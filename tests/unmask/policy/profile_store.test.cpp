@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/profile_store.hpp>
+#include <unmask/policy/commit/profile_store.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/stop.hpp>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a policy reopens with one reopen_below
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/remask/revisit.hpp>
 
 int main() {
   const unmask::policy p{unmask::by_confidence{}, unmask::top_k{3}, unmask::reopen_below{0.2F},

@@ -3,14 +3,14 @@
 // was watched while the row was read. Sessions of one position, one draw each, against the
 // definition in double precision.
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/repetition.hpp>
-#include <unmask/policy/revise.hpp>
-#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/remask/revisit.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revisit.hpp>
-#include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <limits>

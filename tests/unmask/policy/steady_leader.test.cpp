@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/steady_leader.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revise.hpp>
-#include <unmask/policy/schedule.hpp>
-#include <unmask/policy/steady_leader.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 
 #include <gmock/gmock.h>
 

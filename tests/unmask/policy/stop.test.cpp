@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/any_schedule.hpp>
+#include <unmask/named/any_schedule.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <gtest/gtest.h>

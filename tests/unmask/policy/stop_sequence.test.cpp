@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "support/dense_oracle.hpp"
 
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revisit.hpp>
+#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/remask/revisit.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <stdexcept>

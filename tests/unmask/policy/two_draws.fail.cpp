@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a policy draws tokens with one part
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/admission.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/edit.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/ranking.hpp>
 
 int main() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/credit.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/sharded_session.hpp>
 

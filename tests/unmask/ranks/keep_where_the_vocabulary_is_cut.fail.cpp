@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: leave them out where the vocabulary is cut
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/keep.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/sharded_session.hpp>
 

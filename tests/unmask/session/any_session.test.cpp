@@ -2,10 +2,10 @@
 #include <unmask/any_session.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <gtest/gtest.h>

@@ -2,9 +2,9 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 

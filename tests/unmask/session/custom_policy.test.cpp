@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/stop.hpp>
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit_settled.hpp>
-#include <unmask/policy/end_of_text.hpp>
-#include <unmask/policy/frontier.hpp>
-#include <unmask/policy/hierarchical.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/frontier.hpp>
+#include <unmask/policy/commit/hierarchical.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
+#include <unmask/policy/logits/end_of_text.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/noise_level.hpp>
-#include <unmask/policy/pipeline.hpp>
+#include <unmask/policy/presets/released.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/released.hpp>
-#include <unmask/policy/revisit.hpp>
-#include <unmask/policy/schedule.hpp>
-#include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/noise_level.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
+#include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/admission.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/edit.hpp>
-#include <unmask/policy/end_of_text.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/end_of_text.hpp>
+#include <unmask/policy/logits/revise.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/revise.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 

@@ -5,22 +5,22 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/adaptive.hpp>
-#include <unmask/policy/admission.hpp>
-#include <unmask/policy/cache.hpp>
-#include <unmask/policy/early_skip.hpp>
-#include <unmask/policy/edit_settled.hpp>
+#include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
+#include <unmask/policy/layers/early_skip.hpp>
+#include <unmask/policy/logits/probability.hpp>
+#include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/pipeline.hpp>
-#include <unmask/policy/probability.hpp>
+#include <unmask/policy/presets/released/dynamic_dllm.hpp>
+#include <unmask/policy/presets/released/es_dllm.hpp>
+#include <unmask/policy/presets/released/sglang.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/noise_level.hpp>
-#include <unmask/policy/released/dynamic_dllm.hpp>
-#include <unmask/policy/released/es_dllm.hpp>
-#include <unmask/policy/released/sglang.hpp>
-#include <unmask/policy/repetition.hpp>
-#include <unmask/policy/schedule.hpp>
-#include <unmask/policy/slow_fast.hpp>
+#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/any_session.hpp>
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/lookahead.hpp>
-#include <unmask/policy/pipeline.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
 
 #include <limits>
 #include <stdexcept>

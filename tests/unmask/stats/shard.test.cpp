@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/read_row.hpp>
-#include <unmask/stats/message.hpp>
-#include <unmask/stats/shard.hpp>
+#include <unmask/ranks/message.hpp>
+#include <unmask/ranks/shard.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/admission.hpp>
+#include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/schedule.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/any_ranking.hpp>
+#include <unmask/named/choice.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/early_commit.hpp>
+#include <unmask/policy/commit/frontier.hpp>
+#include <unmask/policy/commit/hierarchical.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
+#include <unmask/policy/commit/profile.hpp>
+#include <unmask/policy/commit/steady_leader.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// The place of a profile_threshold in an expression, which holds the profile itself: one is larger
+/// than all other leaves.
+struct profile_place {
+  static constexpr statistics required = profile_threshold<>::required;
+};
+
+/// True for an admission that compares rows with those of the step before.
+template <class P>
+inline constexpr bool compares_rows =
+    P::required.contains(stat::drift) || P::required.contains(stat::divergence);
+
+/// One admission that is not composed.
+using admission_leaf = choice_of<confidence_above,
+                                 confidence_at_least,
+                                 top_k,
+                                 scheduled,
+                                 factor,
+                                 entropy_bound,
+                                 hierarchical,
+                                 timesteps,
+                                 independent_timesteps,
+                                 at_frontier,
+                                 early_commit,
+                                 steady_leader,
+                                 adaptive_threshold,
+                                 stable_and_confident,
+                                 profile_place>;
+
+/// An admission expression as a value: leaves joined by all_of and any_of.
+///
+/// Written in postfix: `push(leaf)` for each leaf in written order, `join(both)` where two operands
+/// meet. At most `capacity` leaves, of those that keep a state at most one of a type, and at most one
+/// profile_threshold. Without leaves it admits nothing.
+class admission_expression {
+ public:
+  static constexpr index_t capacity = 8;
+
+  void push(const admission_leaf& leaf) {
+    leaves_[size_++] = leaf;
+    postfix_[length_++] = operation::leaf;
+  }
+  void push(const profile_threshold<>& profile) {
+    profile_ = profile;
+    push(profile_place{});
+  }
+  void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
+  [[nodiscard]] index_t size() const { return size_; }
+  /// What the leaf of profile_threshold decides by; without that leaf it decides nothing.
+  [[nodiscard]] const profile_threshold<>& profile() const { return profile_; }
+
+  void check(const layout& g) const {
+    profile_.check(g);
+    for (index_t i = 0; i < size_; ++i) {
+      leaves_[i].visit_on_host([&g](const auto& leaf) { check_part(leaf, g); });
+    }
+  }
+
+  /// The most that a leaf declares.
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    std::int64_t most = 0;
+    for (index_t i = 0; i < size_; ++i) {
+      const std::int64_t own = leaves_[i].visit(
+          [&g](const auto& leaf) { return detail::extra_forwards_of(leaf, g); });
+      most = own > most ? own : most;
+    }
+    return most;
+  }
+
+  /// True when one of the leaves is a `Leaf`.
+  template <class Leaf>
+  [[nodiscard]] bool holds() const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || leaves_[i].template holds<Leaf>();
+    }
+    return any;
+  }
+
+ protected:
+  enum class operation : std::uint8_t { leaf, both, either };
+
+  // True when the expression holds where leaf i holds if holds(leaf i) does.
+  UNMASK_HD bool evaluate(const auto& holds) const {
+    std::uint32_t stack = 0;  // its top is the lowest bit
+    index_t leaf = 0;
+    for (index_t i = 0; i < length_; ++i) {
+      if (postfix_[i] == operation::leaf) {
+        stack = stack << 1U | (holds(leaves_[leaf++]) ? 1U : 0U);
+      } else {
+        const std::uint32_t right = stack & 1U;
+        const std::uint32_t left = stack >> 1U & 1U;
+        const std::uint32_t joined = postfix_[i] == operation::both ? left & right : left | right;
+        stack = (stack >> 2U) << 1U | joined;
+      }
+    }
+    return (stack & 1U) != 0;
+  }
+
+  admission_leaf leaves_[capacity] = {};
+  operation postfix_[2 * capacity] = {};
+  index_t size_ = 0;
+  index_t length_ = 0;
+  profile_threshold<> profile_ = {};
+};
+
+/// The admission of such an expression. With `Compares` it may hold the leaves that compare rows
+/// with those of the step before; without, those admit nothing.
+template <bool Compares>
+class any_admission : public admission_expression {
+ public:
+  using position_state = admission_leaf::position_states;
+  using tally = admission_leaf::tallies;
+
+  static constexpr statistics required =
+      Compares ? named_statistics | admission_leaf::required : named_statistics;
+  static constexpr bool needs_runs = true;
+
+  any_admission() = default;
+  explicit any_admission(const admission_expression& e)
+      : admission_expression(e) {}
+
+  UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
+
+  UNMASK_HD bool admits(const auto& c, const standing_in_run& s, auto& own) const {
+    return evaluate([&](const admission_leaf& l) {
+      return l.visit_with(own, [&](const auto& leaf, auto& inner) -> bool {
+        using part = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (std::is_same_v<part, profile_place>) {
+          return this->profile_.admits(c, s, own);
+        } else if constexpr (!can_hold<part>) {
+          return false;
+        } else if constexpr (requires { leaf.admits(c, s, inner); }) {
+          return leaf.admits(c, s, inner);
+        } else {
+          return leaf.admits(c, s);
+        }
+      });
+    });
+  }
+
+  UNMASK_HD delay delays(const auto& c, auto& own) const {
+    delay strictest = delay::none;
+    for_each(own, [&](const auto& leaf, auto& inner) {
+      if constexpr (delaying<std::remove_cvref_t<decltype(leaf)>>) {
+        const delay wanted = leaf.delays(c, inner);
+        strictest = wanted > strictest ? wanted : strictest;
+      }
+    });
+    return strictest;
+  }
+
+  UNMASK_HD void revise(auto& row, auto& own) const {
+    for_each(own, [&row](const auto& leaf, auto& inner) {
+      if constexpr (revision<std::remove_cvref_t<decltype(leaf)>>) {
+        leaf.revise(row, inner);
+      }
+    });
+  }
+
+  UNMASK_HD tally survey(const auto& c, auto& own) const {
+    tally sum{};
+    for_each(own, [&](const auto& leaf, auto& inner) {
+      using part = std::remove_cvref_t<decltype(leaf)>;
+      if constexpr (surveying<part>) {
+        admission_leaf::in<part>(sum).merge(leaf.survey(c, inner));
+      }
+    });
+    return sum;
+  }
+
+  [[nodiscard]] UNMASK_HD bool reads_ahead() const
+      requires Compares
+  {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || leaves_[i].visit([](const auto& leaf) {
+        if constexpr (reading_ahead<std::remove_cvref_t<decltype(leaf)>>) {
+          return leaf.reads_ahead();
+        } else {
+          return false;
+        }
+      });
+    }
+    return any;
+  }
+
+ private:
+  template <class Leaf>
+  static constexpr bool can_hold = Compares || !compares_rows<Leaf>;
+
+  // Calls use(leaf, its scope) for the leaves that have a turn.
+  UNMASK_HD void for_each(auto& own, const auto& use) const {
+    for (index_t i = 0; i < size_; ++i) {
+      leaves_[i].visit_with(own, [&use](const auto& leaf, auto& inner) {
+        using part = std::remove_cvref_t<decltype(leaf)>;
+        if constexpr (can_hold<part> && !std::is_same_v<part, profile_place>) {
+          use(leaf, inner);
+        }
+      });
+    }
+  }
+};
+static_assert(admission<any_admission<false>> && delaying<any_admission<false>> &&
+              revision<any_admission<false>> && !reading_ahead<any_admission<false>>);
+static_assert(admission<any_admission<true>> && surveying<any_admission<true>> &&
+              reading_ahead<any_admission<true>>);
+
+}  // namespace unmask

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/validate.hpp>
+#include <unmask/named/choice.hpp>
+#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
+#include <unmask/policy/stop.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// A schedule as a value.
+struct any_schedule {
+  using rules =
+      choice_of<sequential_blocks, whole_sequence, block_pipeline, slow_fast, edited_blocks>;
+  rules rule;
+
+  using sequence_state = rules::sequence_states;
+  using tally = rules::tallies;
+
+  static constexpr statistics required = rules::required;
+  static constexpr bool paces = true;
+
+  void check(const layout& g) const {
+    rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
+  }
+
+  [[nodiscard]] index_t reach(const layout& g) const {
+    return rule.visit_on_host([&g](const auto& r) {
+      if constexpr (reaching<std::remove_cvref_t<decltype(r)>>) {
+        return r.reach(g);
+      } else {
+        return math::min(g.block_length, g.length - g.prompt);
+      }
+    });
+  }
+
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return rule.visit([&g](const auto& r) { return detail::extra_forwards_of(r, g); });
+  }
+
+  UNMASK_HD tally survey(const auto& c, auto& own) const {
+    return rule.visit_with(own, [&c](const auto& r, auto& inner) {
+      using part = std::remove_cvref_t<decltype(r)>;
+      tally sum{};
+      if constexpr (surveying<part>) {
+        rules::in<part>(sum) = r.survey(c, inner);
+      }
+      return sum;
+    });
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+    rule.visit_with(own, [&](const auto& r, auto& inner) {
+      if (q.open_count == 0 && !pacing<std::remove_cvref_t<decltype(r)>>) {
+        next.end = ending::complete;
+        return;
+      }
+      r.schedule(q, next, inner);
+    });
+  }
+};
+static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
+              surveying<any_schedule>);
+
+/// Stops as a value: at most `capacity` of stop_at_end, stop_sequence and step_budget, asked in
+/// written order.
+struct any_stops {
+  static constexpr index_t capacity = 6;
+  static constexpr index_t longest = 8;  ///< tokens of a stop sequence
+  using rule = choice_of<stop_at_end, stop_sequence<longest>, step_budget>;
+
+  rule rules[capacity];
+  index_t count = 0;
+
+  struct sequence_state {
+    rule::sequence_states of[capacity];
+  };
+  static constexpr statistics required = rule::required;
+
+  void check(const layout& g, const model_info& m) const {
+    for (index_t i = 0; i < count; ++i) {
+      rules[i].visit_on_host([&](const auto& r) { check_part(r, g, m); });
+    }
+  }
+
+  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
+    struct scope_of_one {
+      no_state state;
+      rule::sequence_states& sequence;
+      no_state tally;
+      const step_info& at;
+    };
+    ending e = ending::running;
+    for (index_t i = 0; i < count && e == ending::running; ++i) {
+      scope_of_one one{{}, own.sequence.of[i], {}, own.at};
+      e = rules[i].visit_with(one, [&q](const auto& r, auto& inner) { return r.stop(q, inner); });
+    }
+    return e;
+  }
+};
+static_assert(stopping<any_stops>);
+
+}  // namespace unmask

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/policy.hpp>
+#include <unmask/named/named_parts.hpp>
+
+#include <tuple>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+// The part if a composition has it, as a tuple.
+template <bool Has, class Part>
+[[nodiscard]] constexpr auto part_if(const Part& part) {
+  if constexpr (Has) {
+    return std::tuple<Part>{part};
+  } else {
+    return std::tuple<>{};
+  }
+}
+
+// The lookahead of a type that has one, for a composition that may have none.
+[[nodiscard]] inline auto look_of(const named_parts& p) {
+  auto look = p.look;
+  look.branches = p.has.branches ? look.branches : 0;
+  return look;
+}
+
+}  // namespace detail
+
+/// The policy of a composition whose abilities are among `A`, with `more` parts. For nvcc, `A` is
+/// the name of a constexpr variable.
+template <abilities A, class... More>
+[[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
+  const auto parts =
+      std::tuple_cat(std::tuple{p.ranking, any_admission<A.compares>(p.admission)},
+                     detail::part_if<A.edits>(p.edit),
+                     detail::part_if<A.watches>(any_revisions<A.remembers>{p.revisions}),
+                     std::tuple{p.delays, p.stops},
+                     detail::part_if<!A.layered>(p.cache),
+                     detail::part_if<A.layered>(any_picking_cache{p.cache}),
+                     detail::part_if<A.layered>(p.layers),
+                     detail::part_if<!A.paints>(p.schedule),
+                     detail::part_if<A.paints>(p.paint),
+                     detail::part_if<A.draws>(p.draw),
+                     detail::part_if<A.keeps>(p.keep),
+                     detail::part_if<A.revisits>(p.revisits),
+                     detail::part_if<A.remasks>(p.remask),
+                     detail::part_if<A.branches>(detail::look_of(p)),
+                     std::tuple<More...>{more...});
+  return std::apply([](const auto&... part) { return policy{part...}; }, parts);
+}
+
+/// True when a composition with abilities `has` may be of the type for `type`: temperature, edits
+/// of watched tokens, credit, lookahead and second thoughts change nothing where they are not used;
+/// what else a type has is used.
+[[nodiscard]] constexpr bool fits(const abilities& has, const abilities& type) {
+  const auto at_most = [](bool used, bool there) { return !used || there; };
+  return at_most(has.edits, type.edits) && at_most(has.watches, type.watches) &&
+         at_most(has.remembers, type.remembers) && at_most(has.revisits, type.revisits) &&
+         at_most(has.branches, type.branches) && has.compares == type.compares &&
+         has.draws == type.draws && has.keeps == type.keeps && has.remasks == type.remasks &&
+         has.paints == type.paints && has.layered == type.layered;
+}
+
+/// The types that compositions by name are compiled to, the first that fits: each a policy, a
+/// session and its kernels.
+template <abilities... A>
+struct compositions {};
+
+namespace detail {
+
+template <class A, class B>
+struct joined_compositions;
+template <abilities... A, abilities... B>
+struct joined_compositions<compositions<A...>, compositions<B...>> {
+  using type = compositions<A..., B...>;
+};
+
+}  // namespace detail
+
+/// The types of both.
+template <class A, class B>
+using joined = typename detail::joined_compositions<A, B>::type;
+
+/// Abilities with all edits that go with them: what costs next to nothing where it is not asked
+/// for.
+[[nodiscard]] constexpr abilities edits_and(const abilities& more) {
+  abilities all = more;
+  all.edits = true;
+  all.watches = true;
+  all.remembers = !more.keeps;
+  return all;
+}
+
+/// Nearly every pair of parts that goes together. Types that gather the same statistics share their
+/// kernels, which are most of what a type costs to compile.
+using common_compositions =
+    compositions<edits_and({.branches = true, .revisits = true}),
+                 edits_and({.revisits = true, .remasks = true}),
+                 edits_and({.branches = true, .draws = true, .revisits = true}),
+                 edits_and({.draws = true, .revisits = true, .remasks = true}),
+                 edits_and({.draws = true, .keeps = true}),
+                 edits_and({.paints = true}),
+                 abilities{.edits = true, .compares = true},
+                 abilities{.edits = true, .compares = true, .remasks = true}>;
+
+/// Abilities with a layer rule.
+[[nodiscard]] constexpr abilities layered(const abilities& without) {
+  abilities all = without;
+  all.layered = true;
+  return all;
+}
+
+/// The same for engines with hooks, in front of those that need none.
+using common_layer_compositions =
+    joined<compositions<layered(edits_and({.revisits = true})),
+                        layered(edits_and({.revisits = true, .remasks = true})),
+                        layered(edits_and({.draws = true})),
+                        layered({.edits = true, .draws = true, .keeps = true}),
+                        layered({.edits = true, .compares = true})>,
+           common_compositions>;
+
+namespace detail {
+
+[[nodiscard]] inline std::string text_of(const abilities& has) {
+  std::string all;
+  const auto note = [&all](bool there, const char* name) {
+    all += there ? (all.empty() ? "" : ", ") + std::string(name) : "";
+  };
+  note(has.watches, "edits of single tokens");
+  note(has.remembers, "credit");
+  note(has.compares, "comparison with the step before");
+  note(has.branches, "lookahead");
+  note(has.draws, "sampling");
+  note(has.keeps, "truncation");
+  note(has.revisits, "rewriting of settled tokens");
+  note(has.remasks, "remasking");
+  note(has.paints, "a canvas");
+  note(has.layered, "a layer rule");
+  return all;
+}
+
+[[noreturn]] inline void refuse_together(const abilities& has) {
+  throw std::invalid_argument(
+      "a policy with " + text_of(has) +
+      " together is not compiled by name: compose it in C++ as unmask::policy{...}");
+}
+
+template <abilities Head, abilities... Tail, class Use, class... More>
+auto with_policy(compositions<Head, Tail...>,
+                 const named_parts& parts,
+                 const Use& use,
+                 const More&... more) -> decltype(use(compose_named<Head>(parts, more...))) {
+  if (fits(parts.has, Head)) {
+    return use(compose_named<Head>(parts, more...));
+  }
+  if constexpr (sizeof...(Tail) == 0) {
+    refuse_together(parts.has);
+  } else {
+    return with_policy(compositions<Tail...>{}, parts, use, more...);
+  }
+}
+
+}  // namespace detail
+
+/// Calls use(policy) with the policy that a composition is, of the first type of `Compositions`
+/// that fits, and `more` parts; returns its answer. A canvas draws from the model's vocabulary.
+/// Throws std::invalid_argument if no type fits.
+template <class Compositions = common_compositions, class Use, class... More>
+[[nodiscard]] auto with_policy(const named_parts& parts,
+                               const model_info& model,
+                               const Use& use,
+                               const More&... more) {
+  named_parts complete = parts;
+  complete.paint.vocab = model.vocab;
+  return detail::with_policy(Compositions{}, complete, use, more...);
+}
+
+}  // namespace unmask

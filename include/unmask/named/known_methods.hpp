@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/known_part.hpp>
+#include <unmask/policy/presets/methods.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail::table {
+
+/// A profile must have been calibrated as the paper does it for the task.
+template <const profile_threshold<1>& Settings>
+void check_settings(const named_parts& parts) {
+  const profile_threshold<>& p = parts.admission.profile();
+  if (p.cap != Settings.cap || p.slack != Settings.slack || p.mode != Settings.mode ||
+      p.statistic != Settings.statistic) {
+    throw std::invalid_argument(
+        "its profile must have been calibrated with cap " + shortest_text(Settings.cap) +
+        ", slack " + shortest_text(Settings.slack) + ", " +
+        (Settings.mode == profile_mode::block ? "mode block" : "mode step_block") + " and the " +
+        (Settings.statistic == metric::q1 ? "q1" : "median") +
+        "; profile_threshold takes any profile");
+  }
+}
+
+inline constexpr known_method methods[] = {
+    {"credit_decoding",
+     "CreditDecoding: a threshold on logits raised for tokens that keep leading",
+     "at_least(0.9) + credit"},
+    {"dynamic_dllm",
+     "Dynamic-dLLM: budgets of what each layer computes, thresholds that move; needs hooks",
+     "adaptive_threshold + cache_budget + interval_cache(1, 0)"},
+    {"es_dllm",
+     "ES-dLLM: deeper layers compute what matters, one token a pass; needs hooks",
+     "top_k(1) + early_skip + block_cache + hold_end"},
+    {"es_dllm_parallel",
+     "the same with every token above a threshold; needs hooks",
+     "threshold(0.9) + early_skip + block_cache + hold_end"},
+    {"es_dllm_sparse",
+     "ES-dLLM with Sparse-dLLM's eviction of keys; needs hooks",
+     "top_k(1) + early_skip + block_cache + hold_end + key_eviction"},
+    {"es_dllm_parallel_sparse",
+     "both; needs hooks",
+     "threshold(0.9) + early_skip + block_cache + hold_end + key_eviction"},
+    {"lopa_d2f",
+     "LoPA over D2F: lookahead branches over blocks that start early",
+     "threshold(0.9) + lookahead(14) + block_pipeline"},
+    {"osdt_gsm8k",
+     "OSDT as for GSM8K, with the file of a profile that was calibrated so",
+     "profile_threshold",
+     check_settings<methods::osdt_gsm8k_settings<1>>},
+    {"osdt_gpqa",
+     "the same as for GPQA",
+     "profile_threshold",
+     check_settings<methods::osdt_gpqa_settings<1>>},
+    {"osdt_humaneval",
+     "the same as for HumanEval",
+     "profile_threshold",
+     check_settings<methods::osdt_humaneval_settings<1>>},
+};
+
+}  // namespace detail::table
+
+}  // namespace unmask

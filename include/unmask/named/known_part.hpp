@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/traits.hpp>
+#include <unmask/named/named_parts.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <span>
+
+/// How a part is described to those who compose by name, and how what they wrote is read.
+namespace UNMASK_NAMESPACE {
+
+/// Gives the contents of a file that a text names. Throws std::invalid_argument saying what is wrong
+/// if there is none.
+using file_source = std::function<std::string(const std::string& name)>;
+
+/// The file of that name, of at most 16 MB.
+[[nodiscard]] inline std::string contents_of_file(const std::string& name) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "rb"),
+                                                             &std::fclose);
+  std::string contents;
+  char part[4096];
+  for (std::size_t count = 1; file != nullptr && count > 0 && contents.size() <= 1U << 24U;) {
+    count = std::fread(part, 1, sizeof part, file.get());
+    contents.append(part, count);
+  }
+  if (file == nullptr || std::ferror(file.get()) != 0 || contents.size() > 1U << 24U) {
+    throw std::invalid_argument("there is no such file of at most 16 MB that can be read");
+  }
+  return contents;
+}
+
+/// An argument: a knob of the C++ part and its default.
+struct part_argument : knob_text {
+  double value = 0.0;  ///< unless told otherwise; a flag's 0 or 1, a word's index
+
+  [[nodiscard]] constexpr bool must_be_given() const {
+    return kind == knob_kind::file || (is_list() && list.empty());
+  }
+  /// The word of an index.
+  [[nodiscard]] std::string_view word(std::size_t index) const {
+    std::string_view rest = words;
+    for (; index > 0; --index) {
+      rest.remove_prefix(rest.find('|') + 1);
+    }
+    return rest.substr(0, rest.find('|'));
+  }
+};
+
+/// The stage that a part takes its place in; a policy has one ranking, one admission (expression)
+/// and one schedule.
+enum class part_stage : std::uint8_t {
+  ranking,
+  admission,
+  revision,
+  question,
+  delay,
+  edit,
+  draw,
+  truncation,
+  revisit,
+  remask,
+  branches,
+  schedule,
+  cache,
+  layer_rule,
+  stop
+};
+
+class argument_values;
+
+/// A part that policies can be composed of by name.
+struct known_part {
+  std::string_view name;
+  std::string_view type;  ///< of the C++ part
+  part_stage stage = part_stage::ranking;
+  std::string_view about;  ///< in a line
+  std::span<const part_argument> arguments;
+  part_traits traits;
+  /// Gives a composition the part. Throws policy_text_error.
+  void (*add)(named_parts& parts, const argument_values& values) = nullptr;
+};
+
+[[nodiscard]] constexpr std::string_view to_string(part_stage s) {
+  constexpr std::string_view names[] = {"ranking",
+                                        "admission",
+                                        "revision",
+                                        "question",
+                                        "delay",
+                                        "edit",
+                                        "draw",
+                                        "truncation",
+                                        "revisit",
+                                        "remask",
+                                        "branches",
+                                        "schedule",
+                                        "cache",
+                                        "layer rule",
+                                        "stop"};
+  return names[static_cast<std::size_t>(s)];
+}
+
+/// The shortest text that reads back as the same float; whole numbers as they are.
+[[nodiscard]] inline std::string shortest_text(double value) {
+  char text[32];
+  const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
+  const auto end = whole ? std::to_chars(std::begin(text), std::end(text), std::int64_t(value))
+                         : std::to_chars(std::begin(text), std::end(text), float(value));
+  return {text, end.ptr};
+}
+
+/// What an argument may be, in words: "in [0, 1]", "a whole number, at least 1".
+[[nodiscard]] inline std::string rule_text(const part_argument& a) {
+  switch (a.kind) {
+  case knob_kind::flag:
+    return "true or false";
+  case knob_kind::word: {
+    std::string rule = "one of " + std::string(a.words);
+    for (std::size_t at = rule.find('|'); at != std::string::npos; at = rule.find('|')) {
+      rule.replace(at, 1, ", ");
+    }
+    return rule;
+  }
+  case knob_kind::tokens:
+    return "a list of tokens";
+  case knob_kind::reals:
+    return "a list of numbers";
+  case knob_kind::file:
+    return "the quoted name of a file";
+  case knob_kind::token:
+    return "a token, " + range_text(a.range);
+  case knob_kind::whole:
+    return "a whole number, " + range_text(a.range);
+  case knob_kind::real:
+  case knob_kind::exact:
+    break;
+  }
+  return range_text(a.range);
+}
+
+/// An argument's default as it would be written: "0.9", "true", "block"; empty for a token, and
+/// for what must be given.
+[[nodiscard]] inline std::string default_text(const part_argument& a) {
+  switch (a.kind) {
+  case knob_kind::token:
+  case knob_kind::file:
+    return {};
+  case knob_kind::tokens:
+  case knob_kind::reals:
+    return std::string(a.list);
+  case knob_kind::flag:
+    return a.value != 0.0 ? "true" : "false";
+  case knob_kind::word:
+    return std::string(a.word(static_cast<std::size_t>(a.value)));
+  default:
+    return shortest_text(a.value);
+  }
+}
+
+/// The values of a part's arguments, in the order of the table.
+class argument_values {
+ public:
+  /// Reads what was written. Throws policy_text_error naming part, argument, value and rule.
+  argument_values(std::string_view text,
+                  const known_part& part,
+                  const part_text& written,
+                  const file_source& files)
+      : text_(text)
+      , part_(part)
+      , written_(written)
+      , files_(files) {
+    for (const part_argument& a : part.arguments) {
+      values_.push_back({a.value});
+    }
+    given_.resize(part.arguments.size());
+    for (std::size_t i = 0; i < written.arguments.size(); ++i) {
+      read(i, written.arguments[i]);
+    }
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (part.arguments[i].must_be_given() && !given_[i]) {
+        fail(std::string(part.arguments[i].name) + " of " + std::string(part.name) +
+             " must be given: " + rule_text(part.arguments[i]) + ", such as " +
+             (part.arguments[i].is_list() ? "[1, 2]" : "\"profile.json\""));
+      }
+    }
+    check_lists();
+  }
+
+  [[nodiscard]] double number(std::size_t i) const { return values_[i].number; }
+  /// Empty where none was given.
+  [[nodiscard]] const std::vector<double>& list(std::size_t i) const { return values_[i].list; }
+  /// Sets the knobs of a part, of which the first is argument `first`.
+  template <class Part>
+  void fill(Part& part, std::size_t first) const {
+    for (std::size_t k = 0; k < detail::knob_count<Part>(); ++k) {
+      const knob<Part>& to = Part::knobs[k];
+      if (!to.is_list()) {
+        to.set(part, number(first + k));
+      } else if (!list(first + k).empty()) {
+        to.fill(part, list(first + k).data(), static_cast<index_t>(list(first + k).size()));
+      }
+    }
+  }
+  /// What `read` makes of the contents of the file that argument i names. Throws policy_text_error
+  /// if there is none, or if `read` throws std::invalid_argument.
+  [[nodiscard]] auto from_file(std::size_t i, const auto& read) const {
+    const std::string name(values_[i].name);
+    try {
+      return read(files_(name));
+    } catch (const std::invalid_argument& e) {
+      throw policy_text_error(text_,
+                              values_[i].column,
+                              std::string(part_.arguments[i].name) + " of " +
+                                  std::string(part_.name) + ", '" + name + "': " + e.what());
+    }
+  }
+
+  /// Throws policy_text_error at the part.
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw policy_text_error(text_, written_.column, problem);
+  }
+  /// Returns the part if its own check passes; throws policy_text_error at it otherwise.
+  template <class Part>
+  [[nodiscard]] const Part& checked_part(const Part& part) const {
+    try {
+      check_part(part, layout{});
+    } catch (const std::invalid_argument& e) {
+      fail(e.what());
+    }
+    return part;
+  }
+  /// Fails unless `there` is free, and takes it.
+  void take_only(bool& there, std::string_view what) const {
+    if (there) {
+      fail("a policy has one " + std::string(what) + ", and " + std::string(part_.name) +
+           " is the second");
+    }
+    there = true;
+  }
+
+ private:
+  struct read_value {
+    double number = 0.0;
+    std::vector<double> list = {};
+    std::string_view name = {};
+    std::size_t column = 0;
+  };
+
+  // The lists of a part are as long as the first of them.
+  void check_lists() const {
+    std::string rule;
+    std::string found;
+    std::size_t length = 0;
+    bool holds = true;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const part_argument& a = part_.arguments[i];
+      if (a.is_list()) {
+        const std::size_t here = values_[i].list.size();
+        const bool is_first = rule.empty();
+        length = is_first ? here : length;
+        holds = holds && here == length && here <= static_cast<std::size_t>(a.capacity) &&
+                (here > 0 || !a.must_be_given());
+        rule += is_first ? (a.must_be_given() ? " has 1 to " : " has at most ") +
+                               std::to_string(a.capacity) + " "
+                         : " and as many ";
+        rule += a.name;
+        found += (is_first ? "" : " and ") + std::to_string(here);
+      }
+    }
+    if (!holds) {
+      fail(std::string(part_.name) + rule + ", this has " + found);
+    }
+  }
+
+  [[nodiscard]] std::string names() const {
+    std::string all;
+    for (const part_argument& a : part_.arguments) {
+      all += (all.empty() ? "" : ", ") + std::string(a.name);
+    }
+    return all;
+  }
+
+  void read(std::size_t place, const argument_text& written) {
+    const std::string name(part_.name);
+    std::size_t i = place;
+    if (!written.name.empty()) {
+      for (i = 0; i < values_.size() && part_.arguments[i].name != written.name;) {
+        ++i;
+      }
+    } else {
+      for (std::size_t k = 0; k < place; ++k) {
+        if (!written_.arguments[k].name.empty()) {
+          refuse(written.value,
+                 "an argument of " + name + " by place must come before those by name");
+        }
+      }
+    }
+    if (i >= values_.size()) {
+      const std::string most = std::to_string(values_.size());
+      refuse(written.value,
+             !written.name.empty()
+                 ? detail::quoted(written.name) + " is no argument of " + name +
+                       (values_.empty() ? ": it has none" : ": it has " + names())
+             : values_.empty() ? name + " takes no arguments"
+                               : name + " takes at most " + most + " arguments: " + names());
+    }
+    if (given_[i]) {
+      refuse(written.value,
+             std::string(part_.arguments[i].name) + " of " + name + " is given twice");
+    }
+    given_[i] = true;
+    convert(part_.arguments[i], written.value, values_[i]);
+  }
+
+  [[noreturn]] void refuse(const value_text& at, const std::string& problem) const {
+    throw policy_text_error(text_, at.column, problem);
+  }
+
+  void convert(const part_argument& a, const value_text& from, read_value& to) const {
+    const auto check = [&](bool holds) {
+      if (!holds) {
+        const std::string of = a.name == part_.name ? "" : " of " + std::string(part_.name);
+        const bool is_short = from.text.size() <= 100;
+        refuse(from,
+               std::string(a.name) + of + " must be " + rule_text(a) + ", got " +
+                   (is_short ? std::string(from.text) : detail::quoted(from.text)));
+      }
+    };
+    const auto is_whole = [](double x, double most) {
+      return std::floor(x) == x && std::abs(x) <= most;
+    };
+    const bool is_word = from.is == value_text::kind::part && from.part->arguments.empty();
+    switch (a.kind) {
+    case knob_kind::real:
+    case knob_kind::exact:
+      check(from.is == value_text::kind::number && std::isfinite(from.number) &&
+            std::isfinite(static_cast<float>(from.number)) && a.range.holds(from.number));
+      to.number = from.number;
+      break;
+    case knob_kind::whole:
+    case knob_kind::token:
+      check(from.is == value_text::kind::number && is_whole(from.number, no_token) &&
+            a.range.holds(from.number));
+      to.number = from.number;
+      break;
+    case knob_kind::flag:
+      check((from.is == value_text::kind::number && (from.number == 0.0 || from.number == 1.0)) ||
+            (is_word && (from.part->name == "true" || from.part->name == "false")));
+      to.number = is_word ? (from.part->name == "true" ? 1.0 : 0.0) : from.number;
+      break;
+    case knob_kind::word: {
+      std::size_t count = 1;
+      for (const char c : a.words) {
+        count += c == '|' ? 1 : 0;
+      }
+      std::size_t k = 0;
+      while (k < count && !(is_word && a.word(k) == from.part->name)) {
+        ++k;
+      }
+      check(k < count);
+      to.number = static_cast<double>(k);
+      break;
+    }
+    case knob_kind::tokens:
+    case knob_kind::reals:
+      check(from.is == value_text::kind::list);
+      for (const double x : from.list) {
+        check(a.kind == knob_kind::reals ? !std::isnan(x)
+                                             : is_whole(x, no_token - 1.0) && x >= 0.0);
+      }
+      to.list = from.list;
+      break;
+    case knob_kind::file:
+      check(from.is == value_text::kind::quoted && from.text.size() > 2);
+      to.name = from.text.substr(1, from.text.size() - 2);
+      to.column = from.column;
+      break;
+    }
+  }
+
+  std::string_view text_;
+  const known_part& part_;
+  const part_text& written_;
+  const file_source& files_;
+  std::vector<read_value> values_;
+  std::vector<bool> given_;
+};
+
+}  // namespace unmask

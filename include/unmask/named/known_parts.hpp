@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/part_table.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail::table {
+
+/// The parts that have a name, in the order of the help. Those of a family are the alternatives of
+/// its choice, so a new admission is one more type of admission_leaf, a new schedule one more of
+/// any_schedule; what a part is called, what it does and its arguments stand in the part.
+using all_parts = typename joined<rankings,
+                                  type_list<loosely<by_confidence>>,
+                                  admissions,
+                                  revision_list::rule::list,
+                                  type_list<hold_end,
+                                            end_last,
+                                            no_equal_neighbours,
+                                            temperature,
+                                            sampling,
+                                            keep_top_k,
+                                            keep_top_p,
+                                            keep_min_p,
+                                            confidence_of_kept,
+                                            edit_settled,
+                                            reopen_below,
+                                            remask_below,
+                                            lookahead_by<any_worth>>,
+                                  any_schedule::rules::list,
+                                  type_list<canvas>,
+                                  caches,
+                                  type_list<key_eviction>,
+                                  layer_rules,
+                                  any_stops::rule::list>::type;
+
+template <class List>
+struct entries_of;
+template <class... P>
+struct entries_of<type_list<P...>> {
+  static constexpr known_part all[sizeof...(P)] = {known<P>::part...};
+};
+
+}  // namespace detail::table
+
+}  // namespace unmask

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/any_admission.hpp>
+#include <unmask/named/any_cache.hpp>
+#include <unmask/named/any_layer_rule.hpp>
+#include <unmask/named/any_ranking.hpp>
+#include <unmask/named/any_revision.hpp>
+#include <unmask/named/any_schedule.hpp>
+#include <unmask/named/policy_text.hpp>
+#include <unmask/policy/canvas.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/lookahead.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// keep_top_k, keep_top_p, keep_min_p and confidence_of_kept together, as a value.
+struct any_keep {
+  truncation rules = {};
+  static constexpr statistics required = stat::kept;
+  [[nodiscard]] UNMASK_HD truncation kept() const { return rules; }
+};
+static_assert(truncating<any_keep>);
+
+/// What makes a composition another type than the next: what costs work or memory where it is not
+/// asked for, or changes what a step reads.
+struct abilities {
+  bool edits = false;      ///< logits while they are read: temperature
+  bool watches = false;    ///< edits of watched tokens, and questions about them
+  bool remembers = false;  ///< credit
+  bool compares = false;   ///< rows with those of the step before
+  bool branches = false;   ///< lookahead
+  bool draws = false;      ///< tokens at random
+  bool keeps = false;      ///< the most probable tokens only
+  bool revisits = false;   ///< rewrites settled tokens
+  bool remasks = false;    ///< settled positions compete again
+  bool paints = false;     ///< a canvas
+  bool layered = false;    ///< a layer rule, or a cache that feeds single positions
+};
+
+/// The parts of a composition whose type is not known before it runs, ready to be made a policy.
+struct named_parts {
+  abilities has = {};
+  any_ranking ranking = {};
+  admission_expression admission = {};
+  revision_list revisions = {};
+  any_delays delays = {};
+  any_stops stops = {};
+  any_schedule schedule = {};
+  any_cache cache = {};
+  any_layer_rule layers = {};
+  temperature edit = {};
+  sampling draw = {};
+  any_keep keep = {};
+  any_revisits revisits = {};
+  remask_below remask = {};
+  lookahead_by<any_worth> look = {};
+  canvas paint = {};
+  /// The name of a part that looks beyond one step; empty without one.
+  std::string_view beyond_a_step = {};
+};
+
+/// A whole method by one word: a text that the word stands for. Its arguments are those of the
+/// first part of that text, which is the admission.
+struct known_method {
+  std::string_view name;   ///< as in unmask::methods
+  std::string_view about;  ///< in a line
+  std::string_view text;
+  /// Throws std::invalid_argument for a composition that is not the method; may be null.
+  void (*check)(const named_parts& parts) = nullptr;
+};
+
+}  // namespace unmask

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/known_part.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
+
+#include <array>
+
+/// What a composition by name does with each part: put() is where a part of a kind goes, and
+/// entry_of<> is the entry of a part in known_parts(), made of what the part says of itself.
+namespace UNMASK_NAMESPACE::detail::table {
+
+using parts = named_parts&;
+using values = const argument_values&;
+
+/// The rankings that have a name, in the order of `order`.
+using rankings = type_list<by_confidence, by_margin, by_entropy, left_to_right, at_random>;
+/// The admissions, where a profile stands for its place.
+template <class... T>
+type_list<std::conditional_t<std::is_same_v<T, profile_place>, profile_threshold<>, T>...>
+    with_profile(type_list<T...>);
+using admissions = decltype(with_profile(admission_leaf::list{}));
+/// The caches; the first alternative is none.
+template <class First, class... T>
+type_list<T...> but_the_first(type_list<First, T...>);
+using caches = decltype(but_the_first(any_cache::rules::list{}));
+using layer_rules = type_list<early_skip, cache_budget, similarity_refresh>;
+
+template <class Part, class List>
+inline constexpr bool is_one_of = false;
+template <class Part, class... T>
+inline constexpr bool is_one_of<Part, type_list<T...>> = (std::is_same_v<Part, T> || ...);
+
+template <class Part, class... T>
+constexpr int place_in(type_list<T...>) {
+  int at = 0;
+  int found = 0;
+  ((found = std::is_same_v<Part, T> ? at : found, ++at), ...);
+  return found;
+}
+
+/// The words of a ranking that others are made of.
+inline constexpr std::string_view orders = "confidence|margin|entropy|left_to_right";
+inline constexpr std::string_view worths = "confidence|margin|entropy";
+inline constexpr std::string_view features = "hidden|input|query|key|value";
+
+template <class P>
+[[nodiscard]] constexpr part_stage stage_of() {
+  return layer_rule<P>                         ? part_stage::layer_rule
+         : ranking<P>                          ? part_stage::ranking
+         : leaf_admission<P>                   ? part_stage::admission
+         : inquiring<P>                        ? part_stage::question
+         : scheduling<P>                       ? part_stage::schedule
+         : revisiting<P>                       ? part_stage::revisit
+         : remasking<P>                        ? part_stage::remask
+         : branching<P>                        ? part_stage::branches
+         : stopping<P>                         ? part_stage::stop
+         : caching<P> || evicting<P>           ? part_stage::cache
+         : revision<P>                         ? part_stage::revision
+         : delaying<P>                         ? part_stage::delay
+         : drawing<P>                          ? part_stage::draw
+         : truncating<P>                       ? part_stage::truncation
+                                               : part_stage::edit;
+}
+
+// Watches, or answers, that the parts of a list need together.
+[[nodiscard]] inline index_t sum_of(const revision_list& l, const auto& of) {
+  index_t sum = 0;
+  for (index_t i = 0; i < l.count; ++i) {
+    sum += l.rules[i].visit_on_host(of);
+  }
+  return sum;
+}
+
+inline void revise(parts p, values v, const revision_list::rule& part) {
+  const auto fail_above = [&v](index_t count, index_t most, const char* what) {
+    if (count > most) {
+      v.fail("a policy by name has at most " + std::to_string(most) + " " + what + ", this is " +
+             std::to_string(count));
+    }
+  };
+  fail_above(p.revisions.count + 1, revision_list::capacity, "parts that edit or ask about tokens");
+  p.revisions.rules[p.revisions.count++] = part;
+  const auto watched = [](const auto& r) {
+    using rule = std::remove_cvref_t<decltype(r)>;
+    if constexpr (!std::is_same_v<position_state_of<rule>, no_state>) {
+      return index_t{0};
+    } else if constexpr (requires { r.count; }) {
+      return r.count;
+    } else {
+      return index_t{rule::watches};
+    }
+  };
+  const auto asked = [](const auto& r) {
+    if constexpr (inquiring<std::remove_cvref_t<decltype(r)>>) {
+      return r.count;
+    } else {
+      return index_t{0};
+    }
+  };
+  fail_above(
+      sum_of(p.revisions, watched), revision_list::most_watched, "tokens watched at a position");
+  fail_above(
+      sum_of(p.revisions, asked), revision_list::most_asked, "tokens asked about at a position");
+  p.has.watches = true;
+}
+
+template <class P>
+void put(parts p, values v, const P& part) {
+  if constexpr (is_one_of<P, rankings>) {
+    p.ranking.by = static_cast<order>(place_in<P>(rankings{}));
+  } else if constexpr (is_one_of<P, admissions>) {
+    if (p.admission.size() == admission_expression::capacity) {
+      v.fail("an admission has at most " + std::to_string(admission_expression::capacity) +
+             " parts");
+    }
+    p.admission.push(part);
+    p.has.compares = p.has.compares || compares_rows<P>;
+  } else if constexpr (is_one_of<P, revision_list::rule::list>) {
+    if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
+      v.take_only(p.has.remembers, "credit");
+    }
+    revise(p, v, part);
+  } else if constexpr (is_one_of<P, any_stops::rule::list>) {
+    if (p.stops.count == any_stops::capacity) {
+      v.fail("a policy by name has at most " + std::to_string(any_stops::capacity) + " stops");
+    }
+    p.stops.rules[p.stops.count++] = part;
+  } else if constexpr (is_one_of<P, any_schedule::rules::list>) {
+    p.schedule.rule = part;
+  } else if constexpr (is_one_of<P, caches>) {
+    p.cache.rule = part;
+    p.has.layered = p.has.layered || picking<P>;
+  } else if constexpr (truncating<P>) {
+    p.has.keeps = true;
+    p.keep.rules = p.keep.rules.tightened(part.kept());
+  } else if constexpr (std::is_same_v<P, hold_end>) {
+    v.take_only(p.delays.holds, P::label.name);
+    p.delays.hold = part;
+  } else if constexpr (std::is_same_v<P, end_last>) {
+    v.take_only(p.delays.lasts, P::label.name);
+    p.delays.last = part;
+  } else if constexpr (std::is_same_v<P, no_equal_neighbours>) {
+    v.take_only(p.delays.keeps_unequal, P::label.name);
+    p.delays.unequal = part;
+  } else if constexpr (std::is_same_v<P, temperature>) {
+    v.take_only(p.has.edits, P::label.name);
+    p.edit = part;
+  } else if constexpr (std::is_same_v<P, sampling>) {
+    p.has.draws = true;
+    p.draw = part;
+  } else if constexpr (std::is_same_v<P, edit_settled>) {
+    v.take_only(p.revisits.edits, P::label.name);
+    p.has.revisits = true;
+    p.revisits.edit = part;
+  } else if constexpr (std::is_same_v<P, reopen_below>) {
+    v.take_only(p.revisits.reopens, P::label.name);
+    p.has.revisits = true;
+    p.revisits.reopens_first = !p.revisits.edits;
+    p.revisits.reopen = part;
+  } else if constexpr (std::is_same_v<P, remask_below>) {
+    v.take_only(p.has.remasks, P::label.name);
+    p.remask = part;
+  } else if constexpr (std::is_same_v<P, lookahead_by<any_worth>>) {
+    p.has.branches = true;
+    p.look = part;
+  } else if constexpr (std::is_same_v<P, canvas>) {
+    p.has.paints = true;
+    p.paint = part;
+  } else if constexpr (std::is_same_v<P, key_eviction>) {
+    v.take_only(p.cache.drops_keys, P::label.name);
+    p.cache.dropped = part;
+  } else {
+    static_assert(is_one_of<P, type_list<>>, "put() has no place for a part of this type");
+  }
+}
+
+/// The arguments of a part: those that only texts have, and its knobs.
+template <class P, std::size_t Before, std::size_t After>
+[[nodiscard]] constexpr auto arguments_of(const part_argument (&before)[Before],
+                                          const part_argument (&after)[After]) {
+  constexpr std::size_t knobs = knob_count<P>();
+  // An argument without a name stands for none.
+  const std::size_t first = before[0].name.empty() ? 0 : Before;
+  std::array<part_argument, knobs + Before + After> all{};
+  all[0] = before[0];
+  if constexpr (described<P>) {
+    constexpr P defaults{};
+    for (std::size_t i = 0; i < knobs; ++i) {
+      all[first + i] = {P::knobs[i], P::knobs[i].value(defaults)};
+    }
+  }
+  all[first + knobs] = after[0];
+  return all;
+}
+
+/// Puts a part with the given knobs.
+template <class P>
+struct entry_of {
+  static constexpr part_argument before[] = {{}};
+  static constexpr part_argument after[] = {{}};
+  static void add(parts p, values v) {
+    P part{};
+    if constexpr (described<P>) {
+      v.fill(part, 0);
+    }
+    put(p, v, v.checked_part(part));
+  }
+};
+
+template <ranking Order>
+struct entry_of<loosely<Order>> {
+  static constexpr part_argument before[] = {{{"order", knob_kind::word, {}, orders}, 0.0}};
+  static constexpr part_argument after[] = {{}};
+  static void add(parts p, values v) {
+    loosely<Order> part{};
+    v.fill(part, 1);
+    p.ranking = {static_cast<order>(v.number(0)), v.checked_part(part).temperature};
+  }
+};
+
+template <>
+struct entry_of<lookahead_by<any_worth>> {
+  using part_type = lookahead_by<any_worth>;
+  static constexpr part_argument before[] = {{}};
+  static constexpr part_argument after[] = {{{"by", knob_kind::word, {}, worths}, 0.0}};
+  static void add(parts p, values v) {
+    part_type part{};
+    v.fill(part, 0);
+    part.order.by = static_cast<order>(v.number(knob_count<part_type>()));
+    put(p, v, v.checked_part(part));
+  }
+};
+
+// A layer rule may be told to read another tensor of the layer than the published one does.
+template <class P>
+  requires is_one_of<P, layer_rules>
+struct entry_of<P> {
+  static constexpr part_argument before[] = {{}};
+  static constexpr part_argument after[] = {
+      {{"reads", knob_kind::word, {}, features}, static_cast<double>(P::reads)}};
+  static void add(parts p, values v) {
+    P part{};
+    v.fill(part, 0);
+    const auto read = static_cast<feature>(v.number(knob_count<P>()));
+    p.layers = any_layer_rule(v.checked_part(part), read);
+    p.has.layered = true;
+  }
+};
+
+// Whether the profile is for the blocks of a sequence shows when one starts.
+template <>
+struct entry_of<profile_threshold<>> {
+  static constexpr part_argument before[] = {{}};
+  static constexpr part_argument after[] = {{{"file", knob_kind::file}, 0.0}};
+  static void add(parts p, values v) {
+    put(p, v, v.from_file(0, [](const std::string& text) {
+      return profile_from_json<profile_threshold<>::capacity>(text);
+    }));
+  }
+};
+
+template <class P>
+struct known {
+  static constexpr auto arguments = arguments_of<P>(entry_of<P>::before, entry_of<P>::after);
+  static constexpr std::size_t count = [] {
+    std::size_t n = 0;
+    for (const part_argument& a : arguments) {
+      n += a.name.empty() ? 0 : 1;
+    }
+    return n;
+  }();
+  static constexpr known_part part{P::label.name,
+                                   P::label.type,
+                                   stage_of<P>(),
+                                   P::label.about,
+                                   {arguments.data(), count},
+                                   traits_of<P>,
+                                   &entry_of<P>::add};
+};
+
+}  // namespace unmask::detail::table

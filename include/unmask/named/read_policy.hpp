@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/known_part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Every part that has a name, by stage; parts of your own have none. Layer rules and delayed_cache
+/// are for engines with hooks: make_any_layer_session.
+[[nodiscard]] UNMASK_LIBRARY std::span<const known_part> known_parts();
+
+/// Every method that has a name. Its policy is that of unmask::methods with the published values;
+/// for others write the text that it stands for. A text goes on behind a method, as in "es_dllm +
+/// stop_at_end". OSDT's argument is the file of a profile, which save_profile() writes.
+[[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
+
+/// Reads a composition from text, such as "credit + threshold(0.9)" or "entropy +
+/// any_of(entropy_bound(0.1), top_k(2)) + temperature(0.7) + stop_at_end".
+///
+/// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
+/// the ones and then the others. Exactly one admission, where any_of(...) and all_of(...) join
+/// several; at most one ranking (confidence), schedule (sequential_blocks), cache, draw and
+/// lookahead. The name of a method stands for its parts: known_methods(). Parts of one stage apply in
+/// written order; temperature comes before a canvas, whose own stop comes last. Throws
+/// policy_text_error naming the part, the argument, its value, the rule and the column. Host only;
+/// allocates.
+///
+/// A file is opened only for a text that names one, profile_threshold("profile.json"), and read in
+/// the call: by `files`, which a host that takes texts of others may have look elsewhere, or throw
+/// std::invalid_argument. That the file is missing, or no profile, is an error of the text, too.
+[[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
+                                                    const file_source& files = contents_of_file);
+
+/// A part as its help names it: "threshold(threshold=0.9)".
+[[nodiscard]] UNMASK_LIBRARY std::string signature_of(const known_part& part);
+
+/// The tables as text: each part with its stage, its arguments with their ranges, and what it does;
+/// each method with the text that it stands for.
+[[nodiscard]] UNMASK_LIBRARY std::string describe_parts();
+
+}  // namespace unmask
+
+#if UNMASK_DEFINES
+#  include <unmask/named/known_methods.hpp>
+#  include <unmask/named/known_parts.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+// Reads a text into the parts of a composition.
+class named_parts_reader {
+ public:
+  named_parts_reader(std::string_view text, const file_source& files)
+      : text_(text)
+      , files_(files) {}
+
+  [[nodiscard]] named_parts read() {
+    for (const part_text& written : parse_policy_text(text_)) {
+      const known_method* const method = method_of(written.name);
+      method != nullptr ? add(*method, written) : add(written);
+    }
+    if (parts_.admission.size() == 0) {
+      throw policy_text_error(text_,
+                              text_.size() + 1,
+                              "a policy needs an admission, such as threshold(0.9) or top_k(1)");
+    }
+    check_together();
+    check_states();
+    return parts_;
+  }
+
+ private:
+  struct note {
+    const known_part* part;
+    std::size_t column;
+  };
+  struct taken_stage {
+    std::string_view stage;
+    std::string by;
+    bool in_method;
+  };
+
+  [[nodiscard]] static const known_method* method_of(std::string_view name) {
+    for (const known_method& m : known_methods()) {
+      if (m.name == name) {
+        return &m;
+      }
+    }
+    return nullptr;
+  }
+
+  // The parts of a method, at its place in the text: the first one gets its arguments.
+  void add(const known_method& method, const part_text& written) {
+    method_ = method.name;
+    bool is_first = true;
+    for (part_text& part : parse_policy_text(method.text)) {
+      part.column = written.column;
+      if (std::exchange(is_first, false) && !written.arguments.empty()) {
+        part.arguments = written.arguments;
+      }
+      add(part);
+    }
+    method_ = {};
+    if (method.check != nullptr) {
+      try {
+        method.check(parts_);
+      } catch (const std::invalid_argument& e) {
+        fail(written.column, std::string(method.name) + ": " + e.what());
+      }
+    }
+  }
+
+  void add(const part_text& written) {
+    if (joins(written.name)) {
+      take_once("admission", written);
+      admit(written);
+      return;
+    }
+    const known_part& part = find(written);
+    take(part, written);
+    put(part, written);
+  }
+
+  void put(const known_part& part, const part_text& written) {
+    part.add(parts_, argument_values(text_, part, written, files_));
+    notes_.push_back({&part, written.column});
+    if (part.traits.looks_beyond_a_step()) {
+      parts_.beyond_a_step = part.name;
+    }
+  }
+
+  [[nodiscard]] static bool joins(std::string_view name) {
+    return name == "any_of" || name == "all_of";
+  }
+
+  [[noreturn]] void fail(std::size_t column, const std::string& problem) const {
+    throw policy_text_error(text_, column, problem);
+  }
+
+  // Whether one in five letters or so is wrong. What is much longer than a name is none.
+  [[nodiscard]] static bool is_near(std::string_view name, std::string_view written) {
+    return written.size() <= 2 * name.size() &&
+           spelling_distance(name, written) <= 1 + written.size() / 4;
+  }
+
+  // An unknown name gets those that are spelled nearly so, or else all.
+  [[nodiscard]] const known_part& find(const part_text& written) const {
+    std::string near;
+    std::string all;
+    const auto offer = [&](std::string_view name, std::string_view type) {
+      all += (all.empty() ? "" : ", ") + std::string(name);
+      if (is_near(name, written.name) || type == written.name) {
+        near += (near.empty() ? "" : " or ") + std::string(name);
+      }
+    };
+    for (const known_part& p : known_parts()) {
+      if (p.name == written.name) {
+        return p;
+      }
+      offer(p.name, p.type);
+    }
+    for (const known_method& m : known_methods()) {
+      offer(m.name, {});
+    }
+    fail(written.column,
+         "there is no part " + quoted(written.name) +
+             (near.empty() ? "; there are " + all + ", any_of, all_of"
+                           : ": did you mean " + near + "?"));
+  }
+
+  // Stages of which a policy has one part.
+  void take(const known_part& part, const part_text& written) {
+    switch (part.stage) {
+    case part_stage::ranking:
+    case part_stage::admission:
+    case part_stage::draw:
+    case part_stage::branches:
+    case part_stage::schedule:
+    case part_stage::layer_rule:
+      return take_once(to_string(part.stage), written);
+    case part_stage::cache:
+      return part.traits.evicts ? void() : take_once("cache", written);
+    default:
+      return;
+    }
+  }
+  void take_once(std::string_view stage, const part_text& written) {
+    std::string name(written.name);
+    name += method_.empty() ? "" : " of " + std::string(method_);
+    for (const auto& [taken, first, in_method] : taken_) {
+      if (taken == stage) {
+        const bool can_join = stage == "admission" && !in_method && method_.empty();
+        fail(written.column,
+             "a policy has one " + std::string(stage) + ": " + first + " and " + name +
+                 (can_join ? " are joined by any_of(...) or all_of(...)" : " are two"));
+      }
+    }
+    taken_.push_back({stage, name, !method_.empty()});
+  }
+
+  void admit(const part_text& written) {
+    if (!joins(written.name)) {
+      const known_part& part = find(written);
+      if (part.stage != part_stage::admission) {
+        fail(written.column,
+             std::string(part.name) + " is no admission: it stands beside any_of and all_of, not "
+                                      "in them");
+      }
+      put(part, written);
+      return;
+    }
+    if (written.arguments.empty()) {
+      fail(written.column, std::string(written.name) + " joins at least one admission");
+    }
+    for (std::size_t i = 0; i < written.arguments.size(); ++i) {
+      const argument_text& a = written.arguments[i];
+      if (!a.name.empty() || a.value.is != value_text::kind::part) {
+        fail(a.value.column,
+             std::string(written.name) + " joins admissions, such as threshold(0.9), got " +
+                 quoted(a.value.text));
+      }
+      admit(*a.value.part);
+      if (i > 0) {
+        parts_.admission.join(written.name == "all_of");
+      }
+    }
+  }
+
+  // What does not go together, by the rules that policies of types ask. The part to blame is the one
+  // that breaks what the parts before it kept.
+  void check_together() const {
+    for (const composition_rule& rule : composition_rules::all) {
+      composition together;
+      const note* by = nullptr;
+      for (const note& n : notes_) {
+        const bool held = rule.holds(together);
+        together.add(n.part->traits);
+        if (held && !rule.holds(together)) {
+          by = &n;
+        }
+      }
+      if (!rule.holds(together)) {
+        fail(by->column, std::string(rule.why));
+      }
+    }
+  }
+
+  // An expression has one place for the state of each of its types, and for a profile.
+  void check_states() const {
+    for (const note& n : notes_) {
+      const bool has_place = n.part->stage == part_stage::admission &&
+                             (n.part->traits.remembers || reads_file(*n.part));
+      for (const note* before = notes_.data(); has_place && before != &n; ++before) {
+        if (before->part == n.part) {
+          fail(n.column,
+               "a policy by name has one " + std::string(n.part->name) + ", this is the second");
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] static bool reads_file(const known_part& part) {
+    return !part.arguments.empty() && part.arguments[0].kind == knob_kind::file;
+  }
+
+  std::string_view text_;
+  const file_source& files_;
+  named_parts parts_;
+  std::vector<note> notes_;
+  std::vector<taken_stage> taken_;
+  std::string_view method_;  // of the parts that are being read
+};
+
+}  // namespace detail
+
+UNMASK_LIBRARY named_parts read_policy(std::string_view text, const file_source& files) {
+  return detail::named_parts_reader(text, files).read();
+}
+
+UNMASK_LIBRARY std::string signature_of(const known_part& part) {
+  std::string text(part.name);
+  for (const part_argument& a : part.arguments) {
+    const std::string value = default_text(a);
+    text += (&a == part.arguments.data() ? "(" : ", ") + std::string(a.name) +
+            (value.empty() ? "" : "=" + value);
+  }
+  return text + (part.arguments.empty() ? "" : ")");
+}
+
+UNMASK_LIBRARY std::string describe_parts() {
+  std::string text;
+  for (const known_part& part : known_parts()) {
+    text += signature_of(part) + "\n    " + std::string(to_string(part.stage)) + ": " +
+            std::string(part.about) + "\n";
+    for (const part_argument& a : part.arguments) {
+      text += "    " + std::string(a.name) + ": " + rule_text(a) + "\n";
+    }
+  }
+  for (const known_method& method : known_methods()) {
+    text += std::string(method.name) + "\n    method: " + std::string(method.about) + "\n    = " +
+            std::string(method.text) + "\n";
+  }
+  return text;
+}
+
+UNMASK_LIBRARY std::span<const known_part> known_parts() {
+  return detail::table::entries_of<detail::table::all_parts>::all;
+}
+
+UNMASK_LIBRARY std::span<const known_method> known_methods() {
+  return detail::table::methods;
+}
+
+}  // namespace unmask
+
+#endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/commit/profile.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+/// Host only: makes the profile of a profile_threshold out of what a session reports.
+namespace UNMASK_NAMESPACE {
+
+/// The statistic of an ascending sample; NaN of an empty one. O(sample).
+[[nodiscard]] inline double measured(metric what, std::span<const double> ascending) {
+  if (ascending.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const auto quantile = [&](double q) {
+    const double rank = q * static_cast<double>(ascending.size() - 1);
+    const auto below = static_cast<std::size_t>(rank);
+    const std::size_t above = std::min(below + 1, ascending.size() - 1);
+    return __builtin_fma(rank - __builtin_floor(rank), ascending[above] - ascending[below], ascending[below]);
+  };
+  switch (what) {
+  case metric::q1:
+    return quantile(0.25);
+  case metric::median:
+    return quantile(0.5);
+  case metric::q3:
+    return quantile(0.75);
+  case metric::min_whisker: {
+    const double fence = __builtin_fma(-1.5, quantile(0.75) - quantile(0.25), quantile(0.25));
+    return *std::lower_bound(ascending.begin(), ascending.end(), fence);
+  }
+  case metric::mean:
+    break;
+  }
+  double sum = 0.0;
+  for (const double x : ascending) {
+    sum += x;
+  }
+  return sum / static_cast<double>(ascending.size());
+}
+
+/// Records the confidences of one sequence, step by step, and calibrates a profile_threshold with
+/// them.
+///
+///     profile_recorder recorder{geometry};
+///     while (auto request = session.next()) {
+///       session.supply(engine.forward(*request));
+///       recorder.observe(session);
+///     }
+///     const auto calibrated = recorder.calibrate(knobs);
+///
+/// Memory: 16 bytes a recorded confidence. Not part of a step; may allocate.
+class profile_recorder {
+ public:
+  /// For a sequence started with that layout.
+  explicit profile_recorder(const layout& geometry, collect what = collect::committed)
+      : block_length_(geometry.block_length)
+      , what_(what) {
+    samples_.reserve(static_cast<std::size_t>(std::max(geometry.length - geometry.prompt, 0)));
+  }
+
+  /// Takes what the last supply() reported for `slot`. Once after every supply() while the slot's
+  /// sequence is the recorded one; also after the last. Errors as session::candidates.
+  template <class Session>
+  void observe(Session& session, index_t slot = 0) {
+    if (what_ == collect::candidates) {
+      add(session.candidates(slot));
+    } else {
+      add(session.committed(slot));
+    }
+  }
+
+  /// Takes the entries of one step. A token that was rewritten counts once more. Those without a
+  /// finite log-probability, of invalid rows, are left out.
+  void add(std::span<const commit_entry> entries) {
+    for (const commit_entry& e : entries) {
+      add(e);
+    }
+  }
+  void add(std::span<const candidate_entry> entries) {
+    for (const candidate_entry& e : entries) {
+      add(static_cast<const commit_entry&>(e));
+    }
+  }
+
+  /// Confidences so far.
+  [[nodiscard]] std::size_t size() const { return samples_.size(); }
+
+  /// `knobs` with the profile of what was recorded; without any profile if that is nothing.
+  ///
+  /// In mode block the threshold of a block is the statistic over all its passes' confidences at
+  /// once. A pass without any takes the pass before, the first ones the whole block's; a block
+  /// without any takes the block before, the first ones the static threshold. Deterministic; O(n
+  /// log n). Throws std::invalid_argument if the profile does not fit into Cells.
+  template <int Cells>
+  [[nodiscard]] profile_threshold<Cells> calibrate(const profile_threshold<Cells>& knobs) const;
+
+ private:
+  struct sample {
+    index_t block = 0;
+    index_t step = 0;
+    double confidence = 0.0;
+  };
+
+  void add(const commit_entry& e) {
+    if (math::is_finite(e.log_probability)) {
+      const double confidence = __builtin_exp(static_cast<double>(e.log_probability));
+      samples_.push_back({e.block, e.block_step, std::min(confidence, 1.0)});
+    }
+  }
+
+  [[nodiscard]] static double measured_of(metric what, std::span<const sample> sorted_by_step) {
+    std::vector<double> ascending;
+    for (const sample& s : sorted_by_step) {
+      ascending.push_back(s.confidence);
+    }
+    std::sort(ascending.begin(), ascending.end());
+    return measured(what, ascending);
+  }
+
+  index_t block_length_;
+  collect what_;
+  std::vector<sample> samples_;
+};
+
+namespace detail {
+
+// Appends a block's cells to a profile.
+template <int Cells>
+void append_block(profile_threshold<Cells>& p, std::span<const float> cells) {
+  const index_t used = p.first_cell(p.blocks);
+  const std::size_t total = static_cast<std::size_t>(used) + cells.size();
+  check_argument(total <= static_cast<std::size_t>(Cells),
+                 "cells of the profile",
+                 total,
+                 "at most Cells = " + std::to_string(Cells) +
+                     ": use a larger profile_threshold<Cells>");
+  std::copy(cells.begin(), cells.end(), p.cells + used);
+  p.ends[p.blocks++] = static_cast<std::uint16_t>(total);
+}
+
+}  // namespace detail
+
+template <int Cells>
+profile_threshold<Cells> profile_recorder::calibrate(const profile_threshold<Cells>& knobs) const {
+  profile_threshold<Cells> p;
+  p.threshold = knobs.threshold;
+  p.cap = knobs.cap;
+  p.slack = knobs.slack;
+  p.mode = knobs.mode;
+  p.statistic = knobs.statistic;
+  p.recorded = what_;
+  p.check_values();
+  p.block_length = samples_.empty() ? 0 : block_length_;
+
+  std::vector<sample> sorted = samples_;
+  std::sort(sorted.begin(), sorted.end(), [](const sample& a, const sample& b) {
+    return a.block != b.block ? a.block < b.block : a.step < b.step;
+  });
+  std::vector<float> cells{p.threshold};
+  for (auto first = sorted.cbegin(); first != sorted.cend();) {
+    while (p.blocks < first->block) {
+      detail::append_block<Cells>(p, cells);  // no confidence: the block before, or the static rule
+    }
+    const auto last = std::find_if(
+        first, sorted.cend(), [&](const sample& s) { return s.block != first->block; });
+    cells.assign(1, static_cast<float>(measured_of(p.statistic, {first, last})));
+    if (p.mode == profile_mode::step_block) {
+      const float whole = cells[0];
+      cells.clear();
+      for (auto at = first; at != last;) {
+        const auto end =
+            std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
+        cells.resize(static_cast<std::size_t>(at->step), cells.empty() ? whole : cells.back());
+        cells.push_back(static_cast<float>(measured_of(p.statistic, {at, end})));
+        at = end;
+      }
+    }
+    detail::append_block<Cells>(p, cells);
+    first = last;
+  }
+  return p;
+}
+
+/// Decodes the sequence that `session` has in slot 0, alone, and calibrates with it. Start it with
+/// `knobs` as the admission: without a profile that is the static rule. supply(request) runs the
+/// forward pass and hands its logits to the session.
+///
+///     session s{policy{by_confidence{}, knobs}, model, tokens, geometry};
+///     const auto calibrated = calibrating(s, geometry, knobs, [&](const forward_request& r) {
+///       s.supply(engine.forward(r));
+///     });
+///
+/// knobs.recorded = collect::candidates needs a session with limits::trace. Errors as
+/// profile_recorder::calibrate.
+template <int Cells, class Session, class Supply>
+[[nodiscard]] profile_threshold<Cells> calibrating(Session& session,
+                                                   const layout& geometry,
+                                                   const profile_threshold<Cells>& knobs,
+                                                   Supply&& supply) {
+  knobs.check(geometry);
+  profile_recorder recorder{geometry, knobs.recorded};
+  while (const auto request = session.next()) {
+    supply(*request);
+    recorder.observe(session);
+  }
+  return recorder.calibrate(knobs);
+}
+
+}  // namespace unmask

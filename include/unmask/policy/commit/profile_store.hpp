@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/commit/calibrate.hpp>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace UNMASK_NAMESPACE {
+
+/// The profiles of an engine, one for each task and block length: the first request of a task
+/// decodes with the static rule and is recorded, requests that begin before it is done decode with
+/// the static rule, later ones with its profile. Host only.
+///
+///     profile_store store{profile_threshold<>{.cap = 0.75F, .slack = 0.2F}};
+///     auto request = store.begin("gsm8k", geometry);
+///     session.start(slot, policy{by_confidence{}, request.admission()}, tokens, geometry);
+///     ...                                   // after every supply():
+///     request.observe(session, slot);       // records if it is the first, otherwise does nothing
+///
+/// A task is whatever the engine says prompts have in common; put into its name what a profile
+/// depends on besides, such as the model and the cache. A profile never changes by itself: forget()
+/// it to have the next request recorded. Threads may share a store, not a request; the store
+/// outlives its requests. O(log tasks) to begin, 6 bytes a cell and task.
+template <int Cells = 256>
+class profile_store {
+ public:
+  using profile = profile_threshold<Cells>;
+  class request;
+
+  /// All tasks calibrate with `knobs`, whose own profile, if any, is not used. Throws
+  /// std::invalid_argument for knobs out of range.
+  explicit profile_store(const profile& knobs)
+      : knobs_(knobs) {
+    knobs_.block_length = 0;
+    knobs_.blocks = 0;
+    knobs_.check_values();
+  }
+  profile_store(const profile_store&) = delete;
+  profile_store& operator=(const profile_store&) = delete;
+
+  /// A request of `task` with that layout, before its session::start(). Throws
+  /// std::invalid_argument if its blocks are more than Cells.
+  [[nodiscard]] request begin(std::string_view task, const layout& geometry);
+
+  /// The profile of a task for a block length, if it has one; to save it, say.
+  [[nodiscard]] std::optional<profile> find(std::string_view task, index_t block_length) const {
+    const std::lock_guard lock{mutex_};
+    const auto at = entries_.find(key{task, block_length});
+    return at == entries_.end() ? std::nullopt : at->second.calibrated;
+  }
+
+  /// Gives a task a profile, for its block length, instead of recording one. Throws
+  /// std::invalid_argument if it is none.
+  void put(std::string_view task, const profile& calibrated) {
+    calibrated.check_values();
+    check_argument(calibrated.calibrated(),
+                   "profile_threshold::blocks",
+                   calibrated.blocks,
+                   "at least 1 in a store");
+    const std::lock_guard lock{mutex_};
+    entries_[key{task, calibrated.block_length}].calibrated = calibrated;
+  }
+
+  /// Drops the profiles of a task; its next request is recorded, unless one is being recorded.
+  void forget(std::string_view task) {
+    const std::lock_guard lock{mutex_};
+    for (auto& [name, e] : entries_) {
+      if (name.first == task) {
+        e.calibrated.reset();
+      }
+    }
+  }
+
+ private:
+  using key = std::pair<std::string, index_t>;
+  struct entry {
+    std::optional<profile> calibrated;
+    bool is_recording = false;
+  };
+
+  // Ends a recording, with or without a profile.
+  void finish(const key& name, const std::optional<profile>& calibrated) {
+    const std::lock_guard lock{mutex_};
+    entry& e = entries_[name];
+    e.is_recording = false;
+    if (!e.calibrated && calibrated && calibrated->calibrated()) {  // a put() one stays
+      e.calibrated = calibrated;
+    }
+  }
+
+  mutable std::mutex mutex_;
+  profile knobs_;
+  std::map<key, entry> entries_;
+};
+
+template <int Cells>
+profile_store(const profile_threshold<Cells>&) -> profile_store<Cells>;
+
+/// One request's part in a store. Movable. One that is dropped before its sequence has ended leaves
+/// the recording to the next request.
+template <int Cells>
+class profile_store<Cells>::request {
+ public:
+  request(request&& other) noexcept
+      : store_(std::exchange(other.store_, nullptr))
+      , name_(std::move(other.name_))
+      , admission_(other.admission_)
+      , recorder_(std::move(other.recorder_)) {}
+  request& operator=(request&& other) noexcept {
+    if (this != &other) {
+      drop();
+      store_ = std::exchange(other.store_, nullptr);
+      name_ = std::move(other.name_);
+      admission_ = other.admission_;
+      recorder_ = std::move(other.recorder_);
+    }
+    return *this;
+  }
+  ~request() { drop(); }
+
+  /// What to start the sequence with: calibrated, or the static rule.
+  [[nodiscard]] const profile& admission() const { return admission_; }
+
+  /// Whether this request is the one recorded and its sequence still runs.
+  [[nodiscard]] bool is_recording() const { return store_ != nullptr; }
+
+  /// Call after every supply() with the slot the sequence was started in, until the session reports
+  /// its end; does nothing for a request that is not recorded. At the end it hands the profile to
+  /// the store; a cancelled sequence leaves none, nor does one without a confidence. Errors as
+  /// profile_recorder::observe and calibrate; the recording is then over without a profile.
+  template <class Session>
+  void observe(Session& session, index_t slot = 0) {
+    if (!is_recording()) {
+      return;
+    }
+    try {
+      recorder_->observe(session, slot);
+      const ending end = session.report(slot).end;
+      if (end == ending::running) {
+        return;
+      }
+      if (end != ending::cancelled) {
+        const profile calibrated = recorder_->calibrate(admission_);
+        std::exchange(store_, nullptr)->finish(name_, calibrated);
+      }
+    } catch (...) {
+      drop();
+      throw;
+    }
+    drop();
+  }
+
+ private:
+  friend class profile_store;
+
+  request(profile_store* store, key name, const profile& admission, const layout& geometry)
+      : store_(store)
+      , name_(std::move(name))
+      , admission_(admission) {
+    if (store_ != nullptr) {
+      recorder_.emplace(geometry, admission_.recorded);
+    }
+  }
+
+  void drop() noexcept {
+    if (store_ != nullptr) {
+      std::exchange(store_, nullptr)->finish(name_, std::nullopt);
+    }
+  }
+
+  profile_store* store_;  ///< null unless this request is recorded
+  key name_;
+  profile admission_;
+  std::optional<profile_recorder> recorder_;
+};
+
+template <int Cells>
+typename profile_store<Cells>::request profile_store<Cells>::begin(std::string_view task,
+                                                                   const layout& geometry) {
+  check_argument(
+      geometry.block_length >= 1, "layout::block_length", geometry.block_length, "at least 1");
+  const index_t blocks = (geometry.length - geometry.prompt - 1) / geometry.block_length + 1;
+  check_argument(blocks <= Cells,
+                 "blocks of the layout",
+                 blocks,
+                 "at most Cells = " + std::to_string(Cells) + " of the profile_store");
+  const key name{task, geometry.block_length};
+  const std::lock_guard lock{mutex_};
+  entry& e = entries_[name];
+  if (e.calibrated) {
+    return request(nullptr, name, *e.calibrated, geometry);
+  }
+  const bool is_first = !std::exchange(e.is_recording, true);
+  return request(is_first ? this : nullptr, name, knobs_, geometry);
+}
+
+}  // namespace unmask

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/profile.hpp>
+#include <unmask/policy/layers/cache_budget.hpp>
+#include <unmask/policy/layers/early_skip.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/end_of_text.hpp>
+#include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
+
+/// Whole methods: each function returns the policy of a paper, with the published values as
+/// defaults. Values that the released code has instead stand in released.hpp, whose parts and
+/// presets may be passed here; the loops of released code are presets of their own there.
+///
+/// The blocks are the session's, layout::block_length; each method names those of its paper. What a
+/// paper leaves open (ties, roundings, rows that are invalid) is as the parts say. No function
+/// stops at an end token, unless it says so: with(credit_decoding(), stop_at_end{}) does.
+namespace UNMASK_NAMESPACE::methods {
+
+/// A policy with the parts of `method` and `more`, in this order. Errors as policy: at most one
+/// schedule, one cache, and so on.
+template <class... Parts, class... More>
+[[nodiscard]] constexpr auto with(const policy<Parts...>& method, const More&... more) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return policy{detail::get_indexed<I, Parts>(method)..., more...};
+  }
+  (std::index_sequence_for<Parts...>{});
+}
+
+/// Credit Decoding: trace credit under a threshold, confidence >= `threshold`.
+///
+/// The paper gives no threshold; 0.9 is that of Fast-dLLM, its baseline. Blocks of 64, answers of
+/// 256: with 64 slots the rule is exact in blocks of up to 64 positions. Most of its tables are
+/// with early stop: stop_at_end. Released: credit_released, and released::dinfer_credit() for the
+/// loop. Source: CreditDecoding (2025), algorithm 1, section 5.1.
+template <int Slots = 64>
+[[nodiscard]] constexpr auto credit_decoding(float threshold = 0.9F,
+                                             const trace_credit<Slots>& credit = {}) {
+  return policy{by_confidence{}, confidence_at_least{threshold}, credit};
+}
+
+/// The refreshes of Dynamic-dLLM: every pass runs everything, the first one computes it whole and
+/// no other does. Source: Dynamic-dLLM (2026), algorithm 1, lines 1 to 6. (The intervals in its
+/// appendix B.2 are those of the methods that it is compared with.)
+[[nodiscard]] constexpr interval_cache dynamic_dllm_cache() {
+  return {.prompt_period = 1, .answer_period = 0};
+}
+
+/// Dynamic-dLLM: cache budgets and adaptive thresholds together, its Dynamic-dLLM*. Decoded with
+/// layer_session.
+///
+/// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
+/// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have
+/// logits, so every masked position's row is compared and its threshold moves in each step from the
+/// third on. limits::window must hold the answer.
+/// Released: released::cache_budget_released() with released::dynamic_dllm_cache(), and
+/// released::dynamic_dllm_scalar() for its threshold. Source: Dynamic-dLLM (2026), algorithms 1 and
+/// 2, section 4.1 (budget and window), figure 6c (start), appendix B.2 (lower and raise).
+template <feature Feature = feature::input>
+[[nodiscard]] constexpr auto dynamic_dllm(const basic_cache_budget<Feature>& budgets = {},
+                                          const adaptive_threshold& thresholds = {},
+                                          const interval_cache& cache = dynamic_dllm_cache()) {
+  return policy{by_confidence{}, thresholds, budgets, cache};
+}
+
+/// ES-dLLM: early skipping, one token a pass, no end token right of a masked position. Decoded with
+/// layer_session.
+///
+/// Half of the positions after an eighth and half of those after a quarter of the layers are
+/// skipped, weight 0.5 (section 6.1). `cache` has the refresh periods, by default those of GSM8K
+/// under LLaDA; table 5 (LLaDA; Dream in parentheses), prompt / block:
+///     GSM8K 64/16 (64/8), MATH 256/8 (256/4), BBH 64/4 (64/8), HumanEval 64/4 (64/2),
+///     MBPP 64/4 (256/2);
+/// and ES-dLLM*, table 6: BBH 32/4 (16/4), MBPP (8/2). Blocks of 64, of 256 for MATH; answers of
+/// 256, of 512 for code (table 4). Released: released::es_dllm_fixed(), with
+/// released::early_skip_released(). Source: ES-dLLM (2026), algorithm 1, section 6.1, appendix B.
+///
+/// `ends` is appendix B.2. As written there it lets a run of end tokens in from the left only, one
+/// a pass: stop_at_end ends the decode instead, and hold_end{.until_first = true}, the release's,
+/// lets them in together once there is one.
+template <feature Indicator = feature::hidden>
+[[nodiscard]] constexpr auto es_dllm(const basic_early_skip<Indicator>& skip = {},
+                                     const block_cache& cache = {},
+                                     const hold_end& ends = {}) {
+  return policy{by_confidence{}, top_k{1}, skip, cache, ends};
+}
+
+/// ES-dLLM with parallel decoding: every position above the threshold. Released:
+/// released::es_dllm_parallel(). Source: ES-dLLM (2026), appendix C.3.1; the rest as es_dllm().
+template <feature Indicator = feature::hidden>
+[[nodiscard]] constexpr auto es_dllm_parallel(float threshold = 0.9F,
+                                              const basic_early_skip<Indicator>& skip = {},
+                                              const block_cache& cache = {},
+                                              const hold_end& ends = {}) {
+  return policy{by_confidence{}, confidence_above{threshold}, skip, cache, ends};
+}
+
+/// ES-dLLM with Sparse-dLLM's eviction: half of the keys outside the block stay, kernel size 3,
+/// chosen in the second pass of a block. Source: ES-dLLM (2026), appendix C.3.2; the rest as
+/// es_dllm().
+template <feature Indicator = feature::hidden>
+[[nodiscard]] constexpr auto es_dllm_sparse(const basic_early_skip<Indicator>& skip = {},
+                                            const block_cache& cache = {},
+                                            const key_eviction& eviction = {},
+                                            const hold_end& ends = {}) {
+  return with(es_dllm(skip, cache, ends), eviction);
+}
+
+/// ES-dLLM with both. Source: ES-dLLM (2026), appendix C.3.3.
+template <feature Indicator = feature::hidden>
+[[nodiscard]] constexpr auto es_dllm_parallel_sparse(float threshold = 0.9F,
+                                                     const basic_early_skip<Indicator>& skip = {},
+                                                     const block_cache& cache = {},
+                                                     const key_eviction& eviction = {},
+                                                     const hold_end& ends = {}) {
+  return with(es_dllm_parallel(threshold, skip, cache, ends), eviction);
+}
+
+/// LoPA with D2F: lookahead branches over pipelined blocks. limits::branches must be at least
+/// `ahead.branches`.
+///
+/// The defaults are those of D2F-Dream on GSM8K; table 5, block length, blocks.add, threshold,
+/// branches, with blocks.activate 0.95 throughout:
+///     D2F-Dream: GSM8K 32, 0.1, 0.9, 14; MATH 16, 0.1, 0.9, 7; HumanEval and MBPP 32, 0.3, 0.95,
+///     7; D2F-DiffuCoder: HumanEval+ 32, 0.3, 0.95, 6; MBPP+ 32, 0.3, 0.9, 14.
+/// blocks.at_once, 8, holds answers of 256 in blocks of 32. Released: released::lopa(), which goes
+/// by the negative entropy. Source: LoPA (2025), algorithm 1, equations 1 and 2, section 3.3,
+/// appendix B.
+template <ranking Ranking = by_confidence>
+[[nodiscard]] constexpr auto lopa_d2f(const lookahead_by<Ranking>& ahead = {.branches = 14},
+                                      float threshold = 0.9F,
+                                      const block_pipeline& blocks = {}) {
+  return policy{ahead.order, confidence_above{threshold}, ahead, blocks};
+}
+
+/// OSDT with a profile, or, with knobs that have none, the static threshold of the sequence that is
+/// recorded: see profile_threshold, calibrating() and profile_store. One type serves both. No code
+/// was released. Source: OSDT (2025), algorithm 1.
+template <int Cells = 256>
+[[nodiscard]] constexpr auto osdt(const profile_threshold<Cells>& profile) {
+  return policy{by_confidence{}, profile};
+}
+
+/// OSDT's settings of a task, without a profile: what calibrating() and profile_store take. The
+/// confidences recorded are those of committed tokens, where the paper does not say which. Source:
+/// OSDT (2025), section 4.1, and section 4.2 for the static threshold.
+template <int Cells = 256>
+inline constexpr profile_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
+                                                              .cap = 0.75F,
+                                                              .slack = 0.2F,
+                                                              .mode = profile_mode::block,
+                                                              .statistic = metric::q1};
+template <int Cells = 256>
+inline constexpr profile_threshold<Cells> osdt_gpqa_settings{.threshold = 0.9F,
+                                                             .cap = 0.75F,
+                                                             .slack = 0.2F,
+                                                             .mode = profile_mode::step_block,
+                                                             .statistic = metric::median};
+template <int Cells = 256>
+inline constexpr profile_threshold<Cells> osdt_humaneval_settings{.threshold = 0.9F,
+                                                                  .cap = 0.8F,
+                                                                  .slack = 0.1F,
+                                                                  .mode = profile_mode::block,
+                                                                  .statistic = metric::q1};
+
+/// OSDT with the settings of a task: decodes the sequence that is recorded. osdt(profile) decodes
+/// the others.
+template <int Cells = 256>
+[[nodiscard]] constexpr auto osdt_gsm8k() {
+  return osdt(osdt_gsm8k_settings<Cells>);
+}
+template <int Cells = 256>
+[[nodiscard]] constexpr auto osdt_gpqa() {
+  return osdt(osdt_gpqa_settings<Cells>);
+}
+template <int Cells = 256>
+[[nodiscard]] constexpr auto osdt_humaneval() {
+  return osdt(osdt_humaneval_settings<Cells>);
+}
+
+}  // namespace unmask::methods

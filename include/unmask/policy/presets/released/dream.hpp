@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
+#include <unmask/policy/presets/released/loop.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/stop.hpp>
+
+namespace UNMASK_NAMESPACE::released {
+
+/// Dream's sampler at temperature 0: by_confidence is its `maskgit_plus`, by_margin its
+/// `topk_margin`, by_entropy its `entropy`. Needs model_info::row_shift = 1, and no
+/// model_info::end_token where masks are to be left as they are. Source: J. Ye et al., Dream 7B
+/// (2025), `generation_utils.py`.
+template <ranking Ranking>
+[[nodiscard]] constexpr auto dream(const Ranking& order, index_t steps, float epsilon = 1e-3F) {
+  return policy{order, timesteps{steps, epsilon}, whole_sequence{}, step_budget{steps}};
+}
+
+/// Fast-dLLM's single pass over Dream's whole sequence. A step has a quota of ranks, of which those
+/// below `threshold`, the first excepted, are put off and added to the next step's quota. Without
+/// them the quota is (masks / steps) in each of `steps` steps; a rank put off in the last step adds
+/// a step, which has only the put-off ranks for a quota.
+///
+/// Range steps >= 1, threshold in [0, 1]. Goes with by_confidence; the window must hold the answer.
+/// Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), `confidence_threshold` of
+/// `dream/model/generation_utils.py` (NVlabs/Fast-dLLM 24cc59e).
+struct quota_above {
+  index_t steps = 64;
+  float threshold = 0.9F;
+  struct sequence_state {
+    index_t steps = 0;     ///< forward passes in all, as far as is known
+    index_t per_step = 0;  ///< ranks that each step adds to the quota
+    index_t quota = 0;
+    index_t put_off = 0;
+  };
+  static constexpr statistics required = stat::confidence;
+  static constexpr bool paces = true;
+
+  static constexpr part_label label{"quota_above"};
+  static constexpr knob<quota_above> knobs[] = {
+      {"steps", &quota_above::steps, at_least(1)},
+      {"threshold", &quota_above::threshold, within(0, 1)}};
+
+  [[nodiscard]] index_t reach(const layout& g) const { return whole_sequence{}.reach(g); }
+
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }
+
+  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
+    sequence_state& q = own.sequence;
+    if (s.rank >= q.quota) {
+      return false;
+    }
+    if (s.rank == 0 || c.confidence() >= threshold) {
+      return true;
+    }
+    // Confidences fall along the ranks, so one candidate alone is the first put off and all behind
+    // it are, too: a single lane writes, and nobody reads before schedule().
+    if (s.rank == 1 || s.score_before >= threshold) {
+      q.put_off = math::min(q.quota, s.open) - s.rank;
+    }
+    return false;
+  }
+
+  UNMASK_HD void schedule(sequence_view& view, plan& next, auto& own) const {
+    sequence_state& q = own.sequence;
+    if (view.step == 0) {
+      q.steps = steps;
+      q.per_step = view.open_count / steps;
+    } else if (q.put_off > 0 && view.step >= q.steps) {
+      q.per_step = 0;
+      ++q.steps;
+    }
+    q.quota = q.per_step + q.put_off;
+    q.put_off = 0;
+    whole_sequence{}.schedule(view, next, own);
+    next.forced = 0;
+    if (view.step >= q.steps) {
+      next.end = ended(view);
+    }
+  }
+};
+static_assert(admission<quota_above> && scheduling<quota_above> && pacing<quota_above>);
+
+/// Fast-dLLM's `confidence_threshold` for Dream. Source: as quota_above.
+[[nodiscard]] constexpr auto dream_confidence_threshold(index_t steps, float threshold) {
+  return policy{by_confidence{}, quota_above{steps, threshold}};
+}
+
+}  // namespace unmask::released

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/presets/released/loop.hpp>
+#include <unmask/policy/ranking.hpp>
+
+namespace UNMASK_NAMESPACE::released {
+
+/// LLaDA's loop: `steps` forward passes for every block, all of them, also once the block is full.
+/// Candidates are all open positions left of the block's end, so that those an earlier block kept
+/// compete again; the sequence may end with some. Nothing is forced: the quota is all there is.
+///
+/// Range steps >= 1, for each block; the window must hold the answer. Source: S. Nie et al., LLaDA,
+/// `generate` (ML-GSAI/LLaDA b7e6c35).
+struct llada_blocks {
+  index_t steps = 32;
+  static constexpr statistics required = stat::none;
+  static constexpr bool paces = true;
+
+  static constexpr part_label label{"llada_blocks"};
+  static constexpr knob<llada_blocks> knobs[] = {{"steps", &llada_blocks::steps, at_least(1)}};
+
+  [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
+
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+    return detail::blocks_of(g) * steps;
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
+    const index_t b = q.step / steps;
+    if (b >= q.blocks()) {
+      next.end = ended(q);
+      return;
+    }
+    const index_t last = q.block(b).last;
+    score_one_block(q, next, {math::min(q.settled, last), last});
+    next.forced = 0;
+  }
+};
+static_assert(scheduling<llada_blocks> && pacing<llada_blocks>);
+
+/// LLaDA's `low_confidence`, `steps` forward passes for each block. `Ranking`: by_confidence_bf16
+/// on bf16 logits. Source: as llada_blocks.
+template <ranking Ranking = by_confidence>
+[[nodiscard]] constexpr auto llada_low_confidence(index_t steps, const Ranking& order = {}) {
+  return policy{order, scheduled{steps}, llada_blocks{steps}};
+}
+
+}  // namespace unmask::released
