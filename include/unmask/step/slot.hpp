@@ -3,6 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/core/walk.hpp>
 #include <unmask/stats/row.hpp>
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
