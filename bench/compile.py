@@ -139,7 +139,7 @@ def check():
             if not program[4]:
                 continue
             ratio = float("inf")
-            for _ in range(3):
+            for _ in range(5):  # what else runs here takes its share of the caches
                 json = cost("g++", PROGRAMS[0], folder)[0]
                 ratio = min(ratio, cost("g++", program, folder)[0] / json)
                 if ratio <= BOUND * recorded[name]:

@@ -4,9 +4,9 @@
 
 usage: amalgamate.py OUTPUT
 
-The file stands for <unmask/unmask.hpp> and needs nothing but the standard library. Every header is
-taken in once, where it is first included; the text of a kernel, which has no `#pragma once`, each
-time that it is.
+The file stands for <unmask/unmask.hpp> and what that leaves to others of APART; it needs nothing but
+the standard library. Every header is taken in once, where it is first included; the text of a
+kernel, which has no `#pragma once`, each time that it is.
 """
 import pathlib
 import re
@@ -15,6 +15,8 @@ import sys
 INCLUDE = re.compile(r"^(\s*#\s*)include\s*(?:<([^>]*)>|(UNMASK_KERNEL)\b)")
 KERNEL = re.compile(r"^\s*#\s*define UNMASK_KERNEL <([^>]*)>")
 LICENSE = "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
+APART = ["any_layer_session.hpp", "host/thread_pool.hpp", "policy/commit/profile_json.hpp",
+         "policy/commit/profile_store.hpp"]
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "include"
 
 
@@ -55,7 +57,8 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     whole = Amalgamation()
-    whole.take("unmask/unmask.hpp")
+    for name in ["unmask.hpp", *APART]:
+        whole.take("unmask/" + name)
     head = [LICENSE, "//", f"// unmask {version()} in one file, made by cmake/amalgamate.py: do not "
             "edit.", "#pragma once", ""]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(head + whole.lines)) + "\n"
