@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A policy with a ranking and an admission of the program's own, as in examples/custom_policy.cpp.
-#include <unmask/unmask.hpp>
-
-#include <cstdio>
-#include <vector>
+#include "decode.hpp"
 
 namespace {
 
@@ -29,24 +26,9 @@ struct seen_again {
   }
 };
 
-constexpr int vocab = 64;
-
 }  // namespace
 
 int main() {
-  constexpr unmask::policy mine{
-      leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}};
-  std::vector<unmask::token_id> tokens(40);
-  std::vector<float> logits(tokens.size() * vocab);
-  unmask::session session(mine,
-                          {.vocab = vocab, .mask_token = 0, .end_token = 1},
-                          tokens,
-                          {.prompt = 8, .length = 40, .block_length = 16});
-  while (const auto request = session.next()) {
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      logits[i] = static_cast<float>(i * 2654435761U % 1024U);
-    }
-    session.supply(unmask::host_logits<float>(logits.data(), request->rows, vocab));
-  }
-  std::printf("%d\n", session.report().forwards);
+  bench::decode(unmask::policy{
+      leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}});
 }

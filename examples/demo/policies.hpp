@@ -56,7 +56,7 @@ class chosen_policy {
   /// The same whatever the value.
   std::string series() const { return with_cache_label(series_); }
 
-  /// What its frontier goes over; empty for a text.
+  /// The settings that its frontier goes over; empty for a text.
   std::string_view knob() const;
   std::span<const double> sweep() const;
   chosen_policy with(double value) const;

@@ -30,7 +30,7 @@ struct part_label {
   std::string_view about = {};
 };
 
-/// What a knob is.
+/// Kinds of knobs.
 enum class knob_kind : std::uint8_t {
   real,
   exact,   ///< a real of double precision

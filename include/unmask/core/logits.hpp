@@ -222,7 +222,7 @@ struct previous_row {
   float square = 0.0F;     ///< sum of e^(2(z - best))
 };
 
-/// What a kernel does with a row of logits, whatever their type.
+/// How a kernel reads a row of logits, whatever their type.
 ///
 /// `blanked` lists tokens, ascending and without repeats, that the statistics leave out: suppressed
 /// tokens and the watch list. Their edited logits are written to `blanked_logits` (as many) unless

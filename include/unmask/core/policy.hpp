@@ -148,7 +148,7 @@ class policy : public detail::pack<Parts...> {
   /// log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
-  /// What its parts do together.
+  /// The traits of its parts together.
   static constexpr composition together =
       []<class... Leaf>(detail::type_list<Leaf...>) { return composition_of<Leaf...>(); }
   (leaf_list{});

@@ -8,8 +8,8 @@
 
 #include <string_view>
 
-/// What a part does, and what the parts of a policy do together, as plain values, and which parts
-/// do not go together. Policies of types and policies by name ask the same rules.
+/// The traits of a part, and of the parts of a policy together, as plain values, and the rules of
+/// parts that do not go together. Policies of types and policies by name ask the same rules.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
@@ -39,7 +39,7 @@ UNMASK_SAYS(reopens)
 
 }  // namespace detail
 
-/// What one part does.
+/// The traits of one part.
 struct part_traits {
   bool ranks = false;
   bool ranks_by_confidence = false;
@@ -55,6 +55,7 @@ struct part_traits {
   bool remembers = false;    ///< something at each position
   bool revisits = false;
   bool remasks = false;
+  bool rewrites = false;     ///< settled tokens: revisits or remasks
   bool reopens = false;
   bool paints = false;
   bool surveys = false;
@@ -89,12 +90,12 @@ struct part_traits {
 
   /// Whether what it decides depends on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || revisits || remasks || paints ||
+    return remembers || counts_steps || compares || branches || rewrites || paints ||
            skips || picks;
   }
 };
 
-/// The traits of a part.
+/// Those of a type.
 template <class P>
 inline constexpr part_traits traits_of{
     .ranks = ranking<P>,
@@ -111,6 +112,7 @@ inline constexpr part_traits traits_of{
     .remembers = !std::is_same_v<position_state_of<P>, no_state>,
     .revisits = revisiting<P>,
     .remasks = remasking<P>,
+    .rewrites = revisiting<P> || remasking<P>,
     .reopens = detail::says_reopens<P>,
     .paints = renoising<P>,
     .surveys = surveying<P>,
@@ -140,7 +142,7 @@ inline constexpr part_traits traits_of{
     .follows_text = detail::says_follows_text<P>,
     .precedes_memory = detail::says_precedes_memory<P>};
 
-/// What parts do together: add() them in written order.
+/// The traits of parts together: add() them in written order.
 struct composition {
   index_t rankings = 0;
   index_t schedules = 0;
@@ -188,7 +190,7 @@ struct composition {
     picks = picks || p.picks;
     watches_with_memory = watches_with_memory || (p.watches > 0 && p.remembers);
     remasks = remasks || p.remasks;
-    rewrites = rewrites || p.revisits || p.remasks;
+    rewrites = rewrites || p.rewrites;
     paints = paints || p.paints;
     surveys = surveys || p.surveys;
     compares = compares || p.compares;

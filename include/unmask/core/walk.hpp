@@ -66,6 +66,20 @@ template <class Policy, bool part_traits::*Does, class Use>
   return parts::any(use, std::make_index_sequence<parts::count>{});
 }
 
+/// True when a part does it with the values that it has: `ask(part)` says so, for parts that it can
+/// be asked about, and all others do.
+template <class Policy, bool part_traits::*Does, class Ask>
+[[nodiscard]] UNMASK_HD bool any_part_now([[maybe_unused]] const Policy& p, const Ask& ask) {
+  return any_part<Policy, Does>([&](auto at) {
+    const auto& part = p.template part_at<decltype(at)::value>();
+    if constexpr (std::is_invocable_v<const Ask&, decltype(part)>) {
+      return ask(part);
+    } else {
+      return true;
+    }
+  });
+}
+
 /// The index of the first part that does it; leaf_total without one.
 template <class Policy, bool part_traits::*Does>
 inline constexpr std::size_t part_that = parts_that<Policy, Does>::first;

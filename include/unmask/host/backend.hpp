@@ -48,10 +48,10 @@ class on_host::workspace {
       , memory_(step::slot_bytes<Policy>(capacity) / sizeof(line) *
                 static_cast<std::size_t>(capacity.sequences))
       , statuses_(static_cast<std::size_t>(capacity.sequences))
-      , rows_(most_rows(capacity), where.executor, where.tier) {
-    targets_.reserve(most_rows(capacity));
+      , rows_(step::most_rows<Policy>(capacity), where.executor, where.tier) {
+    targets_.reserve(step::most_rows<Policy>(capacity));
     if constexpr (Policy::truncates) {
-      again_.resize(most_rows(capacity));
+      again_.resize(step::most_rows<Policy>(capacity));
     }
     slots_.resize(statuses_.size());
     std::byte* base = memory_.data()->bytes;
@@ -264,8 +264,8 @@ class on_host::workspace {
     std::byte bytes[step::slot_layout::alignment];
   };
 
-  // Where the record of a row read goes, slot_memory::records[index], and what is asked of a row
-  // without a finite logit.
+  // The place of a row's record, slot_memory::records[index], and what step::name_token() and
+  // step::name_listed() take.
   struct target {
     index_t slot = 0;
     index_t index = 0;
@@ -273,12 +273,6 @@ class on_host::workspace {
     const std::uint32_t* allowed = nullptr;
     float* blanked_logits = nullptr;
   };
-
-  [[nodiscard]] static std::size_t most_rows(const limits& capacity) {
-    return static_cast<std::size_t>(capacity.sequences) *
-           static_cast<std::size_t>(capacity.window) *
-           (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
-  }
 
   // Completes the options of the row of scored position i.
   void note(row_options& in, const step::slot_memory<Policy>& m, const segment& s, index_t i) {

@@ -7,8 +7,8 @@
 //   #define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
 //   #include <unmask/host/each_tier.hpp>
 //
-// With UNMASK_KERNEL_IS_PLAIN_ELSEWHERE, the portable tier is left out. simd.hpp comes before it. host::with_vectors calls what it made. Included alone, this file is
-// empty.
+// With UNMASK_KERNEL_IS_PLAIN_ELSEWHERE, the portable tier is left out. simd.hpp comes before it.
+// host::with_vectors calls what it made. Included alone, this file is empty.
 #if defined(UNMASK_KERNEL)
 
 #  if !defined(UNMASK_KERNEL_IS_PLAIN_ELSEWHERE)

@@ -22,8 +22,8 @@ class row_reader {
       , records_(rows)
       , scratch_(scratch_records(threads.concurrency()))
       , held_(holds ? rows : 0)
-      , held_scratch_(holds ? scratch_.size() : 0) {
-    edits_.reserve(rows);
+      , held_scratch_(holds ? scratch_.size() : 0)
+      , edits_(rows) {
     floats_.reserve(rows);
     bfloat16s_.reserve(rows);
     float16s_.reserve(rows);
@@ -36,10 +36,10 @@ class row_reader {
     if constexpr (holds) {
       read_again_ = &row_reader::read_noted_again<T>;
     }
-    edits_.push_back(edit);
+    edits_[size_++] = edit;
     return list<T>().emplace_back();
   }
-  [[nodiscard]] std::size_t size() const { return edits_.size(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
 
   /// Reads the rows noted: operator[] is the record of each.
   void read() {
@@ -56,13 +56,13 @@ class row_reader {
   void read_again(std::size_t r,
                   record<S>& whole,
                   const watched_logits& watched,
-                  const truncation& rules) const {
+                  const truncation& rules) {
     (this->*read_again_)(r, whole, watched, rules);
   }
 
   /// Forgets the rows, of which the logits may go now.
   void clear() {
-    edits_.clear();
+    size_ = 0;
     floats_.clear();
     bfloat16s_.clear();
     float16s_.clear();
@@ -92,8 +92,8 @@ class row_reader {
   void read_noted_again(std::size_t r,
                         record<S>& whole,
                         const watched_logits& watched,
-                        const truncation& rules) const {
-    const row_input<T>& row = const_cast<row_reader*>(this)->template list<T>()[r];
+                        const truncation& rules) {
+    const row_input<T>& row = list<T>()[r];
     call_on_tier(level_, [&] { host::read_again(whole, row, edits_[r], watched, rules); });
   }
 
@@ -104,6 +104,7 @@ class row_reader {
   std::vector<held_tokens> held_;
   std::vector<held_tokens> held_scratch_;
   std::vector<row_edit> edits_;
+  std::size_t size_ = 0;
   noted<float> floats_;
   noted<bfloat16> bfloat16s_;
   noted<float16> float16s_;
@@ -111,7 +112,7 @@ class row_reader {
   void (row_reader::*read_again_)(std::size_t,
                                   record<S>&,
                                   const watched_logits&,
-                                  const truncation&) const = nullptr;
+                                  const truncation&) = nullptr;
 };
 
 }  // namespace unmask::host

@@ -65,7 +65,7 @@ class shard_reader {
   }
 
  private:
-  // Where the row that a node is of is decided, and what is asked of its columns.
+  // The position that decides about a node's row, and what step::name_token() takes.
   struct owner {
     const step::slot_memory<Policy>* slot;
     index_t position;

@@ -34,9 +34,7 @@ class shard_workspace {
       , row_shift_(model.row_shift)
       , columns_(columns)
       , nodes_(nodes)
-      , most_rows_(static_cast<std::size_t>(capacity.sequences) *
-                   static_cast<std::size_t>(capacity.window) *
-                   (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0)))
+      , most_rows_(step::most_rows<Policy>(capacity))
       , reader_(most_rows_ * static_cast<std::size_t>(ranks::nodes_of(columns, model.vocab)),
                 where.executor,
                 where.tier)

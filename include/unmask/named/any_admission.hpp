@@ -20,11 +20,6 @@ struct profile_place {
   static constexpr statistics required = profile_threshold<>::required;
 };
 
-/// True for an admission that compares rows with those of the step before.
-template <class P>
-inline constexpr bool compares_rows =
-    P::required.contains(stat::drift) || P::required.contains(stat::divergence);
-
 /// One admission that is not composed.
 using admission_leaf = choice_of<confidence_above,
                                  confidence_at_least,
@@ -202,7 +197,7 @@ class any_admission : public admission_expression {
 
  private:
   template <class Leaf>
-  static constexpr bool can_hold = Compares || !compares_rows<Leaf>;
+  static constexpr bool can_hold = Compares || !traits_of<Leaf>.compares;
 
   // Calls use(leaf, its scope) for the leaves that have a turn.
   UNMASK_HD void for_each(auto& own, const auto& use) const {

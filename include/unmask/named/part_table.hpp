@@ -115,7 +115,7 @@ void put(parts p, values v, const P& part) {
              " parts");
     }
     p.admission.push(part);
-    p.has.compares = p.has.compares || compares_rows<P>;
+    p.has.compares = p.has.compares || traits_of<P>.compares;
   } else if constexpr (is_one_of<P, revision_list::rule::list>) {
     if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
       v.take_only(p.has.remembers, "credit");

@@ -138,28 +138,16 @@ UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>&
 
 /// True when an edit of the policy depends on the tokens around a position.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool reads_sequence_now([[maybe_unused]] const Policy& p) {
-  return detail::any_part<Policy, &part_traits::reads_sequence>([&p](auto at) {
-    const auto& part = p.template part_at<decltype(at)::value>();
-    if constexpr (requires { part.reads_sequence_now(); }) {
-      return part.reads_sequence_now();
-    } else {
-      return true;
-    }
-  });
+[[nodiscard]] UNMASK_HD bool reads_sequence_now(const Policy& p) {
+  return detail::any_part_now<Policy, &part_traits::reads_sequence>(
+      p, [](const auto& part) -> decltype(part.reads_sequence_now()) { return part.reads_sequence_now(); });
 }
 
 /// True when a part asks for the probability of settled tokens.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool watches_current_now([[maybe_unused]] const Policy& p) {
-  return detail::any_part<Policy, &part_traits::watches_current>([&p](auto at) {
-    const auto& part = p.template part_at<decltype(at)::value>();
-    if constexpr (requires { part.watches_current_now(); }) {
-      return part.watches_current_now();
-    } else {
-      return true;
-    }
-  });
+[[nodiscard]] UNMASK_HD bool watches_current_now(const Policy& p) {
+  return detail::any_part_now<Policy, &part_traits::watches_current>(
+      p, [](const auto& part) -> decltype(part.watches_current_now()) { return part.watches_current_now(); });
 }
 
 /// Lists, for each position that the next step reads, the tokens its read leaves out.

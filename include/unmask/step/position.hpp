@@ -174,15 +174,9 @@ template <class Policy>
 
 /// True when a part edits rows with the values that it has.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool edits_now([[maybe_unused]] const Policy& p) {
-  return detail::any_part<Policy, &part_traits::edits>([&p](auto at) {
-    const auto& part = p.template part_at<decltype(at)::value>();
-    if constexpr (requires { part.edits_now(); }) {
-      return part.edits_now();
-    } else {
-      return true;
-    }
-  });
+[[nodiscard]] UNMASK_HD bool edits_now(const Policy& p) {
+  return detail::any_part_now<Policy, &part_traits::edits>(
+      p, [](const auto& part) -> decltype(part.edits_now()) { return part.edits_now(); });
 }
 
 /// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without

@@ -60,20 +60,10 @@ enum class role : std::uint8_t {
 };
 
 /// True when a part of the policy revisits settled positions with the values that it has.
-template <std::size_t I = 0, class Policy>
-[[nodiscard]] UNMASK_HD constexpr bool revisits_now([[maybe_unused]] const Policy& p) {
-  if constexpr (I == Policy::leaf_total) {
-    return false;
-  } else {
-    using leaf = typename Policy::template leaf_type<I>;
-    if constexpr (requires(const leaf& part) { part.revisits_now(); }) {
-      return p.template part_at<I>().revisits_now() || revisits_now<I + 1>(p);
-    } else if constexpr (revisiting<leaf> || remasking<leaf>) {
-      return true;
-    } else {
-      return revisits_now<I + 1>(p);
-    }
-  }
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool revisits_now(const Policy& p) {
+  return detail::any_part_now<Policy, &part_traits::rewrites>(
+      p, [](const auto& part) -> decltype(part.revisits_now()) { return part.revisits_now(); });
 }
 
 /// One slot's memory, in the backend's space: pointers into one block of bytes.
@@ -339,6 +329,13 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   m.layers.template take<Policy>(at, capacity);
   bytes = at.used();
   return m;
+}
+
+/// Most rows that a step of a session with these capacities is decided from.
+template <class Policy>
+[[nodiscard]] constexpr std::size_t most_rows(const limits& capacity) {
+  return static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(capacity.window) *
+         (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
 }
 
 /// Bytes of memory that a session with these capacities, validated, takes for each slot.
