@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks that every part of README.md's table of policies is decoded on a device, too.
+"""Checks that every part of the table of include/unmask/policy/README.md is decoded on a device, too.
 
 usage: parity.py
 
@@ -23,14 +23,18 @@ ELSEWHERE = {
     "yes": "names a token",
 }
 
+# The page of the parts.
+PAGE = "include/unmask/policy/README.md"
+
+
 def read(*path):
     with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
         return file.read()
 
 
-def parts_of(readme):
+def parts_of(page):
     """The names in the first column of the table."""
-    table = readme[readme.index("| part | stage |"):]
+    table = page[page.index("| part | stage |"):]
     table = table[:table.index("\n\n")]
     for row in table.splitlines()[2:]:
         cell = re.split(r"(?<!\\)\|", row)[1]
@@ -60,9 +64,9 @@ def main():
         if f"decltype(policies::{name})" not in kernels:
             complaints.append(f"no file of tests/unmask/cuda instantiates the kernels of {name}")
     composed = "\n".join(defined[name] for name in on_a_device if name in defined)
-    parts = sorted(set(parts_of(read("README.md"))) - set(ELSEWHERE))
+    parts = sorted(set(parts_of(read(*PAGE.split("/")))) - set(ELSEWHERE))
     if len(parts) < 30:
-        complaints.append(f"only {len(parts)} parts were found in README.md: has the table changed?")
+        complaints.append(f"only {len(parts)} parts were found in {PAGE}: has the table changed?")
     for part in parts:
         if not re.search(rf"\b{part}\b", composed):
             complaints.append(f"no policy that a device decodes with has the part {part}")

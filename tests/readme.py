@@ -1,42 +1,144 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks that every C++ block of README.md is a region of a compiled example.
+"""Checks the pages: every *.md of the repository.
 
-A block is preceded by `<!-- region FILE NAME -->`; the region stands in FILE between lines that hold
-`[NAME]` and `[/NAME]`. With --write the blocks are brought up to date instead.
+- Every C and C++ block is a region of a file that the tests compile. Before the block stands
+  `<!-- region FILE NAME -->`; the region stands in FILE between lines that hold `[NAME]` and
+  `[/NAME]`. `<!-- region FILE -->` takes the whole file but for its licence.
+- Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
+- README.md has at most 150 lines of at most 110 columns.
+
+usage: readme.py              complains
+       readme.py --write      brings the blocks up to date
+       readme.py --self-test
 """
 
+import os
 import pathlib
 import re
 import sys
+import tempfile
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"<!-- region (\S+) (\S+) -->\n```cpp\n(.*?)```\n", re.S)
+BLOCK = re.compile(r"<!-- region (\S+)(?: (\S+))? -->\n```(\w+)\n(.*?)```\n", re.S)
+CODE = re.compile(r"^```(?:c|cpp|cuda)$", re.M)
+FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.*)$", re.M)
+MAX_LINES, MAX_COLUMNS = 150, 110  # of README.md
 
 
-def region(file, name):
-    lines = (ROOT / file).read_text().splitlines()
-    first = next(i for i, line in enumerate(lines) if f"[{name}]" in line)
-    last = next(i for i, line in enumerate(lines) if f"[/{name}]" in line)
-    return textwrap.dedent("\n".join(lines[first + 1 : last])).strip("\n") + "\n"
+def pages(root):
+    for where, folders, names in os.walk(root):
+        folders[:] = sorted(f for f in folders
+                            if not f.startswith(("build", "__pycache__")) and f not in (".git", ".cache"))
+        for name in sorted(names):
+            if name.endswith(".md"):
+                yield pathlib.Path(where, name)
 
 
-def main():
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    fresh = BLOCK.sub(
-        lambda m: f"<!-- region {m[1]} {m[2]} -->\n```cpp\n{region(m[1], m[2])}```\n", text)
-    if "--write" in sys.argv:
-        readme.write_text(fresh)
+def region(root, file, name):
+    lines = (root / file).read_text(encoding="utf-8").splitlines()
+    if name:
+        first = next(i for i, line in enumerate(lines) if f"[{name}]" in line)
+        last = next(i for i, line in enumerate(lines) if f"[/{name}]" in line)
+        lines = lines[first + 1 : last]
+    else:
+        lines = [line for line in lines if "SPDX-License-Identifier" not in line]
+    return textwrap.dedent("\n".join(lines)).strip("\n") + "\n"
+
+
+def up_to_date(root, text):
+    def block(m):
+        return f"<!-- region {' '.join(filter(None, m.group(1, 2)))} -->\n```{m[3]}\n{region(root, m[1], m[2])}```\n"
+    return BLOCK.sub(block, text)
+
+
+def anchors(text):
+    """What GitHub calls the headings of a page."""
+    for heading in HEADING.findall(FENCED.sub("", text)):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        yield re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+
+
+def broken_links(page, text):
+    prose = re.sub(r"`[^`\n]*`", "`code`", FENCED.sub("", text))
+    for link in LINK.findall(prose):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists():
+            yield f"the link {link} leads nowhere"
+        elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):
+            yield f"the link {link} names no heading of that page"
+
+
+def complaints(root):
+    for page in pages(root):
+        shown = page.relative_to(root)
+        text = page.read_text(encoding="utf-8")
+        if len(CODE.findall(text)) != len(BLOCK.findall(text)):
+            yield f"{shown}: a block of C or C++ without `<!-- region FILE NAME -->` before it"
+        elif up_to_date(root, text) != text:
+            yield f"{shown}: a block differs from its file; run tests/readme.py --write"
+        for complaint in broken_links(page, text):
+            yield f"{shown}: {complaint}"
+    lines = (root / "README.md").read_text(encoding="utf-8").splitlines()
+    if len(lines) > MAX_LINES:
+        yield f"README.md: {len(lines)} lines, at most {MAX_LINES}"
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_COLUMNS:
+            yield f"README.md:{number}: {len(line)} columns, at most {MAX_COLUMNS}"
+
+
+def write(root):
+    for page in pages(root):
+        text = page.read_text(encoding="utf-8")
+        fresh = up_to_date(root, text)
+        if fresh != text:
+            page.write_text(fresh, encoding="utf-8")
+
+
+def self_test():
+    """Feeds one bad page at a time to the checks above."""
+    good = {
+        "README.md": "# Title: of `it`\n\n[here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"
+                     "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
+                     "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
+        "sub/page.md": "## Two words\n[up](../README.md) [folder](..) [far](https://example.org/x)\n",
+        "a.cpp": "// SPDX-License-Identifier: x\n// [mine]\n  int x;\n// [/mine]\n",
+    }
+    bad = {
+        "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
+                      "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
+        "sub/page.md": ["```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n"],
+    }
+
+    def judge(files):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return list(complaints(pathlib.Path(folder)))
+
+    failures = [f"not expected: {found}" for found in judge(good)]
+    for name, texts in bad.items():
+        failures += [f"let through in {name}: {text[:60]!r}" for text in texts if not judge(good | {name: text})]
+    return failures
+
+
+def main(arguments):
+    if arguments == ["--write"]:
+        write(ROOT)
         return 0
-    if text.count("```cpp") != len(BLOCK.findall(text)):
-        print("README.md: a C++ block without `<!-- region FILE NAME -->` before it")
-        return 1
-    if fresh != text:
-        print("README.md: a C++ block differs from its example; run tests/readme.py --write")
-        return 1
-    return 0
+    found = self_test() if arguments == ["--self-test"] else list(complaints(ROOT))
+    for complaint in found:
+        print(complaint)
+    return bool(found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   for (int32_t p = 0; p < length; ++p) {
     tokens[p] = p < prompt ? answer[p] : mask;
   }
+  /* [session] */
   unmask_options options = UNMASK_OPTIONS_INIT;
   options.vocab = vocab;
   options.mask_token = mask;
@@ -109,12 +110,13 @@ int main(int argc, char** argv) {
     logits.rows = request.rows;
     logits.columns = vocab;
     logits.data = rows;
-    check(unmask.supply(session, &logits));
+    check(unmask.supply(session, &logits)); /* decides, writes the tokens in place */
     for (int32_t p = 0; p < length; ++p) {
       putchar(tokens[p]);
     }
     putchar('\n');
   }
+  /* [/session] */
   unmask_report report = UNMASK_REPORT_INIT;
   check(unmask.get_report(session, 0, &report));
   printf("%d tokens in %d forward passes\n", (int)report.committed, (int)report.forwards);

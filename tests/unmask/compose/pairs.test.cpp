@@ -14,7 +14,7 @@ namespace {
 
 using detail::type_list;
 
-// Every part of the README's table, with the sizes that composed_policies.hpp gives them.
+// Every part of the table of include/unmask/policy/README.md, with the sizes that composed_policies.hpp gives them.
 using parts = type_list<by_confidence,
                         by_margin,
                         by_entropy,
@@ -102,7 +102,7 @@ std::vector<traits> traits_of_all(type_list<P...>) {
   return {traits_of<P>()...};
 }
 
-// What the README says does not go together; b with a is asked, too.
+// What that page says does not go together; b with a is asked, too.
 bool is_refused(const traits& a, const traits& b) {
   return (a.compares && (b.watches || b.branches || b.of_kept)) ||
          (a.branches && (b.remasks || b.frontier || b.renoises)) ||

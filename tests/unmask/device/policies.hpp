@@ -153,9 +153,9 @@ struct with {
   [[nodiscard]] static const policy_type& value() { return P; }
 };
 
-/// Lists of them. `every_part` has each part of the README's table in one policy at least, and is
-/// what a device is tested with: its kernels take seconds to compile each. for_each_policy() has
-/// more compositions.
+/// Lists of them. `every_part` has each part of the table of policy/README.md in one policy at
+/// least, and is what a device is tested with: its kernels take seconds to compile each.
+/// for_each_policy() has more compositions.
 template <class... Cases>
 struct policy_list {};
 using every_part_1 = policy_list<with<sure_ones>,

@@ -331,9 +331,10 @@ TEST(known_parts, have_ranges_that_are_those_of_the_parts) {
   EXPECT_GT(ends, 100);
 }
 
-// The names in the first column of the README's table of policies: `name{...}`, `name<...>{...}`.
-std::set<std::string> parts_of_the_readme() {
-  std::ifstream file(UNMASK_TEST_DATA "/../../README.md");
+// The names in the first column of the table of include/unmask/policy/README.md: `name{...}`,
+// `name<...>{...}`.
+std::set<std::string> parts_of_the_table() {
+  std::ifstream file(UNMASK_TEST_DATA "/../../include/unmask/policy/README.md");
   std::set<std::string> names;
   bool in_table = false;
   for (std::string line; std::getline(file, line);) {
@@ -358,7 +359,7 @@ TEST(known_parts, are_all_parts_but_those_that_a_text_cannot_say) {
   for (const known_part& part : known_parts()) {
     named.emplace(part.type);
   }
-  const std::set<std::string> all = parts_of_the_readme();
+  const std::set<std::string> all = parts_of_the_table();
   EXPECT_GT(all.size(), 50U);
   for (const std::string& part : all) {
     EXPECT_EQ(named.count(part) + without_a_name.count(part), 1U) << part;
