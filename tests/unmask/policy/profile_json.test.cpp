@@ -2,11 +2,17 @@
 #include <unmask/policy/commit/profile_json.hpp>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "support/watched_decode.hpp"
 
@@ -196,17 +202,77 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
   }
 }
 
-// Whatever a text is, it is refused with invalid_argument or gives a profile that may be used.
-void read_anything(const std::string& text, int& taken, int& refused) {
+// JSON with floats, as nlohmann/json reads it.
+using json = nlohmann::
+    basic_json<std::map, std::vector, std::string, bool, std::int64_t, std::uint64_t, float>;
+
+// The profile of a text by that reader, a schema and check_values(); nothing where one refuses it.
+std::optional<profile_threshold<4>> oracle(const std::string& text) {
+  const auto demand = [](bool holds) {
+    if (!holds) {
+      throw std::invalid_argument("not a profile");
+    }
+  };
+  std::set<std::string> keys;
+  const auto once = [&](int depth, json::parse_event_t event, const json& value) {
+    demand(depth != 1 || event != json::parse_event_t::key || keys.insert(value).second);
+    return true;
+  };
+  const auto word = [&](const json& value, const std::vector<std::string>& names) {
+    const auto found = std::find(names.begin(), names.end(), value.get<std::string>());
+    demand(found != names.end());
+    return found - names.begin();
+  };
+  const auto real = [&](const json& value) {
+    demand(value.is_number());
+    return value.get<float>();
+  };
+  const auto whole = [&](const json& value) {
+    demand(value.is_number_unsigned() && value.get<std::uint64_t>() < 1000000000);
+    return value.get<index_t>();
+  };
   try {
-    const auto p = profile_from_json<4>(text);
-    ASSERT_NO_THROW(p.check_values());
-    ASSERT_EQ(profile_from_json<4>(to_json(p)), p);
+    const json all = json::parse(text, once);
+    demand(all.size() == 9 && whole(all.at("unmask_profile")) == 1);
+    profile_threshold<4> p;
+    p.mode = static_cast<profile_mode>(word(all.at("mode"), {"block", "step_block"}));
+    p.statistic = static_cast<metric>(
+        word(all.at("statistic"), {"mean", "q1", "median", "q3", "min_whisker"}));
+    p.recorded = static_cast<collect>(word(all.at("recorded"), {"committed", "candidates"}));
+    p.threshold = real(all.at("threshold"));
+    p.cap = real(all.at("cap"));
+    p.slack = real(all.at("slack"));
+    p.block_length = whole(all.at("block_length"));
+    demand(all.at("blocks").is_array());
+    std::uint16_t used = 0;
+    for (const json& block : all.at("blocks")) {
+      demand(block.is_array() && !block.empty());
+      for (const json& cell : block) {
+        demand(used < 4);
+        p.cells[used++] = real(cell);
+      }
+      p.ends[p.blocks++] = used;
+    }
+    p.check_values();
+    return p;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+// Whatever a text is, it is refused with invalid_argument or gives a profile that may be used, as
+// the other reader finds.
+void read_anything(const std::string& text, int& taken, int& refused) {
+  std::optional<profile_threshold<4>> p;
+  try {
+    p = profile_from_json<4>(text);
+    ASSERT_EQ(profile_from_json<4>(to_json(*p)), p);
     ++taken;
   } catch (const std::invalid_argument& e) {
     ASSERT_NE(std::string{e.what()}, "");
     ++refused;
   }
+  ASSERT_EQ(p, oracle(text));
 }
 
 TEST(profile_json, survives_damaged_texts) {

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <unmask/policy/commit/profile.hpp>
-#include <unmask/policy/commit/profile_reader.hpp>
 
 #include <array>
+#include <charconv>
+#include <concepts>
 #include <fstream>
 #include <iterator>
-#include <locale>
-#include <sstream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 /// Host only: profiles as text, a small subset of JSON.
 ///
@@ -36,85 +38,161 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-inline constexpr int profile_version = 1;
-inline constexpr std::array<std::string_view, 2> profile_modes{"block", "step_block"};
-inline constexpr std::array<std::string_view, 5> profile_metrics{
-    "mean", "q1", "median", "q3", "min_whisker"};
-inline constexpr std::array<std::string_view, 2> profile_records{"committed", "candidates"};
-inline constexpr std::array<std::string_view, 9> profile_keys{"unmask_profile",
-                                                              "mode",
-                                                              "statistic",
-                                                              "recorded",
-                                                              "threshold",
-                                                              "cap",
-                                                              "slack",
-                                                              "block_length",
-                                                              "blocks"};
+inline constexpr index_t profile_version = 1;
 
-/// The shortest of the usual decimal forms that gives the same float back.
-[[nodiscard]] inline std::string shortest(float x) {
-  std::string text;
-  for (int digits = 1; digits <= 9; ++digits) {
-    std::ostringstream out;
-    out.imbue(std::locale::classic());
-    out.precision(digits);
-    out << x;
-    text = out.str();
-    float back = 0.0F;
-    if (read_float(text, back) && back == x) {
-      break;
-    }
-  }
-  return text;
+/// Calls take(key, value, names of its values...) for each key in turn, for "blocks" with the
+/// profile.
+void for_each_entry(auto& p, auto& version, auto&& take) {
+  take("unmask_profile", version);
+  take("mode", p.mode, "block", "step_block");
+  take("statistic", p.statistic, "mean", "q1", "median", "q3", "min_whisker");
+  take("recorded", p.recorded, "committed", "candidates");
+  take("threshold", p.threshold);
+  take("cap", p.cap);
+  take("slack", p.slack);
+  take("block_length", p.block_length);
+  take("blocks", p);
 }
 
-// Takes "blocks": arrays of one or more thresholds each.
-template <int Cells>
-void read_blocks(profile_reader& in, profile_threshold<Cells>& p) {
-  const std::string room = "at most " + std::to_string(Cells) + " thresholds in all";
-  in.expect('[', "an array of arrays");
-  index_t used = 0;
-  while (!in.take(']')) {
-    if (p.blocks > 0) {
-      in.expect(',', "arrays with commas between them");
+/// The text of a profile, read value by value. Complains with line and key.
+struct profile_text {
+  std::string_view text;
+  std::size_t at = 0;
+  std::string_view key = "the text";
+
+  [[noreturn]] void complain(std::string_view rule, std::string_view got) const {
+    int line = 1;
+    for (const char c : text.substr(0, at)) {
+      line += c == '\n' ? 1 : 0;
     }
-    in.expect('[', "an array of arrays");
-    do {
-      const float threshold = in.number();
-      if (used == Cells) {
-        in.complain(room, "more");
+    std::string message = "profile, line " + std::to_string(line) + ": ";
+    message.append(key).append(" must be ").append(rule).append(", got ");
+    message += got.empty() ? "the end" : "'";
+    for (const char c : got.substr(0, 40)) {
+      message += c >= ' ' && c <= '~' ? c : '?';
+    }
+    message += got.size() > 40 ? "...'" : got.empty() ? "" : "'";
+    throw std::invalid_argument(message);
+  }
+
+  /// What begins behind white space, up to what may stand behind a value.
+  [[nodiscard]] std::string_view next() {
+    const std::size_t first = text.find_first_not_of(" \n\t\r", at);
+    at = first < text.size() ? first : text.size();
+    const std::string_view rest = text.substr(at);
+    const std::size_t size = rest.find_first_of(" \n\t\r,]}");
+    return rest.substr(0, size == 0 ? 1 : size);
+  }
+  [[nodiscard]] bool take(char wanted) {
+    const bool is_next = next().starts_with(wanted);
+    at += is_next ? 1 : 0;
+    return is_next;
+  }
+  void expect(char wanted, std::string_view rule) {
+    if (!take(wanted)) {
+      complain(rule, next());
+    }
+  }
+
+  /// One of `names`: its index.
+  [[nodiscard]] std::size_t one_of(std::span<const std::string_view> names) {
+    std::string rule = "one of";
+    for (const std::string_view name : names) {
+      rule.append(" \"").append(name).append("\"");
+    }
+    expect('"', rule);
+    const std::string_view word = text.substr(at, text.find_first_of("\"\\\n", at) - at);
+    if (!text.substr(at + word.size()).starts_with('"')) {
+      complain("a string that ends on its line, without escapes", word);
+    }
+    std::size_t i = 0;
+    while (i < names.size() && names[i] != word) {
+      ++i;
+    }
+    if (i == names.size()) {
+      complain(rule, word);
+    }
+    at += word.size() + 1;
+    return i;
+  }
+
+  /// A number as JSON writes it: std::from_chars takes a few forms more.
+  template <class T>
+  [[nodiscard]] T number(std::string_view rule) {
+    const std::string_view word = next();
+    const auto is_digit = [&](std::size_t i) {
+      return i < word.size() && word[i] >= '0' && word[i] <= '9';
+    };
+    T x{};
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), x);
+    const std::size_t first = word.starts_with('-') ? 1 : 0;
+    const std::size_t point = word.find('.');
+    const bool good = error == std::errc{} && end == word.data() + word.size() &&
+                      is_digit(first) && !(word[first] == '0' && is_digit(first + 1)) &&
+                      (point == word.npos || is_digit(point + 1));
+    if (!good || (std::is_integral_v<T> && (first == 1 || word.size() > 9))) {
+      complain(rule, word);
+    }
+    at += word.size();
+    return x;
+  }
+
+  [[nodiscard]] float number() { return number<float>("a number"); }
+
+  void read(float& x) { x = number(); }
+  void read(index_t& n) { n = number<index_t>("a whole number of at most 9 digits"); }
+  void read(auto& word, std::convertible_to<std::string_view> auto... names) {
+    using type = std::remove_reference_t<decltype(word)>;
+    word = static_cast<type>(one_of(std::array{std::string_view{names}...}));
+  }
+  template <int Cells>
+  void read(profile_threshold<Cells>& p) {
+    expect('[', "an array of arrays");
+    index_t used = 0;
+    while (!take(']')) {
+      if (p.blocks > 0) {
+        expect(',', "arrays with commas between them");
       }
-      p.cells[used++] = threshold;
-    } while (in.take(','));
-    in.expect(']', "arrays of numbers with commas between them");
-    p.ends[p.blocks++] = static_cast<std::uint16_t>(used);
-  }
-}
-
-template <int Cells>
-void read_value(profile_reader& in, std::string_view key, profile_threshold<Cells>& p) {
-  if (key == "unmask_profile") {
-    if (const index_t version = in.count(); version != profile_version) {
-      in.complain("1, the version that this library reads", std::to_string(version));
+      expect('[', "an array of arrays");
+      do {
+        const float threshold = number();
+        if (used == Cells) {
+          complain("at most " + std::to_string(Cells) + " thresholds in all", "more");
+        }
+        p.cells[used++] = threshold;
+      } while (take(','));
+      expect(']', "arrays of numbers with commas between them");
+      p.ends[p.blocks++] = static_cast<std::uint16_t>(used);
     }
-  } else if (key == "mode") {
-    p.mode = static_cast<profile_mode>(in.one_of(profile_modes));
-  } else if (key == "statistic") {
-    p.statistic = static_cast<metric>(in.one_of(profile_metrics));
-  } else if (key == "recorded") {
-    p.recorded = static_cast<collect>(in.one_of(profile_records));
-  } else if (key == "threshold") {
-    p.threshold = in.number();
-  } else if (key == "cap") {
-    p.cap = in.number();
-  } else if (key == "slack") {
-    p.slack = in.number();
-  } else if (key == "block_length") {
-    p.block_length = in.count();
-  } else {
-    read_blocks(in, p);
   }
-}
+};
+
+/// Writes a value as the text has it.
+struct profile_writer {
+  std::string text;
+
+  void write(auto x) {  // the shortest digits that give the same number back
+    char digits[32];
+    text.append(digits, std::to_chars(std::begin(digits), std::end(digits), x).ptr);
+  }
+  void write(auto word, std::convertible_to<std::string_view> auto... names) {
+    const std::string_view all[] = {names...};
+    text.append("\"").append(all[static_cast<std::size_t>(word)]).append("\"");
+  }
+  template <int Cells>
+  void write(const profile_threshold<Cells>& p) {
+    text += '[';
+    for (index_t b = 0; b < p.blocks; ++b) {
+      text += b == 0 ? "\n    [" : ",\n    [";
+      for (index_t i = p.first_cell(b); i < p.first_cell(b + 1); ++i) {
+        text += i == p.first_cell(b) ? "" : ", ";
+        write(p.cells[i]);
+      }
+      text += ']';
+    }
+    text += p.blocks > 0 ? "\n  ]" : "]";
+  }
+};
 
 }  // namespace detail
 
@@ -122,29 +200,13 @@ void read_value(profile_reader& in, std::string_view key, profile_threshold<Cell
 template <int Cells>
 [[nodiscard]] std::string to_json(const profile_threshold<Cells>& p) {
   p.check_values();
-  std::string text;
-  const auto line = [&text](std::string_view key, const std::string& value) {
-    text.append("  \"").append(key).append("\": ").append(value).append(",\n");
+  detail::profile_writer out;
+  const auto entry = [&](std::string_view key, const auto& value, auto... names) {
+    out.text.append(out.text.empty() ? "{\n  \"" : ",\n  \"").append(key).append("\": ");
+    out.write(value, names...);
   };
-  const auto quoted = [](std::string_view word) { return '"' + std::string{word} + '"'; };
-  text += "{\n";
-  line("unmask_profile", std::to_string(detail::profile_version));
-  line("mode", quoted(detail::profile_modes.at(static_cast<std::size_t>(p.mode))));
-  line("statistic", quoted(detail::profile_metrics.at(static_cast<std::size_t>(p.statistic))));
-  line("recorded", quoted(detail::profile_records.at(static_cast<std::size_t>(p.recorded))));
-  line("threshold", detail::shortest(p.threshold));
-  line("cap", detail::shortest(p.cap));
-  line("slack", detail::shortest(p.slack));
-  line("block_length", std::to_string(p.block_length));
-  text += "  \"blocks\": [";
-  for (index_t b = 0; b < p.blocks; ++b) {
-    text += b == 0 ? "\n    [" : ",\n    [";
-    for (index_t i = p.first_cell(b); i < p.first_cell(b + 1); ++i) {
-      text.append(i == p.first_cell(b) ? "" : ", ").append(detail::shortest(p.cells[i]));
-    }
-    text += ']';
-  }
-  return text + (p.blocks > 0 ? "\n  ]\n}\n" : "]\n}\n");
+  detail::for_each_entry(p, detail::profile_version, entry);
+  return out.text + "\n}\n";
 }
 
 /// The profile that a text holds. Throws std::invalid_argument naming the line, the key, its value
@@ -152,24 +214,38 @@ template <int Cells>
 template <int Cells = 256>
 [[nodiscard]] profile_threshold<Cells> profile_from_json(std::string_view text) {
   profile_threshold<Cells> p;
-  std::array<bool, detail::profile_keys.size()> seen{};
-  detail::profile_reader in{text};
+  index_t version = detail::profile_version;
+  std::vector<std::string_view> keys;
+  detail::for_each_entry(
+      p, version, [&](const char* key, auto&, auto...) { keys.emplace_back(key); });
+  std::vector<bool> seen(keys.size());
+  detail::profile_text in{text};
   in.expect('{', "an object in braces");
   do {
-    in.at_key({});
-    const std::size_t i = in.one_of(detail::profile_keys);
-    in.at_key(detail::profile_keys[i]);
+    in.key = "the text";
+    const std::size_t i = in.one_of(keys);
+    in.key = keys[i];
     if (seen[i]) {
       in.complain("there once", "a second one");
     }
     seen[i] = true;
     in.expect(':', "followed by a colon");
-    detail::read_value(in, detail::profile_keys[i], p);
+    detail::for_each_entry(p, version, [&](const char* key, auto& value, auto... names) {
+      if (key == keys[i]) {
+        in.read(value, names...);
+      }
+    });
+    if (version != detail::profile_version) {
+      in.complain("1, the version that this library reads", std::to_string(version));
+    }
   } while (in.take(','));
   in.expect('}', "followed by a comma or a closing brace");
-  in.expect_end();
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    in.at_key(detail::profile_keys[i]);
+  in.key = "the text";
+  if (!in.next().empty()) {
+    in.complain("over behind the closing brace", in.next());
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    in.key = keys[i];
     if (!seen[i]) {
       in.complain("there", "no such key");
     }
