@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "goldens/lines.hpp"
 #include "goldens/place.hpp"
-#include "support/golden/lines.hpp"
 
 namespace unmask::goldens {
 

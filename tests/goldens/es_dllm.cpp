@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "goldens/lines.hpp"
 #include "goldens/place.hpp"
 #include "goldens/witness.hpp"
-#include "support/golden/lines.hpp"
 
 namespace unmask::goldens {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "goldens/lopa_lines.hpp"
 #include "goldens/verdict.hpp"
-#include "support/golden/lopa_lines.hpp"
 
 namespace unmask::goldens {
 

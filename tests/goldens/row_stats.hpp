@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include "goldens/lines.hpp"
 #include "goldens/verdict.hpp"
-#include "support/golden/lines.hpp"
 
 namespace unmask::goldens {
 

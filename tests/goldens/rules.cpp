@@ -8,10 +8,10 @@
 #include "goldens/dynamic_dcu.hpp"
 #include "goldens/es_dllm.hpp"
 #include "goldens/lopa.hpp"
+#include "goldens/reference_run.hpp"
 #include "goldens/replay.hpp"
 #include "goldens/row_stats.hpp"
 #include "goldens/witness.hpp"
-#include "support/golden/reference_run.hpp"
 
 namespace unmask::goldens {
 

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "goldens/reference_run.hpp"
 #include "goldens/verdict.hpp"
-#include "support/golden/reference_run.hpp"
 
 namespace unmask::goldens {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/golden/lines.hpp"
+#include "goldens/lines.hpp"
 
 namespace unmask::goldens {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "support/golden/json_node.hpp"
+#include "goldens/json_node.hpp"
 
 namespace unmask::goldens {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "goldens/lines.hpp"
 #include "goldens/verdict.hpp"
-#include "support/golden/lines.hpp"
 
 namespace unmask::goldens {
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "oracles/naive_decoder.hpp"
 #include "support/fake_logits.hpp"
-#include "support/naive_decoder.hpp"
 
 namespace unmask::testing {
 

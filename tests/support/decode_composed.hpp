@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 #include "support/requested_rows.hpp"
 
 namespace unmask::testing {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
-#include "support/naive_rules.hpp"
 #include "support/stop_at_any_end.hpp"
 
 namespace unmask::testing {

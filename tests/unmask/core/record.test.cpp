@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "oracles/naive_decoder.hpp"
 #include "support/dice.hpp"
-#include "support/naive_decoder.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "goldens/dynamic_dcu.hpp"
 #include "goldens/es_dllm.hpp"
-#include "support/golden/lines.hpp"
+#include "goldens/lines.hpp"
 
 namespace unmask::goldens {
 namespace {

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "support/golden/lines.hpp"
-#include "support/golden/reference_rules.hpp"
+#include "goldens/lines.hpp"
+#include "goldens/reference_rules.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "oracles/oracle.hpp"
 #include "support/count_allocations.hpp"
-#include "support/oracle.hpp"
 #include "support/tiers.hpp"
 
 namespace unmask::testing {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/oracle.hpp"
+#include "oracles/oracle.hpp"
 #include "support/tiers.hpp"
 
 namespace unmask::testing {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 #include "support/requested_rows.hpp"
 #include "unmask/named/named_session.hpp"
 

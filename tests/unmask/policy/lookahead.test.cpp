@@ -8,7 +8,7 @@
 
 #include <stdexcept>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 #include "support/scripted_rows.hpp"
 
 namespace unmask::testing {

@@ -10,9 +10,9 @@
 #include <functional>
 #include <vector>
 
+#include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
 #include "support/fixed_rows.hpp"
-#include "support/naive_rules.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
 #include "support/fixed_rows.hpp"
-#include "support/naive_rules.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "support/oracle.hpp"
+#include "oracles/oracle.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "support/oracle.hpp"
+#include "oracles/oracle.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/oracle.hpp"
+#include "oracles/oracle.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "oracles/oracle.hpp"
 #include "support/cuts.hpp"
-#include "support/oracle.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -13,7 +13,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 #include "support/scripted_rows.hpp"
 
 namespace unmask::testing {

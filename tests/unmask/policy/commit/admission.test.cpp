@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "oracles/naive_rules.hpp"
 #include "support/fixed_rows.hpp"
-#include "support/naive_rules.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <vector>
 
+#include "oracles/naive_rules.hpp"
 #include "support/fixed_rows.hpp"
-#include "support/naive_rules.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 #include "support/scripted_rows.hpp"
 
 namespace unmask::testing {

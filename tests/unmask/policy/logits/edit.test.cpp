@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
 #include "support/fixed_rows.hpp"
-#include "support/naive_rules.hpp"
 
 namespace unmask::testing {
 namespace {

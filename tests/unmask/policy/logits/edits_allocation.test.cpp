@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The parts that edit rows keep no heap: a step of a session with all of them allocates no more than one
 // with none.
+#include "oracles/dense_oracle.hpp"
 #include "support/count_allocations.hpp"
-#include "support/dense_oracle.hpp"
 
 #include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/commit/frontier.hpp>

@@ -19,10 +19,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
+#include "oracles/naive_truncation.hpp"
 #include "support/dice.hpp"
 #include "support/draws.hpp"
-#include "support/naive_truncation.hpp"
 #include "support/tiers.hpp"
 
 namespace unmask::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 
 #include <unmask/policy/commit/admission.hpp>
 #include <unmask/policy/logits/credit.hpp>

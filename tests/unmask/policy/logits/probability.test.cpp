@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 #include "support/draws.hpp"
 
 namespace unmask::testing {

@@ -7,7 +7,7 @@
 
 #include <stdexcept>
 
-#include "support/dense_oracle.hpp"
+#include "oracles/dense_oracle.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "support/golden/reference_dinfer.hpp"
-#include "support/golden/reference_schedules.hpp"
-#include "support/golden/reference_sglang.hpp"
+#include "goldens/reference_dinfer.hpp"
+#include "goldens/reference_schedules.hpp"
+#include "goldens/reference_sglang.hpp"
 
 namespace unmask::goldens {
 

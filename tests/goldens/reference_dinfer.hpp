@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/golden/reference_run.hpp"
+#include "goldens/reference_run.hpp"
 
 namespace unmask::goldens {
 

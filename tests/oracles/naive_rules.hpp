@@ -10,7 +10,7 @@
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/ranking.hpp>
 
-#include "support/naive_decoder.hpp"
+#include "oracles/naive_decoder.hpp"
 
 namespace unmask::testing {
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "support/golden/reference_run.hpp"
+#include "goldens/reference_run.hpp"
 
 namespace unmask::goldens {
 

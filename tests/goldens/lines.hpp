@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "support/golden/hash_logits.hpp"
-#include "support/golden/json_node.hpp"
+#include "goldens/hash_logits.hpp"
+#include "goldens/json_node.hpp"
 
 namespace unmask::goldens {
 

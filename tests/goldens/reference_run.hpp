@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "support/golden/lines.hpp"
+#include "goldens/lines.hpp"
 
 namespace unmask::goldens {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "support/golden/reference_run.hpp"
+#include "goldens/reference_run.hpp"
 
 namespace unmask::goldens {
 
