@@ -70,7 +70,7 @@ template <class Policy>
 struct keep_room {
   warp_list lists[read_threads / warp_threads];
   held_tokens held;
-  step::keep_space<Policy> cut;
+  canonical::head_cut<step::cut_room<Policy>> cut;
   second_space<Policy::required> second;
 };
 struct no_keep_room {
@@ -150,8 +150,12 @@ UNMASK_HD void cut_row(const auto& b,
                        read_space<T, Policy>& space) {
   const step::slot_memory<Policy> m = site.slots[from.slot];
   if (through) {
-    const bool proved =
-        step::keep_held(warp_of(b), m, from.branch, i, space.keep.held, space.keep.cut);
+    const auto warp = warp_of(b);
+    held_tokens& held = space.keep.held;
+    const bool proved = step::keep_held(
+        warp, m, from.branch, i, held, [&](auto& row, const auto&... how) {
+          return canonical::cut_held(warp, row, held, how..., space.keep.cut);
+        });
     if (b.warp_lane() == 0) {
       space.verdict = proved;
       space.row.blanked_logits = nullptr;  // they are edited now

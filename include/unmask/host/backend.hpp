@@ -296,11 +296,15 @@ class on_host::workspace {
   void truncate() {
     const auto cut_off = [&](index_t r) noexcept {
       const auto at = static_cast<std::size_t>(r);
-      again_[at] = keep_held(at) ? 0 : 1;
-      if (again_[at] != 0) {
-        const step::slot_memory<Policy>& m = slots_[slot_of(targets_[at])];
-        const index_t branch = targets_[at].index / m.window;
-        const index_t i = targets_[at].index % m.window;
+      const step::slot_memory<Policy>& m = slots_[slot_of(targets_[at])];
+      const index_t branch = targets_[at].index / m.window;
+      const index_t i = targets_[at].index % m.window;
+      const bool proved = step::keep_held(
+          solo{}, m, branch, i, rows_.held(at), [&](auto& row, const auto&... how) {
+            return rows_.template cut_held<step::cut_room<Policy>>(at, row, how...);
+          });
+      again_[at] = proved ? 0 : 1;
+      if (!proved) {
         rows_.read_again(
             at, m.row(branch, i), m.kept_apart(branch, i), step::truncation_of(*m.policy));
       }
@@ -309,20 +313,6 @@ class on_host::workspace {
     for (std::size_t r = 0; r < targets_.size(); ++r) {
       statuses_[slot_of(targets_[r])].report.second_reads += again_[r];
     }
-  }
-
-  // The same for one row from what is held alone, whatever it was read from: false if that is not
-  // enough.
-  [[nodiscard]] bool keep_held(std::size_t r) {
-    const step::slot_memory<Policy>& m = slots_[slot_of(targets_[r])];
-    const index_t branch = targets_[r].index / m.window;
-    const index_t i = targets_[r].index % m.window;
-    bool proved = false;
-    host::call_on_tier(where_.tier, [&] {
-      step::keep_space<Policy> space;
-      proved = step::keep_held(solo{}, m, branch, i, rows_.held(r), space);
-    });
-    return proved;
   }
 
   [[nodiscard]] static std::size_t slot_of(const target& t) {

@@ -78,6 +78,27 @@ struct columns_kernel<UNMASK_SIMD> {
     return ((z + column).bits() & 1U) != 0 ? math::to_float(z.logits[column]) : -math::infinity();
   }
 
+  // The largest of some columns, a multiple of `width`; NaN never is.
+  template <class Z>
+  UNMASK_TARGET static float largest_of(Z z, index_t count) {
+    floats even = simd::splat(-math::infinity());
+    floats odd = even;
+    index_t j = 0;
+    for (; j + 4 * width <= count; j += 4 * width) {
+      floats a;
+      floats b;
+      floats c;
+      floats d;
+      load_four(z + j, a, b, c, d);
+      even = simd::max(c, simd::max(a, even));  // the order of the operands drops NaN
+      odd = simd::max(d, simd::max(b, odd));
+    }
+    for (; j < count; j += width) {
+      even = simd::max(load(z + j), even);
+    }
+    return simd::largest(simd::max(even, odd));
+  }
+
   // The least of the largest columns of the 64 lanes.
   template <class Z>
   UNMASK_TARGET static float least_of_lanes(Z z, index_t padded) {
@@ -95,17 +116,17 @@ struct columns_kernel<UNMASK_SIMD> {
   // The columns one chunk further on in the row, or behind it, where the next row may begin. They
   // are asked for while a chunk is summed: the exponentials keep the processor from looking far
   // enough ahead for it to ask by itself, and hardware that follows streams stops at each page.
-  template <element T>
+  template <std::size_t Size>  // of a logit
   class next_chunk {
    public:
-    UNMASK_TARGET explicit next_chunk(const T* chunk)
-        : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * sizeof(T)) {}
+    UNMASK_TARGET explicit next_chunk(const void* chunk)
+        : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * Size) {}
 
     // Four vectors of columns, from column j on.
     UNMASK_TARGET __attribute__((always_inline)) inline void ask_for(index_t j) const {
       constexpr std::size_t line = 64;
-      const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * sizeof(T);
-      for (std::size_t byte = 0; byte < 4 * std::size_t{width} * sizeof(T); byte += line) {
+      const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * Size;
+      for (std::size_t byte = 0; byte < 4 * std::size_t{width} * Size; byte += line) {
         __builtin_prefetch(reinterpret_cast<const void*>(from + byte));
       }
     }

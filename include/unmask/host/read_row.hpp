@@ -31,8 +31,7 @@ allowed_bits(const std::uint32_t* allowed, token_id first, index_t count) {
 }
 
 // Index of the first blanked token that is not below `token`.
-template <element T>
-[[nodiscard]] index_t first_blank(const row_input<T>& row, token_id token) {
+[[nodiscard]] inline index_t first_blank(const row_options& row, token_id token) {
   index_t i = 0;
   while (i < row.blanked_count && row.blanked[i] < token) {
     ++i;
@@ -48,6 +47,8 @@ template <class Simd>
 struct stage_kernel;
 template <class Simd>
 struct columns_kernel;
+template <class Simd>
+struct sums_kernel;
 template <class Simd>
 struct row_kernel;
 

@@ -10,9 +10,10 @@
 #if defined(UNMASK_SIMD)
 
 #  include <unmask/host/columns_kernel.hpp>
+#  include <unmask/host/sums_kernel.hpp>
 
 template <>
-struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
+struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
   using floats = simd::floats;
   using stages = stage_kernel<UNMASK_SIMD>;
@@ -39,10 +40,11 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+      const next_chunk<sizeof(T)> next(row.logits + first);
       const form seen = stages::form_of(row, edit, first, count, blank);
       if constexpr (reads_memory<S, T>) {
         if (seen == form::plain) {
-          push(tree, read_chunk<S>(row, row.logits + first, first, count, so_far));
+          push(tree, read_chunk<S>(row, next, row.logits + first, first, count, so_far));
           continue;
         }
       }
@@ -50,13 +52,13 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
         if (seen == form::masked) {
           const token_id token = row.first_token + first;
           const masked<T> z{row.logits + first, row.allowed + token / 32, 0};
-          push(tree, read_chunk<S>(row, z, first, count, so_far));
+          push(tree, read_chunk<S>(row, next, z, first, count, so_far));
           continue;
         }
       }
       stages::stage(row, edit, first, count, blank, buffer);
       const float* const staged = buffer;
-      push(tree, read_chunk<S>(row, staged, first, count, so_far));
+      push(tree, read_chunk<S>(row, next, staged, first, count, so_far));
     }
     if constexpr (provides_v<S, stat::kept>) {
       so_far.held.finish();
@@ -78,6 +80,10 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
   static constexpr bool masks_on_the_way =
       !(provides_v<S, stat::sampled> || canonical::compares<S>);
 
+  // What the sums of a chunk depend on: kernels of other statistics share them.
+  template <statistics S>
+  static constexpr statistics sums_in{S.bits & (stat::entropy | stat::second_moment).bits};
+
   // Of the chunks of a run so far: the best logit, the best key and the columns held.
   template <statistics S>
   struct leader {
@@ -87,16 +93,19 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
   };
 
   // The record of the chunk at column `first`, whose logits, padded to whole groups, are `z`.
-  template <statistics S, element T, class Z>
-  UNMASK_TARGET static record<S>
-  read_chunk(const row_input<T>& row, Z z, index_t first, index_t count, leader<S>& so_far) {
+  template <statistics S, std::size_t Size, class Z>
+  UNMASK_TARGET static record<S> read_chunk(const row_options& row,
+                                            const next_chunk<Size>& next,
+                                            Z z,
+                                            index_t first,
+                                            index_t count,
+                                            leader<S>& so_far) {
     const index_t padded = (count + lanes - 1) / lanes * lanes;
     canonical::scale reference;
     canonical::chunk_sums sums;
     float best = -math::infinity();
     if constexpr (provides_v<S, stat::confidence>) {
-      const next_chunk<T> next{row.logits + first};
-      best = with_sums<S>(z, padded, next, reference, sums);
+      best = with_sums<sums_in<S>>(z, padded, next, reference, sums);
     } else {
       best = largest_of(z, padded);
     }
@@ -237,158 +246,6 @@ struct row_kernel<UNMASK_SIMD> : private columns_kernel<UNMASK_SIMD> {
                   math::max(largest_of(z, home), largest_of(z + behind, padded - behind)));
     // The first of equals decides between -0 and +0.
     return value == 0.0F ? at(z, first_equal(z, value, column)) : value;
-  }
-
-  // The largest of some columns, a multiple of `width`; NaN never is.
-  template <class Z>
-  UNMASK_TARGET static float largest_of(Z z, index_t count) {
-    floats even = simd::splat(-math::infinity());
-    floats odd = even;
-    index_t j = 0;
-    for (; j + 4 * width <= count; j += 4 * width) {
-      floats a;
-      floats b;
-      floats c;
-      floats d;
-      load_four(z + j, a, b, c, d);
-      even = simd::max(c, simd::max(a, even));  // the order of the operands drops NaN
-      odd = simd::max(d, simd::max(b, odd));
-    }
-    for (; j < count; j += width) {
-      even = simd::max(load(z + j), even);
-    }
-    return simd::largest(simd::max(even, odd));
-  }
-
-  // canonical::chunk_sums and the maximum of a few lanes.
-  struct lane_sums {
-    floats sum;
-    floats weighted;
-    floats square;
-    floats best;
-  };
-
-  // One vector of columns on its way through canonical::sums_of.
-  template <statistics S, bool Shifted>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void
-  add(floats x, floats shift, floats exponent, lane_sums& s) {
-    s.best = simd::max(x, s.best);
-    if constexpr (Shifted) {
-      x = simd::sub(x, shift);
-    }
-    const floats scaled = simd::fma(x, simd::splat(math::log2_e), exponent);
-    const floats t = simd::max(simd::splat(math::exp2_floor), scaled);
-    const floats n = simd::rounded(t);
-    const floats f = simd::sub(t, n);
-    floats p = simd::fma(f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
-    p = simd::fma(p, f, simd::splat(math::exp2_c3));
-    p = simd::fma(p, f, simd::splat(math::exp2_c2));
-    p = simd::fma(p, f, simd::splat(math::exp2_c1));
-    p = simd::fma(p, f, simd::splat(1.0F));
-    const floats e = simd::scaled(p, n);
-    s.sum = simd::add(s.sum, e);
-    if constexpr (provides_v<S, stat::entropy>) {
-      s.weighted = simd::fma(e, t, s.weighted);
-    }
-    if constexpr (provides_v<S, stat::second_moment>) {
-      s.square = simd::fma(e, e, s.square);
-    }
-  }
-
-  // canonical::sums_of and the maximum of the chunk, in sweeps over four vectors of lanes.
-  template <statistics S, bool Shifted, class Z, element T, class Simd = simd>
-  UNMASK_TARGET static float sums_of(Z z,
-                                     index_t padded,
-                                     const next_chunk<T>& next,
-                                     const canonical::scale& reference,
-                                     canonical::chunk_sums& out) {
-    using order = decltype(order_of(z));
-    alignas(64) float sum[lanes];
-    alignas(64) float weighted[lanes];
-    alignas(64) float square[lanes];
-    const floats shift = simd::splat(reference.shift);
-    const floats exponent = simd::splat(-reference.exponent);
-    const floats zero = simd::splat(0.0F);
-    const floats none = simd::splat(-math::infinity());
-    floats best = none;
-    for (index_t lane = 0; lane < lanes; lane += 4 * width) {
-      lane_sums a{zero, zero, zero, none};
-      lane_sums b = a;
-      lane_sums c = a;
-      lane_sums d = a;
-      for (index_t j = lane; j < padded; j += lanes) {
-        floats x0;
-        floats x1;
-        floats x2;
-        floats x3;
-        next.ask_for(j);
-        load_four(z + j, x0, x1, x2, x3);
-        add<S, Shifted>(x0, shift, exponent, a);
-        add<S, Shifted>(x1, shift, exponent, b);
-        add<S, Shifted>(x2, shift, exponent, c);
-        add<S, Shifted>(x3, shift, exponent, d);
-      }
-      best = simd::max(best, simd::max(simd::max(a.best, b.best), simd::max(c.best, d.best)));
-      if constexpr (4 * width == lanes) {  // they never leave the registers
-        out.sum = Simd::template total_of_lanes<order>(a.sum, b.sum, c.sum, d.sum);
-        if constexpr (provides_v<S, stat::entropy>) {
-          out.weighted =
-              Simd::template total_of_lanes<order>(a.weighted, b.weighted, c.weighted, d.weighted);
-        }
-        if constexpr (provides_v<S, stat::second_moment>) {
-          out.square = Simd::template total_of_lanes<order>(a.square, b.square, c.square, d.square);
-        }
-      } else {
-        Simd::template store_pair<order>(sum + lane, a.sum, b.sum);
-        Simd::template store_pair<order>(sum + lane + 2 * width, c.sum, d.sum);
-        Simd::template store_pair<order>(weighted + lane, a.weighted, b.weighted);
-        Simd::template store_pair<order>(weighted + lane + 2 * width, c.weighted, d.weighted);
-        Simd::template store_pair<order>(square + lane, a.square, b.square);
-        Simd::template store_pair<order>(square + lane + 2 * width, c.square, d.square);
-      }
-    }
-    if constexpr (4 * width != lanes) {
-      out.sum = total(sum);
-      out.weighted = provides_v<S, stat::entropy> ? total(weighted) : 0.0F;
-      out.square = provides_v<S, stat::second_moment> ? total(square) : 0.0F;
-    }
-    return simd::largest(best);
-  }
-
-  // Adds 64 lanes in the order of canonical::sum_of_lanes.
-  UNMASK_TARGET static float total(float* lane) {
-    for (index_t half = lanes / 2; half >= width; half /= 2) {
-      for (index_t i = 0; i < half; i += width) {
-        simd::store(lane + i, simd::add(simd::load(lane + i), simd::load(lane + i + half)));
-      }
-    }
-    return simd::total(simd::load(lane));
-  }
-
-  // The sums of a chunk, the scale they are relative to, and the maximum; -inf if there is none.
-  // flatten: the scale needs fused multiply-adds.
-  template <statistics S, class Z, element T>
-  UNMASK_TARGET __attribute__((flatten)) static float with_sums(Z z,
-                                                                index_t padded,
-                                                                const next_chunk<T>& next,
-                                                                canonical::scale& reference,
-                                                                canonical::chunk_sums& sums) {
-    const float first_best = largest_of(z, lanes);
-    float best = -math::infinity();
-    if (canonical::opens_scale(first_best)) {
-      reference = canonical::opening_scale(first_best);
-      best = sums_of<S, false>(z, padded, next, reference, sums);
-      if (canonical::reaches(reference, best)) {
-        return best;
-      }
-    } else {
-      best = largest_of(z, padded);
-    }
-    if (best > -math::infinity()) {
-      reference = canonical::closing_scale(best);
-      sums_of<S, true>(z, padded, next, reference, sums);
-    }
-    return best;
   }
 };
 

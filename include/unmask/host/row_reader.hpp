@@ -52,6 +52,20 @@ class row_reader {
 
   /// What is held of row r: row_options::held may be its address.
   [[nodiscard]] held_tokens& held(std::size_t r) { return held_[r]; }
+  /// Cuts row r off from what is held: canonical::cut_held. From any thread.
+  template <index_t Capacity>
+  [[nodiscard]] bool cut_held(std::size_t r,
+                              record<S>& whole,
+                              const watched_logits& watched,
+                              const truncation& rules,
+                              const draw_request& draw) {
+    bool proved = false;
+    call_on_tier(level_, [&] {
+      canonical::head_cut<Capacity> space;
+      proved = canonical::cut_held(solo{}, whole, held_[r], watched, rules, draw, space);
+    });
+    return proved;
+  }
   /// Cuts row r off by a second read: host::read_again. From any thread.
   void read_again(std::size_t r,
                   record<S>& whole,
@@ -93,8 +107,7 @@ class row_reader {
                         record<S>& whole,
                         const watched_logits& watched,
                         const truncation& rules) {
-    const row_input<T>& row = list<T>()[r];
-    call_on_tier(level_, [&] { host::read_again(whole, row, edits_[r], watched, rules); });
+    host::read_again(whole, list<T>()[r], edits_[r], watched, rules, level_);
   }
 
   executor_ref threads_;

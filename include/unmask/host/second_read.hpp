@@ -14,22 +14,45 @@ namespace UNMASK_NAMESPACE::host {
 
 namespace detail {
 
+// A row of logits without its element type: stage() writes a chunk of edited logits to a buffer.
+struct staged_row {
+  const row_options* options;
+  row_edit edit;
+  void (*stage)(const row_options& row,
+                row_edit edit,
+                index_t first,
+                index_t count,
+                index_t& blank,
+                float* buffer);
+};
+
+template <element T>
+[[nodiscard]] staged_row staged(const row_input<T>& row, row_edit edit, tier level) {
+  return {&row, edit, with_vectors(level, []<class Simd>(Simd) -> decltype(staged_row::stage) {
+            return [](const row_options& options,
+                      row_edit by,
+                      index_t first,
+                      index_t count,
+                      index_t& blank,
+                      float* buffer) {
+              stage_kernel<Simd>::stage(
+                  static_cast<const row_input<T>&>(options), by, first, count, blank, buffer);
+            };
+          })};
+}
+
 // Calls use(logits, count, token of the first) for each chunk of a row, with the watched tokens
-// back in their places. One tier will do: all stage the same numbers.
-template <element T, class Use>
-void sweep(const row_input<T>& row,
-           row_edit edit,
-           const watched_logits& watched,
-           const Use& use) {
+// back in their places.
+template <class Use>
+void sweep(const staged_row& row, const watched_logits& watched, const Use& use) {
   alignas(64) float buffer[canonical::chunk_columns];
-  row_input<T> again = row;
-  again.blanked_logits = nullptr;
-  index_t blank = first_blank(again, again.first_token);
+  const row_options& options = *row.options;
+  index_t blank = first_blank(options, options.first_token);
   index_t k = 0;
-  for (index_t first = 0; first < row.columns; first += canonical::chunk_columns) {
-    const index_t count = math::min(canonical::chunk_columns, row.columns - first);
-    stage_kernel<portable_vectors>::stage(again, edit, first, count, blank, buffer);
-    const token_id token = row.first_token + first;
+  for (index_t first = 0; first < options.columns; first += canonical::chunk_columns) {
+    const index_t count = math::min(canonical::chunk_columns, options.columns - first);
+    row.stage(options, row.edit, first, count, blank, buffer);
+    const token_id token = options.first_token + first;
     for (; k < watched.count && watched.tokens[k] < token + count; ++k) {
       const bool returns =
           find_token(watched.suppressed, watched.suppressed_count, watched.tokens[k]) < 0;
@@ -41,35 +64,27 @@ void sweep(const row_input<T>& row,
   }
 }
 
-}  // namespace detail
-
-/// Finishes the record of a row by reading the row again: what step::keep_held() does, for any
-/// number of kept tokens and with the same result where both can say.
-///
-/// `watched` are the tokens kept apart with their edited logits, `whole` the record of the row with
-/// them. O(columns) three or four times, up to three times more if logits tie at the end, and one Gumbel number a kept token; 42 KB of stack, no
-/// allocation.
-template <statistics S, element T>
-void read_again(record<S>& whole,
-                const row_input<T>& row,
-                row_edit edit,
-                const watched_logits& watched,
-                const truncation& rules) {
+template <statistics S>
+void read_staged(record<S>& whole,
+                 const staged_row& row,
+                 const watched_logits& watched,
+                 const truncation& rules) {
+  const row_options& options = *row.options;
   constexpr statistics sums = canonical::row_sums<S>;
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
   canonical::key_bins<11> bins;
   const std::uint64_t last = canonical::last_key_of(
-      solo{}, limits, row.first_token + row.columns, bins, [&](const auto& use) {
-        detail::sweep(row, edit, watched, [&](const float* z, index_t count, token_id token) {
+      solo{}, limits, options.first_token + options.columns, bins, [&](const auto& use) {
+        sweep(row, watched, [&](const float* z, index_t count, token_id token) {
           for (index_t j = 0; j < count; ++j) {
             use(z[j], token + j);
           }
         });
       });
-  canonical::kept_race race{.best = whole.best, .draw = row.draw};
+  canonical::kept_race race{.best = whole.best, .draw = options.draw};
   canonical::chunk_tree<sums> tree;
   float kept[canonical::chunk_columns];
-  detail::sweep(row, edit, watched, [&](const float* z, index_t count, token_id token) {
+  sweep(row, watched, [&](const float* z, index_t count, token_id token) {
     for (index_t j = 0; j < count; ++j) {
       const bool keeps = limits.reaches(z[j]) && rank_key(z[j], token + j) >= last;
       kept[j] = keeps ? z[j] : -math::infinity();
@@ -85,6 +100,36 @@ void read_again(record<S>& whole,
   if (rules.renormalises) {
     canonical::renormalise(whole, tree.finish());
   }
+}
+
+// The same with the instructions of a tier, for rows of any type.
+template <statistics S>
+void read_staged(record<S>& whole,
+                 const staged_row& row,
+                 const watched_logits& watched,
+                 const truncation& rules,
+                 tier level) {
+  call_on_tier(level, [&] { read_staged(whole, row, watched, rules); });
+}
+
+}  // namespace detail
+
+/// Finishes the record of a row by reading the row again: canonical::cut_held(), for any number of
+/// kept tokens and with the same result where both can say.
+///
+/// `watched` are the tokens kept apart with their edited logits, `whole` the record of the row with
+/// them. O(columns) three or four times, up to three times more if logits tie at the end, and one
+/// Gumbel number a kept token; 42 KB of stack, no allocation.
+template <statistics S, element T>
+void read_again(record<S>& whole,
+                const row_input<T>& row,
+                row_edit edit,
+                const watched_logits& watched,
+                const truncation& rules,
+                tier level) {
+  row_input<T> again = row;
+  again.blanked_logits = nullptr;
+  detail::read_staged(whole, detail::staged(again, edit, level), watched, rules, level);
 }
 
 }  // namespace unmask::host

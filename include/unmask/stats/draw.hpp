@@ -92,8 +92,8 @@ push_alone(row_accumulator<S>& sum, float logit, token_id token, const draw_requ
 }
 
 /// True when the chunks of a row take part in a draw: not where the row is cut off first.
-template <statistics S, element T>
-[[nodiscard]] UNMASK_HD bool draws(const row_input<T>& row) {
+template <statistics S>
+[[nodiscard]] UNMASK_HD bool draws(const row_options& row) {
   return provides_v<S, stat::sampled> && !(provides_v<S, stat::kept> && row.held != nullptr);
 }
 

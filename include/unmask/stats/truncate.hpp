@@ -3,6 +3,7 @@
 
 #include <unmask/core/held_list.hpp>
 #include <unmask/stats/draw.hpp>
+#include <unmask/stats/row.hpp>
 
 /// Which columns of a row are kept, decided exactly, and the draw among them.
 ///
@@ -178,6 +179,33 @@ struct head_cut {
     t.sync();
   }
 };
+
+/// Finishes the record of a row from what the read held, as far as that goes; false, in every lane,
+/// if it does not prove what is kept. `watched` were kept apart from what is held.
+template <statistics S, index_t Capacity>
+[[nodiscard]] UNMASK_HD bool cut_held(const auto& t,
+                                      record<S>& row,
+                                      const held_tokens& held,
+                                      const watched_logits& watched,
+                                      const truncation& rules,
+                                      const draw_request& draw,
+                                      head_cut<Capacity>& cut) {
+  if (t.lane() == 0) {
+    cut.head.clear();
+    cut.head.merge(held);
+    for (index_t k = 0; k < watched.count; ++k) {
+      if (find_token(watched.suppressed, watched.suppressed_count, watched.tokens[k]) < 0) {
+        cut.head.push(watched.logits[k], watched.tokens[k]);
+      }
+    }
+  }
+  t.sync();
+  if (cut.measure(t, held, row_limits::of(rules, row.best, row.total())) < 0) {
+    return false;
+  }
+  cut.finish(t, row, draw, rules.renormalises);
+  return true;
+}
 
 /// Tokens and masses of the columns of a row by a digit of their keys.
 template <int Digit>

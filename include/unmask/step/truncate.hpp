@@ -16,21 +16,22 @@ template <class Policy>
   return all;
 }
 
-/// What keep_held() works in: the head of a row with the edited watched tokens in it.
+/// Most columns that the head of a row has: those held and the edited watched tokens.
 template <class Policy>
-using keep_space =
-    canonical::head_cut<held_tokens::capacity + (Policy::watches > 0 ? Policy::watches : 1)>;
+inline constexpr index_t cut_room =
+    held_tokens::capacity + (Policy::watches > 0 ? Policy::watches : 1);
 
 /// Finishes the record of scored position i in a branch from what the read held, as far as that
 /// goes; false, in every lane, if it does not prove what is kept. Edits of watched tokens come
-/// first: they keep no state, so the phase that revises rows has nothing left to do.
+/// first: they keep no state, so the phase that revises rows has nothing left to do. `cut(row,
+/// watched tokens, rules, draw)` is canonical::cut_held().
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool keep_held(const auto& t,
                                        const slot_memory<Policy>& m,
                                        index_t branch,
                                        index_t i,
                                        held_tokens& held,
-                                       keep_space<Policy>& cut) {
+                                       const auto& cut) {
   record<Policy::required>& row = m.row(branch, i);
   if (t.lane() == 0) {
     if constexpr (Policy::watches > 0) {
@@ -41,28 +42,8 @@ template <class Policy>
   }
   t.sync();
   const truncation rules = truncation_of(*m.policy);
-  if (!row.valid() || rules.keeps_all(m.vocab)) {
-    return true;
-  }
-  if (t.lane() == 0) {
-    cut.head.clear();
-    cut.head.merge(held);
-    if constexpr (Policy::watches > 0) {
-      const watched_logits w = m.kept_apart(branch, i);
-      for (index_t k = 0; k < w.count; ++k) {
-        if (find_token(w.suppressed, w.suppressed_count, w.tokens[k]) < 0) {
-          cut.head.push(w.logits[k], w.tokens[k]);
-        }
-      }
-    }
-  }
-  t.sync();
-  const auto limits = canonical::row_limits::of(rules, row.best, row.total());
-  if (cut.measure(t, held, limits) < 0) {
-    return false;
-  }
-  cut.finish(t, row, draw_of(m, i), rules.renormalises);
-  return true;
+  return !row.valid() || rules.keeps_all(m.vocab) ||
+         cut(row, m.kept_apart(branch, i), rules, draw_of(m, i));
 }
 
 }  // namespace unmask::step

@@ -149,7 +149,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
       continue;
     }
     record<contents> expected = whole;
-    host::read_again(expected, row, no_edit{}, w, rules);
+    host::read_again(expected, row, no_edit{}, w, rules, host::best_tier());
 
     const index_t runs = (canonical::chunks_of(columns) + run_chunks - 1) / run_chunks;
     std::vector<record<contents>> parts(static_cast<std::size_t>(runs));

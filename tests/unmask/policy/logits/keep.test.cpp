@@ -249,7 +249,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   record<contents> first = whole;
   record<contents> second = whole;
   cut.finish(solo{}, first, draw, rules.renormalises);
-  host::read_again(second, in, no_edit{}, {}, rules);
+  host::read_again(second, in, no_edit{}, {}, rules, host::best_tier());
   ASSERT_EQ(first.drawn, second.drawn);
   ASSERT_EQ(first.drawn_logit, second.drawn_logit);
   ASSERT_EQ(first.key, second.key);

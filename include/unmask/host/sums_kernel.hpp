@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: the sums of
+// a chunk and their scale. Included alone, this file is empty.
+#if defined(UNMASK_SIMD)
+
+template <>
+struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
+  using simd = UNMASK_SIMD;
+  using floats = simd::floats;
+  static constexpr index_t width = simd::width;
+  static constexpr index_t lanes = canonical::lanes;
+
+  // canonical::chunk_sums and the maximum of a few lanes.
+  struct lane_sums {
+    floats sum;
+    floats weighted;
+    floats square;
+    floats best;
+  };
+
+  // One vector of columns on its way through canonical::sums_of.
+  template <statistics S>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void
+  add(floats x, floats exponent, lane_sums& s) {
+    s.best = simd::max(x, s.best);
+    const floats scaled = simd::fma(x, simd::splat(math::log2_e), exponent);
+    const floats t = simd::max(simd::splat(math::exp2_floor), scaled);
+    const floats n = simd::rounded(t);
+    const floats f = simd::sub(t, n);
+    floats p = simd::fma(f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
+    p = simd::fma(p, f, simd::splat(math::exp2_c3));
+    p = simd::fma(p, f, simd::splat(math::exp2_c2));
+    p = simd::fma(p, f, simd::splat(math::exp2_c1));
+    p = simd::fma(p, f, simd::splat(1.0F));
+    const floats e = simd::scaled(p, n);
+    s.sum = simd::add(s.sum, e);
+    if constexpr (provides_v<S, stat::entropy>) {
+      s.weighted = simd::fma(e, t, s.weighted);
+    }
+    if constexpr (provides_v<S, stat::second_moment>) {
+      s.square = simd::fma(e, e, s.square);
+    }
+  }
+
+  // canonical::sums_of of columns from which any shift was taken, and the maximum of the chunk, in
+  // sweeps over four vectors of lanes.
+  template <statistics S, class Z, std::size_t Size, class Simd = simd>
+  UNMASK_TARGET static float sums_of(Z z,
+                                     index_t padded,
+                                     const next_chunk<Size>& next,
+                                     float scale_exponent,
+                                     canonical::chunk_sums& out) {
+    using order = decltype(order_of(z));
+    alignas(64) float sum[lanes];
+    alignas(64) float weighted[lanes];
+    alignas(64) float square[lanes];
+    const floats exponent = simd::splat(-scale_exponent);
+    const floats zero = simd::splat(0.0F);
+    const floats none = simd::splat(-math::infinity());
+    floats best = none;
+    for (index_t lane = 0; lane < lanes; lane += 4 * width) {
+      lane_sums a{zero, zero, zero, none};
+      lane_sums b = a;
+      lane_sums c = a;
+      lane_sums d = a;
+      for (index_t j = lane; j < padded; j += lanes) {
+        floats x0;
+        floats x1;
+        floats x2;
+        floats x3;
+        next.ask_for(j);
+        load_four(z + j, x0, x1, x2, x3);
+        add<S>(x0, exponent, a);
+        add<S>(x1, exponent, b);
+        add<S>(x2, exponent, c);
+        add<S>(x3, exponent, d);
+      }
+      best = simd::max(best, simd::max(simd::max(a.best, b.best), simd::max(c.best, d.best)));
+      if constexpr (4 * width == lanes) {  // they never leave the registers
+        out.sum = Simd::template total_of_lanes<order>(a.sum, b.sum, c.sum, d.sum);
+        if constexpr (provides_v<S, stat::entropy>) {
+          out.weighted =
+              Simd::template total_of_lanes<order>(a.weighted, b.weighted, c.weighted, d.weighted);
+        }
+        if constexpr (provides_v<S, stat::second_moment>) {
+          out.square = Simd::template total_of_lanes<order>(a.square, b.square, c.square, d.square);
+        }
+      } else {
+        Simd::template store_pair<order>(sum + lane, a.sum, b.sum);
+        Simd::template store_pair<order>(sum + lane + 2 * width, c.sum, d.sum);
+        Simd::template store_pair<order>(weighted + lane, a.weighted, b.weighted);
+        Simd::template store_pair<order>(weighted + lane + 2 * width, c.weighted, d.weighted);
+        Simd::template store_pair<order>(square + lane, a.square, b.square);
+        Simd::template store_pair<order>(square + lane + 2 * width, c.square, d.square);
+      }
+    }
+    if constexpr (4 * width != lanes) {
+      out.sum = total(sum);
+      out.weighted = provides_v<S, stat::entropy> ? total(weighted) : 0.0F;
+      out.square = provides_v<S, stat::second_moment> ? total(square) : 0.0F;
+    }
+    return simd::largest(best);
+  }
+
+  // Adds 64 lanes in the order of canonical::sum_of_lanes.
+  UNMASK_TARGET static float total(float* lane) {
+    for (index_t half = lanes / 2; half >= width; half /= 2) {
+      for (index_t i = 0; i < half; i += width) {
+        simd::store(lane + i, simd::add(simd::load(lane + i), simd::load(lane + i + half)));
+      }
+    }
+    return simd::total(simd::load(lane));
+  }
+
+  // The sums of a chunk, the scale they are relative to, and the maximum; -inf if there is none.
+  // flatten: the scale needs fused multiply-adds.
+  template <statistics S, class Z, std::size_t Size>
+  UNMASK_TARGET __attribute__((flatten)) static float with_sums(Z z,
+                                                                index_t padded,
+                                                                const next_chunk<Size>& next,
+                                                                canonical::scale& reference,
+                                                                canonical::chunk_sums& sums) {
+    const float first_best = largest_of(z, lanes);
+    float best = -math::infinity();
+    if (canonical::opens_scale(first_best)) {
+      reference = canonical::opening_scale(first_best);
+      best = sums_of<S>(z, padded, next, reference.exponent, sums);
+      if (canonical::reaches(reference, best)) {
+        return best;
+      }
+    } else {
+      best = largest_of(z, padded);
+    }
+    if (best > -math::infinity()) {
+      reference = canonical::closing_scale(best);
+      shifted_sums<S>(z, padded, next, reference, sums);
+    }
+    return best;
+  }
+
+  // The sums relative to a scale that shifts, which few chunks need: of a shifted copy.
+  template <statistics S, class Z, std::size_t Size>
+  UNMASK_TARGET __attribute__((noinline)) static void shifted_sums(Z z,
+                                                                   index_t padded,
+                                                                   const next_chunk<Size>& next,
+                                                                   const canonical::scale& to,
+                                                                   canonical::chunk_sums& sums) {
+    alignas(64) float copy[canonical::chunk_columns];
+    const floats shift = simd::splat(to.shift);
+    for (index_t j = 0; j < padded; j += width) {
+      simd::store(copy + j, simd::sub(load(z + j), shift));
+    }
+    const float* const shifted = copy;
+    sums_of<S>(shifted, padded, next, to.exponent, sums);
+  }
+};
+
+#endif
