@@ -54,6 +54,15 @@ constexpr unmask::policy mine{
     leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}};
 // [/custom]
 
+// [composition]
+constexpr unmask::policy composed{
+    unmask::by_margin{},                                 // ranks: best minus second best
+    unmask::confidence_above{0.9F} || unmask::top_k{2},  // commits: the certain, or two a pass
+    unmask::trace_credit<64>{},                          // raises tokens that led in earlier passes
+    unmask::dual_cache{},                                // runs the block alone between refreshes
+    unmask::stop_at_end{}};                              // ends the decode with the answer
+// [/composition]
+
 template <class Policy>
 demo::summary measure(const std::string& name,
                       const Policy& policy,
@@ -82,6 +91,7 @@ void compare() {
             << table.row(measure("confidence_above(0.9)", strict, model, problems))
             << table.row(measure("confidence_above(0.999)", stricter, model, problems))
             << table.row(measure("above(0.999) || seen_again(0.6)", mine, model, problems))
+            << table.row(measure("five parts composed", composed, model, problems))
             << table.row(measure("leaning_left, two a forward", half_mine, model, problems));
 }
 

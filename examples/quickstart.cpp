@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The program of the README: one prompt, one policy, a real (if tiny) model.
+// One prompt, one policy, a real (if tiny) model.
 // [quickstart]
 #include <unmask/unmask.hpp>
 

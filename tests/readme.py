@@ -6,16 +6,22 @@
   `<!-- region FILE NAME -->`; the region stands in FILE between lines that hold `[NAME]` and
   `[/NAME]`. `<!-- region FILE -->` takes the whole file but for its licence.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
+- The table of include/unmask/README.md has each folder and header of that folder.
 - README.md has at most 150 lines of at most 110 columns.
 
 usage: readme.py              complains
        readme.py --write      brings the blocks up to date
+       readme.py --first COMPILER
+                              does with README.md's first program as README.md says, in an empty
+                              folder beside a checkout, and compares the output
        readme.py --self-test
 """
 
 import os
 import pathlib
 import re
+import shlex
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -26,7 +32,7 @@ CODE = re.compile(r"^```(?:c|cpp|cuda)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
-MAX_LINES, MAX_COLUMNS = 150, 110  # of README.md
+MAX_LINES, MAX_COLUMNS, MAX_PROGRAM = 150, 110, 25  # of README.md
 
 
 def pages(root):
@@ -75,6 +81,17 @@ def broken_links(page, text):
             yield f"the link {link} names no heading of that page"
 
 
+def missing_headers(root):
+    """Folders and headers of the library that its page does not name in the first column of a table."""
+    page = root / "include/unmask/README.md"
+    if page.exists():
+        first = re.findall(r"^\| ([^|]*) \|", page.read_text(encoding="utf-8"), re.M)
+        named = set(re.findall(r"`([^`]+)`", " ".join(first)))
+        here = {path.name for path in page.parent.iterdir() if path.name != page.name}
+        for name in sorted(named ^ here):
+            yield f"include/unmask/README.md: the table of folders and the folder differ in {name}"
+
+
 def complaints(root):
     for page in pages(root):
         shown = page.relative_to(root)
@@ -85,12 +102,30 @@ def complaints(root):
             yield f"{shown}: a block differs from its file; run tests/readme.py --write"
         for complaint in broken_links(page, text):
             yield f"{shown}: {complaint}"
+    yield from missing_headers(root)
     lines = (root / "README.md").read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES:
         yield f"README.md: {len(lines)} lines, at most {MAX_LINES}"
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_COLUMNS:
             yield f"README.md:{number}: {len(line)} columns, at most {MAX_COLUMNS}"
+
+
+def first_program(root, compiler):
+    """Complaints about the first blocks of code, of commands behind it, and of their output."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    text = text[text.index("```cpp\n"):]
+    program, command, output = (re.search(rf"^```{kind}\n(.*?)^```$", text, re.S | re.M)[1]
+                                for kind in ("cpp", "sh", "text"))
+    if len(program.splitlines()) > MAX_PROGRAM:
+        yield f"the first program has {len(program.splitlines())} lines, at most {MAX_PROGRAM}"
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "first.cpp").write_text(program, encoding="utf-8")
+        os.symlink(root, os.path.join(folder, "unmask"))
+        done = subprocess.run(re.sub(r"^c\+\+ ", shlex.quote(compiler) + " ", command), shell=True, cwd=folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0 or done.stdout != output:
+        yield f"the first program ended with {done.returncode} and printed\n{done.stdout}"
 
 
 def write(root):
@@ -108,11 +143,15 @@ def self_test():
                      "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
         "sub/page.md": "## Two words\n[up](../README.md) [folder](..) [far](https://example.org/x)\n",
+        "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core` | `b` |\n",
+        "include/unmask/a.hpp": "",
+        "include/unmask/core/c.hpp": "",
         "a.cpp": "// SPDX-License-Identifier: x\n// [mine]\n  int x;\n// [/mine]\n",
     }
     bad = {
         "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
                       "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
+        "include/unmask/README.md": ["| `a.hpp` |\n", "| `a.hpp`, `core`, `b` |\n"],
         "sub/page.md": ["```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n"],
     }
 
@@ -134,7 +173,12 @@ def main(arguments):
     if arguments == ["--write"]:
         write(ROOT)
         return 0
-    found = self_test() if arguments == ["--self-test"] else list(complaints(ROOT))
+    if arguments == ["--self-test"]:
+        found = self_test()
+    elif arguments[:1] == ["--first"]:
+        found = list(first_program(ROOT, arguments[1]))
+    else:
+        found = list(complaints(ROOT))
     for complaint in found:
         print(complaint)
     return bool(found)

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/unmask.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+int main() {
+  constexpr char answer[] = "commit what is certain, then look again";
+  constexpr int length = 39, vocab = 128, mask = '_';
+  int tokens[length];  // yours: the session writes masks into it, then the answer
+  constexpr unmask::layout shape{.prompt = 0, .length = length, .block_length = length};
+  constexpr unmask::policy fast{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+  unmask::session session(fast, {.vocab = vocab, .mask_token = mask}, {tokens, length}, shape);
+  while (const auto request = session.next()) {  // the rows of logits that the policy needs
+    std::vector<float> logits(std::size_t(request->rows) * vocab);
+    const auto [first, last] = request->segments[0].rows;
+    const auto known = [&](int p) { return 0 <= p && p < length && tokens[p] != mask; };
+    for (int p = first; p < last; ++p) {  // a fake model: surer of a letter beside known letters
+      const int sure = 3 + answer[p] * 5 % 7 + 4 * (known(p - 1) + known(p + 1));
+      logits[std::size_t((p - first) * vocab + answer[p])] = float(sure);
+    }
+    session.supply(unmask::host_logits<float>(logits.data(), request->rows, vocab));
+    std::puts(std::string(tokens, tokens + length).c_str());
+  }
+}
