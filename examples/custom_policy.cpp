@@ -17,9 +17,8 @@
 
 namespace {
 
-// [custom]
-/// A ranking: by confidence, but among equally sure positions the left one first. UNMASK_HD makes a
-/// function callable on a GPU, too.
+// [ranking]
+/// Ranks by confidence, but among nearly equal positions the left one first.
 struct leaning_left {
   float pull = 0.005F;  // confidence that one position to the left is worth
   static constexpr unmask::statistics required = unmask::stat::confidence;
@@ -28,14 +27,18 @@ struct leaning_left {
     return candidate.confidence() - pull * static_cast<float>(candidate.position);
   }
 };
+// [/ranking]
 
-/// An admission that remembers: a token that leads its position for the second time in a row may
-/// commit with less confidence than a newcomer needs.
+// [rule]
+/// Commits a token that leads its position for the second time in a row, at a lower confidence than
+/// a newcomer needs.
 struct seen_again {
   float threshold = 0.6F;
   static constexpr unmask::statistics required = unmask::stat::confidence;
+  static constexpr unmask::knob<seen_again> knobs[] = {
+      {"threshold", &seen_again::threshold, unmask::within(0, 1)}};
 
-  struct position_state {  // one for each open position; the session keeps it and resets it
+  struct position_state {
     unmask::token_id leader = unmask::no_token;
   };
 
@@ -45,14 +48,14 @@ struct seen_again {
     return again && candidate.confidence() > threshold;
   }
 };
+// [/rule]
 
-// A function of a stage's name that is not the stage's does not compile; one with a name that no
-// stage has is the part's own and never called. This finds the misspelt ones:
+// [mine]
 static_assert(unmask::ranking<leaning_left> && unmask::admission<seen_again>);
 
 constexpr unmask::policy mine{
     leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}};
-// [/custom]
+// [/mine]
 
 // [composition]
 constexpr unmask::policy composed{

@@ -107,7 +107,7 @@ class model {
         rows.emplace_back(j.sequence, position);
       }
     }
-    // The padding is NaN: whoever reads it will notice.
+    // The padding is NaN: to read it would spoil the answer.
     tensor out{.data = std::vector<bf16>(rows.size() * 128, bf16{0x7fc0}),
                .rows = static_cast<int>(rows.size()),
                .columns = vocabulary,
@@ -155,21 +155,25 @@ std::string answer_of(const request& r) {
 
 }  // namespace acme
 
-// [engine]
 namespace acme {
 
-/// What makes the engine's tensor logits: found by argument-dependent lookup.
+// [as_rows]
+/// Describes the engine's tensor as logits: found by argument-dependent lookup.
 auto as_rows(const tensor& t) {
   return unmask::bfloat16_rows<unmask::memory::host>(t.data.data(), t.rows, t.columns, t.stride);
 }
+// [/as_rows]
 
+// [threads]
 /// Lends the engine's threads to the session.
 struct lent_threads {
   pool& threads;
   int concurrency() const { return threads.size(); }
   void run(int count, unmask::host::task work) { threads.parallel_for(count, work); }
 };
+// [/threads]
 
+// [serve]
 /// Answers all requests, at most three at a time.
 std::vector<std::string> serve(model& engine, pool& threads, std::queue<request> waiting) {
   unmask::policy fast{unmask::by_confidence{}, unmask::factor{1.0F}};
@@ -193,7 +197,7 @@ std::vector<std::string> serve(model& engine, pool& threads, std::queue<request>
 
   std::vector<std::string> answers;
   while (const auto wanted = session.next()) {
-    std::vector<job> batch;  // one forward pass for whoever is running
+    std::vector<job> batch;  // one forward pass for all running requests
     for (const unmask::segment& s : wanted->segments) {
       batch.push_back({&running[std::size_t(s.slot)], s.rows.first, s.rows.last});
     }
@@ -209,9 +213,9 @@ std::vector<std::string> serve(model& engine, pool& threads, std::queue<request>
   }
   return answers;
 }
+// [/serve]
 
 }  // namespace acme
-// [/engine]
 
 int main() {
   const std::vector<std::string> prompts = {

@@ -6,7 +6,8 @@
   `<!-- region FILE NAME -->`; the region stands in FILE between lines that hold `[NAME]` and
   `[/NAME]`. `<!-- region FILE -->` takes the whole file but for its licence.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
-- The table of include/unmask/README.md has each folder and header of that folder.
+- The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
+- The page of policies has a row for each function of a part and for each statistic.
 - README.md has at most 150 lines of at most 110 columns.
 
 usage: readme.py              complains
@@ -32,6 +33,8 @@ CODE = re.compile(r"^```(?:c|cpp|cuda)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
+LISTINGS = ["include/unmask/README.md", "examples/README.md"]
+RULES = "include/unmask/policy/README.md"
 MAX_LINES, MAX_COLUMNS, MAX_PROGRAM = 150, 110, 25  # of README.md
 
 
@@ -81,15 +84,30 @@ def broken_links(page, text):
             yield f"the link {link} names no heading of that page"
 
 
-def missing_headers(root):
-    """Folders and headers of the library that its page does not name in the first column of a table."""
-    page = root / "include/unmask/README.md"
+def listing_complaints(page):
+    """The page of a folder names all that is in it, in the first column of its first table."""
     if page.exists():
-        first = re.findall(r"^\| ([^|]*) \|", page.read_text(encoding="utf-8"), re.M)
-        named = set(re.findall(r"`([^`]+)`", " ".join(first)))
-        here = {path.name for path in page.parent.iterdir() if path.name != page.name}
+        table = re.search(r"^\|.*?(?=\n\n|\Z)", page.read_text(encoding="utf-8"), re.S | re.M)[0]
+        named = set(re.findall(r"`([^`]+)`", " ".join(row.split("|")[1] for row in table.splitlines())))
+        here = {path.name for path in page.parent.iterdir() if path.name not in (page.name, "__pycache__")}
         for name in sorted(named ^ here):
-            yield f"include/unmask/README.md: the table of folders and the folder differ in {name}"
+            yield f"the first table and the folder differ in {name}"
+
+
+def unnamed_in_the_walk_through(root):
+    """The walk-through "Write a rule" names every function that a step calls, and every statistic."""
+    core = root / "include/unmask/core"
+    page = root / RULES
+    if not page.exists():
+        return
+    rows = "".join(line for line in page.read_text(encoding="utf-8").splitlines(True) if line.startswith("|"))
+    functions = re.search(r"struct stage_names \{\s*int ([^;]*);", (core / "part_check.hpp").read_text())[1]
+    for name in re.findall(r"\w+", functions):
+        if f"`{name}(" not in rows:
+            yield f"no row for the function {name}() of core/part_check.hpp"
+    for name in re.findall(r"inline constexpr statistics (\w+)\{", (core / "statistics.hpp").read_text()):
+        if f"`stat::{name}`" not in rows:
+            yield f"no row for stat::{name} of core/statistics.hpp"
 
 
 def complaints(root):
@@ -102,7 +120,11 @@ def complaints(root):
             yield f"{shown}: a block differs from its file; run tests/readme.py --write"
         for complaint in broken_links(page, text):
             yield f"{shown}: {complaint}"
-    yield from missing_headers(root)
+    for page in LISTINGS:
+        for complaint in listing_complaints(root / page):
+            yield f"{page}: {complaint}"
+    for complaint in unnamed_in_the_walk_through(root):
+        yield f"{RULES}: {complaint}"
     lines = (root / "README.md").read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES:
         yield f"README.md: {len(lines)} lines, at most {MAX_LINES}"
@@ -143,7 +165,10 @@ def self_test():
                      "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
         "sub/page.md": "## Two words\n[up](../README.md) [folder](..) [far](https://example.org/x)\n",
-        "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core` | `b` |\n",
+        "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy` | `b` |\n",
+        RULES: "| `f(x)`, `g(y)` |\n| `stat::none` |\n",
+        "include/unmask/core/part_check.hpp": "struct stage_names {\n  int f,\n      g;\n};\n",
+        "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
         "include/unmask/a.hpp": "",
         "include/unmask/core/c.hpp": "",
         "a.cpp": "// SPDX-License-Identifier: x\n// [mine]\n  int x;\n// [/mine]\n",
@@ -151,7 +176,8 @@ def self_test():
     bad = {
         "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
                       "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
-        "include/unmask/README.md": ["| `a.hpp` |\n", "| `a.hpp`, `core`, `b` |\n"],
+        "include/unmask/README.md": ["| `a.hpp`, `core` |\n", "| `a.hpp`, `core`, `policy`, `b` |\n"],
+        RULES: ["| `f(x)`, `stat::none` |\n", "| `f(x)`, `g(y)` |\n", "`f(x)`, `g(y)`, `stat::none`\n"],
         "sub/page.md": ["```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n"],
     }
 

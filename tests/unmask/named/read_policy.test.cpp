@@ -5,11 +5,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace unmask {
 namespace {
@@ -331,13 +333,80 @@ TEST(known_parts, have_ranges_that_are_those_of_the_parts) {
   EXPECT_GT(ends, 100);
 }
 
+std::vector<std::string> lines_of_page(const std::string& name) {
+  std::ifstream file(UNMASK_TEST_DATA "/../../" + name);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(line);
+  }
+  EXPECT_FALSE(lines.empty()) << name;
+  return lines;
+}
+
+// All that stands in `line` between two texts.
+void add_between(std::vector<std::string>& found,
+                 const std::string& line,
+                 const std::string& before,
+                 const std::string& after) {
+  for (std::size_t at = line.find(before); at != std::string::npos;) {
+    const std::size_t first = at + before.size();
+    const std::size_t last = line.find(after, first);
+    found.push_back(line.substr(first, last - first));
+    at = line.find(before, std::min(last, line.size()));
+  }
+}
+
+// The policies that the pages say: those behind --policy, quoted in code, in the text blocks of
+// named/README.md, and in the second column of the guide of policy/README.md.
+std::vector<std::string> policies_of_the_pages() {
+  std::vector<std::string> found;
+  for (const char* page : {"README.md",
+                           "examples/README.md",
+                           "examples/llama_cpp/README.md",
+                           "include/unmask/policy/README.md",
+                           "include/unmask/named/README.md"}) {
+    bool in_text = false, in_guide = false;
+    for (const std::string& line : lines_of_page(page)) {
+      add_between(found, line, "--policy \"", "\"");
+      add_between(found, line, "`\"", "\"`");
+      in_text = line.rfind("```", 0) == 0
+                    ? line == "```text" && page == std::string("include/unmask/named/README.md")
+                    : in_text;
+      if (in_text && line.rfind("```", 0) != 0) {
+        found.push_back(line);
+      }
+      in_guide = line.rfind("| have or want |", 0) == 0 || (in_guide && line.rfind("|", 0) == 0);
+      const std::size_t column = line.find(" | ");
+      if (in_guide && column != std::string::npos && line.compare(column, 4, " | `") == 0 &&
+          line.compare(column, 12, " | `unmask::") != 0) {
+        found.push_back(line.substr(column + 4, line.find('`', column + 4) - column - 4));
+      }
+    }
+  }
+  return found;
+}
+
+TEST(read_policy, reads_what_the_pages_say) {
+  profile_threshold<> profile = methods::osdt_gsm8k_settings<256>;
+  profile.block_length = 32;
+  profile.blocks = 1;
+  profile.ends[0] = 1;
+  const file_source files = [&](const std::string&) { return to_json(profile); };
+  const std::vector<std::string> texts = policies_of_the_pages();
+  EXPECT_GT(texts.size(), 25U);
+  for (const std::string& text : texts) {
+    if (text != "TEXT" && text.find("...") == std::string::npos) {
+      EXPECT_NO_THROW(static_cast<void>(read_policy(text, files))) << text;
+    }
+  }
+}
+
 // The names in the first column of the table of include/unmask/policy/README.md: `name{...}`,
 // `name<...>{...}`.
 std::set<std::string> parts_of_the_table() {
-  std::ifstream file(UNMASK_TEST_DATA "/../../include/unmask/policy/README.md");
   std::set<std::string> names;
   bool in_table = false;
-  for (std::string line; std::getline(file, line);) {
+  for (const std::string& line : lines_of_page("include/unmask/policy/README.md")) {
     in_table = line.rfind("| part | stage", 0) == 0 || (in_table && line.rfind("|", 0) == 0);
     const std::string column = in_table ? line.substr(0, line.find(" | ")) : "";
     for (std::size_t open = column.find('`'); open != std::string::npos;) {
