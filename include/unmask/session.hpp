@@ -19,10 +19,10 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Where a session's memory is and its kernels run: `on_host`, `on_stream`.
+/// A backend: the memory space and the kernels of a session, `on_host` or `on_stream`.
 ///
-/// A value with a memory space and a class template `workspace<Policy>` that holds the slots. The
-/// session checks arguments and keeps the protocol; the workspace does the work.
+/// A value with a memory space and a class template `workspace<Policy>` that contains the slots.
+/// The session checks arguments and the order of calls; the workspace computes.
 template <class B>
 concept backend = std::copyable<B> && requires {
   { B::space } -> std::convertible_to<memory>;
@@ -30,20 +30,20 @@ concept backend = std::copyable<B> && requires {
 
 struct on_host;
 
-/// Decodes one or many sequences: asks the engine for forward passes and commits tokens.
+/// Decodes one or many sequences: requests forward passes from the engine and commits tokens.
 ///
 ///     while (auto request = session.next()) session.supply(engine.forward(*request));
 ///
-/// next() says which positions of which sequences to run and which rows of logits to give back;
-/// supply() takes them, decides, writes the tokens in place. The engine owns the tokens and the
-/// logits. A sequence ends after at most most_forwards(policy, layout) forward passes
-/// (core/walk.hpp), whatever the logits hold. Nothing is allocated after construction. One
-/// thread at a time may use a session; several sessions are independent.
+/// next() returns the positions of each sequence to compute and the rows of logits to return;
+/// supply() takes these rows, decides, and writes the tokens in place. The engine owns the tokens
+/// and the logits. A sequence ends after at most most_forwards(policy, layout) forward passes
+/// (core/walk.hpp), whatever the logits. Nothing is allocated after construction. One thread at a
+/// time may use a session; several sessions are independent.
 ///
-/// A sequence lives in a slot: start() may reuse a slot at any time between supply() and next(),
-/// so sequences join and leave a batch freely, and none influences another.
+/// A sequence occupies a slot. start() may reuse a slot at any time between supply() and next(), so
+/// sequences join and leave a batch freely; no sequence influences another.
 ///
-/// `Layered` is for layer_session, which adds to this one what an engine asks inside its layers.
+/// `Layered` is for layer_session, which adds the calls that an engine makes inside its layers.
 template <class Policy, class Backend = on_host, bool Layered = false>
 class session {
  public:
@@ -55,8 +55,8 @@ class session {
   static constexpr memory space = Backend::space;
   using policy_type = Policy;
 
-  /// Allocates everything, O(sequences * (length + window)) bytes. Throws std::invalid_argument for
-  /// capacities or a model that cannot work.
+  /// Allocates all memory, O(sequences * (length + window)) bytes. Errors: std::invalid_argument
+  /// for invalid capacities or an invalid model.
   session(const model_info& model,
           const limits& capacity,
           const Backend& where = {}) requires backend<Backend>
@@ -72,11 +72,11 @@ class session {
     start(0, policy, tokens, geometry);
   }
 
-  /// Begins a sequence in `slot`, replacing what was there: opens the positions behind the prompt
-  /// (only those `options.editable` marks, if given) and writes the mask token there.
+  /// Starts a sequence in `slot`, replacing the one before: masks the positions behind the prompt
+  /// (only those that `options.editable` marks, if given) and writes the mask token there.
   ///
-  /// No other sequence of this session that runs may have any of these tokens. Throws
-  /// std::invalid_argument, naming argument, value and rule, before anything is changed;
+  /// The memory of the tokens must not overlap that of another running sequence of this session.
+  /// Errors: std::invalid_argument, naming argument, value and rule, before anything is changed;
   /// std::logic_error between next() and supply().
   void start(index_t slot,
              const Policy& policy,
@@ -115,8 +115,9 @@ class session {
     tokens_.note(slot, tokens.data, geometry.length);
   }
 
-  /// What to compute next, or nothing when no sequence runs. Idempotent until supply(). On a device
-  /// this is the only call that waits. The request's spans are valid until supply().
+  /// Returns the next forward pass to compute, or nothing when no sequence runs. Returns the same
+  /// until supply(). On a device only this call, report() and what reads their status synchronise.
+  /// The request's spans are valid until supply().
   [[nodiscard]] std::optional<forward_request> next() {
     const bool any = request_.is_out() ||
                      request_.make(workspace_.statuses(), model_.row_shift, Policy::branches);
@@ -126,8 +127,8 @@ class session {
   /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
   /// position segment.rows.first + r. `riders` are indexed by the same rows.
   ///
-  /// Throws std::logic_error without a request and after read(), std::invalid_argument for a wrong
-  /// shape; the session is then as it was.
+  /// Errors: std::logic_error without a request and after read(), std::invalid_argument for a wrong
+  /// shape; the session is then unchanged.
   template <row_tensor Tensor>
   void
   supply(const Tensor& tensor,
@@ -151,8 +152,8 @@ class session {
     finish();
   }
 
-  /// The same with one tensor for each segment, in the request's order: for engines that keep each
-  /// sequence's logits apart.
+  /// Takes the logits as one tensor for each segment, in the request's order: for engines that keep
+  /// the logits of each sequence apart.
   template <element T, memory M>
   void supply(std::span<const rows_view<T, M>> tensors) {
     check_space<rows_view<T, M>>();
@@ -171,19 +172,19 @@ class session {
     finish();
   }
 
-  /// Says what logits are.
+  /// Refuses, with a message, arguments that are not logits.
   template <class Other, class... More>
     requires(!row_tensor<Other>)
   void supply(const Other&, const More&...) {
     check_tensor<Other>();
   }
 
-  /// supply() in pieces, for engines that run one segment at a time in the same buffer: reads the
-  /// logits of segment `index` of the request at once. Every segment once, in any order, then
-  /// decide().
+  /// Reads the logits of segment `index` of the request at once: supply() in pieces, for engines
+  /// that compute one segment at a time in the same buffer. Call it once for every segment, in any
+  /// order, then decide().
   ///
-  /// Throws std::logic_error without a request and for a segment that was read already,
-  /// std::invalid_argument for a wrong index or shape; the session is then as it was.
+  /// Errors: std::logic_error without a request and for a segment that was already read,
+  /// std::invalid_argument for a wrong index or shape; the session is then unchanged.
   template <row_tensor Tensor>
   void
   read(std::size_t index,
@@ -207,16 +208,16 @@ class session {
     check_tensor<Other>();
   }
 
-  /// Decides the step whose segments were all given to read(). Throws std::logic_error without a
-  /// request and before every segment was read; the session is then as it was.
+  /// Decides the step after read() of every segment. Errors: std::logic_error without a request and
+  /// before every segment was read; the session is then unchanged.
   void decide() {
     request_.check_decide();
     finish();
   }
 
-  /// True when no sequence runs, as far as the steps are through: never waits. A host that replays
-  /// captured steps asks this between launches and need not call next() before it is true. Counts
-  /// only sequences that next() or report() has seen start.
+  /// True when no sequence runs, as far as the device has finished its steps; never synchronises. A
+  /// host that replays captured steps calls this between launches and need not call next() until it
+  /// is true. Considers only sequences whose start next() or report() has seen.
   [[nodiscard]] bool finished() const {
     if constexpr (space == memory::device) {
       return std::ranges::all_of(running(), [](const std::uint32_t& word) {
@@ -228,41 +229,42 @@ class session {
     }
   }
 
-  /// What finished() looks at, for kernels and for conditions of a graph: a word for each slot, 1
-  /// while its sequence runs, in memory that both sides of a stream read.
+  /// The words that finished() reads, for kernels and conditions of a graph: one for each slot, 1
+  /// while its sequence runs, in memory that host and device can read.
   [[nodiscard]] std::span<const std::uint32_t> running() const requires(space == memory::device) {
     return workspace_.running();
   }
 
-  /// What became of the sequence in `slot`. Waits as next() does.
+  /// Report of the sequence in `slot`. On a device it synchronises with the last step, as next()
+  /// does.
   [[nodiscard]] const sequence_report& report(index_t slot = 0) { return status(slot).report; }
 
-  /// The plan of the slot's next step: which positions, blocks and caches it is about.
+  /// Plan of the slot's next step: positions, blocks and caches. Synchronises as report() does.
   [[nodiscard]] const plan& planned(index_t slot = 0) { return status(slot).next; }
 
-  /// What the last supply() committed in `slot`, in ascending positions. Valid until the next one.
+  /// Tokens that the last supply() committed in `slot`, in ascending positions. Valid until the
+  /// next supply().
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot = 0) {
     return workspace_.committed(slot, status(slot).report.last_commits);
   }
 
-  /// What the last supply() decided about in `slot`: every position that was open in the scored
-  /// range, with its proposed token and whether that was written, in ascending positions. Valid
-  /// until the next supply(). A token that lookahead elected is among committed() only. Throws
-  /// std::logic_error unless limits::trace is set.
+  /// Every position that was masked in the scored range of the last supply() in `slot`, with its
+  /// proposed token and whether that was written, in ascending positions. Valid until the next
+  /// supply(). A token chosen by lookahead is in committed() only. Errors: std::logic_error unless
+  /// limits::trace is set.
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot = 0) {
     check_order(capacity_.trace, "candidates() of a session without limits::trace");
     return workspace_.candidates(slot, status(slot).report.last_candidates);
   }
 
-  /// How probable the tokens were that the policy asks about (probability_of), at every open
-  /// position of the last step whose row was valid, in ascending positions. Valid until the next
-  /// supply().
+  /// Probabilities of the tokens that the policy probes (probability_of), at every masked position
+  /// of the last step whose row was valid, in ascending positions. Valid until the next supply().
   [[nodiscard]] std::span<const token_probability> probabilities(index_t slot = 0) {
     return workspace_.probabilities(slot, status(slot).report.last_probabilities);
   }
 
-  /// Ends the sequence in `slot` as it is; open positions keep the mask token. Not between next()
-  /// and supply().
+  /// Ends the sequence in `slot` in its current state; masked positions keep the mask token.
+  /// Errors: std::logic_error between next() and supply().
   void cancel(index_t slot) {
     check_order(!request_.is_out(),
                 "cancel() between next() and supply(): the request is out, supply it first");
@@ -273,13 +275,13 @@ class session {
   [[nodiscard]] const limits& capacity() const { return capacity_; }
   [[nodiscard]] const model_info& model() const { return model_; }
 
-  /// Bytes that the session holds for its slots, on the backend's side.
+  /// Bytes that the session allocates for its slots, in the backend's memory.
   [[nodiscard]] std::size_t bytes() const { return state_bytes<Policy>(capacity_); }
 
  protected:
   using workspace_type = typename Backend::template workspace<Policy>;
 
-  /// For sharded_session, which keeps `columns` of the rows of the step before.
+  /// For sharded_session, whose previous rows have `columns` columns.
   session(const model_info& model, const limits& capacity, const Backend& where, index_t columns)
       : model_(model)
       , capacity_(usable(model, capacity, columns))
@@ -287,18 +289,19 @@ class session {
       , request_(capacity_)
       , tokens_(capacity_.sequences) {}
 
-  /// The request that is out, and what works on it. For sessions derived from this one.
+  /// The workspace of the pending request. For derived sessions.
   [[nodiscard]] workspace_type& workspace() { return workspace_; }
   [[nodiscard]] std::span<const segment> segments() const { return request_.segments(); }
   [[nodiscard]] bool waiting() const { return request_.is_out(); }
-  /// Decides the step, whose rows are all in the workspace.
+  /// Decides the step after all its rows were read.
   void finish() {
     workspace_.decide();
     request_.was_decided();
   }
 
  private:
-  /// Rows of logits that come of a segment: fewer than segment::rows where rows left the pass.
+  /// Number of rows of logits that a segment returns: less than segment::rows if positions were
+  /// dropped.
   [[nodiscard]] index_t wanted_rows(const segment& s) {
     if constexpr (Policy::layered) {
       check_order(workspace_.has_passed(s.slot),

@@ -13,8 +13,8 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// The text of an error. Cold, like all that makes up messages: short to compile, not fast to run;
-// and without std::string, of which g++ compiles what it uses into every program.
+// The text of an error. Made for short compilation, not for speed, as is everything that builds
+// messages; without std::string, because g++ compiles its used members into every program.
 class message {
  public:
   [[gnu::cold]] message& add(std::string_view words) {
@@ -79,7 +79,7 @@ template <class T, class... Rule>
 }  // namespace detail
 
 /// Throws std::invalid_argument "<name> must be <rule>, got <value>" unless `holds`. The rule may
-/// come in pieces, which are put together, and memory asked for, only then. Host only.
+/// be given in pieces; they are joined, and memory is allocated, only when it throws. Host only.
 template <class T, class... Rule>
 constexpr void
 check_argument(bool holds, std::string_view name, const T& value, const Rule&... rule) {
@@ -90,7 +90,7 @@ check_argument(bool holds, std::string_view name, const T& value, const Rule&...
 
 namespace detail {
 
-// Of a part's list of tokens.
+// Checks the list of tokens of a part: none negative, at least one given.
 inline void check_tokens(const listed_token* tokens, index_t count, std::string_view name) {
   bool any = false;
   for (index_t k = 0; k < count; ++k) {
@@ -102,7 +102,7 @@ inline void check_tokens(const listed_token* tokens, index_t count, std::string_
 
 }  // namespace detail
 
-/// Throws std::logic_error with `message` unless `holds`: a call out of order. Host only.
+/// Throws std::logic_error with `message` unless `holds`: for calls in the wrong order. Host only.
 inline void check_order(bool holds, const char* message) {
   if (!holds) {
     throw std::logic_error(message);

@@ -5,7 +5,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Admits whoever both admit. The operands are evaluated on every candidate; nothing is skipped.
+/// Logical AND of two commit rules: commits a candidate that both rules commit. Both operands are
+/// evaluated for every candidate; there is no short circuit.
 template <admission A, admission B>
 struct all_of {
   A first;
@@ -15,7 +16,7 @@ struct all_of {
 template <admission A, admission B>
 all_of(A, B) -> all_of<A, B>;
 
-/// Admits whoever at least one admits.
+/// Logical OR of two commit rules: commits a candidate that at least one rule commits.
 template <admission A, admission B>
 struct any_of {
   A first;

@@ -3,7 +3,8 @@
 
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #  error "unmask needs C++20: compile with -std=c++20"
-// No such file: the compiler stops here, and not after all the headers.
+// There is no such file: the compiler stops here with this name in its message, before the other
+// headers.
 #  define UNMASK_STOP_COMPILING <unmask needs C++20>
 #  include UNMASK_STOP_COMPILING
 #endif
@@ -38,13 +39,13 @@
 #  define UNMASK_EXPECTS(condition) static_cast<void>(0)
 #endif
 
-/// With UNMASK_COMPILED, which linking the CMake target unmask::compiled defines, the headers declare
-/// what that library holds: sessions of policies by name and the reader of their text, kernels of the
-/// statistics that most policies ask for, checks and their messages. A program is compiled with it or
-/// without it, not one file with and the next without. Without CMake, one source file of the program
-/// holds it: see compiled.hpp.
+/// UNMASK_COMPILED, which linking the CMake target unmask::compiled defines, turns into
+/// declarations whatever that library contains: sessions of policies composed by name and the
+/// reader of their text, kernels of the statistics that most policies require, checks and their
+/// messages. Define it in all source files of a program or in none. Without CMake, one source file
+/// of the program contains the definitions: see compiled.hpp.
 ///
-/// UNMASK_LIBRARY is for functions of that library, whose definitions stand where UNMASK_DEFINES is 1.
+/// UNMASK_LIBRARY marks functions of that library; they are defined where UNMASK_DEFINES is 1.
 #if !defined(UNMASK_COMPILED)
 #  define UNMASK_LIBRARY inline
 #  define UNMASK_DEFINES 1

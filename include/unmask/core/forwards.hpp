@@ -8,12 +8,15 @@
 /// The bound on the forward passes of a decode.
 namespace UNMASK_NAMESPACE {
 
-/// Part that may take more forward passes than one for each open position, and says how many more
-/// at most: `extra_forwards(layout) -> std::int64_t`, on host and device. A part without it: 0.
+/// Part that may need more forward passes than one for each masked position, and declares the
+/// maximum of the additional ones: `extra_forwards(layout) -> std::int64_t`, on host and device.
+/// Without this function: 0.
 ///
-/// The step enforces what is declared, whatever the part does. An admission: the first so many
-/// passes of a sequence may commit nothing; after them every pass does. A part that revisits: so
-/// many tokens of a sequence are reopened although their step does not commit more than it reopens.
+/// The step enforces the declared number n, whatever the part does. A commit rule: the first n
+/// passes of a sequence may commit nothing; every later pass commits. A part that revisits: n
+/// tokens of a sequence may be remasked in steps that do not commit more than they remask. A
+/// schedule or a canvas: n passes may commit nothing; a schedule that sets plan::end itself, or one
+/// that never commits, has to declare them.
 /// A schedule or a canvas: so many passes that commit nothing; one that paces itself, or never
 /// settles, has to declare them.
 template <class P>
@@ -22,7 +25,8 @@ concept extending = part<P> && requires(const P& p, const layout& g) {
 };
 
 /// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
-/// code that runs forwards on full blocks or leaves masks behind. It declares `extra_forwards`.
+/// code that runs forward passes on complete blocks or leaves masks behind. It has
+/// `extra_forwards`.
 template <class P>
 concept pacing = scheduling<P> && requires {
   requires bool{P::paces};

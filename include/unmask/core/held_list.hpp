@@ -11,13 +11,13 @@ struct ranked_token {
   token_id token = no_token;
 };
 
-/// The order in which a row is cut off: larger logit first, lower token between equal ones.
+/// Order of the columns for truncation: larger logit first, lower token between equal ones.
 [[nodiscard]] UNMASK_HD constexpr bool ranks_before(const ranked_token& a, const ranked_token& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-/// That order as a number: larger keys rank before, equal ones are one column; 0 is no column's.
-/// -0 is +0. Not for NaN.
+/// That order as a number: a larger key ranks before a smaller one, equal keys are the same column;
+/// no column has key 0. -0 counts as +0. Not for NaN.
 [[nodiscard]] UNMASK_HD inline std::uint64_t rank_key(float logit, token_id token) {
   const std::uint32_t bits = math::bits_of(logit + 0.0F);
   const std::uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
@@ -32,16 +32,16 @@ struct ranked_token {
           static_cast<token_id>(~low)};
 }
 
-/// The first `Capacity` of the columns pushed, in that order: what is known of a row's head after
-/// one read. A set, so that neither the order of the pushes nor of the merges shows. -inf and NaN
-/// are no columns; -0 is +0.
+/// The first `Capacity` of the pushed columns, in that order: the head of a row as known after one
+/// read. A set: the order of pushes and merges does not change it. -inf and NaN are not taken in;
+/// -0 counts as +0.
 template <index_t Capacity>
 class held_list {
  public:
   static_assert(Capacity >= 1, "a list that holds nothing proves nothing");
   static constexpr index_t capacity = Capacity;
 
-  /// O(Capacity) for a column that is taken in, O(1) for any other.
+  /// Cost: O(Capacity) for a column that is taken in, O(1) for any other.
   UNMASK_HD void push(float logit, token_id token) {
     const std::uint64_t key = rank_key(logit, token);
     if (!(logit > -math::infinity()) || key <= keys_[Capacity - 1]) {
@@ -56,7 +56,7 @@ class held_list {
     threshold_ = full() ? (*this)[Capacity - 1].logit : -math::infinity();
   }
 
-  /// Adds what is held of other columns of the same row.
+  /// Adds the columns held in `other`, a list of other columns of the same row.
   template <index_t Other>
   UNMASK_HD void merge(const held_list<Other>& other) {
     for (index_t i = 0; i < other.size(); ++i) {
@@ -66,10 +66,11 @@ class held_list {
 
   UNMASK_HD void clear() { *this = held_list{}; }
   [[nodiscard]] UNMASK_HD index_t size() const { return size_; }
-  /// True when there may be columns that are not held. None of them ranks before the last one.
+  /// True when the row may have columns that are not held; none of those ranks before the last held
+  /// one.
   [[nodiscard]] UNMASK_HD bool full() const { return size_ == Capacity; }
-  /// A column whose logit does not exceed this, and whose token is higher than those pushed, is not
-  /// taken in.
+  /// A column is not taken in if its logit is at most this and its token is higher than those
+  /// pushed so far.
   [[nodiscard]] UNMASK_HD float threshold() const { return threshold_; }
   [[nodiscard]] UNMASK_HD ranked_token operator[](index_t i) const { return ranked(keys_[i]); }
 
@@ -79,23 +80,23 @@ class held_list {
   float threshold_ = -math::infinity();
 };
 
-/// Columns that are held of each row of a truncating policy. 520 bytes a row of side memory: the
-/// usual top_k is 20 to 50, and a nucleus of a language model mostly smaller.
+/// Columns held for each row of a truncating policy. State: 520 bytes a row of side memory. The
+/// usual top_k is 20 to 50, and the nucleus of a language model is mostly smaller.
 using held_tokens = held_list<64>;
 
-/// Which columns of a row are kept, all rules at once: the longest run from the front of the row's
-/// order that none of them ends.
+/// Selects the columns of a row that are kept: the longest prefix of the row's order that satisfies
+/// all three rules.
 struct truncation {
-  /// At most so many tokens.
+  /// At most this many tokens.
   index_t tokens = no_token;
-  /// No token behind a probability mass larger than this.
+  /// A token is dropped if the tokens before it have a probability mass larger than this.
   float mass = 1.0F;
-  /// No token less probable than this times the most probable one.
+  /// A token is dropped if it is less probable than this times the most probable token.
   float ratio = 0.0F;
   /// The statistics are those of the kept tokens alone, renormalised.
   bool renormalises = false;
 
-  /// Both rules at once.
+  /// Returns the truncation that satisfies this one and `other`.
   [[nodiscard]] UNMASK_HD constexpr truncation tightened(const truncation& other) const {
     return {math::min(tokens, other.tokens),
             math::min(mass, other.mass),
@@ -103,7 +104,7 @@ struct truncation {
             renormalises || other.renormalises};
   }
 
-  /// True when every row of so many columns is kept whole.
+  /// True when every row of `columns` columns is kept whole.
   [[nodiscard]] UNMASK_HD constexpr bool keeps_all(index_t columns) const {
     return tokens >= columns && mass >= 1.0F && ratio <= 0.0F;
   }

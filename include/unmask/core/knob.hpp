@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-/// How a part describes itself, once, for its check, for texts and their help, and for bindings:
+/// Knobs: one description of a part's parameters, used by its check, by policy texts and their
+/// help, and by bindings:
 ///
 ///     struct confidence_above {
 ///       float threshold = 0.9F;
@@ -17,13 +18,13 @@
 ///       static constexpr knob<confidence_above> knobs[] = {
 ///           {"threshold", &confidence_above::threshold, within(0, 1)}};
 ///
-/// Each knob is a name, a member and a range; its default is the member's initialiser. All of it is
-/// optional: `knobs` alone is a part that is checked, and a rule between knobs needs a
+/// Each knob is a name, a member and a range; its default is the member's initialiser. Everything
+/// is optional: a part with `knobs` alone is checked; a rule that involves several knobs needs a
 /// `check(layout)` besides.
 namespace UNMASK_NAMESPACE {
 
-/// How a part is called: its C++ type, its name in texts (none: it cannot be composed by name), and
-/// what it does, in a line.
+/// Names of a part: its C++ type, its name in policy texts (empty: it cannot be composed by name),
+/// and a line that describes it.
 struct part_label {
   std::string_view type = {};
   std::string_view name = {};
@@ -43,8 +44,8 @@ enum class knob_kind : std::uint8_t {
   file     ///< the name of a file, quoted
 };
 
-/// An interval of numbers; NaN is in none. Infinity belongs to one without an upper end, unless
-/// finite() says otherwise.
+/// An interval of numbers. NaN is in no interval; infinity is in one without an upper end, unless
+/// finite() excludes it.
 struct knob_range {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -85,11 +86,11 @@ struct knob_range {
   return knob_range{}.finite();
 }
 
-/// Says that a knob is a token.
+/// Marks a knob as a token.
 struct token_knob {};
 inline constexpr token_knob a_token{};
 
-/// A knob as texts and messages know it.
+/// Description of a knob for texts and messages.
 struct knob_text {
   std::string_view name = {};
   knob_kind kind = knob_kind::real;
@@ -103,7 +104,7 @@ struct knob_text {
   }
 };
 
-/// A knob of a part and where it is.
+/// A knob with a pointer to its member.
 template <class Part>
 struct knob : knob_text {
   struct word_access {
@@ -140,7 +141,7 @@ struct knob : knob_text {
   constexpr knob(std::string_view called, std::string_view all, word_access member)
       : knob_text{called, knob_kind::word, {}, all}
       , word(member) {}
-  /// A list, which `use` puts into the part; told neither otherwise nor to be left out, it is `text`.
+  /// A knob that is a list, which `use` writes into the part. `text` is its default in texts.
   constexpr knob(std::string_view called,
                  knob_kind tokens_or_reals,
                  index_t most,
@@ -149,7 +150,7 @@ struct knob : knob_text {
       : knob_text{called, tokens_or_reals, {}, {}, most, text}
       , fill(use) {}
 
-  /// The value in a part, as a number; a list has none.
+  /// Returns the value in a part as a number; for lists there is none.
   [[nodiscard]] constexpr double value(const Part& p) const {
     switch (kind) {
     case knob_kind::real:
@@ -191,7 +192,7 @@ struct knob : knob_text {
   }
 
  private:
-  // g++ 12 warns of a number that is larger than its part, where no such part is ever described so.
+  // g++ 12 warns of a number larger than its member, for parts that are never described like this.
   template <class Number>
   [[nodiscard]] static constexpr double number(const Part& p, Number Part::*member) {
     if constexpr (sizeof(Part) >= sizeof(Number)) {
@@ -215,7 +216,7 @@ struct word_member<Member> {
   }
 };
 
-// Puts a list into a part that has `tokens` and says how many with `count`.
+// Writes a list into a part with the members `tokens` and `count`.
 template <class Part>
 constexpr void fill_tokens(Part& p, const double* values, index_t count) {
   for (index_t i = 0; i < count; ++i) {
@@ -261,7 +262,7 @@ namespace detail {
   return text.text();
 }
 
-/// A part that says what its knobs are.
+/// A part with knobs.
 template <class P>
 concept described = requires { P::knobs[0].range; };
 
@@ -283,8 +284,8 @@ refuse_knob(const knob_text& k, double value, std::string_view type) {
   text.add(value).refuse();
 }
 
-// The knobs that a part says it has. The bound of such an array of a class template is known to nvcc
-// 13 once an entry of it has been used in a constant.
+// The knobs declared by a part. In nvcc 13 the bound of such an array of a class template is known
+// only after one of its entries was used in a constant expression.
 template <class P>
 [[nodiscard]] constexpr std::size_t knob_count() {
   if constexpr (described<P>) {
@@ -323,8 +324,8 @@ template <class P>
 
 }  // namespace detail
 
-/// Throws std::invalid_argument "<part>::<knob> must be <range>, got <value>" for the first knob out
-/// of range, or what the part's own check() throws. Host only.
+/// Throws std::invalid_argument "<part>::<knob> must be <range>, got <value>" for the first knob
+/// out of range, and rethrows errors of the part's own check(). Host only.
 template <class P>
 void check_part(const P& part, const layout& g) {
   if constexpr (described<P>) {
@@ -335,7 +336,7 @@ void check_part(const P& part, const layout& g) {
   }
 }
 
-/// The same with what depends on the model.
+/// Also checks the rules that depend on the model.
 template <class P>
 void check_part(const P& part, const layout& g, const model_info& m) {
   check_part(part, g);

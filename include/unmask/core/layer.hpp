@@ -8,16 +8,16 @@
 #include <span>
 #include <type_traits>
 
-/// Parts that decide which positions a forward pass computes: a cache chooses what enters it, a
-/// layer rule who is computed at which layer. What is not computed keeps what the engine stored for
-/// it: keys and values at every layer, and the attention and feed-forward outputs where a rule
-/// wants that.
+/// Parts that select the positions that a forward pass computes: a cache selects those that enter
+/// the pass, a layer rule those that each layer computes. A position that is not computed keeps its
+/// stored values from the engine: keys and values at every layer and, if the rule needs them, the
+/// attention and feed-forward outputs.
 namespace UNMASK_NAMESPACE {
 
-/// Rows that an engine keeps from one forward pass to the next and lends for a call: one for each
-/// position of `positions`, the first at `data`. The library writes into them.
+/// Rows that an engine keeps from one forward pass to the next and lends for a call, one for each
+/// position of `positions`; the first is at `data`. The library writes into them.
 ///
-/// Columns are contiguous, `data` is aligned to T, stride >= columns. Owns nothing.
+/// Shape: columns are contiguous, `data` is aligned to T, stride >= columns. Owns nothing.
 template <element T, memory M>
 struct state_view {
   using element_type = T;
@@ -29,7 +29,7 @@ struct state_view {
   std::ptrdiff_t stride = 0;
 
   constexpr state_view() = default;
-  /// Rows of positions 0 .. rows - 1 without gaps.
+  /// A view of the rows of positions 0 .. rows - 1 without gaps.
   UNMASK_HD constexpr state_view(T* first, index_t rows, index_t column_count)
       : state_view(first, range{0, rows}, column_count, column_count) {}
   UNMASK_HD constexpr state_view(T* first,
@@ -41,7 +41,7 @@ struct state_view {
       , columns(column_count)
       , stride(row_stride) {}
 
-  /// The row of a position that `positions` contains.
+  /// The row of a position; `positions` must contain it.
   [[nodiscard]] UNMASK_HD constexpr T* row(index_t position) const {
     return data + (position - positions.first) * stride;
   }
@@ -52,19 +52,19 @@ using host_state = state_view<T, memory::host>;
 template <element T>
 using device_state = state_view<T, memory::device>;
 
-/// Rows or positions, ascending, that a session on a stream keeps on the device, whose number the
-/// host need not know: at most `most`. For the engine's kernels, in the order of the stream, until
-/// the next call about the slot.
+/// Ascending indices of rows or positions that a session on a stream keeps in device memory: at
+/// most `most`; the host need not know the exact number. For kernels of the engine, in stream
+/// order, until the next call that concerns the slot.
 struct device_list {
-  /// Device memory; null: the entries are first, first + 1, ...
+  /// Device memory; nullptr: the entries are first, first + 1, ...
   const index_t* data = nullptr;
-  /// Device memory; null: there are exactly `most`.
+  /// Device memory; nullptr: there are exactly `most` entries.
   const index_t* count = nullptr;
   index_t most = 0;
   index_t first = 0;
 
-  /// On the device, unless `count` is null. Never more than `most`, also where a replayed pass has
-  /// more rows than it was captured with; its step is not decided then.
+  /// Number of entries, on the device unless `count` is null. At most `most`: if a replayed pass
+  /// has more rows than it was captured with, the rest is cut and its step is not decided.
   [[nodiscard]] UNMASK_HD constexpr index_t size() const {
     return count == nullptr || *count > most ? most : *count;
   }
@@ -73,30 +73,30 @@ struct device_list {
   }
 };
 
-/// Rows or positions, ascending, where a session of that memory keeps them.
+/// Ascending indices of rows or positions, in the memory of the session.
 template <memory M>
 using index_list = std::conditional_t<M == memory::host, std::span<const index_t>, device_list>;
 
-/// What a layer rule chose among the rows it was shown. Valid until the next call about the slot.
+/// Rows that a layer rule selected for a layer. Valid until the next call that concerns the slot.
 template <class List>
 struct basic_layer_choice {
-  /// Indices of the chosen rows among those shown, ascending.
+  /// Indices of the selected rows among the rows given to the call, ascending.
   List rows;
-  /// The positions they stand at, ascending.
+  /// Positions of the selected rows, ascending.
   List positions;
 };
 using layer_choice = basic_layer_choice<std::span<const index_t>>;
 using device_layer_choice = basic_layer_choice<device_list>;
 
-/// One segment's share of a hook that the passes of several segments reach together.
+/// The part of one segment in a hook that the passes of several segments reach together.
 template <element T, memory M>
 struct layer_hook {
   /// Index in the request.
   std::size_t segment = 0;
-  /// What the engine lends, as to layer_pass::at_layer().
+  /// The rows that the engine lends, as in layer_pass::at_layer().
   rows_view<T, M> now;
   state_view<T, M> previous;
-  /// Written by at_layer().
+  /// Output of at_layer().
   basic_layer_choice<index_list<M>> chosen;
 };
 template <element T>
@@ -104,27 +104,27 @@ using host_layer_hook = layer_hook<T, memory::host>;
 template <element T>
 using device_layer_hook = layer_hook<T, memory::device>;
 
-/// The tensor of a layer that a rule compares with what the engine stored of it.
+/// The tensor of a layer that a rule compares with the engine's stored copy.
 enum class feature : unsigned char {
   hidden,  ///< the layer's output
   input,   ///< the layer's normalised input
   query,
-  key,  ///< before or after rotation, as long as it is always the same
+  key,  ///< before or after rotation, always the same of both
   value
 };
 
-/// True if a rule that reads `f` is asked behind the layer, about the layers that follow; otherwise
-/// it is asked inside the layer, before attention, about this layer.
+/// True if a rule that reads `f` is called behind the layer, for the layers that follow; false if
+/// it is called inside the layer, before attention, for this layer.
 [[nodiscard]] constexpr bool asked_behind(feature f) {
   return f == feature::hidden;
 }
 
-/// What becomes of a position that a layer does not compute.
+/// Treatment of a position that a layer does not compute.
 enum class skipping : unsigned char {
-  /// It is gone for the rest of the pass: no layer behind computes it, and it has no logits.
+  /// Dropped for the rest of the pass: no later layer computes it, and it has no logits.
   leaves,
-  /// It goes on with the attention and feed-forward outputs that the engine stored when the layer
-  /// last computed it, and the next layer looks at it again. It has logits.
+  /// Kept with the attention and feed-forward outputs that the engine stored when the layer last
+  /// computed it; the next layer may select it again. It has logits.
   stays
 };
 
@@ -138,7 +138,7 @@ struct drift_sums {
   index_t columns = 0;
 };
 
-/// A set of those sums: what a rule's measure() reads. The others stay 0.
+/// A set of those sums: the ones that measure() of a rule reads. The others stay 0.
 enum class drift_terms : unsigned char {
   none = 0,
   distance_1 = 1,
@@ -154,50 +154,52 @@ enum class drift_terms : unsigned char {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
 }
 
-/// What the sums of the cosine are.
+/// The sums that cosine_distance() reads.
 inline constexpr drift_terms cosine_terms =
     drift_terms::product | drift_terms::square | drift_terms::previous;
 
-/// 1 - cos(h, g), in [0, 2] up to rounding; 1 if one of them is zero. NaN stays NaN.
+/// Cosine distance 1 - cos(h, g), in [0, 2] up to rounding; 1 if one of the rows is zero. NaN stays
+/// NaN.
 [[nodiscard]] UNMASK_HD inline float cosine_distance(const drift_sums& d) {
   const float lengths = math::square_root(d.square) * math::square_root(d.previous);
   return lengths == 0.0F ? 1.0F : 1.0F - math::divide(d.product, lengths);
 }
 
-/// A layer of a forward pass, as a rule sees it.
+/// A layer of a forward pass, as given to a rule.
 struct layer_info {
   index_t layer = 0;
   index_t layers = 0;
-  /// Positions that entered the pass, and those of them that reached this layer.
+  /// Number of positions that entered the pass, and of those among them that reached this layer.
   index_t fed = 0;
   index_t present = 0;
-  /// Tokens that the last step wrote.
+  /// Number of tokens that the last step wrote.
   index_t commits = 0;
-  /// Positions of the first block that is decided about.
+  /// Number of positions of the first block that is decided.
   index_t block_length = 0;
-  /// Whether everything is computed in this pass: plan::refresh.
+  /// Whether every position is computed in this pass: plan::refresh.
   bool refresh = false;
-  /// Mean and maximum of measure() over the rows that count; 0 without any. A NaN is left out of
-  /// the maximum.
+  /// Mean and maximum of measure() over the rows that count; 0 if there are none. The maximum
+  /// ignores NaN.
   float mean = 0.0F;
   float largest = 0.0F;
-  /// What the rule's allocate() gave this layer; 0 without one.
+  /// The layer's budget from the rule's allocate(); 0 without that function.
   index_t budget = 0;
 };
 
-/// A position that reached a layer, as a rule sees it.
+/// A position that reached a layer, as given to a rule.
 struct layer_row {
-  /// Where its token stands.
+  /// Position of the row's token.
   index_t position = 0;
-  /// The position that its logits are about: position + model_info::row_shift.
+  /// Position that the row's logits predict: position + model_info::row_shift.
   index_t target = 0;
-  /// The target is open and decided about in this step; it is the first one of all.
+  /// `open`: the target is masked and decided in this step. The second flag: it is the first such
+  /// position.
   bool open = false;
   bool first_open = false;
-  /// The last step wrote the target's token; the position's own.
+  /// The last step wrote the token of the target; the token of the position itself.
   bool committed = false;
   bool written = false;
-  /// What measure() gave for it.
+  /// Result of measure() for this row.
   float drift = 0.0F;
 };
 
@@ -217,12 +219,12 @@ struct layer_tally<P> {
 
 }  // namespace detail
 
-/// What rule P folds over the rows at a layer before any is chosen.
+/// Reduction of rule P over the rows at a layer, computed before any row is selected.
 template <class P>
 using layer_tally_of = typename detail::layer_tally<P>::type;
 
-/// What a layer rule's functions get as their last argument. `state` is the target's where it is
-/// decided about in this step, and a start state elsewhere.
+/// Context of a layer rule: last argument of its functions. `state` is the state of the target if
+/// the target is decided in this step, otherwise a start state.
 template <class P>
 struct layer_scope {
   const position_state_of<P>& state;
@@ -231,26 +233,26 @@ struct layer_scope {
   const step_info& at;
 };
 
-/// Chooses which positions a layer computes, at the layers where `hooks(layer, layers)`: the
-/// `quota(info, own)` rows of highest `importance(row, info, own)`.
+/// Per-layer position selection. At the layers where `hooks(layer, layers)` is true, the
+/// `quota(info, own)` rows of highest `importance(row, info, own)` are computed.
 ///
-/// Equals go to the lower position. An importance of +inf is computed beside the quota, one of -inf
-/// never; NaN ranks as the highest within the quota, so that a broken row is computed again. Where
-/// skipped positions leave, each forced block keeps one open position beside the quota if it would
-/// keep none: what must commit needs logits. In a pass that refreshes, everything is computed.
+/// Ties: the lower position. A row of importance +inf is computed in addition to the quota, one of
+/// -inf never; NaN ranks highest within the quota, so that a broken row is computed again. If the
+/// rule drops positions, each forced block keeps one masked position in addition to the quota when
+/// it would keep none, because a commit needs logits. A pass that refreshes computes every row.
 ///
-/// `measures` is a constant; so are `reads`, `skipped` and `stores_all`, or they are members where
-/// the rule is a value of several (any_layer_rule). `measure(sums)` makes a number of the sums that
-/// `measures` names. Optional: `layer_tally` with `look(row, info, own) -> layer_tally` and
-/// `merge`, folded in position order, from a start state in each of a fixed number of chunks;
-/// `counts(row, info, own) -> bool`, whether a row takes part in mean and maximum; `mandatory(row,
-/// info, own) -> bool`, whether a row is computed whatever its importance, while it still takes a
-/// place of the quota if its importance has one; `allocate(means, budgets, layers, own)`, called
-/// before a pass with the means of the last one, which passes that refresh measure, too, unless a
-/// member `allocates` is false; `stores_all`, see below.
+/// `measures` is a constant; `reads`, `skipped` and `stores_all` are constants, too, or members in
+/// a rule that stands for several rules at run time (any_layer_rule). `measure(sums)` returns a
+/// number from the sums that `measures` names. Optional: `layer_tally` with `look(row, info, own)
+/// -> layer_tally` and `merge`, reduced in position order, from a start state in each of a fixed
+/// number of chunks; `counts(row, info, own) -> bool`, whether a row takes part in mean and
+/// maximum; `mandatory(row, info, own) -> bool`, whether a row is computed whatever its importance;
+/// it still uses a place of the quota if its importance gives it one; `allocate(means, budgets,
+/// layers, own)`, called before a pass with the means of the last one. Passes that refresh are
+/// measured for it, too, unless a member `allocates` is false.
 ///
-/// Of the rows at the layer, those chosen are copied into the engine's stored rows, all of them if
-/// `stores_all`: "before" is the last time that a row was copied.
+/// The selected rows are copied into the engine's stored rows; with `stores_all` all rows at the
+/// layer are. The stored row is the row as it was last copied.
 template <class P>
 concept layer_rule = part<P> && requires(const P& p,
                                          const drift_sums& sums,
@@ -266,7 +268,7 @@ concept layer_rule = part<P> && requires(const P& p,
   { p.quota(info, own) } -> std::same_as<index_t>;
 };
 
-/// A layer rule that folds something over the rows first.
+/// A layer rule with a reduction over the rows before the selection.
 template <class P>
 concept looking = layer_rule<P> && requires(const P& p,
                                             const layer_row& row,
@@ -278,41 +280,41 @@ concept looking = layer_rule<P> && requires(const P& p,
   sum.merge(sum);
 };
 
-/// A layer rule that leaves rows out of the mean and the maximum.
+/// A layer rule that excludes rows from the mean and the maximum.
 template <class P>
 concept counting = layer_rule<P> &&
     requires(const P& p, const layer_row& row, const layer_info& info, const layer_scope<P>& own) {
   { p.counts(row, info, own) } -> std::same_as<bool>;
 };
 
-/// A layer rule that computes some rows whatever their importance. Unlike a row of importance +inf,
-/// such a row is within the quota where its importance is.
+/// A layer rule with rows that are computed whatever their importance. Unlike a row of importance
+/// +inf, such a row uses a place of the quota if its importance gives it one.
 template <class P>
 concept mandating = layer_rule<P> &&
     requires(const P& p, const layer_row& row, const layer_info& info, const layer_scope<P>& own) {
   { p.mandatory(row, info, own) } -> std::same_as<bool>;
 };
 
-/// A layer rule that shares a budget out among the layers before each pass. `means[l]` is the mean
-/// of layer l in the last pass that measured it, -1 before; it writes `budgets[l]`.
+/// A layer rule that distributes a budget over the layers before each pass. `means[l]` is the mean
+/// of layer l in the last pass that measured it, -1 before; the rule writes `budgets[l]`.
 template <class P>
 concept allocating = layer_rule<P> &&
     requires(const P& p, const float* means, index_t* budgets, const layer_scope<P>& own) {
   { p.allocate(means, budgets, index_t{}, own) } -> std::same_as<void>;
 };
 
-/// A layer rule that says beforehand how many rows it chooses at the most: `most(info, geometry,
-/// feed)`, of passes that feed `feed` without refresh, for an engine on a device that does not wait
-/// to learn the number. In `info`, `present` is such a bound, too, and mean and maximum are 0. What
-/// the library adds to a choice is not the rule's to count; without most() it may be every row.
+/// A layer rule with an upper bound on the number of rows that it selects: `most(info, geometry,
+/// feed)`, for passes without refresh that feed `feed`. With it, an engine on a device need not
+/// synchronise to learn the number. In `info`, `present` is an upper bound, too, and mean and
+/// maximum are 0. The bound excludes rows that the library adds to a selection. Without most() the
+/// bound is every row.
 template <class P>
 concept bounding = layer_rule<P> &&
     requires(const P& p, const layer_info& info, const layout& geometry, range feed) {
   { p.most(info, geometry, feed) } -> std::same_as<index_t>;
 };
 
-/// A layer rule whose stored rows are always the last ones, computed or not: `stores_all` is a
-/// constant, true.
+/// A layer rule for which every row is stored, computed or not: `stores_all` is the constant true.
 template <class P>
 concept storing_all = layer_rule<P> && requires {
   requires std::bool_constant<P::stores_all>::value;
@@ -320,19 +322,20 @@ concept storing_all = layer_rule<P> && requires {
 
 namespace detail {
 
-/// True if what is a constant of other rules is a member of this one: a value of several rules.
+/// True if `stores_all` is a member of the rule and not a constant: a rule that stands for several
+/// rules at run time.
 template <class P>
 concept layer_rule_value = layer_rule<P> && !requires {
   typename std::bool_constant<P::skipped == skipping::leaves>;
 };
 
-/// Whether positions that a rule does not choose are gone for the rest of the pass.
+/// True if positions that a rule does not select are dropped for the rest of the pass.
 template <layer_rule P>
 [[nodiscard]] UNMASK_HD constexpr bool rule_leaves(const P& rule) {
   return rule.skipped == skipping::leaves;
 }
 
-/// Whether all rows shown to a rule are stored, instead of those that it chooses.
+/// True if all rows given to a rule are stored, not only the selected ones.
 template <layer_rule P>
 [[nodiscard]] UNMASK_HD constexpr bool rule_stores_all(const P& rule) {
   if constexpr (requires { rule.stores_all; }) {
@@ -343,7 +346,7 @@ template <layer_rule P>
   }
 }
 
-/// Whether a rule wants the means of passes that refresh, too.
+/// True if a rule needs the means of passes that refresh, too.
 template <layer_rule P>
 [[nodiscard]] UNMASK_HD constexpr bool rule_allocates(const P& rule) {
   if constexpr (requires { rule.allocates; }) {
@@ -356,28 +359,27 @@ template <layer_rule P>
 
 }  // namespace detail
 
-/// A cache: chooses what enters the next forward pass. `feed(sequence, plan, own)`, asked after the
-/// schedule, narrows plan::feed, which holds what the schedule wants attended to, and clears
-/// plan::refresh in passes in which layers may skip.
+/// A cache: selects the positions that enter the next forward pass. `feed(sequence, plan, own)` is
+/// called after the schedule, narrows plan::feed, which starts as the range that the schedule wants
+/// as keys, and clears plan::refresh in passes in which layers may skip positions.
 ///
-/// Whatever it says, positions that no pass has computed yet are fed, and so are those decided
-/// about.
+/// Positions that no pass has computed yet, and positions that are decided, are fed in any case.
 template <class P>
 concept caching = part<P> && requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
   { p.feed(q, n, own) } -> std::same_as<void>;
 };
 
-/// A cache that leaves single positions out of plan::feed: `feeds(row, own) -> bool`, asked in
-/// passes without refresh about rows without drift. Positions decided about are fed whatever it
-/// says.
+/// A cache that excludes single positions from plan::feed: `feeds(row, own) -> bool`, called in
+/// passes without refresh, for rows without drift. Positions that are decided are fed whatever it
+/// returns.
 template <class P>
 concept picking = caching<P> &&
     requires(const P& p, const layer_row& row, const layer_scope<P>& own) {
   { p.feeds(row, own) } -> std::same_as<bool>;
 };
 
-/// Drops keys that little is attended to: `evicts(sequence, plan, own) -> eviction`, asked after
-/// the cache. A pass that chooses refreshes.
+/// Drops keys that receive little attention: `evicts(sequence, plan, own) -> eviction`, called
+/// after the cache. A pass that selects keys refreshes.
 template <class P>
 concept evicting = part<P> && requires(const P& p, const sequence_view& q, plan& n, scope<P>& own) {
   { p.evicts(q, n, own) } -> std::same_as<eviction>;

@@ -8,15 +8,15 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The tokens that the slots of one session were last started with, by address: no two sequences
-/// that run may write the same ones. Host only; allocates when it is made only.
+/// The memory ranges of the tokens that the slots of one session were last started with: running
+/// sequences must not overlap. Host only; allocates in its constructor only.
 class lent_tokens {
  public:
   explicit lent_tokens(index_t slots)
       : lent_(static_cast<std::size_t>(slots)) {}
 
-  /// Throws std::invalid_argument if `count` tokens from `first` on are partly those of another
-  /// slot whose sequence runs: `runs(slot)`, asked only where they overlap. O(slots).
+  /// Throws std::invalid_argument if the `count` tokens from `first` on overlap those of another
+  /// slot with a running sequence. `runs(slot)` is called only where they overlap. Cost: O(slots).
   void check(index_t slot, const token_id* first, index_t count, const auto& runs) const {
     const interval wanted(first, count);
     for (std::size_t other = 0; other < lent_.size(); ++other) {
@@ -34,7 +34,7 @@ class lent_tokens {
   }
 
  private:
-  // Addresses of tokens on either side, [first, last).
+  // Addresses of tokens in host or device memory, [first, last).
   struct interval {
     std::uintptr_t first = 0;
     std::uintptr_t last = 0;

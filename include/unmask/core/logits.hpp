@@ -18,7 +18,7 @@ concept element = std::same_as<T, float> || std::same_as<T, bfloat16> || std::sa
 
 namespace detail {
 
-// As much of a container's count as an index_t holds. No session wants so many rows or tokens.
+// The size of a container, at most the largest index_t; no session accepts so many rows or tokens.
 [[nodiscard]] constexpr index_t counted(std::size_t n) {
   return n < 0x7fffffffU ? static_cast<index_t>(n) : index_t{0x7fffffff};
 }
@@ -34,7 +34,7 @@ template <class Range>
 inline constexpr bool outlives_the_call =
     std::is_lvalue_reference_v<Range> || std::ranges::enable_borrowed_range<std::remove_cv_t<Range>>;
 
-// Why memory of T is no sequence's tokens.
+// Refuses at compile time element types that are not token_id.
 template <class T>
 constexpr void check_token_type() {
   static_assert(!std::is_const_v<T>, "a session writes the tokens: they must not be const");
@@ -54,9 +54,9 @@ concept mdspan_like = requires(const View& v) {
 
 /// Rows of numbers that an engine owns: logits [rows, vocab] or hidden states [rows, width].
 ///
-/// Row r starts at data + r * stride; columns are contiguous; only the first `columns` of a row
-/// are read, so padding behind them may hold anything. `data` is aligned to T, as any pointer to T;
-/// stride >= columns, so that rows do not overlap. Owns nothing.
+/// Shape: row r starts at data + r * stride; columns are contiguous; only the first `columns` of a
+/// row are read, padding behind them may have any value. `data` is aligned to T; stride >= columns,
+/// so rows do not overlap. Owns nothing.
 template <element T, memory M>
 struct rows_view {
   using element_type = T;
@@ -116,7 +116,7 @@ struct tokens_view {
   constexpr tokens_view(T*, index_t) {
     detail::check_token_type<T>();
   }
-  /// From anything contiguous in host memory: std::vector, std::span, std::array. Not from a
+  /// A view of any contiguous range in host memory: std::vector, std::span, std::array. Not of a
   /// temporary that owns its tokens.
   template <class Range>
     requires(M == memory::host && detail::contiguous<Range>)
@@ -148,9 +148,9 @@ template <element T, memory M>
   return view;
 }
 
-/// Anything shaped like a row-major std::mdspan of rank 2 in host memory. Throws
-/// std::invalid_argument unless columns are neighbours: a column-major or transposed view is not
-/// rows.
+/// Rows from a row-major std::mdspan of rank 2, or any type with its interface, in host memory.
+/// Errors: std::invalid_argument unless the columns of a row are contiguous, as in a column-major
+/// or transposed view.
 template <detail::mdspan_like View>
 [[nodiscard]] constexpr auto as_rows(const View& v) {
   check_argument(v.extent(1) <= 1 || v.stride(1) == 1,
@@ -178,8 +178,8 @@ inline constexpr bool are_logits = false;
 
 }  // namespace detail
 
-/// Edits of whole rows that belong to the engine's data, applied while the rows are read.
-///
+/// Per-row inputs of supply(): a bitmask of allowed tokens and unconditional logits, both owned by
+/// the engine and applied while the rows are read.
 /// `allowed` is a packed bitmask as grammar engines write it: ceil(vocab / 32) words a row, bit v
 /// of word v / 32 set means that token v is allowed. Row r of the logits uses words allowed + r *
 /// allowed_stride; nullptr allows everything. `unconditional` + r * unconditional_stride is the
@@ -196,7 +196,7 @@ struct row_riders {
   std::ptrdiff_t unconditional_stride = 0;
   float cfg_scale = 0.0F;
 
-  /// The riders of the rows from row r on.
+  /// The per-row inputs of the rows from r on.
   [[nodiscard]] UNMASK_HD constexpr row_riders from_row(index_t r) const {
     row_riders rest = *this;
     rest.allowed = allowed == nullptr ? nullptr : allowed + r * allowed_stride;
@@ -206,30 +206,30 @@ struct row_riders {
   }
 };
 
-/// What the draw of a token from one row needs: its random numbers (the key's token is not used)
-/// and the temperature, > 0, of the distribution that is drawn from.
+/// Inputs of the random draw of a token from one row: the key of its random numbers (its token is
+/// not used) and the temperature, > 0, of the distribution.
 struct draw_request {
   random_key key;
   float temperature = 1.0F;
 };
 
-/// What is known of the row that a position had in the step before.
+/// Sums of the row that a position had in the previous step.
 struct previous_row {
-  /// False in the position's first step: there is none.
+  /// False in the position's first step, which has no previous row.
   bool seen = false;
   float best = 0.0F;
   float log_total = 0.0F;  ///< ln of the sum of e^(z - best)
   float square = 0.0F;     ///< sum of e^(2(z - best))
 };
 
-/// How a kernel reads a row of logits, whatever their type.
+/// Options for reading a row of logits, whatever their type.
 ///
-/// `blanked` lists tokens, ascending and without repeats, that the statistics leave out: suppressed
-/// tokens and the watch list. Their edited logits are written to `blanked_logits` (as many) unless
+/// `blanked` lists tokens, ascending and without repeats, that the statistics exclude: suppressed
+/// and tracked tokens. Their edited logits are written to `blanked_logits` (the same number) unless
 /// it is null; a token outside the row's columns gets -inf.
 struct row_options {
-  // Not defaulted: row_options() would write zeroes before the values below, a fifth of the host's
-  // work in a step.
+  // Not defaulted: row_options() would zero the members before initialising them, a fifth of the
+  // host's work in a step.
   UNMASK_HD constexpr row_options() {}
 
   index_t columns = 0;
@@ -239,18 +239,19 @@ struct row_options {
   const token_id* blanked = nullptr;
   index_t blanked_count = 0;
   float* blanked_logits = nullptr;
-  /// Used where stat::sampled is asked for.
+  /// Used with stat::sampled.
   draw_request draw;
-  /// Used where stat::kept is asked for: takes in the row's largest columns, beside what it holds.
-  /// Null if nothing is cut off this row. The draw is then left to who cuts it.
+  /// Used with stat::kept: collects the row's largest columns, in addition to those already in it.
+  /// nullptr if this row is not truncated. With it, the draw is left to the truncation.
   held_tokens* held = nullptr;
-  /// Used where stat::drift or stat::divergence is asked for: the edited logits of the step before,
-  /// which the read replaces by this row's.
+  /// Used with stat::drift and stat::divergence: the edited logits of the previous step, which the
+  /// read overwrites with those of this step.
   float* previous = nullptr;
   previous_row before;
 };
 
-/// One row as a kernel reads it: `columns` logits, the first of which is token `first_token`.
+/// One row as given to a kernel: `columns` logits, the first of which belongs to token
+/// `first_token`.
 template <element T>
 struct row_input : row_options {
   UNMASK_HD constexpr row_input() {}
@@ -259,7 +260,7 @@ struct row_input : row_options {
   const T* unconditional = nullptr;
 };
 
-/// The edit of a policy that edits nothing.
+/// Identity: the logits transform of a policy that has none.
 struct no_edit {
   [[nodiscard]] UNMASK_HD constexpr float operator()(float logit, token_id) const { return logit; }
 };

@@ -3,12 +3,12 @@
 
 #include <unmask/core/types.hpp>
 
-/// Arithmetic that gives the same bits on every backend.
+/// Deterministic arithmetic: the same bits on every backend.
 ///
-/// Rules that make it so: every product that feeds a sum is part of one explicit fused multiply-add
-/// or a product() (so no compiler may choose), divisions are correctly rounded, and the exponential
-/// and the logarithm are the polynomials below. A build with -ffast-math gives the promise up;
-/// -use_fast_math does not.
+/// Rules: every product that feeds a sum is part of one explicit fused multiply-add or is a
+/// product(), so that no compiler has a choice; divisions are correctly rounded; the exponential
+/// and the logarithm are the polynomials below. A build with -ffast-math is not deterministic; one
+/// with -use_fast_math is.
 namespace UNMASK_NAMESPACE::math {
 
 inline constexpr float log2_e = 0x1.715476p+0F;
@@ -59,18 +59,18 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #endif
 }
 
-/// a b, never joined with a sum that follows, and never -0.
+/// Returns a b, never fused with a sum that follows, and never -0.
 [[nodiscard]] UNMASK_HD inline float product(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return fma(a, b, 0.0F);
 #else
-  // Joined or not, the same bits; and no call where the processor is not known to have an fma.
+  // Fused or not, the bits are the same; and fma() is not called on processors that may lack it.
   return a * b + 0.0F;
 #endif
 }
 
-/// a - b for numbers that somebody else made: on a device never joined with a product before it,
-/// as by default nvcc would, so that the bits would depend on what it inlines.
+/// Returns a - b. On a device it is never fused with a product that computed a or b, as nvcc would
+/// do by default, so that the bits do not depend on inlining.
 [[nodiscard]] UNMASK_HD inline float difference(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fsub_rn(a, b);

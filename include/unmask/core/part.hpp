@@ -10,12 +10,12 @@
 #include <concepts>
 #include <type_traits>
 
-/// A policy is a product of parts. A part is a trivially copyable value that takes part in one or
-/// more stages of a step by having the stage's function; the concepts below name the stages. A
-/// function with a name that no stage has is the part's own: core/part_check.hpp says what is found.
+/// A policy is a product of parts. A part is a trivially copyable value that implements one or more
+/// stages of a step: the concepts below name the stages and their functions. Functions with other
+/// names belong to the part alone (core/part_check.hpp detects mistakes).
 namespace UNMASK_NAMESPACE {
 
-/// Stands for state that a part does not have.
+/// Placeholder for state that a part does not have.
 struct no_state {};
 
 namespace detail {
@@ -58,22 +58,21 @@ struct tally<P> {
 }  // namespace detail
 
 /// State that part P keeps for each position whose row is read; `no_state` if it keeps none. `T{}`
-/// is the start state; the session alone resets it: at the start, and when the position commits or
-/// is reopened.
+/// is the start state; only the session resets it: at the start, and at a commit or remask.
 template <class P>
 using position_state_of = typename detail::position_state<P>::type;
 
-/// State that part P keeps for each sequence.
+/// State that part P keeps for each sequence; `no_state` if it keeps none.
 template <class P>
 using sequence_state_of = typename detail::sequence_state<P>::type;
 
-/// What part P folds over the candidates of a step before any of them is admitted.
+/// Step reduction of part P over the candidates, computed before any of them is committed.
 template <class P>
 using tally_of = typename detail::tally<P>::type;
 
-/// What a part's functions get as their last argument: its own state and the step they are in.
-/// What is about one position is called for all at once, in any order, and writes `state` alone;
-/// `sequence` may be written by stop(), schedule(), replan(), and revisit(), in position order.
+/// Context: the last argument of a part's functions, with the part's own state and the current
+/// step. Functions of one position are called in parallel, in any order, and write `state` only;
+/// stop(), schedule(), replan(), and revisit() (in position order) may write `sequence`.
 template <class P>
 struct scope {
   position_state_of<P>& state;
@@ -82,7 +81,7 @@ struct scope {
   const step_info& at;
 };
 
-/// The candidates of this step directly left and right of one; an invalid record stands for none.
+/// The candidates of this step directly left and right of one; an invalid record means none.
 template <statistics S>
 struct neighbours {
   candidate<S> left;
@@ -91,12 +90,13 @@ struct neighbours {
 
 namespace detail {
 
-// A candidate with every statistic and a scope to ask a part which functions it has. What a part
-// may really read is checked when its function is compiled with its own declared statistics.
+// A candidate with every statistic, and a context, to detect the functions of a part. The
+// statistics that a part may read are checked when its function is compiled with its own declared
+// set.
 template <class P>
 using own_candidate = candidate<P::required>;
 
-// What a revising part may do with a row; declared only. The real one is stats/row.hpp.
+// Row interface of a logits processor; declared only. stats/row.hpp defines the real one.
 template <statistics S>
 struct row_archetype {
   [[nodiscard]] UNMASK_HD record<S> total() const;
@@ -108,13 +108,13 @@ struct row_archetype {
 
 }  // namespace detail
 
-/// A trivially copyable value that declares the statistics it reads.
+/// A trivially copyable class that declares the statistics it reads.
 template <class P>
 concept part = std::is_trivially_copyable_v<P> && std::is_class_v<P> && requires {
   { P::required } -> std::convertible_to<statistics>;
 };
 
-/// Orders candidates: the higher score commits earlier. A NaN score comes last.
+/// Orders candidates: the higher score commits earlier. NaN ranks last.
 template <class P>
 concept ranking = part<P> &&(
     requires(const P& p, const detail::own_candidate<P>& c) {
@@ -124,8 +124,8 @@ concept ranking = part<P> &&(
       { p.score(c, own) } -> std::same_as<float>;
     });
 
-/// A ranking whose scores fall as the confidence does says so with `static constexpr bool
-/// orders_by_confidence = true`: some rules hold along such an order only.
+/// A ranking whose scores are monotone in the confidence; it declares `static constexpr bool
+/// orders_by_confidence = true`. Some rules are defined along such an order only.
 template <class P>
 concept ordering_by_confidence = ranking<P> && requires {
   requires bool{P::orders_by_confidence};
@@ -161,13 +161,13 @@ struct is_composite : std::false_type {};
 
 }  // namespace detail
 
-/// Says which candidates commit in this step. Joined by `&&` and `||`, or all_of and any_of.
+/// A commit rule: decides which candidates commit in this step. Rules combine with `&&` and `||`.
 template <class P>
 concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
 
-/// Changes a logit while its row is read: `edit(logit, token) -> float`, or `edit(logit, token,
-/// at)` with the step it is read in (no block). A part of which only some values edit says with
-/// `edits_now() -> bool` whether this one does: rows that nothing edits are read where they are.
+/// Elementwise transform of the logits, applied while a row is read: `edit(logit, token) -> float`,
+/// or `edit(logit, token, at)` with the step (no block). A part that only transforms with some
+/// values of its knobs has `edits_now() -> bool`: without any active transform rows are not copied.
 template <class P>
 concept logit_edit = part<P> &&(
     requires(const P& p, float z, token_id v) {
@@ -177,52 +177,51 @@ concept logit_edit = part<P> &&(
       { p.edit(z, v, at) } -> std::same_as<float>;
     });
 
-/// Draws the proposed token at random instead of taking the best one: reads stat::sampled, and
-/// `draw_temperature()` > 0 says from which distribution.
+/// Draws the proposed token at random instead of taking the best one. It reads stat::sampled;
+/// `draw_temperature()` > 0 is the temperature of the distribution.
 template <class P>
 concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;
 };
 
-/// Keeps only the most probable tokens of a row: reads stat::kept, and `kept() -> truncation` says
-/// which. Several parts keep what all of them keep.
+/// Keeps only the most probable tokens of a row. It reads stat::kept; `kept() -> truncation` says
+/// which. Several such parts keep the tokens that all of them keep.
 template <class P>
 concept truncating = part<P> && requires(const P& p) {
   { p.kept() } -> std::same_as<truncation>;
 };
 
-/// Names the tokens whose logits the part will ask for or edit after the read: `watch(list, own)`
-/// calls list.add(token) for at most `watches` different tokens, once for each open position.
+/// Declares the tracked tokens, whose logits the part reads or edits after the read: `watch(list,
+/// own)` calls list.add(token) for at most `watches` different tokens, once per masked position.
 template <class P>
 concept watching = part<P> && requires(const P& p, watch_list& list, scope<P>& own) {
   { P::watches } -> std::convertible_to<index_t>;
   { p.watch(list, own) } -> std::same_as<void>;
 };
 
-/// Edits a row after its read, and keeps state: `revise(row, own)`, once for each open position of
-/// the scored range whose row is valid, in written order of the parts. `row` offers total(), the
-/// record with the edits so far, and to a part that says `watches` (0 if it names none): logit(token)
-/// of a watched token; add(token, delta), which edits a watched token or raises the best one;
-/// keep_only(tokens, count), which takes all others out. A delta that is a product should be a
-/// math::product, or the compiler may join it with the logit.
+/// A logits processor: edits a row after its read, and may keep state. `revise(row, own)` is called
+/// once for each masked position of the scored range whose row is valid, in written order of the
+/// parts. `row` offers total(), the record with the edits so far, and to a part with `watches` (0
+/// if it tracks no token): logit(token) of a tracked token; add(token, delta), which edits a
+/// tracked token or raises the best one; keep_only(tokens, count), which excludes all others. If
+/// delta is a product, make it a math::product, or the compiler may fuse it with the logit.
 template <class P>
 concept revision = part<P> &&
     requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
   { p.revise(row, own) } -> std::same_as<void>;
 };
 
-/// Takes tokens out of rows and says which stay: `allows(token, at) -> bool`. Asked only about rows
-/// with a NaN, an infinite best or nothing finite, which no part revises: what they commit is the
-/// best token that all parts allow or, without one, the lowest.
+/// Excludes tokens of rows: `allows(token, at) -> bool` is true for the others. Called only for
+/// rows with a NaN, an infinite best logit or no finite logit, which no part processes: they commit
+/// the best token that all parts allow or, if there is none, the lowest allowed token.
 template <class P>
 concept restricting = part<P> && requires(const P& p, token_id v, const step_info& at) {
   { p.allows(v, at) } -> std::same_as<bool>;
 };
 
-/// Asks how probable some tokens are: `inquire(row, own, out) -> index_t` writes at most
-/// `inquiries` answers for an open position, in its turn among the revising parts, and says how
-/// many. The library fills in slot, position and step; session::probabilities() has them after the
-/// step.
+/// A probe: reads the probabilities of some tokens. `inquire(row, own, out) -> index_t` writes at
+/// most `inquiries` entries for a masked position, in written order among the logits processors,
+/// and returns their number. The library sets slot, position and step: session::probabilities().
 template <class P>
 concept inquiring = part<P> && requires(const P& p,
                                         detail::row_archetype<P::required>& row,
@@ -232,17 +231,17 @@ concept inquiring = part<P> && requires(const P& p,
   { p.inquire(row, own, out) } -> std::same_as<index_t>;
 };
 
-/// A watching or revising part whose edit depends on the tokens around a position, which it reads
-/// from `own.at.view` both times. The tokens that lookahead places between the two calls are then
-/// watched at every position, too, so that the edit is exact in every branch. A part of
-/// which only some values do so says with `reads_sequence_now() -> bool` whether this one does.
+/// A part that tracks or processes, and whose edit depends on the tokens around a position, which
+/// it reads from `own.at.view` in both calls. Tokens that lookahead places between the two calls
+/// are then tracked at every position, too, so that the edit is exact in every branch. A part that
+/// only does so with some values of its knobs has `reads_sequence_now() -> bool`.
 template <class P>
 concept sequence_reading = part<P> && requires {
   requires bool{P::reads_sequence};
 };
 
-/// A watching or revising part that has its turn at settled positions, too, where those are read
-/// for a revisiting part: an edit of the row that keeps no state at the position.
+/// A part that tracks or processes at committed positions, too, if those are read for a part that
+/// revisits: an edit of the row that keeps no state at the position.
 template <class P>
 concept revising_settled = part<P> && requires {
   requires bool{P::revises_settled};
@@ -264,13 +263,13 @@ concept delaying_alone = requires(const P& p, const own_candidate<P>& c, scope<P
 
 }  // namespace detail
 
-/// Puts candidates behind the others for this step, whatever their statistics: `delays(candidate,
-/// own)` or `delays(candidate, neighbours, own)`. The strictest of several parts decides. Lookahead
-/// tries no delayed candidate.
+/// Ranks candidates last, rejects or excludes them in this step, whatever their statistics:
+/// `delays(candidate, own)` or `delays(candidate, neighbours, own)`. The strictest result of
+/// several parts counts. Lookahead never tries such a candidate.
 template <class P>
 concept delaying = part<P> &&(detail::delaying_beside<P> || detail::delaying_alone<P>);
 
-/// Folds something over all candidates before any is admitted: `survey(candidate, own) -> tally`,
+/// Step reduction over all candidates before any is committed: `survey(candidate, own) -> tally`,
 /// merged in position order by `tally::merge`; admits() then reads `own.tally`.
 template <class P>
 concept surveying = part<P> &&
@@ -280,69 +279,69 @@ concept surveying = part<P> &&
   sum.merge(sum);
 };
 
-/// What to do with a settled position.
+/// Result of revisit(): the action at a committed position.
 enum class verdict : std::uint8_t {
   keep,
-  replace,  ///< write the proposed token over the settled one; never the mask token
+  replace,  ///< write the proposed token over the committed one; never the mask token
   reopen    ///< put the mask token back
 };
 
-/// Looks again at settled positions of the scored range: `revisit(candidate, own) -> verdict`,
-/// where candidate.current is the settled token. Their rows are read, too. Only a policy with such
-/// a part ever rewrites a settled token. Called in position order, by one lane. A step reopens fewer
-/// tokens than it commits, whatever the parts want, and beyond that as many in a sequence as they
-/// declare in `extra_forwards` (core/forwards.hpp); see step_info::may_reopen.
-/// A part of which only some values revisit says with `revisits_now() -> bool` whether this one
-/// does: settled positions are not read for it otherwise.
+/// Token editing: `revisit(candidate, own) -> verdict` is called for committed positions of the
+/// scored range, where candidate.current is the committed token; their rows are read, too. Only a
+/// policy with such a part rewrites committed tokens. Called in position order, by one thread. A
+/// step remasks fewer tokens than it commits, whatever the parts return; each sequence may exceed
+/// this by the number that the parts declare in `extra_forwards` (core/forwards.hpp); see
+/// step_info::may_reopen. A part that only revisits with some values of its knobs has
+/// `revisits_now() -> bool`; without any active one, committed positions are not read.
 template <class P>
 concept revisiting = part<P> &&
     requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
   { p.revisit(c, own) } -> std::same_as<verdict>;
 };
 
-/// Lets settled positions of the scored range compete again: `remasks(candidate, own) -> bool`. One
-/// that does is ranked and admitted together with the open ones, in the same step; admitted, it
-/// takes its proposed token, otherwise the mask token comes back. So that every step settles more
-/// than it opens, at least one candidate more than there are such positions is admitted.
+/// Remasking: `remasks(candidate, own) -> bool` selects committed positions of the scored range
+/// that become candidates again. Such a position is ranked together with the masked ones in the
+/// same step: if the commit rule commits it, it takes its proposed token, otherwise it becomes
+/// masked. At least one more candidate is committed than such positions are selected.
 template <class P>
 concept remasking = part<P> &&
     requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
   { p.remasks(c, own) } -> std::same_as<bool>;
 };
 
-/// Decides on a canvas: no position settles before the end. After each step an admitted position
-/// holds its proposed token and every other one `refill(position, own) -> token_id`, which also
-/// gives the first canvas (at step -1); when the sequence ends, each position gets `conclude(own)
-/// -> token_id`.
+/// Decides on a canvas: no position is committed before the end. After each step a position that
+/// the commit rule accepts has its proposed token and every other one `refill(position, own) ->
+/// token_id`, which also gives the first canvas (at step -1); when the sequence ends, each position
+/// gets `conclude(own) -> token_id`.
 template <class P>
 concept renoising = part<P> && requires(const P& p, scope<P>& own) {
   { p.refill(index_t{}, own) } -> std::same_as<token_id>;
   { p.conclude(own) } -> std::same_as<token_id>;
 };
 
-/// A revisiting part that reads own.at.current_probability: the settled token is watched then,
-/// which makes its probability exact. `watches_current_now() -> bool` as reads_sequence_now().
+/// A part that revisits and reads own.at.current_probability: the committed token is then tracked,
+/// so that its probability is exact. Optional: `watches_current_now() -> bool`.
 template <class P>
 concept current_watching = revisiting<P> && requires {
   requires bool{P::watches_current};
 };
 
-/// Ends a sequence: `stop(sequence, own) -> ending`, asked after the commits of every step.
+/// Ends a sequence: `stop(sequence, own) -> ending`, called after the commits of every step.
 template <class P>
 concept stopping = part<P> && requires(const P& p, const sequence_view& q, scope<P>& own) {
   { p.stop(q, own) } -> std::same_as<ending>;
 };
 
-/// Chooses what the next forward pass is about: `schedule(sequence, plan, own)` sets plan::score,
-/// plan::forced and, with a cache, plan::feed. May narrow or widen sequence.block_length.
+/// A schedule: `schedule(sequence, plan, own)` sets the ranges of the next forward pass,
+/// plan::score, plan::forced and, with a cache, plan::feed. It may change sequence.block_length.
 template <class P>
 concept scheduling = part<P> && requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
   { p.schedule(q, n, own) } -> std::same_as<void>;
 };
 
-/// Looks ahead: after each step the `branches` open positions of highest `worth(candidate)` are
-/// tried, one in each branch, and the next step goes on with the branch whose open positions are
-/// worth most on average over the lowest `lowest_share` of them. See policy/lookahead.hpp.
+/// Lookahead (policy/lookahead.hpp): after each step it tries the `branches` masked positions of
+/// highest `worth(candidate)`, one in each branch, and the next step continues with the branch
+/// whose masked positions have the highest mean worth over the lowest `lowest_share` of them.
 template <class P>
 concept branching = part<P> && requires(const P& p, const detail::own_candidate<P>& c) {
   { p.branches } -> std::convertible_to<index_t>;
@@ -350,46 +349,47 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
   { p.score_of_branch(0.0F, 0.0F) } -> std::same_as<float>;
 };
 
-/// A part with rules that the ranges of its knobs (core/knob.hpp) do not say: `check(layout)` throws
-/// std::invalid_argument that names the argument, its value and the rule. Called on the host when a
-/// sequence starts, behind the check of the knobs and before any change.
+/// A part with rules that the ranges of its knobs (core/knob.hpp) cannot express: `check(layout)`.
+/// Errors: it throws std::invalid_argument that names argument, value and rule. Called on the host
+/// when a sequence starts, after the check of the knobs and before any change.
 template <class P>
 concept checked = requires(const P& p, const layout& g) {
   p.check(g);
 };
 
-/// A part whose knobs, or the part itself, do not go with every model: `check(layout, model_info)`.
+/// A part whose rules depend on the model: `check(layout, model_info)`.
 template <class P>
 concept checked_with_model = requires(const P& p, const layout& g, const model_info& m) {
   p.check(g, m);
 };
 
-/// A part that does not go with every other says so: `composed_with<Leaves>()` holds static_asserts
-/// with a sentence each, where Leaves is the policy's leaf_list.
+/// A part that is incompatible with some others: `composed_with<Leaves>()` has a static_assert with
+/// a sentence for each case; Leaves is the policy's leaf_list.
 template <class P, class Leaves>
 concept choosy = requires {
   P::template composed_with<Leaves>();
 };
 
-/// A schedule that scores more than one block at a time says how many positions: `reach(layout)`.
+/// A schedule that scores several blocks at a time: `reach(layout)` returns the most positions.
 template <class P>
 concept reaching = requires(const P& p, const layout& g) {
   { p.reach(g) } -> std::same_as<index_t>;
 };
 
-/// A schedule that plans each lookahead branch on its own: `replan(sequence, plan, own)`, called
-/// with a branch's token in its place, turns the plan made for the anchor into the branch's. It may
-/// change score.last, feed.last, last_block and forced, and keep plan::score within the session's
-/// window. It is asked about every branch with a copy of its state, then once with its state for
-/// the one that won.
+/// A schedule that plans each lookahead branch separately: `replan(sequence, plan, own)`, called
+/// with the branch's token in place, changes the plan of the anchor into the branch's. It may
+/// change score.last, feed.last, last_block and forced, and keeps plan::score within the session's
+/// window. It is called for every branch with a copy of its state, then once with its state for the
+/// winning branch.
 template <class P>
 concept replanning = scheduling<P> &&
     requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
   { p.replan(q, n, own) } -> std::same_as<void>;
 };
 
-/// An admission that reads standing_in_run::run_rank says so with `static constexpr bool needs_runs
-/// = true`: others are given a standing, which has no run_rank. O(length of the run) a candidate.
+/// A commit rule that reads standing_in_run::run_rank; it declares `static constexpr bool
+/// needs_runs = true`. Others are given a standing, which has no run_rank. Cost: O(length of the
+/// run) a candidate.
 template <class P>
 concept run_aware = part<P> && detail::ranks_in_runs<P>;
 

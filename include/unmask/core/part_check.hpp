@@ -7,16 +7,16 @@
 
 #include <type_traits>
 
-/// Refuses parts whose functions a step would not call, each with a sentence.
+/// Refuses parts whose functions a step would not call, each case with a sentence.
 ///
-/// A function of a stage's name that is not that stage's (other arguments, another return type, not
-/// const), and a declaration without the function that it is for. A function with a name that no
-/// stage has is never called, and nothing can tell it from the part's own: write
-/// `static_assert(revision<my_part>)` behind a part.
+/// Refused: a function with the name of a stage that does not satisfy the stage (other arguments,
+/// another return type, not const), and a declaration without the function that it belongs to. A
+/// function with any other name is never called, and cannot be told from the part's own functions:
+/// write `static_assert(revision<my_part>)` behind a part.
 namespace UNMASK_NAMESPACE::detail {
 
-// The names of the functions that are called: one that P has, too, is ambiguous in a class with
-// both bases, whatever it is in P.
+// The names of the stage functions. If P has a member of one of these names, whatever it is, the
+// name is ambiguous in a class with both bases.
 struct stage_names {
   int score, admits, cost, edit, draw_temperature, watch, revise, inquire, delays, survey, revisit,
       remasks, refill, conclude, stop, schedule, replan, check, feed, feeds, evicts, allows,
@@ -25,12 +25,12 @@ struct stage_names {
 template <class P>
 struct beside_stage_names : P, stage_names {};
 
-// True if P has a member of that name which is no data.
+// True if P has a member of that name that is not a data member.
 #define UNMASK_HAS_FUNCTION(name)                                                                  \
   (!requires { &beside_stage_names<P>::name; } &&                                                  \
    !requires { requires std::is_member_object_pointer_v<decltype(&P::name)>; })
 
-// Whether `name` is what `is_stage` says, if P has it at all.
+// Checks that `name`, if P has it, satisfies `is_stage`.
 #define UNMASK_CHECK_FUNCTION(name, is_stage, sentence)                                            \
   static_assert((is_stage) || !UNMASK_HAS_FUNCTION(name), sentence)
 
@@ -98,7 +98,7 @@ inline constexpr bool keeps_position_state = !std::is_same_v<position_state_of<P
 template <class P>
 inline constexpr bool keeps_sequence_state = !std::is_same_v<sequence_state_of<P>, no_state>;
 
-// Whether a function is given the part's scope.
+// True if a function takes the part's context.
 template <class P>
 concept decides_with_state =
     requires(const P& p, const own_candidate<P>& c, scope<P>& own) { p.score(c, own); } ||
@@ -117,7 +117,7 @@ inline constexpr bool uses_sequence_state =
 template <class P>
 concept says_watches = requires { P::watches; };
 
-// Declarations without the function that they are for.
+// Refuses declarations without the function that they belong to.
 template <class P>
 constexpr void check_declarations() {
   static_assert(!keeps_position_state<P> || uses_position_state<P>,

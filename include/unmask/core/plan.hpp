@@ -7,64 +7,63 @@ namespace UNMASK_NAMESPACE {
 
 /// Why a sequence came to its end.
 enum class ending : unsigned char {
-  running,      ///< it has not
-  complete,     ///< no position is open any more
-  end_token,    ///< an end token is settled and everything left of it is, too
-  stop_tokens,  ///< a stop sequence is settled and everything left of it is, too
-  step_budget,  ///< the number of forward passes it was given is used up
+  running,      ///< it has not ended
+  complete,     ///< no position is masked
+  end_token,    ///< an end token is committed and so is everything left of it
+  stop_tokens,  ///< a stop sequence is committed and so is everything left of it
+  step_budget,  ///< the maximum number of forward passes is reached
   cancelled     ///< the engine called cancel()
 };
 
-/// The geometry of one sequence and what belongs to this request alone.
+/// The geometry of one sequence and the seed of its request.
 struct layout {
-  /// Positions before this one are given and never change.
+  /// Length of the prompt: positions before this one are given and never change.
   index_t prompt = 0;
   /// Number of positions, prompt included; the answer is [prompt, length).
   index_t length = 0;
-  /// Positions denoised together. Blocks are counted from `prompt`; the last may be short. More
-  /// than `length` counts as `length`: one block.
+  /// Positions decoded together. Blocks are counted from `prompt`; the last may be short. A value
+  /// above `length` counts as `length`: one block.
   index_t block_length = 32;
   /// Key of this request's random numbers; `sequence` tells requests of one seed apart.
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;
 };
 
-/// What a model fixes for every sequence decoded with it.
+/// Properties of a model, the same for every sequence decoded with it.
 struct model_info {
   /// Valid columns of a logits row, at most max_vocab; padding behind them is never read.
   index_t vocab = 0;
-  /// The token that stands at an open position. Must be given.
+  /// The mask token, which stands at masked positions. Required.
   token_id mask_token = no_token;
-  /// The token that ends an answer, another than the mask token; no_token if there is none.
+  /// The end token (EOS), different from the mask token; no_token if there is none.
   token_id end_token = no_token;
   /// Row p - shift predicts position p (row 0 for the first positions): 0 LLaDA, 1 Dream.
   index_t row_shift = 0;
-  /// Whether the mask token can never be proposed. Without that, a step that proposes it leaves the
-  /// position open, and a model that goes on proposing it is asked for ever: most_forwards() does
-  /// not hold, so add a step_budget. Only the parity presets of released code want that, and a
-  /// canvas, which has a bound of its own.
+  /// Whether the mask token is never proposed. If false, a position whose proposal is the mask
+  /// token stays masked, and a model that always proposes it never finishes: most_forwards() does
+  /// not hold, so add a step_budget. False is only for the parity presets of released code, and for
+  /// a canvas, which has a bound of its own.
   bool suppress_mask = true;
-  /// Layers of the model; asked for by policies that decide which positions a layer computes.
+  /// Layers of the model; required by policies that select the positions that a layer computes.
   index_t layers = 0;
 };
 
-/// Capacities of a session; memory and grid shapes follow from them alone.
+/// Capacities of a session; they determine its memory and the shapes of its grids.
 struct limits {
-  /// Slots: sequences decoded at a time.
+  /// Number of slots: sequences decoded at the same time.
   index_t sequences = 1;
   /// Largest layout::length, at most max_length.
   index_t length = 0;
-  /// Largest number of positions whose rows one step reads: the block length, or the whole
-  /// answer. More than `length` counts, and takes memory, as `length`.
+  /// Largest number of positions whose rows one step reads: the block length, or the whole answer.
+  /// A value above `length` counts, and takes memory, as `length`.
   index_t window = 0;
-  /// Most lookahead branches of one step, beside the sequence itself.
+  /// Most lookahead branches of one step, the sequence itself not counted.
   index_t branches = 0;
   /// Set by the session: model_info::vocab and model_info::layers.
   index_t vocab = 0;
   index_t layers = 0;
-  /// Whether each step also reports every candidate: session::candidates(). Costs sequences *
-  /// window candidate_entry of memory and one logarithm a candidate and step; nothing where it is
-  /// off.
+  /// Whether each step also reports every candidate: session::candidates(). Cost: sequences *
+  /// window candidate_entry of memory, one logarithm a candidate and step; nothing if false.
   bool trace = false;
 };
 
@@ -84,121 +83,126 @@ inline constexpr index_t max_suppressed = 16;
 /// Most lookahead branches of one step.
 inline constexpr index_t max_branches = 16;
 
-/// The one token in which a lookahead branch differs from the sequence it looks ahead of.
+/// A token placed at a position: the one difference between a lookahead branch and its sequence.
 struct placement {
   index_t position = 0;
   token_id token = no_token;
-  /// The worth and the log-probability it was chosen with.
+  /// Branch score and log-probability of the candidate that was chosen for the branch.
   float worth = 0.0F;
   float log_probability = 0.0F;
 };
 
-/// What becomes of keys outside the blocks decided about, in a policy that evicts some.
+/// Treatment of keys outside the decided blocks, in a policy that evicts some.
 enum class eviction : unsigned char {
-  none,    ///< all are attended to
-  choose,  ///< all are; each layer then chooses those that the passes to come attend to
-  chosen   ///< attend to the chosen ones, and to the blocks
+  none,    ///< all receive attention
+  choose,  ///< all receive attention; each layer then selects keys for the next passes
+  chosen   ///< only the selected ones and the blocks receive attention
 };
 
-/// What the engine has to know before its next forward pass of one sequence. Written by the last
-/// step, read by the host (and by the kernels of the next step).
+/// Plan of the next forward pass of one sequence. Written by the last step, read by the host and by
+/// the kernels of the next step.
 struct plan {
   ending end = ending::running;
   /// False for a slot that was never started.
   bool started = false;
-  /// Run these positions.
+  /// Positions to compute (queries).
   range feed;
-  /// They attend to these. Those that are not run keep the K/V of the pass that last ran them.
+  /// Key range of these positions. Positions outside `feed` keep the K/V of the pass that last
+  /// computed them.
   range attend;
-  /// Every layer computes whatever enters this pass; false lets a layer rule skip.
+  /// True: every layer computes all positions of this pass. False: a layer rule may skip some.
   bool refresh = true;
-  /// Which keys outside the blocks are attended to.
+  /// Which keys outside the blocks receive attention.
   eviction evict = eviction::none;
-  /// Positions of which a decision is due; those that are open among them are candidates.
+  /// The scored range: positions that the step decides. The masked ones among them are candidates.
   range score;
   /// Bit b: block first_block + b must commit at least one token in this step.
   std::uint64_t forced = 0;
   /// The blocks that `score` overlaps, [first_block, last_block).
   index_t first_block = 0;
   index_t last_block = 0;
-  /// K/V of these positions are final from now on (an engine with a cache may freeze them).
+  /// Positions whose K/V are final from now on; an engine with a cache may freeze them.
   range freeze;
-  /// Lookahead branches to run beside the sequence itself (the anchor, branch 0): branch b is the
-  /// sequence with branch[b - 1] placed, 1 <= b <= branches.
+  /// Number of lookahead branches beside the sequence itself (the anchor, branch 0): branch b is
+  /// the sequence with branch[b - 1] placed, 1 <= b <= branches.
   index_t branches = 0;
   placement branch[max_branches];
-  /// Branch b is scored before branch_last[b] only, and fed as much less: score.last, unless the
-  /// schedule plans each branch on its own. Set if the policy looks ahead.
+  /// End of the scored range of branch b; its feed range is shorter by the same amount. Equals
+  /// score.last unless the schedule plans each branch separately. Set only if the policy uses
+  /// lookahead.
   index_t branch_last[1 + max_branches] = {};
-  /// The branch that won the last step; its K/V are those to keep.
+  /// The branch that won the last step: keep its K/V.
   index_t winner = 0;
 
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
 };
 
-/// A token that a step wrote. The end token where the step reopened a position and the end of the
+/// A token written by a step. The end token if the step remasked a position and the end of the
 /// sequence then filled it.
 struct commit_entry {
   index_t slot = 0;
   index_t position = 0;
   token_id token = no_token;
-  /// ln of the probability that the decision rested on, in nats; 0 for tokens filled in at the end.
+  /// Natural logarithm of the probability of the token when it was committed, in nats; 0 for tokens
+  /// filled in at the end.
   float log_probability = 0.0F;
   /// Index of the forward pass, from 0.
   index_t step = 0;
-  /// The block that the decision was made with, counted from the first position behind the prompt.
+  /// Index of the block with which the position was decided, from 0 at the first position behind
+  /// the prompt.
   index_t block = 0;
-  /// Forward passes between the one that first scored the block and this one, 0 for the first.
+  /// Forward passes since the one that first scored the block, 0 in that one.
   index_t block_step = 0;
 };
 
-/// An open position of a step's scored range, and the token proposed for it.
+/// A masked position of a step's scored range, and the token proposed for it.
 ///
-/// log_probability is -inf where the row was invalid; `token` is then what it would have committed.
+/// log_probability is -inf if the row was invalid; `token` is then the one it would have committed.
 struct candidate_entry : commit_entry {
-  /// Whether the step wrote the token: the same entry is then among the committed ones.
+  /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool admitted = false;
 };
 
-/// How probable a token that the policy asks about was at an open position of a step.
+/// The probability of a probed token at a masked position of a step.
 struct token_probability {
   index_t slot = 0;
   index_t position = 0;
   token_id token = no_token;
   /// Index of the forward pass, from 0.
   index_t step = 0;
-  /// Softmax probability in the row as it was where the question stands among the policy's edits.
+  /// Softmax probability in the row after the edits of the parts written before the probe.
   float probability = 0.0F;
-  /// Softmax probability among the asked tokens alone; 0 if none of them is possible.
+  /// Softmax probability among the probed tokens alone; 0 if none of them is possible.
   float share = 0.0F;
 };
 
-/// What became of one sequence so far.
+/// Report of one sequence so far.
 struct sequence_report {
   ending end = ending::running;
-  /// Forward passes supplied, the number of function evaluations.
+  /// Forward passes supplied: the number of function evaluations (NFE).
   index_t forwards = 0;
-  /// Tokens committed by decisions; those filled in behind an end token are not counted.
+  /// Tokens that decisions committed; tokens filled in behind an end token are not counted.
   index_t committed = 0;
-  /// Every position before this one is settled: safe to stream, unless the policy revisits.
+  /// Every position before this one is committed: safe to stream, unless the policy rewrites
+  /// committed tokens.
   index_t settled = 0;
-  /// Positions still open.
+  /// Number of masked positions.
   index_t open = 0;
-  /// Settled tokens that were replaced or reopened.
+  /// Committed tokens that were replaced or remasked.
   index_t rewritten = 0;
-  /// Commits that no admission asked for, made because each forced block commits at least one, and
-  /// a step that remasks more than that.
+  /// Forced commits: candidates that the commit rule did not commit. Each forced block commits at
+  /// least one, and a step that remasks commits more than it remasks.
   index_t forced = 0;
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
-  /// Rows that were read again, because the columns held of the first read did not prove what a
-  /// truncation keeps (policy/logits/keep.hpp).
+  /// Rows that were read twice, because the columns held after the first read did not determine the
+  /// result of a truncation (policy/logits/keep.hpp).
   index_t second_reads = 0;
-  /// Entries of committed(): tokens that the last step wrote.
+  /// Size of committed(): tokens that the last step wrote.
   index_t last_commits = 0;
-  /// Entries of probabilities(): tokens that the policy asked about in the last step.
+  /// Size of probabilities(): tokens that the policy probed in the last step.
   index_t last_probabilities = 0;
-  /// Entries of candidates(): open positions that the last step decided about; 0 without trace.
+  /// Size of candidates(): masked positions that the last step decided; 0 without trace.
   index_t last_candidates = 0;
 
   /// Committed tokens per forward pass; 0 before the first.

@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE {
 namespace detail {
 
 // One value at index I of a product. The index makes equal types distinct bases. An empty value is
-// a base: nvcc 13 fails on the layout of some products of [[no_unique_address]] members.
+// a base class: nvcc 13 fails on the layout of some products with [[no_unique_address]] members.
 template <std::size_t I, class T, bool Empty = std::is_empty_v<T> && !std::is_final_v<T>>
 struct indexed {
   T value;
@@ -41,7 +41,7 @@ template <std::size_t I, class T>
 template <class Indices, class... T>
 struct pack_of;
 
-// A tuple that is trivially copyable and readable in a kernel, which std::tuple is not.
+// A trivially copyable tuple that kernels can read; std::tuple is neither.
 template <std::size_t... I, class... T>
 struct pack_of<std::index_sequence<I...>, T...> : indexed<I, T>... {};
 
@@ -75,7 +75,7 @@ struct element_at<0, type_list<Head, Tail...>> {
   using type = Head;
 };
 
-// Leaves: the parts inside all_of and any_of, so that each keeps its own state and stages.
+// Leaves: the parts inside all_of and any_of, each with its own state and stages.
 template <class P>
 struct leaves {
   using type = type_list<P>;
@@ -121,11 +121,12 @@ constexpr void check_composition() {
 
 }  // namespace detail
 
-/// Which positions commit to which tokens, step by step: a product of parts, in any order.
+/// A decoding policy: decides in each step which positions commit which tokens. A product of parts,
+/// in any order.
 ///
-/// Exactly one part ranks and exactly one expression admits; at most one schedules
-/// (sequential_blocks if none does); edits and stops may repeat and apply in written order.
-/// A policy is a value: copy it, change a knob, give each sequence its own.
+/// Exactly one part ranks and exactly one expression is the commit rule; at most one part is the
+/// schedule (sequential_blocks if there is none); edits and stops may repeat and apply in written
+/// order. A policy is a value: it can be copied, changed, and differ for each sequence.
 template <class... Parts>
 class policy : public detail::pack<Parts...> {
  public:
@@ -138,52 +139,52 @@ class policy : public detail::pack<Parts...> {
   static_assert((requires { Parts::required; } && ...),
                 "a part must declare what it reads: static constexpr statistics required = ...");
 
-  /// Every part, with those joined by && and || taken apart.
+  /// All parts, with those joined by && and || taken apart.
   using leaf_list = typename detail::joined<typename detail::leaves<Parts>::type...>::type;
   static constexpr std::size_t leaf_total = leaf_list::size;
   template <std::size_t I>
   using leaf_type = typename detail::element_at<I, leaf_list>::type;
 
-  /// What the streaming read has to gather. The confidence is always in it: reports carry the
-  /// log-probability of each token.
+  /// Statistics that the read of a row collects. The confidence is always among them: reports
+  /// contain the log-probability of each token.
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
-  /// The traits of its parts together.
+  /// Combined traits of the parts.
   static constexpr composition together =
       []<class... Leaf>(detail::type_list<Leaf...>) { return composition_of<Leaf...>(); }
   (leaf_list{});
 
-  /// True when settled positions may compete with the open ones again.
+  /// True when committed positions may become candidates again.
   static constexpr bool remasks = together.remasks;
-  /// True when settled positions are read again because a part may rewrite them.
+  /// True when committed positions are read again because a part may rewrite them.
   static constexpr bool revisits = together.rewrites;
-  /// False when a part decides on a canvas, whose positions stay open until the end.
+  /// False when a part decides on a canvas, whose positions stay masked until the end.
   static constexpr bool settles = !together.paints;
-  /// True when a part folds something over the candidates.
+  /// True when a part has a step reduction over the candidates.
   static constexpr bool surveys = together.surveys;
-  /// True when a part looks ahead with branches.
+  /// True when a part uses lookahead branches.
   static constexpr bool branches = together.branches();
   /// True when parts keep only the most probable tokens of a row.
   static constexpr bool truncates = together.truncations > 0;
-  /// True when an edit of a row depends on the tokens around it.
+  /// True when a part edits rows depending on the tokens around the position.
   static constexpr bool reads_sequence = together.reads_sequence;
-  /// True when a part asks for the probability of settled tokens.
+  /// True when a part reads the probability of committed tokens.
   static constexpr bool watches_current = together.watches_current;
-  /// True when a part narrows what a forward pass runs, so that the engine has to keep K/V.
+  /// True when a part narrows the range that a forward pass computes: the engine has to keep K/V.
   static constexpr bool caches = together.caches > 0;
-  /// True when a part decides which positions a layer computes, or leaves single positions out of a
-  /// pass: the engine then runs its layers through a layer_session.
+  /// True when a part selects the positions that a layer computes, or excludes single positions
+  /// from a pass: the engine then runs its layers through a layer_session.
   static constexpr bool layered = together.layered();
-  /// Most tokens that are watched at one position.
+  /// Most tokens that are tracked at one position.
   static constexpr index_t watches = together.watches();
-  /// Most tokens that its parts ask about at one position.
+  /// Most tokens that its parts probe at one position.
   static constexpr index_t inquiries = together.inquiries;
-  /// True when a part compares rows with those of the step before, which the session then keeps:
-  /// 4 bytes a column for each position of the window.
+  /// True when a part compares rows with those of the previous step, which the session then keeps.
+  /// State: 4 bytes a column for each position of the window.
   static constexpr bool compares = together.compares;
-  /// True when candidates are ranked within their runs because a part said `needs_runs`.
+  /// True when candidates are ranked within their runs because a part declares `needs_runs`.
   static constexpr bool needs_runs = together.needs_runs;
-  /// True when a part may want rows behind the scored range.
+  /// True when a part may need rows behind the scored range.
   static constexpr bool reads_ahead = together.reads_ahead;
 
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
@@ -248,17 +249,17 @@ struct states<Policy, std::index_sequence<I...>> {
 
 }  // namespace detail
 
-/// What a policy keeps for each position of its window.
+/// State that a policy keeps for each position of its window.
 template <class Policy>
 using position_states =
     typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::position;
 
-/// What a policy keeps for each sequence.
+/// State that a policy keeps for each sequence.
 template <class Policy>
 using sequence_states =
     typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::sequence;
 
-/// What a policy folds over the candidates of a step.
+/// Step reductions of a policy's parts over the candidates.
 template <class Policy>
 using tallies_of =
     typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::tallies;

@@ -5,12 +5,12 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Least temperature that logits and scores are divided by: with less they may overflow, and
-/// nothing but the best would have a chance anyway.
+/// Least temperature by which logits and scores are divided: a smaller one could overflow, and
+/// would select the best token anyway.
 inline constexpr float least_temperature = 1e-6F;
 
-/// What one random number belongs to. Equal keys give equal numbers on every backend, whatever the
-/// batch, the slot, the thread or the shard.
+/// Key of one random number. Equal keys give equal numbers on every backend, whatever the batch,
+/// the slot, the thread or the shard.
 struct random_key {
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;
@@ -51,18 +51,18 @@ struct random_key {
   return math::fma(static_cast<float>(random_bits(k) >> 9U), 0x1p-23F, 0x1p-24F);
 }
 
-/// A standard Gumbel number -ln(-ln u): the largest of ln w(i) + gumbel(i) falls on i with
-/// probability w(i) / sum w. Bits as random_uniform.
+/// A standard Gumbel number -ln(-ln u): the maximum of ln w(i) + gumbel(i) is at i with probability
+/// w(i) / sum w. Uses the bits of random_uniform.
 [[nodiscard]] UNMASK_HD inline float random_gumbel(const random_key& k) {
   return -math::log(-math::log(random_uniform(k)));
 }
 
-/// A standard Gumbel number from all 32 bits, exact to a rounding in the upper tail, too, where a
-/// race of many is decided: u = (r + 1/2) / 2^32 is never formed where it would be next to 1.
+/// A standard Gumbel number from all 32 bits, accurate to rounding also in the upper tail, which
+/// decides the maximum over many: u = (r + 1/2) / 2^32 is never formed where it would round to 1.
 [[nodiscard]] UNMASK_HD inline float random_gumbel_of_32_bits(const random_key& k) {
   const std::uint32_t bits = random_bits(k);
   const bool upper = bits >= 0x80000000U;
-  // The distance to the nearer end, in (0, 1/2].
+  // Distance to the nearer end, in (0, 1/2].
   const float x = math::fma(static_cast<float>(upper ? ~bits : bits), 0x1p-32F, 0x1p-33F);
   // -ln u: from u itself, or from 1 - u as ln(1 + x / (1 - x)).
   const float exponential = upper ? math::log1p(math::divide(x, 1.0F - x)) : -math::log(x);

@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// One base per optional number, so that a record holds only what its set names. Distinct types:
+// One base per optional number, so that a record has only the fields of its set. Distinct types:
 // two empty bases of the same type would not share an address.
 template <bool Present>
 struct rest_field {
@@ -64,7 +64,7 @@ struct shared_field<false> {};
 
 }  // namespace detail
 
-/// What is kept of one row of logits: 8 bytes, and 4 more for each statistic in `S`.
+/// Statistics of one row of logits: 8 bytes, and 4 more for each statistic in `S`.
 ///
 /// With z the logits and m = max z: `best` = m, `token` = the lowest id that reaches it, `rest` =
 /// sum of e^(z-m) over all columns but that one, `second` = the second largest logit counted with
@@ -101,7 +101,7 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     return r;
   }
 
-  /// True when a decision may rest on this row: its best logit and its sums are finite.
+  /// True when the row may be used for a decision: its best logit and its sums are finite.
   [[nodiscard]] UNMASK_HD bool valid() const {
     if constexpr (provides_v<S, stat::confidence>) {
       return math::is_finite(best) && math::is_finite(this->rest);
@@ -143,8 +143,8 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
 
   /// Shannon entropy of the row's distribution in nats, >= 0.
   [[nodiscard]] UNMASK_HD float entropy() const requires provides<S, stat::entropy> {
-    // Columns at -inf weigh up to 2^exp2_floor each: 150,000 of them make 6e-31 where nothing is
-    // uncertain.
+    // A column at -inf has a weight of at most 2^exp2_floor: 150,000 of them sum to 6e-31, which
+    // counts as no uncertainty.
     const float h = math::log1p(this->rest) - math::divide(this->weighted, total());
     return h < 1e-30F ? 0.0F : h;
   }
@@ -154,8 +154,8 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     return math::divide(math::divide(this->square, total()), total());
   }
 
-  /// 1 - cosine of the angle between this distribution and that of the step before, in [0, 1]; 1 if
-  /// there was none.
+  /// 1 - cosine of the angle between this distribution and that of the previous step, in [0, 1]; 1
+  /// if there was none.
   [[nodiscard]] UNMASK_HD float drift() const requires provides<S, stat::drift> {
     const float lengths =
         math::square_root(this->square) * math::square_root(this->previous_square);
@@ -163,15 +163,15 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     return math::clamp(turned, 0.0F, 1.0F);
   }
 
-  /// sum p ln(p / p') against the distribution p' of the step before, in nats, >= 0; probabilities
-  /// of p' below 1e-12 count as 1e-12, so do all of them if there was no step before.
+  /// Kullback-Leibler divergence sum p ln(p / p') from the distribution p' of the previous step, in
+  /// nats, >= 0. Values of p' below 1e-12 count as 1e-12; without a previous step all of them do.
   [[nodiscard]] UNMASK_HD float divergence() const requires provides<S, stat::divergence> {
     const float difference = this->weighted - this->shared;
     const float d = math::divide(difference, total()) - math::log1p(this->rest);
     return d < 0.0F ? 0.0F : d;
   }
 
-  /// The same row with only the statistics in `Fewer`: what a part that declared `Fewer` may see.
+  /// The same row with the statistics of `Fewer` only: the view of a part that declared `Fewer`.
   template <statistics Fewer>
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD record<Fewer> narrowed() const {
@@ -211,15 +211,15 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
   }
 };
 
-/// One open position with its proposed token and the statistics in `S`.
+/// One masked position with its proposed token and the statistics in `S`.
 ///
-/// The proposed token is the best one, or the drawn one where the policy samples and the row's draw
-/// has a finite key; confidence() and log_probability() are of the proposed token, the other
+/// The proposed token is the best one, or the drawn one if the policy samples and the row's draw
+/// has a finite key. confidence() and log_probability() are of the proposed token, the other
 /// statistics of the row.
 template <statistics S>
 struct candidate : record<S> {
   index_t position = 0;
-  /// The token that stands there now: the mask token for an open position.
+  /// Current token of the position: the mask token if it is masked.
   token_id current = no_token;
   /// Logit of the proposed token.
   float logit = 0.0F;

@@ -7,30 +7,31 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// One sequence's, or one lookahead branch's, share of a forward pass.
+/// The share of one sequence, or of one lookahead branch, in a forward pass.
 struct segment {
   index_t slot = 0;
   /// 0 is the sequence itself. Branch b > 0 is the sequence with `placed` written at its position,
-  /// in this forward pass only; it may be run in the same batch.
+  /// in this forward pass only; it may be computed in the same batch.
   index_t branch = 0;
   placement placed;
-  /// Run these positions of the slot's tokens. An engine without a cache may run more of `attend`.
+  /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
+  /// `attend`.
   range feed;
-  /// Give back the logits of these positions' rows (a part of `feed`), in ascending order.
+  /// Positions whose logits to return (a subrange of `feed`), in ascending order.
   range rows;
-  /// Index of the first of them in the tensor given to supply().
+  /// Index of the first of these rows in the tensor given to supply().
   index_t first_row = 0;
-  /// The positions that are run attend to these. `feed` is a part of it; the others keep the K/V of
-  /// the pass that last ran them.
+  /// Key range of the computed positions. Contains `feed`; its other positions keep the K/V of the
+  /// pass that last computed them.
   range attend;
-  /// Which of the keys outside the blocks decided about they attend to.
+  /// Which keys outside the decided blocks receive attention.
   eviction evict = eviction::none;
 };
 
-/// What the engine has to compute next. Valid until supply().
+/// The next forward pass, over all running sequences. Valid until supply().
 struct forward_request {
   std::span<const segment> segments;
-  /// Rows of logits in all.
+  /// Total number of rows of logits.
   index_t rows = 0;
 };
 

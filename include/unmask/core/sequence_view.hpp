@@ -14,7 +14,7 @@ inline constexpr index_t max_active_blocks = 64;
 
 struct sequence_view;
 
-/// The step, the block and the position that a decision is about.
+/// The step, the block and the position of a decision.
 struct step_info {
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;
@@ -24,35 +24,35 @@ struct step_info {
   index_t block_index = 0;
   /// Forward passes since that block was first scored, 0 for the first.
   index_t block_step = 0;
-  /// Open positions of that block when it was first scored.
+  /// Masked positions of that block when it was first scored.
   index_t block_opened = 0;
-  /// Open positions of that block now, before this step's commits.
+  /// Masked positions of that block now, before this step's commits.
   index_t block_open = 0;
   /// Number of positions of that block.
   index_t block_length = 0;
-  /// The position that the call is about; -1 where it is about the whole sequence.
+  /// The position that the call concerns; -1 if it concerns the whole sequence.
   index_t position = -1;
-  /// The sequence as it stands; never null inside a step.
+  /// The sequence in its current state; never null inside a step.
   const sequence_view* view = nullptr;
-  /// For revisit() alone: tokens that this step commits, and the softmax probability of the settled
-  /// token, after all edits; NaN unless a part `watches_current`.
+  /// For revisit() only: the number of tokens that this step commits, and the softmax probability
+  /// of the committed token after all edits; NaN unless a part `watches_current`.
   index_t commits = 0;
   float current_probability = 0.0F;
-  /// For revisit() alone: whether the position may be reopened; otherwise verdict::reopen counts as
+  /// For revisit() only: whether the position may be remasked; if not, verdict::reopen counts as
   /// verdict::keep.
   bool may_reopen = false;
 };
 
-/// What a position is, one byte each.
+/// State of a position, one byte each.
 enum class mark : std::uint8_t {
   fixed,   ///< given by the caller: the prompt, a fixed slot
-  open,    ///< stands for a token to be decided
-  settled  ///< decided by this session
+  open,    ///< masked: its token is still to be decided
+  settled  ///< committed by this session
 };
 
 namespace detail {
 
-// The lowest bit of each of eight marks in a row, set where a position is open; `marks` is a
+// The lowest bit of each of eight consecutive marks, set where a position is masked; `marks` is a
 // multiple of 8.
 [[nodiscard]] UNMASK_HD inline std::uint64_t open_of_eight(const mark* marks) {
   static_assert(static_cast<int>(mark::open) == 1 && static_cast<int>(mark::fixed) == 0 &&
@@ -67,34 +67,34 @@ namespace detail {
 
 }  // namespace detail
 
-/// One sequence as the parts see it: the tokens, the explicit set of open positions and the
-/// geometry. Borrowed for the call.
+/// One sequence as given to the parts: the tokens, the state of each position and the geometry.
+/// Borrowed for the call.
 struct sequence_view {
   const token_id* tokens = nullptr;
-  /// One a position. What is open is never derived from `token == mask_token`.
+  /// One for each position. Masked positions are never derived from `token == mask_token`.
   const mark* marks = nullptr;
   index_t prompt = 0;
   index_t length = 0;
   index_t block_length = 1;
-  /// Open positions in all.
+  /// Number of masked positions.
   index_t open_count = 0;
-  /// Every position before this one is settled.
+  /// Every position before this one is committed.
   index_t settled = 0;
   /// Forward passes so far.
   index_t step = 0;
-  /// Tokens that the last step wrote or reopened.
+  /// Tokens that the last step wrote or remasked.
   index_t changed = 0;
-  /// Lowest position whose settled token the last step replaced or reopened; `length` if it did
+  /// Lowest position whose committed token the last step replaced or remasked; `length` if there is
   /// none.
   index_t rewritten = 0;
-  /// Lowest position whose token the last step wrote or reopened; `length` if it did none.
+  /// Lowest position whose token the last step wrote or remasked; `length` if there is none.
   index_t first_changed = 0;
-  /// What the last step wrote, in ascending positions.
+  /// Tokens that the last step wrote, in ascending positions.
   const commit_entry* commits = nullptr;
   index_t commit_count = 0;
-  /// Highest position that the last step with a commit wrote; -1 before there was one.
+  /// Highest position written by the last step that committed; -1 if no step has.
   index_t latest = -1;
-  /// Most positions a plan may score.
+  /// Largest number of positions that a plan may score.
   index_t window = 0;
   token_id end_token = no_token;
 
@@ -112,8 +112,8 @@ struct sequence_view {
   [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {
     return (position - prompt) / block_length;
   }
-  /// The first of `commits` that is not left of `position`; commit_count if there is none. O(log
-  /// commits).
+  /// Index of the first of `commits` at or right of `position`; commit_count if there is none.
+  /// Cost: O(log commits).
   [[nodiscard]] UNMASK_HD index_t commit_from(index_t position) const {
     index_t low = 0;
     index_t high = commit_count;
@@ -135,7 +135,8 @@ struct sequence_view {
   [[nodiscard]] UNMASK_HD bool is_open(index_t position) const {
     return marks[position] == mark::open;
   }
-  /// Open positions within `r`. Eight at a time, since every schedule asks, one thread of a device.
+  /// Number of masked positions within `r`. Eight at a time: every schedule calls it, from one
+  /// thread of a device.
   [[nodiscard]] UNMASK_HD index_t open_in(range r) const {
     index_t count = 0;
     index_t i = r.first;
@@ -151,7 +152,7 @@ struct sequence_view {
     }
     return count;
   }
-  /// The first open position of `r`; r.last if there is none.
+  /// The first masked position of `r`; r.last if there is none.
   [[nodiscard]] UNMASK_HD index_t first_open_in(range r) const {
     index_t i = r.first;
     while (i < r.last && !is_open(i)) {

@@ -6,8 +6,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Decodes block after block, each until it holds no open position: semi-autoregressive decoding.
-/// The schedule of a policy that names none.
+/// Decodes block after block, each until no position of it is masked: semi-autoregressive decoding.
+/// The default schedule of a policy.
 ///
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4 and appendix B.
 struct sequential_blocks {

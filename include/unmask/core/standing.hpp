@@ -5,13 +5,14 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What an admission knows of a candidate beside its own statistics: its place among the others.
+/// Rank of a candidate and sums over the better-ranked ones: input of a commit rule beside the
+/// candidate's own statistics.
 struct standing {
-  /// 0 for the best by the policy's ranking. Ties go to the lower position.
+  /// 0 for the best candidate by the policy's ranking. Ties: the lower position.
   index_t rank = 0;
-  /// Candidates in this step.
+  /// Number of candidates in this step.
   index_t open = 0;
-  /// Sum of the admission's cost over the better-ranked, 0 if it has no cost.
+  /// Sum of the commit rule's cost over the better-ranked candidates, 0 if it has no cost.
   float cost_before = 0.0F;
   /// Largest of those costs, -inf for the best-ranked.
   float largest_before = 0.0F;
@@ -21,22 +22,20 @@ struct standing {
   float best_score = 0.0F;
 };
 
-/// The same and the candidate's place in its run, a maximal row of candidates at consecutive
-/// positions: for an admission that says `needs_runs`.
+/// Adds the candidate's rank in its run, a maximal sequence of candidates at consecutive positions:
+/// for a commit rule that declares `needs_runs`.
 struct standing_in_run : standing {
-  /// Better-ranked candidates in the same run: 0 for the best of its run.
+  /// Better-ranked candidates in the same run: 0 for the best one.
   index_t run_rank = 0;
 };
 
-/// What becomes of a candidate in this step.
+/// Treatment of a candidate in this step by a part with delays().
 enum class delay : std::uint8_t {
   none,     ///< nothing
-  last,     ///< it counts as hopeless: confidence and margin 0, entropy infinite, ranked behind the
-            ///< others
-  refused,  ///< it is not admitted; ranked last, so that a forced block commits it if it has no
-            ///< other
-  barred    ///< it is no candidate, and no forced block commits it: only a step that would else be
-            ///< for nothing
+  last,     ///< ranked last, with confidence and margin 0 and infinite entropy
+  refused,  ///< rejected, and ranked last: committed only if a forced block has no other candidate
+  barred    ///< excluded: no candidate; a forced block does not commit it either, unless the step
+            ///< would commit nothing at all
 };
 
 }  // namespace unmask

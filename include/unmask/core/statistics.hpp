@@ -7,8 +7,8 @@ namespace UNMASK_NAMESPACE {
 
 /// A set of quantities of one row of logits, known at compile time.
 ///
-/// Every part of a policy declares the ones it reads as `static constexpr statistics required`. The
-/// union decides which streaming kernel is compiled; the row is read once whatever is in it.
+/// Every part of a policy declares those it reads as `static constexpr statistics required`. The
+/// union selects the kernel that is compiled; the row is read once for any set.
 struct statistics {
   unsigned bits = 0;
 
@@ -23,7 +23,7 @@ struct statistics {
 
 namespace stat {
 
-/// The best logit and its token. Always there.
+/// The best logit and its token. Always present.
 inline constexpr statistics none{0U};
 /// The softmax probability of the best token, and log-probabilities.
 inline constexpr statistics confidence{1U};
@@ -33,15 +33,16 @@ inline constexpr statistics margin{2U | 1U};
 inline constexpr statistics entropy{4U | 1U};
 /// The sum of squared probabilities.
 inline constexpr statistics second_moment{8U | 1U};
-/// A token drawn from the row's distribution, which then is the candidate's token.
+/// A token drawn from the row's distribution; it becomes the candidate's proposed token.
 inline constexpr statistics sampled{16U | 1U};
-/// How far the row's distribution turned since the step before: 1 - cosine. The session keeps the
+/// Change of the row's distribution since the previous step: 1 - cosine. The session keeps the
 /// previous row of each position.
 inline constexpr statistics drift{32U | 8U | 1U};
-/// Kullback-Leibler divergence from the row of the step before, in nats. As drift.
+/// Kullback-Leibler divergence from the row of the previous step, in nats. The session keeps the
+/// previous row, as for drift.
 inline constexpr statistics divergence{64U | 4U | 1U};
-/// The columns of largest logit, held beside the record, from which a truncation is decided: what
-/// the parts of policy/logits/keep.hpp read.
+/// The columns of largest logit, held beside the record; a truncation is computed from them. Read
+/// by the parts of policy/logits/keep.hpp.
 inline constexpr statistics kept{128U | 1U};
 
 }  // namespace stat
@@ -50,8 +51,8 @@ inline constexpr statistics kept{128U | 1U};
 template <statistics Have, statistics Want>
 inline constexpr bool provides_v = Have.contains(Want);
 
-/// A requirement for accessors: the set `Have` offers everything in `Want`. A part that reads an
-/// undeclared statistic fails here, and the message names both sets.
+/// Requirement of accessors: the set `Have` offers everything in `Want`. A part that reads an
+/// undeclared statistic fails here, with both sets in the message.
 template <statistics Have, statistics Want>
 concept provides = provides_v<Have, Want>;
 

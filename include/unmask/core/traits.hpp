@@ -8,8 +8,8 @@
 
 #include <string_view>
 
-/// The traits of a part, and of the parts of a policy together, as plain values, and the rules of
-/// parts that do not go together. Policies of types and policies by name ask the same rules.
+/// The traits of a part, and of the parts of a policy together, as plain values, and the rules
+/// about incompatible parts. Policies composed of types and by name use the same rules.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
@@ -24,7 +24,8 @@ inline constexpr index_t inquiries_of = 0;
 template <inquiring P>
 inline constexpr index_t inquiries_of<P> = P::inquiries;
 
-// Whether a part declares `static constexpr bool <name> = true`; a knob of that name is none.
+// True if a part declares `static constexpr bool <name> = true`; a knob of that name does not
+// count.
 #define UNMASK_SAYS(name)                                                                          \
   template <class P>                                                                               \
   concept says_##name = requires { requires std::bool_constant<P::name>::value; };
@@ -80,22 +81,22 @@ struct part_traits {
   bool needs_runs = false;
   index_t watches = 0;
   index_t inquiries = 0;
-  /// Declared as `static constexpr bool <name> = true`: decides by the number of the step; admits
-  /// along the order of confidence; stands and falls with what is settled left of it; is written
-  /// before parts that remember tokens.
+  /// Declared as `static constexpr bool <name> = true`: the part decides by the number of the step;
+  /// commits along the order of confidence; depends on the committed tokens left of it; has to be
+  /// written before parts that remember tokens.
   bool counts_steps = false;
   bool follows_confidence = false;
   bool follows_text = false;
   bool precedes_memory = false;
 
-  /// Whether what it decides depends on more than one step.
+  /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
     return remembers || counts_steps || compares || branches || rewrites || paints ||
            skips || picks;
   }
 };
 
-/// Those of a type.
+/// Traits of a part type.
 template <class P>
 inline constexpr part_traits traits_of{
     .ranks = ranking<P>,
@@ -142,7 +143,7 @@ inline constexpr part_traits traits_of{
     .follows_text = detail::says_follows_text<P>,
     .precedes_memory = detail::says_precedes_memory<P>};
 
-/// The traits of parts together: add() them in written order.
+/// Combined traits of several parts: add() them in written order.
 struct composition {
   index_t rankings = 0;
   index_t schedules = 0;
@@ -204,7 +205,7 @@ struct composition {
 
   [[nodiscard]] constexpr bool branches() const { return lookaheads > 0; }
   [[nodiscard]] constexpr bool layered() const { return skips > 0 || picks; }
-  /// Most tokens that are watched at one position: those of its parts, the settled token and the
+  /// Most tokens that are tracked at one position: those of the parts, the committed token and the
   /// placements of lookahead.
   [[nodiscard]] constexpr index_t watches() const {
     return part_watches + (watches_current ? 1 : 0) +
@@ -212,7 +213,7 @@ struct composition {
   }
 };
 
-/// The traits of parts together.
+/// Combined traits of the parts.
 template <class... Part>
 [[nodiscard]] constexpr composition composition_of() {
   composition all;
@@ -222,8 +223,8 @@ template <class... Part>
 
 namespace goes_together {
 
-// A rule: what must hold of a composition `c`, and the sentence that says so. A compiler says a
-// literal only, so the sentence is one for both of its readers.
+// A rule: the condition that a composition `c` must satisfy, and its sentence. static_assert
+// accepts a literal only, so both users share one sentence.
 #define UNMASK_RULE(name, condition, sentence)                                                     \
   struct name {                                                                                    \
     static constexpr std::string_view why = sentence;                                              \
@@ -304,7 +305,7 @@ UNMASK_RULE(text_without_canvas, !(c.follows_text && c.paints),
 
 }  // namespace goes_together
 
-/// A rule about what goes together, as a value.
+/// A compatibility rule as a value.
 struct composition_rule {
   bool (*holds)(const composition&);
   std::string_view why;
@@ -323,7 +324,7 @@ struct rule_list {
 
 }  // namespace detail
 
-/// All of them.
+/// All compatibility rules.
 using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::one_lookahead,
                                             goes_together::one_draw,

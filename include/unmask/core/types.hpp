@@ -11,14 +11,14 @@ namespace UNMASK_NAMESPACE {
 /// A count or an index of positions, rows, tokens, slots. Memory offsets use std::ptrdiff_t.
 using index_t = std::int32_t;
 
-/// A token of the vocabulary, 0 .. vocab - 1; global, also when the vocabulary is sharded.
+/// A token of the vocabulary, 0 .. vocab - 1; the global index, also if the vocabulary is sharded.
 using token_id = std::int32_t;
 
 /// No token: larger than every token, so that a tie never goes to it.
 inline constexpr token_id no_token = 0x7fffffff;
 
-/// An entry of the list of tokens in a part: no_token, which stands for nothing, unless it is given.
-/// A list of room for more than that would else have token 0 in it.
+/// An entry of a part's list of tokens: no_token, an empty entry, unless it is given. (With a plain
+/// token_id, the unused entries of a larger list would be token 0.)
 struct listed_token {
   token_id token = no_token;
 
@@ -51,8 +51,8 @@ struct float16 {
   std::uint16_t bits = 0;
 };
 
-/// Where the bytes behind a view live. Part of every view's type, so that host memory handed to a
-/// device session does not compile.
+/// Memory space of a view. Part of the view's type, so that host memory passed to a device session
+/// does not compile.
 enum class memory : unsigned char { host, device };
 
 }  // namespace unmask

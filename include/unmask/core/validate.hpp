@@ -8,14 +8,14 @@
 #include <algorithm>
 #include <span>
 
-/// The checks at a session's boundary. Host only; each throws std::invalid_argument that names the
-/// argument, its value and the rule, and changes nothing.
+/// Argument checks of a session. Host only. Errors: each throws std::invalid_argument that names
+/// the argument, its value and the rule, and changes nothing.
 namespace UNMASK_NAMESPACE {
 
-/// What a sequence may be started with beside its geometry. Read during start() only; host memory.
+/// Optional inputs of start() beside the geometry. Read during start() only; host memory.
 struct start_options {
-  /// One byte for each position of the sequence, 1 = open; positions of the prompt stay closed.
-  /// Empty opens the whole answer. This is how infilling and fixed slots are said.
+  /// One byte for each position of the sequence, 1 = masked at the start; positions of the prompt
+  /// are never masked. Empty: the whole answer is masked. Used for infilling and fixed slots.
   std::span<const std::uint8_t> editable;
   /// Tokens that are never proposed, beside the mask token.
   std::span<const token_id> suppressed;
@@ -23,7 +23,7 @@ struct start_options {
 
 UNMASK_LIBRARY void validate(const model_info& m);
 
-/// Returns the capacities as a session has them: its window is at most its length.
+/// Returns the capacities with the window reduced to at most the length.
 [[nodiscard]] constexpr limits validated(limits c) {
   check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
   check_argument(c.length >= 1 && c.length <= max_length,
@@ -55,13 +55,13 @@ UNMASK_LIBRARY void validate(const model_info& m);
 
 UNMASK_LIBRARY void validate(const layout& g, index_t tokens, const limits& capacity);
 
-/// The geometry as a session has it: one block is no longer than the sequence.
+/// Returns the geometry with the block length reduced to at most the length of the sequence.
 [[nodiscard]] constexpr layout bounded(layout g) {
   g.block_length = math::min(g.block_length, g.length);
   return g;
 }
 
-/// The tokens that are never proposed, ascending and without repeats. Returns how many.
+/// Writes the tokens that are never proposed, ascending and without repeats. Returns their number.
 UNMASK_LIBRARY index_t
 suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]);
 
@@ -165,7 +165,7 @@ UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const 
 
 namespace detail {
 
-// The same for every part of a policy.
+// Checks every part of a policy.
 template <class Policy, std::size_t... I>
 void check_parts(const Policy& p,
                  const layout& g,
@@ -178,7 +178,7 @@ void check_parts(const Policy& p, const layout& g, const model_info& m) {
   check_parts(p, g, m, std::make_index_sequence<Policy::leaf_total>{});
 }
 
-// Positions whose rows one step may read.
+// Largest number of positions whose rows one step may read.
 template <class Policy>
 [[nodiscard]] index_t policy_reach(const Policy& p, const layout& g) {
   constexpr std::size_t I = part_that<Policy, &part_traits::reaches>;
@@ -192,7 +192,7 @@ template <class Policy>
   }
 }
 
-// Lookahead branches that a policy value asks for.
+// Number of lookahead branches of a policy value.
 template <class Policy>
 [[nodiscard]] index_t policy_branches([[maybe_unused]] const Policy& p) {
   constexpr std::size_t I = part_that<Policy, &part_traits::branches>;

@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <string_view>
 
-/// The checks of the memory that an engine lends for a call: a few comparisons a call, whatever the
-/// number of rows. Host only; each throws std::invalid_argument that names the argument, its value
-/// and the rule.
+/// Checks of the memory that an engine lends for a call. Cost: a few comparisons a call, whatever
+/// the number of rows. Host only. Errors: each throws std::invalid_argument that names the
+/// argument, its value and the rule.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// Of data on either side: an address is a number here.
+// Host or device data: the address is passed as a number.
 inline void check_address(std::uintptr_t address, std::size_t alignment, std::string_view of) {
   if (address == 0 || address % alignment != 0) {
     const message name = message().add("address of ").add(of);
@@ -27,7 +27,7 @@ void check_address(const T* data, std::string_view of) {
   check_address(reinterpret_cast<std::uintptr_t>(data), alignof(T), of);
 }
 
-// Of rows of `row_size` elements of `bytes` each.
+// Checks the stride of rows of `row_size` elements of `bytes` each.
 UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
                                  index_t rows,
                                  std::ptrdiff_t bytes,
@@ -60,7 +60,8 @@ UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
 
 }  // namespace detail
 
-/// Rows of at least `columns` columns that lie apart; `rule` says where that number comes from.
+/// Checks for rows of at least `columns` columns that do not overlap; `rule` explains that number
+/// in messages.
 template <element T, memory M>
 void validate(const rows_view<T, M>& v,
               index_t columns,
@@ -77,7 +78,8 @@ void validate(const rows_view<T, M>& v,
   }
 }
 
-/// The riders of `rows` rows. A stride of 0 gives all rows the same words, or the same row.
+/// Checks the per-row inputs of `rows` rows. A stride of 0 gives all rows the same words, or the
+/// same row.
 template <element T>
 void validate(const row_riders<T>& r, index_t rows, index_t vocab, index_t columns) {
   if (r.allowed != nullptr) {

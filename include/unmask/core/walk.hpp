@@ -3,7 +3,7 @@
 
 #include <unmask/core/policy.hpp>
 
-/// Walks over the parts of a policy that do something, by their index in leaf_list.
+/// Loops over those parts of a policy that have a trait, by their index in leaf_list.
 ///
 ///     for_each_part<Policy, &part_traits::surveys>([&](auto at) {
 ///       constexpr std::size_t I = decltype(at)::value;
@@ -20,7 +20,7 @@ struct traits_in<type_list<Leaf...>> {
   static constexpr part_traits all[sizeof...(Leaf)] = {traits_of<Leaf>...};
 };
 
-/// The parts of a policy that do what `Does` says, and how many there are.
+/// The parts of a policy that have the trait `Does`, and their number.
 template <class Policy, bool part_traits::*Does>
 struct parts_that {
   static constexpr std::size_t total = Policy::leaf_total;
@@ -38,7 +38,7 @@ struct parts_that {
     return p;
   }();
   static constexpr std::size_t count = found.count;
-  /// The index of the first; leaf_total without one.
+  /// Index of the first such part; leaf_total if there is none.
   static constexpr std::size_t first = found.count > 0 ? found.at[0] : total;
 
   template <class Use, std::size_t... K>
@@ -51,23 +51,22 @@ struct parts_that {
   }
 };
 
-/// Calls use(std::integral_constant<std::size_t, I>{}) for each part I that does it, in written
-/// order.
+/// Calls use(std::integral_constant<std::size_t, I>{}) for each such part I, in written order.
 template <class Policy, bool part_traits::*Does, class Use>
 UNMASK_HD void for_each_part([[maybe_unused]] const Use& use) {
   using parts = parts_that<Policy, Does>;
   parts::each(use, std::make_index_sequence<parts::count>{});
 }
 
-/// True when use(...) is for one of them; those behind it are not asked.
+/// True when use(...) returns true for one of them; the parts behind it are not tried.
 template <class Policy, bool part_traits::*Does, class Use>
 [[nodiscard]] UNMASK_HD bool any_part([[maybe_unused]] const Use& use) {
   using parts = parts_that<Policy, Does>;
   return parts::any(use, std::make_index_sequence<parts::count>{});
 }
 
-/// True when a part does it with the values that it has: `ask(part)` says so, for parts that it can
-/// be asked about, and all others do.
+/// True when a part with the trait is active with its current values: `ask(part)` decides for parts
+/// that accept this call; all others count as active.
 template <class Policy, bool part_traits::*Does, class Ask>
 [[nodiscard]] UNMASK_HD bool any_part_now([[maybe_unused]] const Policy& p, const Ask& ask) {
   return any_part<Policy, Does>([&](auto at) {
@@ -80,11 +79,11 @@ template <class Policy, bool part_traits::*Does, class Ask>
   });
 }
 
-/// The index of the first part that does it; leaf_total without one.
+/// Index of the first part with the trait; leaf_total if there is none.
 template <class Policy, bool part_traits::*Does>
 inline constexpr std::size_t part_that = parts_that<Policy, Does>::first;
 
-/// Most answers that the parts before part I write.
+/// Most entries that the probes before part I write.
 template <class Policy, std::size_t I>
 inline constexpr index_t inquiries_before = [] {
   index_t sum = 0;
@@ -94,14 +93,14 @@ inline constexpr index_t inquiries_before = [] {
   return sum;
 }();
 
-// True when a part of the policy wants the rows behind the scored range.
+// True when a part of the policy needs the rows behind the scored range.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool reads_ahead([[maybe_unused]] const Policy& p) {
   return any_part<Policy, &part_traits::reads_ahead>(
       [&p](auto at) { return p.template part_at<decltype(at)::value>().reads_ahead(); });
 }
 
-// Sum of what the parts that do it declare.
+// Sum of the extra_forwards() of the parts with the trait.
 template <bool part_traits::*Does, class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t extra_forwards_sum(const Policy& p, const layout& g) {
   std::int64_t sum = 0;
@@ -111,8 +110,8 @@ template <bool part_traits::*Does, class Policy>
   return sum;
 }
 
-/// Forward passes at the start of a sequence that may commit nothing: the most that an admission
-/// declares.
+/// Number of forward passes at the start of a sequence that may commit nothing: the maximum that a
+/// commit rule declares.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const layout& g) {
   std::int64_t most = 0;
@@ -123,14 +122,14 @@ template <class Policy>
   return most;
 }
 
-/// Tokens of a sequence that may be reopened beyond those that commits outnumber: what all parts
-/// that revisit declare.
+/// Number of tokens of a sequence that may be remasked beyond the rule that commits outnumber them:
+/// the sum that the parts that revisit declare.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_reopened(const Policy& p, const layout& g) {
   return extra_forwards_sum<&part_traits::revisits>(p, g);
 }
 
-/// Passes that may commit nothing because of the schedule or the canvas.
+/// Number of passes that may commit nothing because of the schedule or the canvas.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_idle(const Policy& p, const layout& g) {
   return extra_forwards_sum<&part_traits::idles>(p, g);
@@ -138,14 +137,15 @@ template <class Policy>
 
 }  // namespace detail
 
-/// The most forward passes that a decode takes, whatever the logits: the positions of the answer,
-/// and the most that an admission declares in `extra_forwards`, and the sums of what the revisiting
-/// parts and of what schedule and canvas declare. Each pass settles at least one position more than
-/// it opens, apart from those declared, so that a sequence that opens n of these positions takes n
-/// passes and those declared. One that is not complete after the bound, because a schedule planned
-/// passes without anything to decide, ends with ending::step_budget.
+/// Upper bound on the forward passes of a decode, whatever the logits: the number of positions of
+/// the answer, plus the maximum that a commit rule declares in `extra_forwards`, plus the sums that
+/// the parts that revisit, and schedule and canvas, declare. Apart from the declared passes, each
+/// pass commits at least one position more than it remasks, so that n masked positions take n
+/// passes. A sequence that is not complete after the bound, because a schedule planned passes
+/// without anything to decide, ends with ending::step_budget.
 ///
-/// Does not hold with model_info::suppress_mask = false. INT64_MAX stands for everything above.
+/// Does not hold with model_info::suppress_mask = false. INT64_MAX also stands for every larger
+/// number.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_forwards(const Policy& p, const layout& g) {
   const std::int64_t answer = std::int64_t{g.length} - g.prompt;

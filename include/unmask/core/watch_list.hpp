@@ -5,15 +5,16 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The tokens of one row that the streaming read leaves out of its sums and reports apart, so that
-/// they can be edited afterwards exactly, upwards and downwards. Ascending, without repeats.
+/// The tracked tokens of one row: the read excludes them from its sums and reports their logits
+/// separately, so that they can be edited exactly afterwards, upwards and downwards. Ascending,
+/// without repeats.
 class watch_list {
  public:
   UNMASK_HD watch_list(token_id* tokens, index_t capacity)
       : tokens_(tokens)
       , capacity_(capacity) {}
 
-  /// Adds a token; one that is there already costs nothing. O(size).
+  /// Adds a token; no effect if it is already there. Cost: O(size).
   UNMASK_HD void add(token_id token) {
     index_t at = size_;
     while (at > 0 && tokens_[at - 1] > token) {
@@ -38,7 +39,7 @@ class watch_list {
   index_t size_ = 0;
 };
 
-/// How many tokens of an ascending list are below `token`.
+/// Number of tokens of an ascending list below `token`.
 [[nodiscard]] UNMASK_HD inline index_t
 tokens_below(const token_id* tokens, index_t count, token_id token) {
   index_t low = 0;
