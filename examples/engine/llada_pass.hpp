@@ -92,6 +92,7 @@ logits_view llada_model::forward(Pass& pass,
     memory.layers[l].kept_keys.assign(stay.begin(), stay.end());
   };
 
+  // [layers]
   hidden_rows rows = embed(tokens, pass.positions());
   for (std::size_t l = 0; l < config().layers; ++l) {
     const auto layer = static_cast<unmask::index_t>(l);
@@ -114,7 +115,7 @@ logits_view llada_model::forward(Pass& pass,
       rows = keep(rows, pass.at_layer(layer, hidden_view(rows.data, count), previous).rows);
       continue;
     }
-    // In front of the layer: the policy sees what goes in, and chooses who is computed.
+    // In front of the layer: the policy reads its input and chooses the rows that are computed.
     const std::span<const float> seen =
         input_of(config(), weights_->layers[l], detail::input_for(pass.reads), rows, scratch_);
     const auto chosen = pass.at_layer(layer, hidden_view(seen.data(), count), previous);
@@ -128,6 +129,7 @@ logits_view llada_model::forward(Pass& pass,
   }
   rows = keep(rows, pass.rows());
   write_logits(rows, logits_.data());
+  // [/layers]
   return {logits_.data(), rows.positions.size(), config().vocabulary};
 }
 
