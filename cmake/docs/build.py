@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Builds the site of the reference: pages and the comments of the interface's headers.
+
+usage: build.py OUTPUT [DOXYGEN]    the site is OUTPUT/html/index.html
+       build.py --self-test
+
+Fails on any warning of Doxygen, a public name without a comment being one, and on links that lead
+nowhere.
+"""
+
+import html.parser
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+
+import filter
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = "cmake/docs"
+
+# Folders and headers that are how the interface is made, and not what it is.
+INNER = ["host", "named", "stats", "step", "cuda", "core/composition.hpp", "core/held_list.hpp",
+         "core/lent_tokens.hpp", "core/math.hpp", "core/part_check.hpp", "core/traits.hpp",
+         "core/walk.hpp", "core/watch_list.hpp"]
+PAGES = ["include/unmask/**/README.md", "examples/**/README.md", "bench/README.md"]
+
+
+def inputs():
+    """{name in the prepared folder: file}; README.md of the top level is the first page."""
+    found = {"index.md": ROOT / "README.md"}
+    for pattern in PAGES:
+        for file in sorted(ROOT.glob(pattern)):
+            if file.parent.name != "make":
+                found[filter.label(ROOT, file) + ".md"] = file
+    include = ROOT / "include"
+    for name in INNER:
+        if not (include / "unmask" / name).exists():
+            sys.exit(f"{HERE}/build.py names include/unmask/{name}, which is not there")
+    for file in sorted((include / "unmask").rglob("*")):
+        name = file.relative_to(include / "unmask")
+        if file.suffix in (".hpp", ".cuh", ".h") and not any(name.is_relative_to(i) for i in INNER):
+            found[file.relative_to(include).as_posix()] = file
+    return found
+
+
+def version():
+    text = (ROOT / "include/unmask/version.hpp").read_text(encoding="utf-8")
+    return ".".join(re.search(rf"VERSION_{part} +(\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+class Links(html.parser.HTMLParser):
+    """Identifiers and links of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.names, self.links = set(), []
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id" or (name == "name" and tag == "a"):
+                self.names.add(value)
+            elif name in ("href", "src", "data") and value:
+                self.links.append(value)
+
+
+def broken(site):
+    """`page: link` of each link into the site that leads nowhere, and of each that needs a network
+    to show the page."""
+    pages = {}
+    for file in sorted(site.rglob("*.html")):
+        pages[file.resolve()] = Links()
+        pages[file.resolve()].feed(file.read_text(encoding="utf-8", errors="replace"))
+    for file, page in pages.items():
+        for link in page.links:
+            address = urllib.parse.urlsplit(link)
+            if address.scheme or address.netloc:
+                continue
+            path = urllib.parse.unquote(address.path)
+            target = (file.parent / path).resolve() if path else file
+            fragment = urllib.parse.unquote(address.fragment)
+            if not target.exists() or (
+                    fragment and target in pages and fragment not in pages[target].names):
+                yield f"{file.relative_to(site.resolve())}: {link}"
+
+
+def header(doxygen, output):
+    """Doxygen's own header, and the theme's scripts."""
+    names = [output / name for name in ("header.html", "footer.html", "unused.css")]
+    subprocess.run([doxygen, "-w", "html", *map(str, names)], check=True, stdout=subprocess.DEVNULL)
+    scripts = "".join(f'<script type="text/javascript" src="$relpath^{file.name}"></script>\n'
+                      for file in sorted((ROOT / HERE).glob("awesome/*.js")))
+    scripts += ('<script type="text/javascript">DoxygenAwesomeDarkModeToggle.init(); '
+                "DoxygenAwesomeFragmentCopyButton.init();</script>\n</head>")
+    text = names[0].read_text(encoding="utf-8")
+    names[0].write_text(text.replace("</head>", scripts), encoding="utf-8")
+
+
+def build(output, doxygen):
+    output.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(output / "html", ignore_errors=True)
+    source = output / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    hook_of = filter.hooks(ROOT / "include/unmask")
+    origin = {}
+    for name, file in inputs().items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(filter.prepared(ROOT, file, hook_of), encoding="utf-8")
+        origin[name] = file.relative_to(ROOT).as_posix()
+    header(doxygen, output)
+    settings = (ROOT / HERE / "Doxyfile.in").read_text(encoding="utf-8")
+    for name, value in {"output": output, "source": ROOT, "version": version()}.items():
+        settings = settings.replace(f"@{name}@", str(value))
+    (output / "Doxyfile").write_text(settings, encoding="utf-8")
+    ran = subprocess.run([doxygen, str(output / "Doxyfile")], cwd=source, stdout=subprocess.DEVNULL)
+    said = (output / "warnings.txt").read_text(encoding="utf-8")
+    said = re.sub(rf"{re.escape(str(source))}/([\w/.]+)", lambda m: origin.get(m[1], m[1]), said)
+    complaints = sorted(set(said.splitlines()))
+    complaints += [f"{link}: leads nowhere" for link in broken(output / "html")]
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints or ran.returncode else 0
+
+
+def self_test():
+    """A site with one page that is right, and links of each kind that are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        site = pathlib.Path(folder)
+        (site / "a.html").write_text('<h1 id="top">A</h1><a href="#top">t</a><a href="b.html#b">b</a>'
+                                     '<a href="#none">n</a><a href="c.html">c</a><img src="d.png">')
+        (site / "b.html").write_text('<a name="b"></a><a href="a.html#top">a</a>')
+        got = list(broken(site))
+        wanted = ["a.html: #none", "a.html: c.html", "a.html: d.png"]
+        if got != wanted:
+            sys.exit(f"broken links: got {got}, wanted {wanted}")
+    for text, wanted in {'at_least(0).in("nats")': "Range: at least 0 (nats).",
+                         "within(0, 1)": "Range: [0, 1].", "above(0).up_to(1)": "Range: (0, 1].",
+                         "any_finite()": "Range: any finite number."}.items():
+        if filter.range_text(text) != wanted:
+            sys.exit(f"{text}: got {filter.range_text(text)!r}, wanted {wanted!r}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+    elif len(sys.argv) in (2, 3):
+        sys.exit(build(pathlib.Path(sys.argv[1]).resolve(), (sys.argv + ["doxygen"])[2]))
+    else:
+        sys.exit(__doc__)

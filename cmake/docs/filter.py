@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Headers and pages as Doxygen shall read them; every line keeps its number.
+
+- A comment in front of the namespace is about the file.
+- The fixed heads of comments (Range, State, ...) become headings, drawn formulas become blocks.
+- A part's table of knobs becomes the text of its members, its label becomes the line that says how a
+  text writes it, and its hooks point to their concepts: none of that has to be written twice.
+"""
+
+import re
+
+HEADS = "Shape|Range|State|Ties|Cost|Errors|Example|Source"
+HEAD = re.compile(rf"(?:^|(?<=\s))({HEADS}):(?=\s|$)")
+COMMENT = re.compile(r"^(\s*)///(?!<)(.*)$")
+FIELD = r"^\s+(?!return\b|using\b|static\b)[\w:<>, ]+?\s{name}(?:\[\w*\])?(?:\s*=[^;]*|\{{[^;]*\}})?;"
+CONCEPTS = ("core/part.hpp", "core/layer.hpp", "core/forwards.hpp", "core/read_ahead.hpp")
+
+
+def hooks(include):
+    """What concepts ask of a part: {name: concept}."""
+    found, inner, everything = {}, {}, ""
+    for name in CONCEPTS:
+        text = (include / name).read_text(encoding="utf-8") + "\n\n"
+        everything += text
+        for m in re.finditer(r"^concept (\w+) =(.*?);\n(?:}\)?;\n)?\n", text, re.S | re.M):
+            for used in re.findall(r"\bdetail::(\w+)<", m[2]):
+                inner.setdefault(used, m[1])
+            for hook in re.findall(r"\bp\.(\w+)\b|\bP::(?:template )?(\w+)\b", m[2]):
+                found.setdefault(hook[0] or hook[1], m[1])
+    public = re.sub(r"^namespace detail \{.*?^}", "", everything, flags=re.S | re.M)
+    found = {hook: inner.get(concept, concept) for hook, concept in found.items()}
+    return {h: c if re.search(rf"^concept {c} =", public, re.M) else "" for h, c in found.items()}
+
+
+def range_text(expression):
+    """`at_least(0).in("nats")` in words."""
+    call = re.match(r"(\w+)\(([^)]*)\)", expression)
+    if not call:
+        return ""
+    name, arguments = call[1], [a.strip() for a in call[2].split(",")]
+    rest = dict(re.findall(r"\.(\w+)\(([^)]*)\)", expression[call.end():]))
+    unit = rest.get("in", "").strip('"').strip("()")
+    opening = "(" if name == "above" else "["
+    least, most = arguments[0], None
+    if name == "within":
+        most, closing = arguments[1], "]"
+    elif "up_to" in rest:
+        most, closing = rest["up_to"], "]"
+    elif "below" in rest:
+        most, closing = rest["below"], ")"
+    elif name == "any_finite":
+        return "Range: any finite number."
+    if most is None:
+        text = f"Range: {'more than' if name == 'above' else 'at least'} {least}"
+        text += " and finite" if "finite" in rest else ""
+    else:
+        text = f"Range: {opening}{least}, {most}{closing}"
+    return text + (f" ({unit})" if unit else "") + "."
+
+
+def knob_docs(table):
+    """{member: text} of a table of knobs."""
+    docs = {}
+    for m in re.finditer(r'word_knob<&[\w:]*?(\w+)>\(\s*"\w+",\s*"([^"]+)"\)', table):
+        words = ", ".join(f"`{word}`" for word in m[2].split("|"))
+        docs[m[1]] = f"In a text one of {words}."
+    for m in re.finditer(r'\{\s*"\w+",\s*&[\w:<>]*?::(\w+)\s*(?:,\s*([^{}]*?))?\s*\}', table):
+        if m[2] is None:
+            docs[m[1]] = "True or false."
+        elif m[2] == "a_token":
+            docs[m[1]] = "A token, or `no_token`."
+        else:
+            docs[m[1]] = range_text(m[2])
+    return docs
+
+
+def closing(text, at):
+    """The index behind the brace that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[i], 0)
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def blank(text):
+    return "\n" * text.count("\n")
+
+
+def without(text, pattern, instead=lambda m: ""):
+    """Takes out what begins as `pattern` and ends with the brace that closes its last character."""
+    while m := re.search(pattern, text, re.M):
+        end = closing(text, m.end() - 1)
+        end += text[end : end + 1] == ";"
+        said = instead(m, text[m.start() : end])
+        text = text[: m.start()] + said + blank(text[m.start() : end]) + text[end:]
+    return text
+
+
+def filtered(text, hook_of, part):
+    text = re.sub(r"\n\n((?:///.*\n)+)(namespace )", r"\n/// \\file\n\1\2", text, count=1)
+    text = re.sub(r"^ (?:private|protected):\n.*?(?=^}|^ public:)", lambda m: blank(m[0]), text,
+                  flags=re.S | re.M)
+    if part:
+        docs = {}
+
+        def label(m, all_of_it):
+            strings = re.findall(r'"([^"]*)"', all_of_it)
+            if len(strings) < 2 or not strings[1]:
+                return ""
+            heads = re.findall(r"^(?:struct|class) (\w+)", text[: m.start()], re.M)
+            return f"/** \\struct {heads[-1]} \\head{{In a text}} `{strings[1]}` */"
+
+        def knobs(m, all_of_it):
+            docs.update(knob_docs(all_of_it))
+            return ""
+
+        start, pieces = 0, []
+        for m in re.finditer(r"^};\n", text, re.M):  # one class at a time: members share names
+            pieces.append(text[start : m.end()])
+            start = m.end()
+        pieces.append(text[start:])
+        done = ""
+        for piece in pieces:
+            docs.clear()
+            before = text
+            text = done + piece
+            offset = len(done)
+            new = text
+            new = without(new, r"static constexpr part_label label\s*\{", label)
+            new = without(new, r"static constexpr knob<[\w<>]+> knobs\[\] = \{", knobs)
+            new = without(new, r"^  struct (?:position_state|sequence_state|tally|layer_tally) \{",
+                          lambda m, a: "")
+            head, tail = new[:offset], new[offset:]
+            for member, said in docs.items():
+                tail = re.sub(FIELD.format(name=member), lambda m: with_text(m, said, tail), tail,
+                              count=1, flags=re.M)
+            done = head + tail
+            text = before
+        text = done
+    lines = text.split("\n")
+    out = []
+    for i, line in enumerate(lines):
+        comment = COMMENT.match(line)
+        if comment:
+            said = comment[2]
+            if not drawn(line):
+                said = HEAD.sub(r"\\head{\1}", said)
+                if i and drawn(lines[i - 1]):
+                    said = " @endcode" + said
+                if drawn(lines[i + 1]):
+                    said += " @code{.unparsed}"
+            elif not COMMENT.match(lines[i + 1]):
+                said += " @endcode"
+            line = f"{comment[1]}///{said}"
+        elif part and not re.match(r"^\s+///", lines[i - 1] if i else ""):
+            line = hook_text(line, lines[i + 1] if i + 1 < len(lines) else "", hook_of)
+        out.append(line)
+    return "\n".join(out)
+
+
+def drawn(line):
+    return re.match(r"^\s*///     +\S", line)
+
+
+def with_text(m, said, text):
+    end = text[m.end() : text.find("\n", m.end())]
+    return m[0] + ("" if end.lstrip().startswith("///<") else f" ///< {said}")
+
+
+def concept_link(name):
+    """Doxygen 1.9 has a page for each concept and no command that leads there."""
+    return f'<a href="conceptunmask_1_1{name.replace("_", "__")}.html">{name}</a>'
+
+
+def hook_text(line, following, hook_of):
+    m = re.match(r"^  static constexpr [\w:<>]+ (\w+) = .*;$", line)
+    if m and "///<" not in line:
+        concept = hook_of.get(m[1])
+        if m[1] == "required":
+            return line + " ///< Statistics that the part reads."
+        return line + (f" ///< See the concept {concept_link(concept)}." if concept else
+                       " ///< A trait, read when a policy is composed.")
+    m = (re.match(r"^  (?:\[\[nodiscard\]\] )?(?:static )?(?:UNMASK_HD )?(?:static )?(?:constexpr )?"
+                  r"[\w:]+ (\w+)\(", line) or
+         re.match(r"^  (?:\[\[nodiscard\]\] )?(?:UNMASK_HD )?(?:constexpr )?[\w:]+\n  (\w+)\(",
+                  line + "\n" + following))
+    if m and m[1] in hook_of:
+        concept = f" of the concept {concept_link(hook_of[m[1]])}" if hook_of[m[1]] else ""
+        return f"  /** Hook{concept}. */ " + line.lstrip()
+    if re.match(r"^  friend bool operator==\(.*= default;$", line):
+        return ""
+    return line
+
+
+def label(root, page):
+    """The name of a page in links of Doxygen."""
+    folder = page.parent.relative_to(root).as_posix()
+    return "index" if folder == "." else "page_" + re.sub(r"\W", "_", folder)
+
+
+def anchor(heading):
+    """GitHub's anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def page_text(root, page, text):
+    """A page whose links and headings Doxygen 1.9 follows as GitHub does."""
+    own = label(root, page)
+
+    def heading(m):
+        if m[1] == "#":
+            return m[0] if own == "index" else f"# {m[2]} {{#{own}}}"
+        return f"{m[1]} {m[2]} {{#{own}-{anchor(m[2])}}}"
+
+    def link(m):
+        target, _, fragment = m[2].partition("#")
+        if re.match(r"\w+:", target):
+            return m[0]
+        file = (page.parent / target).resolve() if target else page
+        if file.name != "README.md" or not has_page(root, file):
+            return m[1]  # a file of the repository: the site has its name only
+        name = label(root, file)
+        return f"[{m[1]}](@ref {name}{'-' + fragment if fragment else ''})"
+
+    text = re.sub(r"<!--.*?-->", lambda m: blank(m[0]), text, flags=re.S)
+    pieces = re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)
+    for i in range(0, len(pieces), 2):
+        piece = re.sub(r"^(#+) +(.*)$", heading, pieces[i], flags=re.M)
+        piece = re.sub(r"!\[([^\]]*)\]\((?:[^()]*/)?([^()/]+)\)", r"\n![\1](\2)\n", piece)
+        pieces[i] = re.sub(r"(?<!!)\[([^\]]*)\]\(([^()\s]+)\)", link, piece)
+    return "".join(pieces)
+
+
+def has_page(root, file):
+    return file.parent == root or file.is_relative_to(root / "include/unmask") or any(
+        file.is_relative_to(root / folder) for folder in ("examples", "bench"))
+
+
+def prepared(root, file, hook_of):
+    """The text of a header or page."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".md":
+        return page_text(root, file, text)
+    name = file.relative_to(root / "include/unmask").as_posix()
+    return filtered(text, hook_of, name.startswith("policy/") or name == "core/sequential_blocks.hpp")

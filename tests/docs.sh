@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Builds the reference: bash tests/docs.sh [folder]. Fails where a public name has no comment, Doxygen
+# has a warning, or a link leads nowhere. The site is build/docs/html/index.html.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=cmake/packages.sh
+source cmake/packages.sh
+
+unmask_packages doxygen python3
+
+python3 cmake/docs/build.py --self-test
+python3 cmake/docs/build.py "${1:-build/docs}"
