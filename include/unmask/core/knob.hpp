@@ -26,9 +26,9 @@ namespace UNMASK_NAMESPACE {
 /// Names of a part: its C++ type, its name in policy texts (empty: it cannot be composed by name),
 /// and a line that describes it.
 struct part_label {
-  std::string_view type = {};
-  std::string_view name = {};
-  std::string_view about = {};
+  std::string_view type = {};  ///< Name of the C++ type, for messages.
+  std::string_view name = {};  ///< Name in texts; empty: not composed by name.
+  std::string_view about = {};  ///< The part in one line.
 };
 
 /// Kinds of knobs.
@@ -47,26 +47,31 @@ enum class knob_kind : std::uint8_t {
 /// An interval of numbers. NaN is in no interval; infinity is in one without an upper end, unless
 /// finite() excludes it.
 struct knob_range {
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
+  double least = -std::numeric_limits<double>::infinity();  ///< Lower end.
+  double most = std::numeric_limits<double>::infinity();  ///< Upper end.
   bool without_least = false;  ///< the least value itself is out of range
   bool without_most = false;   ///< the largest is
-  std::string_view unit = {};
+  std::string_view unit = {};  ///< Unit, for messages.
 
+  /// True if `x` is in the interval.
   [[nodiscard]] constexpr bool holds(double x) const {
     return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
   }
+  /// The same interval up to `end`, included.
   [[nodiscard]] constexpr knob_range up_to(double end) const {
     return {least, end, without_least, false, unit};
   }
+  /// The same interval up to `end`, excluded.
   [[nodiscard]] constexpr knob_range below(double end) const {
     return {least, end, without_least, true, unit};
   }
+  /// The same interval without infinities.
   [[nodiscard]] constexpr knob_range finite() const {
     constexpr double infinite = std::numeric_limits<double>::infinity();
     return {
         least, most, without_least || least == -infinite, without_most || most == infinite, unit};
   }
+  /// The same interval in a unit.
   [[nodiscard]] constexpr knob_range in(std::string_view of) const {
     return {least, most, without_least, without_most, of};
   }
@@ -76,29 +81,33 @@ struct knob_range {
 [[nodiscard]] constexpr knob_range at_least(double least) {
   return {.least = least};
 }
+/// Numbers more than `least`.
 [[nodiscard]] constexpr knob_range above(double least) {
   return {.least = least, .without_least = true};
 }
+/// Numbers from `least` to `most`, both included.
 [[nodiscard]] constexpr knob_range within(double least, double most) {
   return {.least = least, .most = most};
 }
+/// All finite numbers.
 [[nodiscard]] constexpr knob_range any_finite() {
   return knob_range{}.finite();
 }
 
 /// Marks a knob as a token.
 struct token_knob {};
-inline constexpr token_knob a_token{};
+inline constexpr token_knob a_token{};  ///< Stands for the range of a token.
 
 /// Description of a knob for texts and messages.
 struct knob_text {
-  std::string_view name = {};
-  knob_kind kind = knob_kind::real;
-  knob_range range = {};
+  std::string_view name = {};  ///< Name in texts and messages.
+  knob_kind kind = knob_kind::real;  ///< Kind of value.
+  knob_range range = {};  ///< Range of a number.
   std::string_view words = {};  ///< of a word, separated by |
   index_t capacity = 0;       ///< most entries of a list
   std::string_view list = {};  ///< a list unless told otherwise; without one it must be given
 
+  /// True if the value is a list.
   [[nodiscard]] constexpr bool is_list() const {
     return kind == knob_kind::tokens || kind == knob_kind::reals;
   }
@@ -107,13 +116,16 @@ struct knob_text {
 /// A knob with a pointer to its member.
 template <class Part>
 struct knob : knob_text {
+  /// Reads and writes an enumerator as its place in knob_text::words.
   struct word_access {
+    /// Reads it.
     int (*get)(const Part&);
+    /// Writes it.
     void (*set)(Part&, int);
   };
   // By name: nvcc writes a member pointer's declaration in a way that g++ warns about.
   template <class T>
-  using member_of = T Part::*;
+  using member_of = T Part::*;  ///< Pointer to a member of the part.
   union {
     member_of<float> real;
     member_of<double> exact;
@@ -123,21 +135,27 @@ struct knob : knob_text {
     void (*fill)(Part&, const double* values, index_t count);
   };
 
+  /// A real number.
   constexpr knob(std::string_view called, float Part::*member, const knob_range& of)
       : knob_text{called, knob_kind::real, of}
       , real(member) {}
+  /// A real number of double precision.
   constexpr knob(std::string_view called, double Part::*member, const knob_range& of)
       : knob_text{called, knob_kind::exact, of}
       , exact(member) {}
+  /// A whole number.
   constexpr knob(std::string_view called, index_t Part::*member, const knob_range& of)
       : knob_text{called, knob_kind::whole, of}
       , whole(member) {}
+  /// A token.
   constexpr knob(std::string_view called, token_id Part::*member, token_knob)
       : knob_text{called, knob_kind::token, at_least(0)}
       , whole(member) {}
+  /// True or false.
   constexpr knob(std::string_view called, bool Part::*member)
       : knob_text{called, knob_kind::flag, within(0, 1)}
       , flag(member) {}
+  /// An enumerator.
   constexpr knob(std::string_view called, std::string_view all, word_access member)
       : knob_text{called, knob_kind::word, {}, all}
       , word(member) {}
@@ -168,6 +186,7 @@ struct knob : knob_text {
       return 0.0;
     }
   }
+  /// Writes the value into a part.
   constexpr void set(Part& p, double to) const {
     switch (kind) {
     case knob_kind::real:

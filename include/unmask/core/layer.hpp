@@ -20,18 +20,19 @@ namespace UNMASK_NAMESPACE {
 /// Shape: columns are contiguous, `data` is aligned to T, stride >= columns. Owns nothing.
 template <element T, memory M>
 struct state_view {
-  using element_type = T;
-  static constexpr memory space = M;
+  using element_type = T;  ///< Type of a number.
+  static constexpr memory space = M;  ///< Memory that the rows are in.
 
-  T* data = nullptr;
-  range positions;
-  index_t columns = 0;
-  std::ptrdiff_t stride = 0;
+  T* data = nullptr;  ///< First number of the first row.
+  range positions;  ///< Positions of the rows.
+  index_t columns = 0;  ///< Numbers of a row.
+  std::ptrdiff_t stride = 0;  ///< Distance between rows, in elements.
 
   constexpr state_view() = default;
   /// A view of the rows of positions 0 .. rows - 1 without gaps.
   UNMASK_HD constexpr state_view(T* first, index_t rows, index_t column_count)
       : state_view(first, range{0, rows}, column_count, column_count) {}
+  /// Rows of some positions, with a stride in elements.
   UNMASK_HD constexpr state_view(T* first,
                                  range row_positions,
                                  index_t column_count,
@@ -48,9 +49,9 @@ struct state_view {
 };
 
 template <element T>
-using host_state = state_view<T, memory::host>;
+using host_state = state_view<T, memory::host>;  ///< Rows in host memory.
 template <element T>
-using device_state = state_view<T, memory::device>;
+using device_state = state_view<T, memory::device>;  ///< Rows in device memory.
 
 /// Ascending indices of rows or positions that a session on a stream keeps in device memory: at
 /// most `most`; the host need not know the exact number. For kernels of the engine, in stream
@@ -60,14 +61,15 @@ struct device_list {
   const index_t* data = nullptr;
   /// Device memory; nullptr: there are exactly `most` entries.
   const index_t* count = nullptr;
-  index_t most = 0;
-  index_t first = 0;
+  index_t most = 0;  ///< Most entries.
+  index_t first = 0;  ///< First entry where `data` is null.
 
   /// Number of entries, on the device unless `count` is null. At most `most`: if a replayed pass
   /// has more rows than it was captured with, the rest is cut and its step is not decided.
   [[nodiscard]] UNMASK_HD constexpr index_t size() const {
     return count == nullptr || *count > most ? most : *count;
   }
+  /// Entry i; on the device, unless `data` is null.
   [[nodiscard]] UNMASK_HD constexpr index_t operator[](index_t i) const {
     return data == nullptr ? first + i : data[i];
   }
@@ -85,7 +87,8 @@ struct basic_layer_choice {
   /// Positions of the selected rows, ascending.
   List positions;
 };
-using layer_choice = basic_layer_choice<std::span<const index_t>>;
+using layer_choice = basic_layer_choice<std::span<const index_t>>;  ///< A choice in host memory.
+/// A choice that a session on a stream keeps on the device.
 using device_layer_choice = basic_layer_choice<device_list>;
 
 /// The part of one segment in a hook that the passes of several segments reach together.
@@ -95,14 +98,14 @@ struct layer_hook {
   std::size_t segment = 0;
   /// The rows that the engine lends, as in layer_pass::at_layer().
   rows_view<T, M> now;
-  state_view<T, M> previous;
+  state_view<T, M> previous;  ///< Rows that the engine stored in the pass before.
   /// Output of at_layer().
   basic_layer_choice<index_list<M>> chosen;
 };
 template <element T>
-using host_layer_hook = layer_hook<T, memory::host>;
+using host_layer_hook = layer_hook<T, memory::host>;  ///< A hook of a session on the host.
 template <element T>
-using device_layer_hook = layer_hook<T, memory::device>;
+using device_layer_hook = layer_hook<T, memory::device>;  ///< A hook of a session on a stream.
 
 /// The tensor of a layer that a rule compares with the engine's stored copy.
 enum class feature : unsigned char {
@@ -135,7 +138,7 @@ struct drift_sums {
   float product = 0.0F;     ///< sum of h g
   float square = 0.0F;      ///< sum of h^2
   float previous = 0.0F;    ///< sum of g^2
-  index_t columns = 0;
+  index_t columns = 0;  ///< Number of columns.
 };
 
 /// A set of those sums: the ones that measure() of a rule reads. The others stay 0.
@@ -147,9 +150,11 @@ enum class drift_terms : unsigned char {
   square = 8,
   previous = 16
 };
+/// The union of two sets.
 [[nodiscard]] UNMASK_HD constexpr drift_terms operator|(drift_terms a, drift_terms b) {
   return static_cast<drift_terms>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
+/// True if one of the terms of `one` is in the set.
 [[nodiscard]] UNMASK_HD constexpr bool contains(drift_terms set, drift_terms one) {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
 }
@@ -167,11 +172,11 @@ inline constexpr drift_terms cosine_terms =
 
 /// A layer of a forward pass, as given to a rule.
 struct layer_info {
-  index_t layer = 0;
-  index_t layers = 0;
+  index_t layer = 0;  ///< Index of the layer.
+  index_t layers = 0;  ///< Layers of the model.
   /// Number of positions that entered the pass, and of those among them that reached this layer.
   index_t fed = 0;
-  index_t present = 0;
+  index_t present = 0;  ///< Positions that reached this layer.
   /// Number of tokens that the last step wrote.
   index_t commits = 0;
   /// Number of positions of the first block that is decided.
@@ -181,7 +186,7 @@ struct layer_info {
   /// Mean and maximum of measure() over the rows that count; 0 if there are none. The maximum
   /// ignores NaN.
   float mean = 0.0F;
-  float largest = 0.0F;
+  float largest = 0.0F;  ///< Largest value of measure().
   /// The layer's budget from the rule's allocate(); 0 without that function.
   index_t budget = 0;
 };
@@ -195,10 +200,10 @@ struct layer_row {
   /// `open`: the target is masked and decided in this step. The second flag: it is the first such
   /// position.
   bool open = false;
-  bool first_open = false;
+  bool first_open = false;  ///< The target is the first open position that is decided about.
   /// The last step wrote the token of the target; the token of the position itself.
   bool committed = false;
-  bool written = false;
+  bool written = false;  ///< The last step wrote the position's own token.
   /// Result of measure() for this row.
   float drift = 0.0F;
 };
@@ -227,10 +232,10 @@ using layer_tally_of = typename detail::layer_tally<P>::type;
 /// the target is decided in this step, otherwise a start state.
 template <class P>
 struct layer_scope {
-  const position_state_of<P>& state;
-  const sequence_state_of<P>& sequence;
-  const layer_tally_of<P>& tally;
-  const step_info& at;
+  const position_state_of<P>& state;  ///< State of the target.
+  const sequence_state_of<P>& sequence;  ///< State of the sequence.
+  const layer_tally_of<P>& tally;  ///< Fold over the rows at the layer.
+  const step_info& at;  ///< The step.
 };
 
 /// Per-layer position selection. At the layers where `hooks(layer, layers)` is true, the

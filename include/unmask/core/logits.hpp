@@ -59,20 +59,22 @@ concept mdspan_like = requires(const View& v) {
 /// so rows do not overlap. Owns nothing.
 template <element T, memory M>
 struct rows_view {
-  using element_type = T;
-  static constexpr memory space = M;
+  using element_type = T;  ///< Type of a number.
+  static constexpr memory space = M;  ///< Memory that the rows are in.
 
-  const T* data = nullptr;
-  index_t rows = 0;
-  index_t columns = 0;
-  std::ptrdiff_t stride = 0;
+  const T* data = nullptr;  ///< First number of the first row.
+  index_t rows = 0;  ///< Number of rows.
+  index_t columns = 0;  ///< Numbers of a row that are read.
+  std::ptrdiff_t stride = 0;  ///< Distance between rows, in elements.
 
   constexpr rows_view() = default;
+  /// Rows without gaps: the stride is the number of columns.
   UNMASK_HD constexpr rows_view(const T* first, index_t row_count, index_t column_count)
       : data(first)
       , rows(row_count)
       , columns(column_count)
       , stride(column_count) {}
+  /// Rows with a stride, in elements.
   UNMASK_HD constexpr rows_view(const T* first,
                                 index_t row_count,
                                 index_t column_count,
@@ -82,6 +84,7 @@ struct rows_view {
       , columns(column_count)
       , stride(row_stride) {}
 
+  /// First number of row r.
   [[nodiscard]] UNMASK_HD constexpr const T* row(index_t r) const { return data + r * stride; }
 
   /// Rows [wanted.first, wanted.last) of this view.
@@ -103,15 +106,17 @@ using device_hidden = rows_view<T, memory::device>;
 /// sequence has ended or the slot is started anew.
 template <memory M>
 struct tokens_view {
-  static constexpr memory space = M;
+  static constexpr memory space = M;  ///< Memory that the tokens are in.
 
-  token_id* data = nullptr;
-  index_t size = 0;
+  token_id* data = nullptr;  ///< First token.
+  index_t size = 0;  ///< Number of tokens.
 
   constexpr tokens_view() = default;
+  /// `count` tokens from `first` on.
   UNMASK_HD constexpr tokens_view(token_id* first, index_t count)
       : data(first)
       , size(count) {}
+  /// Does not compile, with a sentence: tokens of another type.
   template <class T>
   constexpr tokens_view(T*, index_t) {
     detail::check_token_type<T>();
@@ -190,11 +195,12 @@ inline constexpr bool are_logits = false;
 /// A stride of 0 gives every row the same words, or the same unconditional row.
 template <element T>
 struct row_riders {
+  /// Bitmask of the allowed tokens of the first row; null: all are.
   const std::uint32_t* allowed = nullptr;
-  std::ptrdiff_t allowed_stride = 0;
-  const T* unconditional = nullptr;
-  std::ptrdiff_t unconditional_stride = 0;
-  float cfg_scale = 0.0F;
+  std::ptrdiff_t allowed_stride = 0;  ///< Distance between rows of the bitmask, in words.
+  const T* unconditional = nullptr;  ///< First unconditional row; null: no guidance.
+  std::ptrdiff_t unconditional_stride = 0;  ///< Distance between unconditional rows, in elements.
+  float cfg_scale = 0.0F;  ///< Strength of the guidance; 0 is off.
 
   /// The per-row inputs of the rows from r on.
   [[nodiscard]] UNMASK_HD constexpr row_riders from_row(index_t r) const {
@@ -209,15 +215,15 @@ struct row_riders {
 /// Inputs of the random draw of a token from one row: the key of its random numbers (its token is
 /// not used) and the temperature, > 0, of the distribution.
 struct draw_request {
-  random_key key;
-  float temperature = 1.0F;
+  random_key key;  ///< Key of the random numbers.
+  float temperature = 1.0F;  ///< Temperature of the distribution, > 0.
 };
 
 /// Sums of the row that a position had in the previous step.
 struct previous_row {
   /// False in the position's first step, which has no previous row.
   bool seen = false;
-  float best = 0.0F;
+  float best = 0.0F;  ///< Its best logit.
   float log_total = 0.0F;  ///< ln of the sum of e^(z - best)
   float square = 0.0F;     ///< sum of e^(2(z - best))
 };
@@ -232,13 +238,13 @@ struct row_options {
   // host's work in a step.
   UNMASK_HD constexpr row_options() {}
 
-  index_t columns = 0;
-  token_id first_token = 0;
-  const std::uint32_t* allowed = nullptr;
-  float cfg_scale = 0.0F;
-  const token_id* blanked = nullptr;
-  index_t blanked_count = 0;
-  float* blanked_logits = nullptr;
+  index_t columns = 0;  ///< Columns of the row.
+  token_id first_token = 0;  ///< Token of the first column.
+  const std::uint32_t* allowed = nullptr;  ///< Bitmask of the allowed tokens; null: all are.
+  float cfg_scale = 0.0F;  ///< Strength of the guidance; 0 is off.
+  const token_id* blanked = nullptr;  ///< Tokens that the statistics leave out.
+  index_t blanked_count = 0;  ///< Number of `blanked`.
+  float* blanked_logits = nullptr;  ///< Receives the edited logits of `blanked`; may be null.
   /// Used with stat::sampled.
   draw_request draw;
   /// Used with stat::kept: collects the row's largest columns, in addition to those already in it.
@@ -247,7 +253,7 @@ struct row_options {
   /// Used with stat::drift and stat::divergence: the edited logits of the previous step, which the
   /// read overwrites with those of this step.
   float* previous = nullptr;
-  previous_row before;
+  previous_row before;  ///< Statistics of the row of the step before.
 };
 
 /// One row as given to a kernel: `columns` logits, the first of which belongs to token
@@ -256,12 +262,13 @@ template <element T>
 struct row_input : row_options {
   UNMASK_HD constexpr row_input() {}
 
-  const T* logits = nullptr;
-  const T* unconditional = nullptr;
+  const T* logits = nullptr;  ///< The row.
+  const T* unconditional = nullptr;  ///< The unconditional row; null: no guidance.
 };
 
 /// Identity: the logits transform of a policy that has none.
 struct no_edit {
+  /// The logit as it is.
   [[nodiscard]] UNMASK_HD constexpr float operator()(float logit, token_id) const { return logit; }
 };
 

@@ -75,17 +75,17 @@ using tally_of = typename detail::tally<P>::type;
 /// stop(), schedule(), replan(), and revisit() (in position order) may write `sequence`.
 template <class P>
 struct scope {
-  position_state_of<P>& state;
-  sequence_state_of<P>& sequence;
-  const tally_of<P>& tally;
-  const step_info& at;
+  position_state_of<P>& state;  ///< State of the position that the call is about.
+  sequence_state_of<P>& sequence;  ///< State of the sequence.
+  const tally_of<P>& tally;  ///< Fold over the candidates of the step.
+  const step_info& at;  ///< The step, the block and the position.
 };
 
 /// The candidates of this step directly left and right of one; an invalid record means none.
 template <statistics S>
 struct neighbours {
-  candidate<S> left;
-  candidate<S> right;
+  candidate<S> left;  ///< Candidate at the next position to the left.
+  candidate<S> right;  ///< Candidate at the next position to the right.
 };
 
 namespace detail {

@@ -26,7 +26,7 @@ struct layout {
   index_t block_length = 32;
   /// Key of this request's random numbers; `sequence` tells requests of one seed apart.
   std::uint64_t seed = 0;
-  std::uint32_t sequence = 0;
+  std::uint32_t sequence = 0;  ///< Tells requests of one seed apart.
 };
 
 /// Properties of a model, the same for every sequence decoded with it.
@@ -61,7 +61,7 @@ struct limits {
   index_t branches = 0;
   /// Set by the session: model_info::vocab and model_info::layers.
   index_t vocab = 0;
-  index_t layers = 0;
+  index_t layers = 0;  ///< Set by the session: model_info::layers.
   /// Whether each step also reports every candidate: session::candidates(). Cost: sequences *
   /// window candidate_entry of memory, one logarithm a candidate and step; nothing if false.
   bool trace = false;
@@ -85,11 +85,11 @@ inline constexpr index_t max_branches = 16;
 
 /// A token placed at a position: the one difference between a lookahead branch and its sequence.
 struct placement {
-  index_t position = 0;
-  token_id token = no_token;
+  index_t position = 0;  ///< Position of the token.
+  token_id token = no_token;  ///< The token placed there.
   /// Branch score and log-probability of the candidate that was chosen for the branch.
   float worth = 0.0F;
-  float log_probability = 0.0F;
+  float log_probability = 0.0F;  ///< ln of the probability that the token was chosen with, in nats.
 };
 
 /// Treatment of keys outside the decided blocks, in a policy that evicts some.
@@ -102,7 +102,7 @@ enum class eviction : unsigned char {
 /// Plan of the next forward pass of one sequence. Written by the last step, read by the host and by
 /// the kernels of the next step.
 struct plan {
-  ending end = ending::running;
+  ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
   /// False for a slot that was never started.
   bool started = false;
   /// Positions to compute (queries).
@@ -120,13 +120,13 @@ struct plan {
   std::uint64_t forced = 0;
   /// The blocks that `score` overlaps, [first_block, last_block).
   index_t first_block = 0;
-  index_t last_block = 0;
+  index_t last_block = 0;  ///< One behind the last block that `score` overlaps.
   /// Positions whose K/V are final from now on; an engine with a cache may freeze them.
   range freeze;
   /// Number of lookahead branches beside the sequence itself (the anchor, branch 0): branch b is
   /// the sequence with branch[b - 1] placed, 1 <= b <= branches.
   index_t branches = 0;
-  placement branch[max_branches];
+  placement branch[max_branches];  ///< The token of each branch.
   /// End of the scored range of branch b; its feed range is shorter by the same amount. Equals
   /// score.last unless the schedule plans each branch separately. Set only if the policy uses
   /// lookahead.
@@ -134,15 +134,16 @@ struct plan {
   /// The branch that won the last step: keep its K/V.
   index_t winner = 0;
 
+  /// True if a next step is due.
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
 };
 
 /// A token written by a step. The end token if the step remasked a position and the end of the
 /// sequence then filled it.
 struct commit_entry {
-  index_t slot = 0;
-  index_t position = 0;
-  token_id token = no_token;
+  index_t slot = 0;  ///< Index of the sequence in the session.
+  index_t position = 0;  ///< Position of the token.
+  token_id token = no_token;  ///< The token written.
   /// Natural logarithm of the probability of the token when it was committed, in nats; 0 for tokens
   /// filled in at the end.
   float log_probability = 0.0F;
@@ -165,9 +166,9 @@ struct candidate_entry : commit_entry {
 
 /// The probability of a probed token at a masked position of a step.
 struct token_probability {
-  index_t slot = 0;
-  index_t position = 0;
-  token_id token = no_token;
+  index_t slot = 0;  ///< Index of the sequence in the session.
+  index_t position = 0;  ///< Position of the row.
+  token_id token = no_token;  ///< The token asked about.
   /// Index of the forward pass, from 0.
   index_t step = 0;
   /// Softmax probability in the row after the edits of the parts written before the probe.
@@ -178,7 +179,7 @@ struct token_probability {
 
 /// Report of one sequence so far.
 struct sequence_report {
-  ending end = ending::running;
+  ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
   /// Forward passes supplied: the number of function evaluations (NFE).
   index_t forwards = 0;
   /// Tokens that decisions committed; tokens filled in behind an end token are not counted.

@@ -141,9 +141,10 @@ class policy : public detail::pack<Parts...> {
 
   /// All parts, with those joined by && and || taken apart.
   using leaf_list = typename detail::joined<typename detail::leaves<Parts>::type...>::type;
+  /// Number of parts, those inside all_of and any_of counted one by one.
   static constexpr std::size_t leaf_total = leaf_list::size;
   template <std::size_t I>
-  using leaf_type = typename detail::element_at<I, leaf_list>::type;
+  using leaf_type = typename detail::element_at<I, leaf_list>::type;  ///< Type of part I.
 
   /// Statistics that the read of a row collects. The confidence is always among them: reports
   /// contain the log-probability of each token.
@@ -187,6 +188,7 @@ class policy : public detail::pack<Parts...> {
   /// True when a part may need rows behind the scored range.
   static constexpr bool reads_ahead = together.reads_ahead;
 
+  /// A policy of these parts, in any order.
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
       requires(sizeof...(Parts) > 0)
       : detail::pack<Parts...>{{parts}...} {

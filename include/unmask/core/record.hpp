@@ -83,10 +83,10 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
                 detail::drawn_field<S.contains(stat::sampled)>,
                 detail::cross_field<S.contains(stat::drift)>,
                 detail::shared_field<S.contains(stat::divergence)> {
-  static constexpr statistics contents = S;
+  static constexpr statistics contents = S;  ///< The statistics that the record holds.
 
-  float best = 0.0F;
-  token_id token = no_token;
+  float best = 0.0F;  ///< The best logit.
+  token_id token = no_token;  ///< The token of the best logit, the lowest of equals.
 
   /// The record of an empty row: the identity of the merge.
   [[nodiscard]] UNMASK_HD static record empty() {
@@ -218,12 +218,13 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
 /// statistics of the row.
 template <statistics S>
 struct candidate : record<S> {
-  index_t position = 0;
+  index_t position = 0;  ///< Position of the candidate.
   /// Current token of the position: the mask token if it is masked.
   token_id current = no_token;
   /// Logit of the proposed token.
   float logit = 0.0F;
 
+  /// The candidate of a row at a position that holds token `now`.
   UNMASK_HD static candidate of(const record<S>& row, index_t at, token_id now) {
     candidate c{row, at, now, row.best};
     if constexpr (provides_v<S, stat::sampled>) {
@@ -246,6 +247,7 @@ struct candidate : record<S> {
     return (logit - this->best) - math::log1p(this->rest);
   }
 
+  /// The same candidate with fewer statistics.
   template <statistics Fewer>
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD candidate<Fewer> as() const {

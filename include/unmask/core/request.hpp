@@ -9,11 +9,11 @@ namespace UNMASK_NAMESPACE {
 
 /// The share of one sequence, or of one lookahead branch, in a forward pass.
 struct segment {
-  index_t slot = 0;
+  index_t slot = 0;  ///< Index of the sequence in the session.
   /// 0 is the sequence itself. Branch b > 0 is the sequence with `placed` written at its position,
   /// in this forward pass only; it may be computed in the same batch.
   index_t branch = 0;
-  placement placed;
+  placement placed;  ///< The token of the branch, and where it stands.
   /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
   /// `attend`.
   range feed;
@@ -30,7 +30,7 @@ struct segment {
 
 /// The next forward pass, over all running sequences. Valid until supply().
 struct forward_request {
-  std::span<const segment> segments;
+  std::span<const segment> segments;  ///< One for each sequence and lookahead branch to run.
   /// Total number of rows of logits.
   index_t rows = 0;
 };

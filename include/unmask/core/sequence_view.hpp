@@ -16,8 +16,8 @@ struct sequence_view;
 
 /// The step, the block and the position of a decision.
 struct step_info {
-  std::uint64_t seed = 0;
-  std::uint32_t sequence = 0;
+  std::uint64_t seed = 0;  ///< Key of the request's random numbers: layout::seed.
+  std::uint32_t sequence = 0;  ///< Tells requests of one seed apart: layout::sequence.
   /// Forward passes of this sequence before this one.
   index_t step = 0;
   /// Index of the position's block, from the first position behind the prompt.
@@ -37,7 +37,7 @@ struct step_info {
   /// For revisit() only: the number of tokens that this step commits, and the softmax probability
   /// of the committed token after all edits; NaN unless a part `watches_current`.
   index_t commits = 0;
-  float current_probability = 0.0F;
+  float current_probability = 0.0F;  ///< Softmax probability of the settled token, after all edits.
   /// For revisit() only: whether the position may be remasked; if not, verdict::reopen counts as
   /// verdict::keep.
   bool may_reopen = false;
@@ -70,12 +70,12 @@ namespace detail {
 /// One sequence as given to the parts: the tokens, the state of each position and the geometry.
 /// Borrowed for the call.
 struct sequence_view {
-  const token_id* tokens = nullptr;
+  const token_id* tokens = nullptr;  ///< The tokens, one for each position.
   /// One for each position. Masked positions are never derived from `token == mask_token`.
   const mark* marks = nullptr;
-  index_t prompt = 0;
-  index_t length = 0;
-  index_t block_length = 1;
+  index_t prompt = 0;  ///< Positions that are given; the answer begins here.
+  index_t length = 0;  ///< Number of positions, prompt included.
+  index_t block_length = 1;  ///< Positions of a block.
   /// Number of masked positions.
   index_t open_count = 0;
   /// Every position before this one is committed.
@@ -91,12 +91,12 @@ struct sequence_view {
   index_t first_changed = 0;
   /// Tokens that the last step wrote, in ascending positions.
   const commit_entry* commits = nullptr;
-  index_t commit_count = 0;
+  index_t commit_count = 0;  ///< Number of `commits`.
   /// Highest position written by the last step that committed; -1 if no step has.
   index_t latest = -1;
   /// Largest number of positions that a plan may score.
   index_t window = 0;
-  token_id end_token = no_token;
+  token_id end_token = no_token;  ///< The model's end token, or no_token.
 
   /// Number of blocks of the answer.
   [[nodiscard]] UNMASK_HD index_t blocks() const {
@@ -132,6 +132,7 @@ struct sequence_view {
     const index_t at = commit_from(r.first);
     return at < commit_count && commits[at].position < r.last;
   }
+  /// True if the position is open.
   [[nodiscard]] UNMASK_HD bool is_open(index_t position) const {
     return marks[position] == mark::open;
   }

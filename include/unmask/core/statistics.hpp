@@ -10,14 +10,17 @@ namespace UNMASK_NAMESPACE {
 /// Every part of a policy declares those it reads as `static constexpr statistics required`. The
 /// union selects the kernel that is compiled; the row is read once for any set.
 struct statistics {
-  unsigned bits = 0;
+  unsigned bits = 0;  ///< A bit for each quantity.
 
+  /// True if every quantity of `other` is in this set.
   [[nodiscard]] UNMASK_HD constexpr bool contains(statistics other) const {
     return (bits & other.bits) == other.bits;
   }
+  /// The union of two sets.
   friend UNMASK_HD constexpr statistics operator|(statistics a, statistics b) {
     return {a.bits | b.bits};
   }
+  /// Equal if they hold the same quantities.
   friend constexpr bool operator==(const statistics&, const statistics&) = default;
 };
 
