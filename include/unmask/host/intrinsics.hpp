@@ -16,12 +16,13 @@
 #  if defined(UNMASK_IMMINTRIN_GUARD)
 #    undef UNMASK_IMMINTRIN_GUARD
 #    include <smmintrin.h>
-// The order is that of <immintrin.h>.
+// clang-format off: the order is that of <immintrin.h>.
 #    include <avxintrin.h>
 #    include <avx2intrin.h>
 #    include <f16cintrin.h>
 #    include <fmaintrin.h>
 #    include <avx512fintrin.h>
+// clang-format on
 #    if defined(__clang__)
 #      undef __IMMINTRIN_H
 #    else
