@@ -30,11 +30,11 @@ struct any_state {
       , stride(v.stride) {}
 };
 
-/// A layer_session whose policy is not in its type: an engine that runs single positions of its
-/// layers compiles its forward once and decodes every policy with it, chosen by name.
+/// A layer_session whose policy is not part of its type: an engine that computes single positions
+/// of its layers compiles its forward pass once and decodes every policy with it, chosen by name.
 ///
-/// The same loop as layer_session's, with one virtual call for each thing asked. Its lists are
-/// where memory M is: any_layer_session or any_device_layer_session.
+/// Used in the same loop as layer_session. Cost: one virtual call for each call. Its lists are in
+/// memory M: any_layer_session for host sessions, any_device_layer_session for those on a stream.
 template <memory M>
 class basic_any_layer_session : public any_session {
  public:
@@ -57,8 +57,8 @@ class basic_any_layer_session : public any_session {
     [[nodiscard]] range attend() const { return about().attend; }
     [[nodiscard]] eviction evict() const { return about().evict; }
     [[nodiscard]] bool hooks(index_t layer) const { return session_->hooks(segment_, layer); }
-    /// Errors as layer_session::layer_pass::at_layer; std::invalid_argument too for rows in the
-    /// wrong memory or of different types.
+    /// Errors: as layer_session::layer_pass::at_layer; std::invalid_argument for rows in the wrong
+    /// memory space or of different types.
     basic_layer_choice<list>
     at_layer(index_t layer, const any_rows& now, const any_state& previous) {
       return session_->at_layer(segment_, layer, now, previous);
@@ -74,7 +74,7 @@ class basic_any_layer_session : public any_session {
     std::size_t segment_ = 0;
   };
 
-  /// Begins the pass of segment `index`. Errors as layer_session::pass.
+  /// Begins the pass of segment `index`. Errors: as layer_session::pass.
   [[nodiscard]] layer_pass pass(std::size_t index) {
     layer_pass p(asked());
     p.session_ = this;
@@ -82,7 +82,7 @@ class basic_any_layer_session : public any_session {
     static_cast<void>(about(index));
     return p;
   }
-  /// Hooks of several segments together, as layer_session::at_layer().
+  /// Runs the hooks of several segments together, as layer_session::at_layer().
   virtual void at_layer(index_t layer, std::span<layer_hook<float, M>> hooks) = 0;
   virtual void at_layer(index_t layer, std::span<layer_hook<bfloat16, M>> hooks) = 0;
   virtual void at_layer(index_t layer, std::span<layer_hook<float16, M>> hooks) = 0;
@@ -99,7 +99,7 @@ class basic_any_layer_session : public any_session {
   [[nodiscard]] virtual list rows(std::size_t index) = 0;
 };
 
-/// Of host sessions, and of those on a stream.
+/// Layer sessions on the host and, below, on a stream.
 using any_layer_session = basic_any_layer_session<memory::host>;
 using any_device_layer_session = basic_any_layer_session<memory::device>;
 

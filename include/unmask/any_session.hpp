@@ -7,7 +7,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The element types of logits, as a value.
+/// The element type of logits, as a value.
 enum class element_kind : unsigned char { f32, bf16, f16 };
 
 /// Rows of logits whose element type is known at run time only.
@@ -41,7 +41,7 @@ struct any_rows {
   }
 };
 
-/// What goes with rows of logits, as row_riders; `unconditional` has their element type.
+/// Per-row inputs, as row_riders; `unconditional` has the element type of the logits.
 struct any_riders {
   const std::uint32_t* allowed = nullptr;
   std::ptrdiff_t allowed_stride = 0;
@@ -50,34 +50,34 @@ struct any_riders {
   float cfg_scale = 0.0F;
 };
 
-/// A session whose policy is not in its type: for the edge where a policy is chosen by name. One
-/// virtual call a step; inside everything is as static as in `session`.
+/// A session whose policy is not part of its type, for programs that choose a policy by name. Cost:
+/// one virtual call for each call; the step itself is compiled as in `session`.
 class any_session {
  public:
   virtual ~any_session() = default;
   any_session(const any_session&) = delete;
   any_session& operator=(const any_session&) = delete;
 
-  /// Starts a sequence with the policy that this session was made with. Errors as session::start.
+  /// Starts a sequence with the policy that this session was made with. Errors: as session::start.
   virtual void start(index_t slot,
                      token_id* tokens,
                      index_t count,
                      const layout& geometry,
                      const start_options& options = {}) = 0;
   [[nodiscard]] virtual std::optional<forward_request> next() = 0;
-  /// Errors as session::supply; std::invalid_argument too for logits in the wrong memory.
+  /// Errors: as session::supply; std::invalid_argument for logits in the wrong memory space.
   virtual void supply(const any_rows& logits, const any_riders& riders = {}) = 0;
-  /// Errors as session::read, and as supply().
+  /// Errors: as session::read and supply().
   virtual void read(std::size_t index, const any_rows& logits, const any_riders& riders = {}) = 0;
-  /// Errors as session::decide.
+  /// Errors: as session::decide.
   virtual void decide() = 0;
   [[nodiscard]] virtual const sequence_report& report(index_t slot) = 0;
   [[nodiscard]] virtual std::span<const commit_entry> committed(index_t slot) = 0;
-  /// Errors as session::candidates.
+  /// Errors: as session::candidates.
   [[nodiscard]] virtual std::span<const candidate_entry> candidates(index_t slot) = 0;
   [[nodiscard]] virtual std::span<const token_probability> probabilities(index_t slot) = 0;
-  /// The plan of the slot's next step, as session::planned. Of it, an engine with a cache needs
-  /// plan::winner, the branch whose K/V it keeps, plan::freeze and plan::refresh.
+  /// Plan of the slot's next step, as session::planned. An engine with a cache uses plan::winner,
+  /// the branch whose K/V it keeps, plan::freeze and plan::refresh.
   [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
   virtual void cancel(index_t slot) = 0;
 
@@ -134,7 +134,7 @@ class any_session_of : public Base {
   void cancel(index_t slot) override { session_.cancel(slot); }
 
  protected:
-  /// Calls `use` with the rows as a view of their type.
+  /// Calls `use` with a view of the rows in their element type.
   static auto with_type(const any_rows& rows, const char* space_name, const auto& use) {
     check_argument(rows.space == Backend::space,
                    space_name,

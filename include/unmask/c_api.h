@@ -6,24 +6,24 @@
 #include <stdint.h>
 
 /// \file
-/// The library behind a C interface, for hosts in other languages: C99, usable through dlopen. What
-/// implements it is examples/c_api, compiled once.
+/// The library behind a C interface, for hosts in other languages: C99, usable through dlopen.
+/// Implemented by examples/c_api, compiled once.
 ///
-/// Calls return a status; unmask_last_error() then says, for the calling thread, which argument,
-/// which value and which rule, and nothing was changed. No exception leaves a call. A session
-/// belongs to one thread at a time; sessions of different threads do not meet. After
-/// unmask_create() no call allocates but one that fails.
+/// Errors: calls return a status. After an error unmask_last_error() names, for the calling thread,
+/// the argument, its value and the rule, and nothing was changed. No exception leaves a call. One
+/// thread at a time may use a session; sessions are independent. After unmask_create() only calls
+/// that fail allocate memory.
 ///
-/// On a device (unmask_options::memory_space, in a library built with one) tokens and logits are device
-/// memory; all other pointers are the host's. unmask_start() and unmask_supply() only enqueue to the
-/// stream; what is asked of a session waits for it. Logits stay as they are until the stream is
-/// through with them, which is so when unmask_next() returns.
+/// On a device (unmask_options::memory_space, in a library built with one) tokens and logits are
+/// device memory; all other pointers are host memory. unmask_start() and unmask_supply() only
+/// enqueue to the stream; calls that return results synchronise with it. Keep the logits unchanged
+/// until the stream has read them, which is so when unmask_next() returns.
 ///
-/// Structures begin with their size, which the caller sets. Initialise them with the macro of their
-/// name: UNMASK_OPTIONS_INIT and so on. Structures only grow: what an older caller's lacks gets the
-/// defaults, a newer caller's is taken if what the library does not know of it is zero. Less than
-/// version 1 has, or more than 128 bytes, is no size, and is refused unread. An answer is written as
-/// far as both know it.
+/// Structures begin with their size, which the caller sets: initialise them with the macro of their
+/// name, UNMASK_OPTIONS_INIT and so on. Structures only grow. Members missing in an older caller's
+/// structure get their defaults; a newer caller's structure is accepted if the members unknown to
+/// the library are zero. A size below that of version 1, or above 128 bytes, is refused and nothing
+/// else is read. Of an output structure the members known to both are written.
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,7 +37,8 @@ extern "C" {
 #  endif
 #endif
 
-/// Grows with every change of this header; the same in unmask_abi_version() means the same calls.
+/// Incremented with every change of this header; two libraries with equal unmask_abi_version() have
+/// the same calls.
 #define UNMASK_ABI_VERSION 2
 
 /// No token: for a model without an end token.
@@ -46,9 +47,9 @@ extern "C" {
 enum unmask_status_codes {
   UNMASK_OK = 0,
   UNMASK_INVALID_ARGUMENT = 1,
-  UNMASK_OUT_OF_ORDER = 2,  ///< a call that another one has to come before
+  UNMASK_OUT_OF_ORDER = 2,  ///< another call has to be made before this one
   UNMASK_OUT_OF_MEMORY = 3,
-  UNMASK_UNSUPPORTED = 4,  ///< the library was built without it, or is older than the caller
+  UNMASK_UNSUPPORTED = 4,  ///< not built into the library, or the library is older than the caller
   UNMASK_FAILED = 5
 };
 typedef int32_t unmask_status;
@@ -74,21 +75,21 @@ enum unmask_endings {
 /// A session: slots that decode with one policy. Opaque.
 typedef struct unmask_session unmask_session;
 
-/// What a session is made with: the model, and capacities for all it will decode.
+/// Options of a session: the model, and capacities for all sequences.
 typedef struct unmask_options {
   uint32_t struct_size;
-  int32_t memory_space;  ///< of logits and tokens
-  void* stream;          ///< cudaStream_t, outlives the session, null is CUDA's default; null on the host
-  int32_t threads;       ///< that read rows, the calling one included, at most 1,024; on the host
+  int32_t memory_space;  ///< memory space of logits and tokens
+  void* stream;          ///< cudaStream_t, outlives the session; null: CUDA's default, or host
+  int32_t threads;       ///< threads that read rows, with the calling one, at most 1,024; host only
   int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
-  int32_t mask_token;    ///< stands at an open position, is never proposed
-  int32_t end_token;     ///< another one, or UNMASK_NO_TOKEN
+  int32_t mask_token;    ///< stands at masked positions, never proposed
+  int32_t end_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
   int32_t row_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
-  int32_t sequences;     ///< slots
-  int32_t length;        ///< most positions of a sequence, prompt included
-  int32_t window;        ///< most rows read in a step: the block, or up to the whole length
-  int32_t trace;         ///< not 0: each step also reports what it did not commit
-  int32_t layers;        ///< of the model, for a policy that is asked at layers
+  int32_t sequences;     ///< number of slots
+  int32_t length;        ///< largest number of positions of a sequence, prompt included
+  int32_t window;        ///< most rows read in a step: the block length, up to the whole length
+  int32_t trace;         ///< not 0: each step also reports the candidates it did not commit
+  int32_t layers;        ///< layers of the model, for a policy with a layer rule
 } unmask_options;
 #define UNMASK_OPTIONS_INIT                                                                        \
   {                                                                                                \
@@ -96,162 +97,166 @@ typedef struct unmask_options {
         1, 0, 0, 0, 0                                                                              \
   }
 
-/// One sequence.
+/// Geometry and seed of one sequence.
 typedef struct unmask_sequence {
   uint32_t struct_size;
-  int32_t prompt;        ///< positions that are given and never change
-  int32_t length;        ///< positions, prompt included
-  int32_t block_length;  ///< positions denoised together; INT32_MAX: all in one block
-  uint64_t seed;         ///< of what the policy draws
+  int32_t prompt;        ///< length of the prompt, which never changes
+  int32_t length;        ///< number of positions, prompt included
+  int32_t block_length;  ///< positions decoded together; INT32_MAX: all in one block
+  uint64_t seed;         ///< seed of the random numbers
   uint32_t sequence;     ///< tells sequences of one seed apart
   uint32_t suppressed_count;
-  const int32_t* suppressed;  ///< tokens never proposed, beside the mask token; read in the call
-  const uint8_t* editable;    ///< a byte a position, 1 = open; null: the whole answer
+  const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
+  const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
 } unmask_sequence;
 #define UNMASK_SEQUENCE_INIT                                                                       \
   { (uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL }
 
-/// Positions that a forward pass runs for one slot, and the rows of logits it gives back.
+/// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
   int32_t slot;
   int32_t branch;           ///< 0: the sequence; else with placed_token at placed_position
-  int32_t placed_position;  ///< of a lookahead branch, in this pass only
+  int32_t placed_position;  ///< for a lookahead branch, in this pass only
   int32_t placed_token;
-  int32_t feed_first, feed_last;      ///< run [first, last)
-  int32_t attend_first, attend_last;  ///< with keys of [first, last)
-  int32_t row_first, row_last;        ///< give back the logits of these rows
-  int32_t first_row;                  ///< where they start in the tensor
-  int32_t evict;                      ///< 0 all keys, 1 all, choosing those to come, 2 the chosen
+  int32_t feed_first, feed_last;      ///< compute positions [first, last)
+  int32_t attend_first, attend_last;  ///< with the keys of [first, last)
+  int32_t row_first, row_last;        ///< return the logits of these positions
+  int32_t first_row;                  ///< index of the first of them in the tensor
+  int32_t evict;                      ///< 0: all keys; 1: all, and select some; 2: those
 } unmask_segment;
 
-/// What to compute next. The segments are the session's, until unmask_supply().
+/// The next forward pass. The session owns the segments, which are valid until unmask_supply().
 typedef struct unmask_request {
   uint32_t struct_size;
-  int32_t count;  ///< of segments; 0: all sequences have ended
-  int32_t rows;   ///< of all segments
+  int32_t count;  ///< number of segments; 0: all sequences have ended
+  int32_t rows;   ///< rows of all segments
   const unmask_segment* segments;
 } unmask_request;
 #define UNMASK_REQUEST_INIT                                                                        \
   { (uint32_t)sizeof(unmask_request), 0, 0, NULL }
 
-/// Rows of logits as they lie in memory.
+/// Rows of logits in memory.
 typedef struct unmask_logits {
   uint32_t struct_size;
   int32_t kind;          ///< UNMASK_F32, UNMASK_BF16, UNMASK_F16
-  int32_t memory_space;  ///< that of the session
+  int32_t memory_space;  ///< memory space of the session
   int32_t rows;
   int32_t columns;   ///< at least unmask_options::vocab
-  int64_t stride;    ///< from row to row, in elements, at least `columns`; 0: columns
+  int64_t stride;    ///< distance of rows, in elements, at least `columns`; 0: columns
   const void* data;  ///< aligned to an element, as every pointer here
 } unmask_logits;
 #define UNMASK_LOGITS_INIT                                                                         \
   { (uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL }
 
-/// A token that a step wrote, or with `admitted` = 0 one that it did not.
+/// A token that a step wrote or, with `admitted` = 0, a proposed token that it did not write.
 typedef struct unmask_commit {
   int32_t slot, position, token;
-  float log_probability;  ///< ln, of the row that the decision rested on
+  float log_probability;  ///< natural logarithm, from the row of the decision
   int32_t step, block, block_step;
   int32_t admitted;
 } unmask_commit;
 
-/// How probable a token was that the policy asks about: probability_of.
+/// The probability of a token that the policy probes: probability_of.
 typedef struct unmask_probability {
   int32_t slot, position, token, step;
   float probability;
-  float share;  ///< among the asked tokens
+  float share;  ///< probability among the probed tokens alone
 } unmask_probability;
 
-/// What became of a sequence.
+/// Report of a sequence.
 typedef struct unmask_report {
   uint32_t struct_size;
   int32_t end;        ///< UNMASK_RUNNING and so on
   int32_t forwards;   ///< forward passes supplied
-  int32_t committed;  ///< tokens by decisions
-  int32_t settled;    ///< every position before this one is settled
+  int32_t committed;  ///< tokens committed by decisions
+  int32_t settled;    ///< every position before this one is committed
   int32_t open, rewritten, forced, invalid_rows;
 } unmask_report;
 #define UNMASK_REPORT_INIT                                                                         \
   { (uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/// The plan of a sequence for an engine with a cache, beside what its segments say.
+/// Plan of a sequence for an engine with a cache, in addition to its segments.
 typedef struct unmask_plan {
   uint32_t struct_size;
   int32_t winner;  ///< the branch that won the last step: keep its K/V; 0, the sequence itself
   int32_t freeze_first, freeze_last;  ///< K/V of [first, last) are final from now on
-  int32_t refresh;  ///< not 0: the next pass computes all that it feeds, in every layer
+  int32_t refresh;  ///< not 0: the next pass computes all its positions in every layer
 } unmask_plan;
 #define UNMASK_PLAN_INIT                                                                           \
   { (uint32_t)sizeof(unmask_plan), 0, 0, 0, 1 }
 
-/// The hooks of a policy inside the layers of a pass.
+/// The layer rule of a policy, for engines that compute single positions of their layers.
 typedef struct unmask_layer_rule {
   uint32_t struct_size;
-  int32_t asks;  ///< not 0: unmask_at_layer() is called where unmask_hooks() says so
-  int32_t reads; ///< the tensor that it is about: UNMASK_HIDDEN is asked for behind the layer, about
-                 ///< the layers that follow; another one inside it, before attention, about this one
-  int32_t stays; ///< not 0: a position that is not chosen goes on with the attention and
-                 ///< feed-forward outputs that the engine stored for it; 0: it leaves the pass
+  int32_t asks;  ///< not 0: call unmask_at_layer() at the layers where unmask_hooks() is true
+  int32_t reads; ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
+                 ///< layers that follow; others: inside it, before attention, for this layer
+  int32_t stays; ///< not 0: positions that are not selected keep the attention and feed-forward
+                 ///< outputs that the engine stored; 0: they are dropped from the pass
 } unmask_layer_rule;
 #define UNMASK_LAYER_RULE_INIT                                                                     \
   { (uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0 }
 
-/// Rows that an engine keeps from pass to pass for a layer, one for each position of [first, last),
-/// and lends for a call that writes them.
+/// Rows that an engine stores from pass to pass for a layer, one for each position of [first,
+/// last), and lends for a call that overwrites them.
 typedef struct unmask_stored {
   uint32_t struct_size;
-  int32_t kind;          ///< that of the rows at the layer
-  int32_t memory_space;  ///< that of the session
+  int32_t kind;          ///< kind of the rows at the layer
+  int32_t memory_space;  ///< memory space of the session
   int32_t first, last;
   int32_t columns;
-  int64_t stride;  ///< from row to row, in elements; 0: columns
+  int64_t stride;  ///< distance of rows, in elements; 0: columns
   void* data;
 } unmask_stored;
 #define UNMASK_STORED_INIT                                                                         \
   { (uint32_t)sizeof(unmask_stored), UNMASK_F32, UNMASK_HOST, 0, 0, 0, 0, NULL }
 
-/// UNMASK_ABI_VERSION of the library; the version of what it was built from, "0.1.0".
+/// UNMASK_ABI_VERSION of the library, and the version of the sources it was built from, "0.1.0".
 UNMASK_API uint32_t unmask_abi_version(void);
 UNMASK_API const char* unmask_version(void);
-/// What was wrong with the last call of this thread that failed; "" before the first.
+/// Message of the last failed call of this thread; "" before the first.
 UNMASK_API const char* unmask_last_error(void);
 /// The parts that a policy can be composed of, with their arguments, as text.
 UNMASK_API const char* unmask_describe_parts(void);
-/// Says of a policy what unmask_create() says, for a session on the host whose options are right. A
-/// library may serve fewer policies on a device.
+/// Checks a policy's text: the status and error of unmask_create() for a session on the host with
+/// valid options. On a device a library may support fewer policies.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
 
-/// Makes a session that decodes with a policy such as "credit + threshold(0.9)" or "es_dllm": parts
-/// and methods are those of unmask_describe_parts(). The file that a policy names,
-/// "profile_threshold('profile.json')", is read in the call. Allocates all it will need. `session` receives it, null on failure.
+/// Makes a session that decodes with a policy such as "credit + threshold(0.9)" or "es_dllm": see
+/// unmask_describe_parts() for parts and methods. A file that a policy names,
+/// "profile_threshold('profile.json')", is read in the call. Allocates all memory of the session.
+/// `session` receives the session, null on failure.
 UNMASK_API unmask_status unmask_create(const char* policy,
                                        const unmask_options* options,
                                        unmask_session** session);
-/// Frees a session; null is fine.
+/// Frees a session; null has no effect.
 UNMASK_API void unmask_destroy(unmask_session* session);
 
-/// Begins a sequence in `slot`. `tokens` stay the caller's, in the session's memory space, until
-/// the sequence ends: the session writes the mask token to what is open, then commits in place.
+/// Starts a sequence in `slot`. The caller owns `tokens`, in the session's memory space, and keeps
+/// them until the sequence ends: the session writes the mask token to the masked positions, then
+/// commits in place.
 UNMASK_API unmask_status unmask_start(unmask_session* session,
                                       int32_t slot,
                                       int32_t* tokens,
                                       int32_t count,
                                       const unmask_sequence* sequence);
-/// What to compute next; count 0 when no sequence runs. The same until unmask_supply().
+/// Returns the next forward pass, with count 0 when no sequence runs. Returns the same until
+/// unmask_supply().
 UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* request);
-/// Takes the logits of the request, packed: row first_row + r is row row_first + r of a segment.
+/// Takes the logits of the request, packed: row first_row + r is the row of position row_first + r
+/// of a segment.
 UNMASK_API unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits);
 UNMASK_API unmask_status unmask_get_report(unmask_session* session,
                                            int32_t slot,
                                            unmask_report* report);
-/// The plan of a slot's next step: after unmask_supply(), and after unmask_start().
+/// Plan of a slot's next step: after unmask_supply() and after unmask_start().
 UNMASK_API unmask_status unmask_get_plan(unmask_session* session, int32_t slot, unmask_plan* plan);
-/// Ends a sequence as it is. Not between unmask_next() and unmask_supply().
+/// Ends a sequence in its current state. Not between unmask_next() and unmask_supply().
 UNMASK_API unmask_status unmask_cancel(unmask_session* session, int32_t slot);
 
-/// What the last step did in a slot: tokens that it wrote; with trace, every position that it
-/// decided about; answers to what the policy asks. The session's, until the next such call or
-/// unmask_supply().
+/// Results of the last step in a slot: tokens that it wrote; with trace, every position that it
+/// decided; probabilities of the tokens that the policy probes. The session owns them; valid until
+/// the next such call or unmask_supply().
 UNMASK_API unmask_status unmask_committed(unmask_session* session,
                                           int32_t slot,
                                           const unmask_commit** entries,
@@ -265,19 +270,20 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               const unmask_probability** entries,
                                               int32_t* count);
 
-/// For engines that run single positions of their layers, which decode every policy: one with a
-/// layer rule or delayed_cache asks, between unmask_next() and unmask_supply(), which positions are
-/// computed. Sessions on the host; `segment` is an index in the request, and what is lent is the
-/// session's, until the next call about its slot.
+/// Calls for engines that compute single positions of their layers, which decode every policy: with
+/// a layer rule or delayed_cache they call these between unmask_next() and unmask_supply() to learn
+/// which positions to compute. Host sessions only. `segment` is an index into the request; returned
+/// lists belong to the session and are valid until the next call for the same slot.
 ///
 /// A pass begins with the positions of the segment; each layer attends to [attend_first,
-/// attend_last). Where unmask_hooks() says so, layers ascending, unmask_at_layer() takes the rows of
-/// the tensor that unmask_get_layer_rule() names, one for each of unmask_positions(), and what is
-/// stored of them; it gives the indices of those rows that are computed from there on. Behind the
-/// last layer unmask_rows() says whose logits are wanted, as indices of unmask_positions(); those of
-/// all segments, packed one behind the other, are what unmask_supply() takes.
+/// attend_last). At each layer where unmask_hooks() returns true, in ascending order,
+/// unmask_at_layer() takes the rows of the tensor that unmask_get_layer_rule() names, one for each
+/// of unmask_positions(), and the stored rows; it returns the indices of the rows to compute from
+/// there on. Behind the last layer unmask_rows() returns the rows whose logits to return, as
+/// indices into unmask_positions(); unmask_supply() takes those of all segments, packed one segment
+/// behind the other.
 UNMASK_API unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule);
-/// The positions that the next layer gets, ascending.
+/// Positions that the next layer computes, ascending.
 UNMASK_API unmask_status unmask_positions(unmask_session* session,
                                           int32_t segment,
                                           const int32_t** positions,
@@ -298,16 +304,16 @@ UNMASK_API unmask_status unmask_rows(unmask_session* session,
                                      const int32_t** rows,
                                      int32_t* count);
 
-/// One decision about one block, for hosts that keep the loop: `count` tokens and as many rows of
-/// logits, of which row p - row_shift predicts position p. Open are the positions that `editable`
-/// marks or, if that is null, those that hold the mask token. `transfer` receives a 1 where a token
-/// is written, and the tokens get it; an open position that is not written holds the mask token.
-/// On a device it waits for the stream.
+/// Decides one block once, for hosts with a loop of their own: `count` tokens and as many rows of
+/// logits, of which row p - row_shift predicts position p. Masked are the positions that `editable`
+/// marks or, if it is null, those that contain the mask token. `transfer` receives 1 where a token
+/// is written, 0 elsewhere, and the tokens are updated; a masked position that is not written
+/// contains the mask token. On a device it synchronises with the stream.
 ///
-/// Uses `slot` of a session in which nothing runs. A decision on its own: the policy has no memory
-/// of the step before. Refused are policies that look beyond one step: credit, lookahead,
-/// comparisons with the step before, counts of steps (scheduled, timesteps, slow_fast), a canvas,
-/// and parts that rewrite settled tokens.
+/// Uses `slot` of a session in which no sequence runs. The decision has no memory of previous
+/// steps. Errors: policies that depend on more than one step are refused: credit, lookahead,
+/// comparisons with the previous step, counts of steps (scheduled, timesteps, slow_fast), a canvas,
+/// and parts that rewrite committed tokens.
 UNMASK_API unmask_status unmask_decide(unmask_session* session,
                                        int32_t slot,
                                        int32_t* tokens,

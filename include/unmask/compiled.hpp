@@ -7,9 +7,10 @@
 //   #define UNMASK_IMPLEMENTATION
 //   #include <unmask/compiled.hpp>
 //
-// and all others are compiled with -DUNMASK_COMPILED. To share the minute that this takes among
-// several files, each defines UNMASK_PART, too, 0 to 7: 0 is the text of policies, 1 to 4 are types of
-// sessions by name, 5 to 7 reads of rows. Without UNMASK_IMPLEMENTATION this is empty.
+// and all others are compiled with -DUNMASK_COMPILED. To distribute the minute that this takes over
+// several files, each defines UNMASK_PART as well, 0 to 7: 0 is the text of policies, 1 to 4 are
+// types of sessions by name, 5 to 7 reads of rows. Without UNMASK_IMPLEMENTATION this header is
+// empty.
 #pragma once
 
 #if defined(UNMASK_IMPLEMENTATION)
@@ -33,12 +34,12 @@ template <abilities... A>
 }
 inline constexpr auto compiled_types = listed(common_layer_compositions{});
 
-// The part that holds a type: types of a part read rows with the same kernels, or nearly so.
+// The part that contains a type: the types of one part use the same kernels, or nearly so.
 [[nodiscard]] constexpr int part_of(const abilities& has) {
   return has.compares ? 1 : has.keeps ? 2 : has.draws ? 3 : 4;
 }
 
-// A session of the first type of a part that fits; none if no type does.
+// A session of the first type of a part that fits; nullptr if no type does.
 template <int Part>
 std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
                                                     const model_info& model,

@@ -2,12 +2,12 @@
 #pragma once
 
 /// The library with its CUDA backend, for the .cpp files of a CUDA program: declarations and the
-/// runtime's C interface, no kernel. One .cu file includes <unmask/cuda.cuh> instead and says
+/// runtime's C interface, no kernels. One .cu file includes <unmask/cuda.cuh> instead and contains
 ///
 ///     template class unmask::on_stream::workspace<my_policy>;
 ///
-/// for each policy whose sessions run on a stream, and the same of on_stream::shard_workspace for
-/// each that several ranks decode with.
+/// for each policy whose sessions run on a stream, and `template class
+/// unmask::on_stream::shard_workspace<my_policy>;` for each that a sharded_session decodes.
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/error.hpp>

@@ -10,9 +10,10 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Layers of a model of `layers` at which a policy asks. For each of them the engine stores a row
-/// of the feature's width for each position of a sequence, and lends them to at_layer(); the rest
-/// of a layered policy's state is the session's, state_bytes<Policy>(limits) in all.
+/// Number of layers of a model of `layers` layers at which a policy calls at_layer(). For each of
+/// them the engine stores a row of the feature's width for each position of a sequence and lends it
+/// to at_layer(); the session allocates the rest of a layered policy's state,
+/// state_bytes<Policy>(limits) in all.
 template <class Policy>
 [[nodiscard]] constexpr index_t hooked_layers(const Policy& p, index_t layers) {
   index_t count = 0;
@@ -24,8 +25,8 @@ template <class Policy>
   return count;
 }
 
-/// A session for an engine that runs single positions of a layer and keeps K/V: it can decode every
-/// policy, those that skip positions included.
+/// A session for an engine that can compute single positions of a layer and keeps K/V: it decodes
+/// every policy, including those that skip positions.
 ///
 ///     while (auto request = session.next()) {
 ///       for (std::size_t i = 0; i < request->segments.size(); ++i) {
@@ -46,22 +47,22 @@ template <class Policy>
 ///     }
 ///     logits = head(gather(hidden, pass.rows()));
 ///
-/// `reads` and `skipped`, constants of the session, say which tensor at_layer() is about, whether
-/// it is asked inside the layer or behind it, and what becomes of the positions it does not choose.
-/// An engine that supports only some of them says so with a static_assert.
+/// The constants `reads` and `skipped` of the session say which tensor at_layer() compares, whether
+/// it is called inside the layer or behind it, and whether positions that it does not select are
+/// dropped or kept. An engine that supports only some of these needs a static_assert.
 ///
-/// On a stream the lists are device_list: on the device, for the engine's kernels, with a number of
-/// entries that only the device knows. at_layer() enqueues and waits for nothing; what the host has
-/// is `most`, an upper bound, and an engine launches its kernels for that many rows, of which those
-/// behind the list's end do not matter. `most` is exact in front of the first hook and in passes
-/// that refresh. Behind a hook it is the rule's quota and a row for each forced block where skipped
-/// rows leave (early_skip: the share of what is fed, or the floor); where they stay, the budget or
-/// the share, and what is computed anyhow (cache_budget: a window for each token that the last step
-/// committed). The logits that read() takes have rows().most rows.
+/// On a stream the lists are device_list: in device memory, for the engine's kernels, with a number
+/// of entries known to the device only. at_layer() enqueues and never synchronises. The host knows
+/// `most`, an upper bound: launch kernels for that many rows; those behind the end of the list are
+/// ignored. `most` is exact before the first hook and in passes that refresh. Behind a hook that
+/// drops positions (early_skip) it is the rule's quota and one row for each forced block; behind
+/// one that keeps them (cache_budget, similarity_refresh) it is the budget or the share and the
+/// rows that are always computed (cache_budget: a window for each token that the last step
+/// committed). The logits given to read() have rows().most rows.
 ///
-/// The engine owns hidden states, K/V and the stored rows `previous`, one of a slot's position at
-/// each hooked layer, for as long as the sequence runs. Nothing has to be cleared when a slot is
-/// reused: the first pass of a sequence computes and stores everything it later compares with.
+/// The engine owns hidden states, K/V and the stored rows `previous`, one for each position of a
+/// slot and hooked layer, as long as the sequence runs. Nothing has to be cleared when a slot is
+/// reused: the first pass of a sequence computes and stores every row that later passes compare.
 template <class Policy, class Backend = on_host>
 class layer_session : public session<Policy, Backend, true> {
   using base = session<Policy, Backend, true>;
@@ -79,13 +80,13 @@ class layer_session : public session<Policy, Backend, true> {
   };
 
  public:
-  /// Rows or positions, ascending: in host memory, or on the device.
+  /// Ascending indices of rows or positions, in host or device memory.
   using list = index_list<Backend::space>;
 
-  /// Whether at_layer() is ever called.
+  /// True if the policy has a layer rule: at_layer() is then called.
   static constexpr bool has_hooks = step::layers::has_rule<Policy>;
-  /// What it is about; meaningless without hooks, and of a rule that is a value of several
-  /// (any_layer_rule), of which any_layer_session says it.
+  /// Tensor that the rule compares. Meaningless without hooks, and for any_layer_rule, whose tensor
+  /// any_layer_session returns at run time.
   static constexpr feature reads = rule_constants<Policy, has_hooks>::reads;
   static constexpr skipping skipped = rule_constants<Policy, has_hooks>::skipped;
 
@@ -102,7 +103,7 @@ class layer_session : public session<Policy, Backend, true> {
     count_positions(geometry.length);
   }
 
-  /// The pass of one segment through the layers. A handle, valid until its segment is read.
+  /// The pass of one segment through the layers. A handle, valid until the segment is read.
   class layer_pass {
    public:
     static constexpr bool has_hooks = layer_session::has_hooks;
@@ -111,22 +112,23 @@ class layer_session : public session<Policy, Backend, true> {
 
     [[nodiscard]] const segment& about() const { return *segment_; }
 
-    /// The positions that the next layer gets, ascending: at first those that enter the pass.
+    /// Positions that the next layer computes, ascending: initially those that enter the pass.
     [[nodiscard]] list positions() const { return session_->positions_of(*segment_); }
-    /// They attend to these positions.
+    /// Key range of these positions.
     [[nodiscard]] range attend() const { return segment_->attend; }
 
-    /// Which of them, where the policy evicts keys: see key_eviction and host::key_selector, or
-    /// device::key_selector.
+    /// Which of these keys receive attention, if the policy evicts keys: see key_eviction and
+    /// host::key_selector, or device::key_selector.
     [[nodiscard]] eviction evict() const { return segment_->evict; }
 
-    /// Whether at_layer() has to be called for a layer, in every pass.
+    /// Whether at_layer() must be called at a layer of this pass.
     [[nodiscard]] bool hooks(index_t layer) const { return session_->hooks_at(*segment_, layer); }
 
-    /// Chooses positions at a layer where hooks(layer), layers ascending. Row i of `now` is that of
-    /// positions()[i]; `previous` lends the rows stored of this layer, and is written.
+    /// Selects positions at a layer with hooks(layer), in ascending order of layers. Row i of `now`
+    /// is that of positions()[i]; `previous` lends the stored rows of this layer, which the call
+    /// overwrites.
     ///
-    /// Throws std::logic_error for a layer out of order, std::invalid_argument for a wrong shape.
+    /// Errors: std::logic_error for a layer out of order, std::invalid_argument for a wrong shape.
     template <row_tensor Tensor, element T, memory M>
     basic_layer_choice<list>
     at_layer(index_t layer, const Tensor& now, const state_view<T, M>& previous) {
@@ -138,8 +140,8 @@ class layer_session : public session<Policy, Backend, true> {
       return hook.chosen;
     }
 
-    /// The rows whose logits are wanted, in this order: indices into positions() behind the last
-    /// layer, ascending.
+    /// Rows whose logits to return, in this order: ascending indices into positions() behind the
+    /// last layer.
     [[nodiscard]] list rows() const { return session_->rows_of(*segment_); }
 
    private:
@@ -152,9 +154,9 @@ class layer_session : public session<Policy, Backend, true> {
     const segment* segment_;
   };
 
-  /// layer_pass::at_layer() of several segments at once, for an engine that runs them together: on
-  /// a stream it is one or two launches, whichever the rule takes, for each 16 of them. Segments
-  /// ascending; what is wrong with one is said before anything is chosen.
+  /// layer_pass::at_layer() of several segments at once, for an engine that computes them together.
+  /// On a stream: one or two launches, depending on the rule, for each 16 segments. Segments
+  /// ascending; errors in any of them are thrown before anything is selected.
   template <element T>
   void at_layer(index_t layer, std::span<layer_hook<T, Backend::space>> hooks) {
     check_order(has_hooks, "at_layer() of a policy that has no hook: ask hooks() first");
@@ -189,7 +191,7 @@ class layer_session : public session<Policy, Backend, true> {
     }
   }
 
-  // The numbers from `first` on.
+  // The consecutive numbers from `first` on.
   [[nodiscard]] list counted(index_t first, index_t count) const {
     if constexpr (Backend::space == memory::host) {
       return {every_position_.data() + first, static_cast<std::size_t>(count)};

@@ -13,14 +13,15 @@
 ///
 ///     const auto session = unmask::make_any_session("credit + threshold(0.9)", model, capacity);
 ///
-/// Decisions are exactly those of the policy composed of the same parts in C++. The types that this
-/// compiles are few: parts are chosen by value within a type, and a type is chosen by what costs
-/// work or memory. With UNMASK_COMPILED the common types come from a library (compiled.hpp);
-/// without it include this where sessions are made and not everywhere: it costs compile time.
+/// Decisions are exactly those of the policy composed of the same parts in C++. Few types are
+/// compiled: within a type the parts are selected at run time, and a type is selected by the
+/// abilities that cost time or memory. With UNMASK_COMPILED the common types come from a library
+/// (compiled.hpp); without it, include this header only where sessions are made, because it takes
+/// long to compile.
 ///
 /// Sessions on a stream are made by the same functions in a .cu file that includes
-/// <unmask/cuda.cuh>: kernels of three element types for each type of `Compositions`, so name those
-/// few that are wanted.
+/// <unmask/cuda.cuh>. Each type of `Compositions` compiles kernels of three element types, so list
+/// only those needed.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
@@ -42,9 +43,9 @@ inline void refuse_layers(const named_parts& parts) {
 
 /// Makes a session that decodes with the parts of a composition.
 ///
-/// limits::branches grows to what lookahead asks for. Errors as session's constructor, and
-/// std::invalid_argument for abilities that no type of `Compositions` has together, and for a layer
-/// rule, which make_any_layer_session serves.
+/// limits::branches is raised to the number of lookahead branches. Errors: as session's
+/// constructor, and std::invalid_argument for abilities that no type of `Compositions` combines,
+/// and for a layer rule, which needs make_any_layer_session.
 template <class Compositions = common_compositions, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const named_parts& parts,
                                                             const model_info& model,
@@ -57,7 +58,7 @@ template <class Compositions = common_compositions, class Backend = on_host>
       });
 }
 
-/// The same for engines with hooks, which decode every policy.
+/// Makes a session for engines with hooks, which decode every policy.
 template <class Compositions = common_layer_compositions, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<basic_any_layer_session<Backend::space>>
 make_any_layer_session(const named_parts& parts,
@@ -71,7 +72,7 @@ make_any_layer_session(const named_parts& parts,
 }
 
 #if defined(UNMASK_COMPILED)
-// The same of the common types on the host, from the library.
+// The same for the common types on the host, defined in the library.
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const named_parts& parts,
                                                             const model_info& model,
                                                             const limits& capacity,
@@ -82,7 +83,7 @@ make_any_layer_session(const named_parts& parts,
                                                                         const on_host& where = {});
 #endif
 
-/// make_any_session() from text; errors as read_policy, too.
+/// Makes a session from the text of a policy. Errors: also those of read_policy.
 template <std::convertible_to<std::string_view> Text, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const Text& text,
                                                             const model_info& model,

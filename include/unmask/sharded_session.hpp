@@ -10,8 +10,8 @@
 namespace UNMASK_NAMESPACE {
 
 /// Cuts a vocabulary into `ranks` shards at multiples of canonical::chunk_columns, as evenly as
-/// that allows; the first ones are the larger. Rank r has columns [cuts[r], cuts[r + 1]); with
-/// fewer chunks than ranks the last ones have none.
+/// possible; the first shards are the larger ones. Rank r has columns [cuts[r], cuts[r + 1]); with
+/// fewer chunks than ranks the last shards are empty.
 [[nodiscard]] inline std::vector<index_t> chunk_cuts(index_t vocab, index_t ranks) {
   check_argument(
       vocab >= 1 && vocab <= max_vocab, "vocab", vocab, "at least 1 and at most ", max_vocab);
@@ -27,8 +27,8 @@ namespace UNMASK_NAMESPACE {
   return cuts;
 }
 
-/// The cuts of an engine that gives each rank `columns` columns, the last ones partly or wholly
-/// padding.
+/// Cuts for an engine that gives each rank `columns` columns, of which the last ranks have some or
+/// only padding.
 [[nodiscard]] inline std::vector<index_t>
 padded_cuts(index_t vocab, index_t ranks, index_t columns) {
   check_argument(
@@ -49,7 +49,7 @@ padded_cuts(index_t vocab, index_t ranks, index_t columns) {
 }
 
 /// A session for one of several ranks that each hold some columns of the logits. Every rank has
-/// one, makes the same calls with the same arguments, and decides on its own:
+/// one, makes the same calls with the same arguments, and computes the same decision:
 ///
 ///     while (auto request = session.next()) {
 ///       const auto mine = session.read_shard(engine.forward(*request));  // bytes
@@ -57,28 +57,27 @@ padded_cuts(index_t vocab, index_t ranks, index_t columns) {
 ///       session.supply(everyone);
 ///     }
 ///
-/// What is exchanged is a record or a few for each row instead of its logits: message_bytes().
+/// Instead of logits, the ranks exchange one or a few records for each row: message_bytes().
 ///
-/// - **Equal bits.** Cut at multiples of canonical::chunk_columns (chunk_cuts), the ranks decide bit
-///   by bit what `session` decides from the whole rows, for any number of ranks. Cut anywhere else,
-///   sums differ by rounding, so tokens are the same but where two candidates are that close, and a
-///   token that is drawn is drawn from the same distribution, not with the same number.
-/// - **Equal ranks.** All ranks merge the same bytes in the same order, so they agree in any case.
-///   Tokens, drafts, seeds and grammar masks must be the same everywhere.
-/// - **Row edits.** Masks, guidance, edits, watched and suppressed tokens are told by token, which
-///   is global; a watched token's logit comes from the rank that has its column.
-/// - **On a stream** logits, tokens and messages are device memory. read_shard() enqueues one
-///   kernel, supply() two; nothing is copied and next() alone waits, so that a transport which
-///   works in the order of the stream (NCCL) does all of a step there, and a step can be captured.
-///   Messages have a row for each position of the windows, whether it is read or not, so that their
-///   size never changes: ranks on streams exchange with ranks on streams.
+/// - **Deterministic.** With cuts at multiples of canonical::chunk_columns (chunk_cuts), the
+///   decisions are bit for bit those of `session` with whole rows, for any number of ranks. With
+///   other cuts, sums differ by rounding, so the same tokens commit unless two candidates are that
+///   close, and a drawn token is drawn from the same distribution with a different random number.
+/// - **Equal on all ranks.** All ranks merge the same bytes in the same order, so they agree in any
+///   case. Tokens, drafts, seeds and grammar masks must be the same on every rank.
+/// - **Per-row inputs.** Masks, guidance, edits, tracked and suppressed tokens use global token
+///   ids; the logit of a tracked token comes from the rank that has its column.
+/// - **On a stream** logits, tokens and messages are in device memory. read_shard() enqueues one
+///   kernel, supply() two; nothing is copied and only next() synchronises, so that a transport in
+///   stream order (NCCL) needs no host, and a step can be captured. Messages have a row for each
+///   position of the windows, read or not, so their size is constant: all ranks must be on streams.
 ///
-/// Ranks that each hold whole rows of some lookahead branches instead cut nothing (cuts {0, vocab},
-/// rank 0) and give read_shard() the range of segments that they ran.
+/// Ranks that each compute whole rows of some lookahead branches need no cuts (cuts {0, vocab},
+/// rank 0) and give read_shard() the range of segments that they computed.
 ///
 /// For policies that neither truncate rows (a truncation may need a second read) nor skip positions
-/// at layers. A policy that compares rows with the step before keeps this rank's columns only.
-/// Nothing is allocated after construction.
+/// at layers. A policy that compares rows with those of the previous step stores this rank's
+/// columns only. Nothing is allocated after construction.
 ///
 /// A sharded_session<Policy, on_stream> needs, beside the workspace of its session, `template class
 /// unmask::on_stream::shard_workspace<Policy>;` in one .cu file.
@@ -97,9 +96,9 @@ class sharded_session : private session<Policy, Backend> {
   using messages = typename shard_workspace::messages;
 
   /// `cuts` are the first columns of all ranks' shards and, last, model.vocab: {0, ..., vocab},
-  /// ascending; `rank` in [0, cuts.size() - 1). Throws std::invalid_argument for cuts that are not,
-  /// and for those of two columns of a chunk alone where tokens are drawn, which two numbers cannot
-  /// be drawn for; see session for the rest.
+  /// ascending; `rank` in [0, cuts.size() - 1). Errors: std::invalid_argument for other cuts and, if
+  /// the policy draws tokens, for cuts that leave exactly two columns of a chunk to one rank; the
+  /// rest as in session.
   sharded_session(const model_info& of,
                   const limits& room,
                   std::span<const index_t> cuts,
@@ -120,7 +119,7 @@ class sharded_session : private session<Policy, Backend> {
   using base::report;
   using base::running;
 
-  /// As session::start(), in the same order on every rank.
+  /// Starts a sequence as session::start() does, in the same order on every rank.
   void start(index_t slot,
              const Policy& policy,
              tokens_view<Backend::space> tokens,
@@ -138,9 +137,9 @@ class sharded_session : private session<Policy, Backend> {
     }
   }
 
-  /// As session::next(). On a stream this is also where messages that do not go together are found
-  /// out: throws, once, what supply() throws on the host. Nothing was decided then, and the request
-  /// is out again, for read_shard(), too.
+  /// Returns the next forward pass, as session::next(). On a stream it also detects messages that
+  /// do not fit together: it throws, once, the error that supply() throws on the host. Nothing was
+  /// decided then, and the request is pending again, for read_shard(), too.
   [[nodiscard]] std::optional<forward_request> next() {
     const auto request = base::next();
     try {
@@ -152,26 +151,26 @@ class sharded_session : private session<Policy, Backend> {
     return request;
   }
 
-  /// The columns of this rank.
+  /// Columns of this rank's shard.
   [[nodiscard]] range columns() const { return columns_; }
 
-  /// Bytes of the largest message there will ever be: what a transport may set aside. On a stream
-  /// all are that large.
+  /// Largest size of a message, in bytes: the buffer that a transport needs. On a stream all
+  /// messages have this size.
   [[nodiscard]] std::size_t most_bytes() const { return shards_.most_bytes(); }
 
-  /// Bytes of each message of the request that is out, the same on every rank.
+  /// Size of each message of the pending request, in bytes; the same on every rank.
   [[nodiscard]] std::size_t message_bytes() {
     check_order(base::waiting(), "message_bytes() without a request: call next() first");
     return shards_.message_bytes(base::workspace(), base::segments());
   }
 
   /// Reads this rank's columns of the request's logits, packed as for session::supply(); column 0
-  /// is token columns().first, and columns behind the shard are padding. `riders` as for supply():
+  /// is token columns().first, and columns behind the shard are padding. `riders` as in supply():
   /// masks of the whole vocabulary, unconditional rows of this rank's columns. Once a request.
   ///
-  /// With `segments` only those of the request were run by this rank, and the tensor holds their
-  /// rows. Returns this rank's message, valid until the next call; on a stream it is always at the
-  /// same place and there in the order of the stream. Errors as session::supply().
+  /// With `segments` this rank computed only those segments of the request, and the tensor has
+  /// their rows. Returns this rank's message, valid until the next call; on a stream its address
+  /// never changes and its contents are written in stream order. Errors: as session::supply().
   template <row_tensor Tensor>
   [[nodiscard]] messages read_shard(
       const Tensor& tensor,
@@ -203,15 +202,14 @@ class sharded_session : private session<Policy, Backend> {
     return packed;
   }
 
-  /// Takes the messages of all ranks, one after the other in the order of their columns, or the one
-  /// that ranks::merge() made of them, and decides the step as session::supply() does.
+  /// Takes the messages of all ranks, concatenated in the order of their columns, or the one
+  /// message that ranks::merge() made of them, and decides the step as session::supply() does.
   ///
-  /// Throws std::logic_error without a request; std::invalid_argument for messages of another
-  /// session, step or cut, where they do not cover every row, and where they name a token that is
-  /// not of their columns: the session is then as it was, but for this rank's message, which
-  /// remains. On a stream it throws for their size only, and next() for the rest. Sessions whose
-  /// sequences were started with equal layouts, seeds included, cannot be told apart, nor can
-  /// numbers that were damaged.
+  /// Errors: std::logic_error without a request; std::invalid_argument for messages of another
+  /// session, step or cut, for messages that do not cover every row, and for a token outside the
+  /// columns of its message; the session is then unchanged, and this rank's message stays valid. On
+  /// a stream it throws for a wrong size only, and next() for the rest. Not detected: messages of a
+  /// session whose sequences were started with equal layouts and seeds, and damaged numbers.
   void supply(messages everyones) {
     check_order(base::waiting(), "supply() without a request: call next() first");
     const std::size_t bytes = message_bytes();
@@ -259,7 +257,7 @@ class sharded_session : private session<Policy, Backend> {
     return {cuts[static_cast<std::size_t>(rank)], cuts[static_cast<std::size_t>(rank) + 1]};
   }
 
-  // Of any shard and of any neighbouring shards put together.
+  // The largest number of nodes of any shard and of any adjacent shards merged.
   [[nodiscard]] static index_t most_nodes(std::span<const index_t> cuts, index_t vocab) {
     index_t most = 1;
     for (std::size_t a = 0; a < cuts.size(); ++a) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// Policies and sessions on the CPU. No CUDA header is reached from here.
+/// Policies and sessions on the CPU. Includes no CUDA header.
 ///
-/// Apart, because of what they cost to compile: sessions whose policy is not in their type
+/// Not included, because of their compile time: sessions whose policy is not part of their type
 /// (any_session.hpp, any_layer_session.hpp), policies by name (named_policy.hpp), methods
 /// (policy/presets/methods.hpp), profiles in files and by task (policy/commit/profile_json.hpp,
-/// policy/commit/profile_store.hpp), threads of the library's own (host/thread_pool.hpp).
+/// policy/commit/profile_store.hpp), the library's own threads (host/thread_pool.hpp).
 
 #include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>
