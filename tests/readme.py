@@ -7,7 +7,7 @@
   `[/NAME]`. `<!-- region FILE -->` takes the whole file but for its licence.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
 - The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
-- The page of policies has a row for each function of a part and for each statistic.
+- Tables of the pages of policies and of C have each function of a part, each statistic, each call.
 - README.md has at most 150 lines of at most 110 columns.
 
 usage: readme.py              complains
@@ -34,7 +34,12 @@ FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 LISTINGS = ["include/unmask/README.md", "examples/README.md"]
-RULES = "include/unmask/policy/README.md"
+RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
+NAMED = [  # a page, a header, the names in it, and how a table shows them
+    (RULES, "include/unmask/core/part_check.hpp", r"struct stage_names \{\s*int ([^;]*);", "`{}("),
+    (RULES, "include/unmask/core/statistics.hpp", r"inline constexpr statistics (\w+)\{", "`stat::{}`"),
+    (CALLS, "include/unmask/c_api.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
+]
 MAX_LINES, MAX_COLUMNS, MAX_PROGRAM = 150, 110, 25  # of README.md
 
 
@@ -94,20 +99,21 @@ def listing_complaints(page):
             yield f"the first table and the folder differ in {name}"
 
 
-def unnamed_in_the_walk_through(root):
-    """The walk-through "Write a rule" names every function that a step calls, and every statistic."""
-    core = root / "include/unmask/core"
-    page = root / RULES
-    if not page.exists():
-        return
-    rows = "".join(line for line in page.read_text(encoding="utf-8").splitlines(True) if line.startswith("|"))
-    functions = re.search(r"struct stage_names \{\s*int ([^;]*);", (core / "part_check.hpp").read_text())[1]
-    for name in re.findall(r"\w+", functions):
-        if f"`{name}(" not in rows:
-            yield f"no row for the function {name}() of core/part_check.hpp"
-    for name in re.findall(r"inline constexpr statistics (\w+)\{", (core / "statistics.hpp").read_text()):
-        if f"`stat::{name}`" not in rows:
-            yield f"no row for stat::{name} of core/statistics.hpp"
+def names(pattern, text):
+    """What the first group of the pattern matches, split into words."""
+    return [name for group in re.findall(pattern, text) for name in re.findall(r"\w+", group)]
+
+
+def unnamed(root):
+    """Names in a header that no table of a page has, as NAMED says."""
+    for page, header, pattern, code in NAMED:
+        if not (root / page).exists():
+            continue
+        lines = (root / page).read_text(encoding="utf-8").splitlines()
+        rows = "\n".join(line for line in lines if line.startswith("|"))
+        for name in names(pattern, (root / header).read_text(encoding="utf-8")):
+            if code.format(name) not in rows:
+                yield f"{page}: no row has {name} of {header}"
 
 
 def complaints(root):
@@ -123,8 +129,7 @@ def complaints(root):
     for page in LISTINGS:
         for complaint in listing_complaints(root / page):
             yield f"{page}: {complaint}"
-    for complaint in unnamed_in_the_walk_through(root):
-        yield f"{RULES}: {complaint}"
+    yield from unnamed(root)
     lines = (root / "README.md").read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES:
         yield f"README.md: {len(lines)} lines, at most {MAX_LINES}"
