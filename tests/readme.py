@@ -5,6 +5,8 @@
 - Every C and C++ block is a region of a file that the tests compile. Before the block stands
   `<!-- region FILE NAME -->`; the region stands in FILE between lines that hold `[NAME]` and
   `[/NAME]`. `<!-- region FILE -->` takes the whole file but for its licence.
+- Every block of Python is Python.
+- Every script that a page calls exists, and every path in code that begins with a folder of the repository.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
 - The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
 - Tables of the pages of policies and of C have each function of a part, each statistic, each call.
@@ -32,6 +34,7 @@ BLOCK = re.compile(r"<!-- region (\S+)(?: (\S+))? -->\n```(\w+)\n(.*?)```\n", re
 CODE = re.compile(r"^```(?:c|cpp|cuda)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./*-]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 LISTINGS = ["include/unmask/README.md", "examples/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
@@ -89,6 +92,21 @@ def broken_links(page, text):
             yield f"the link {link} names no heading of that page"
 
 
+def missing_files(root, page, text):
+    """Files in commands and in code of the text, from the root or from the page's own folder."""
+    for path in re.findall(r"\b(?:bash|python3?) ([\w./-]+\.(?:sh|py))\b", text) + PATH.findall(text):
+        if not any(list(folder.glob(path.rstrip("/"))) for folder in (root, page.parent)):
+            yield f"{path} is no file or folder"
+
+
+def wrong_python(text):
+    for code in re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M):
+        try:
+            compile(code, "page", "exec")
+        except SyntaxError as error:
+            yield f"a block of Python: {error}"
+
+
 def listing_complaints(page):
     """The page of a folder names all that is in it, in the first column of its first table."""
     if page.exists():
@@ -124,7 +142,7 @@ def complaints(root):
             yield f"{shown}: a block of C or C++ without `<!-- region FILE NAME -->` before it"
         elif up_to_date(root, text) != text:
             yield f"{shown}: a block differs from its file; run tests/readme.py --write"
-        for complaint in broken_links(page, text):
+        for complaint in (*broken_links(page, text), *missing_files(root, page, text), *wrong_python(text)):
             yield f"{shown}: {complaint}"
     for page in LISTINGS:
         for complaint in listing_complaints(root / page):
@@ -169,7 +187,7 @@ def self_test():
         "README.md": "# Title: of `it`\n\n[here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"
                      "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
-        "sub/page.md": "## Two words\n[up](../README.md) [folder](..) [far](https://example.org/x)\n",
+        "sub/page.md": "## Two words\n[up](../README.md) `include/unmask/*.hpp` `x.cpp` [folder](..) [far](https://example.org/x)\n",
         "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy` | `b` |\n",
         RULES: "| `f(x)`, `g(y)` |\n| `stat::none` |\n",
         "include/unmask/core/part_check.hpp": "struct stage_names {\n  int f,\n      g;\n};\n",
@@ -183,7 +201,8 @@ def self_test():
                       "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
         "include/unmask/README.md": ["| `a.hpp`, `core` |\n", "| `a.hpp`, `core`, `policy`, `b` |\n"],
         RULES: ["| `f(x)`, `stat::none` |\n", "| `f(x)`, `g(y)` |\n", "`f(x)`, `g(y)`, `stat::none`\n"],
-        "sub/page.md": ["```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n"],
+        "sub/page.md": ["```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n", "`tests/none.py`\n", "    bash none.sh\n",
+                        "```python\nx = = 1\n```\n"],
     }
 
     def judge(files):
