@@ -26,7 +26,7 @@ HERE = "cmake/docs"
 # Folders and headers that are how the interface is made, and not what it is.
 INNER = ["host", "named", "stats", "step", "cuda", "core/composition.hpp", "core/held_list.hpp",
          "core/lent_tokens.hpp", "core/math.hpp", "core/part_check.hpp", "core/traits.hpp",
-         "core/walk.hpp", "core/watch_list.hpp"]
+         "core/walk.hpp", "core/watch_list.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
 PAGES = ["include/unmask/**/README.md", "examples/**/README.md", "bench/README.md"]
 
 

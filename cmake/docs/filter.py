@@ -130,7 +130,8 @@ def filtered(text, hook_of, part):
             new = text
             new = without(new, r"static constexpr part_label label\s*\{", label)
             new = without(new, r"static constexpr knob<[\w<>]+> knobs\[\] = \{", knobs)
-            new = without(new, r"^  struct (?:position_state|sequence_state|tally|layer_tally) \{",
+            new = re.sub(r"^  using (?:position|sequence)_state = .*;$", "", new, flags=re.M)
+            new = without(new, r"^  struct (?:position_state|sequence_state|tally|layer_tally)(?: : [\w:]+)? \{",
                           lambda m, a: "")
             head, tail = new[:offset], new[offset:]
             for member, said in docs.items():

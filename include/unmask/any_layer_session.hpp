@@ -11,15 +11,16 @@ namespace UNMASK_NAMESPACE {
 
 /// Rows that an engine lends for a call, whose element type is known at run time only.
 struct any_state {
-  void* data = nullptr;
-  element_kind kind = element_kind::f32;
-  memory space = memory::host;
-  range positions;
-  index_t columns = 0;
+  void* data = nullptr;  ///< First number of the first row.
+  element_kind kind = element_kind::f32;  ///< Type of a number.
+  memory space = memory::host;  ///< Memory that the rows are in.
+  range positions;  ///< Positions of the rows.
+  index_t columns = 0;  ///< Numbers of a row.
   /// Distance between rows, in elements.
   std::ptrdiff_t stride = 0;
 
   any_state() = default;
+  /// A view of any rows that an engine lends.
   template <element T, memory M>
   any_state(const state_view<T, M>& v)  // NOLINT(google-explicit-constructor): a view of any state
       : data(v.data)
@@ -38,24 +39,30 @@ struct any_state {
 template <memory M>
 class basic_any_layer_session : public any_session {
  public:
-  static constexpr memory space = M;
-  using list = index_list<M>;
+  static constexpr memory space = M;  ///< Memory that logits and lists are in.
+  using list = index_list<M>;  ///< Rows or positions, ascending: in host memory, or on the device.
 
   /// The constants of layer_session, as values.
   struct layer_questions {
-    bool has_hooks = false;
-    feature reads = feature::hidden;
-    skipping skipped = skipping::leaves;
+    bool has_hooks = false;  ///< As layer_session::has_hooks.
+    feature reads = feature::hidden;  ///< As layer_session::reads.
+    skipping skipped = skipping::leaves;  ///< As layer_session::skipped.
   };
+  /// The constants of the session's policy.
   [[nodiscard]] virtual layer_questions asked() const = 0;
 
   /// The pass of one segment through the layers. A handle, valid until its segment is read.
   class layer_pass : public layer_questions {
    public:
+    /// The segment of the pass.
     [[nodiscard]] const segment& about() const { return session_->about(segment_); }
+    /// The positions that the next layer gets, ascending.
     [[nodiscard]] list positions() const { return session_->positions(segment_); }
+    /// The positions that they attend to.
     [[nodiscard]] range attend() const { return about().attend; }
+    /// Which keys outside the blocks are attended to.
     [[nodiscard]] eviction evict() const { return about().evict; }
+    /// True if at_layer() has to be called for a layer.
     [[nodiscard]] bool hooks(index_t layer) const { return session_->hooks(segment_, layer); }
     /// Errors: as layer_session::layer_pass::at_layer; std::invalid_argument for rows in the wrong
     /// memory space or of different types.
@@ -63,6 +70,7 @@ class basic_any_layer_session : public any_session {
     at_layer(index_t layer, const any_rows& now, const any_state& previous) {
       return session_->at_layer(segment_, layer, now, previous);
     }
+    /// Indices in positions() of the rows whose logits are wanted.
     [[nodiscard]] list rows() const { return session_->rows(segment_); }
 
    private:
@@ -84,7 +92,9 @@ class basic_any_layer_session : public any_session {
   }
   /// Runs the hooks of several segments together, as layer_session::at_layer().
   virtual void at_layer(index_t layer, std::span<layer_hook<float, M>> hooks) = 0;
+  /// The same for bfloat16.
   virtual void at_layer(index_t layer, std::span<layer_hook<bfloat16, M>> hooks) = 0;
+  /// The same for float16.
   virtual void at_layer(index_t layer, std::span<layer_hook<float16, M>> hooks) = 0;
 
  protected:

@@ -12,15 +12,16 @@ enum class element_kind : unsigned char { f32, bf16, f16 };
 
 /// Rows of logits whose element type is known at run time only.
 struct any_rows {
-  const void* data = nullptr;
-  element_kind kind = element_kind::f32;
-  memory space = memory::host;
-  index_t rows = 0;
-  index_t columns = 0;
+  const void* data = nullptr;  ///< First number of the first row.
+  element_kind kind = element_kind::f32;  ///< Type of a number.
+  memory space = memory::host;  ///< Memory that the rows are in.
+  index_t rows = 0;  ///< Number of rows.
+  index_t columns = 0;  ///< Numbers of a row that are read.
   /// Distance between rows, in elements.
   std::ptrdiff_t stride = 0;
 
   any_rows() = default;
+  /// A view of any tensor that a session accepts.
   template <row_tensor Tensor>
   any_rows(const Tensor& tensor)  // NOLINT(google-explicit-constructor): a view of any tensor
       : any_rows(from(as_rows(tensor))) {}
@@ -43,11 +44,11 @@ struct any_rows {
 
 /// Per-row inputs, as row_riders; `unconditional` has the element type of the logits.
 struct any_riders {
-  const std::uint32_t* allowed = nullptr;
-  std::ptrdiff_t allowed_stride = 0;
-  const void* unconditional = nullptr;
-  std::ptrdiff_t unconditional_stride = 0;
-  float cfg_scale = 0.0F;
+  const std::uint32_t* allowed = nullptr;  ///< As row_riders::allowed.
+  std::ptrdiff_t allowed_stride = 0;  ///< As row_riders::allowed_stride, in words.
+  const void* unconditional = nullptr;  ///< As row_riders::unconditional.
+  std::ptrdiff_t unconditional_stride = 0;  ///< As row_riders::unconditional_stride, in elements.
+  float cfg_scale = 0.0F;  ///< As row_riders::cfg_scale.
 };
 
 /// A session whose policy is not part of its type, for programs that choose a policy by name. Cost:
@@ -64,6 +65,7 @@ class any_session {
                      index_t count,
                      const layout& geometry,
                      const start_options& options = {}) = 0;
+  /// As session::next.
   [[nodiscard]] virtual std::optional<forward_request> next() = 0;
   /// Errors: as session::supply; std::invalid_argument for logits in the wrong memory space.
   virtual void supply(const any_rows& logits, const any_riders& riders = {}) = 0;
@@ -71,14 +73,18 @@ class any_session {
   virtual void read(std::size_t index, const any_rows& logits, const any_riders& riders = {}) = 0;
   /// Errors: as session::decide.
   virtual void decide() = 0;
+  /// As session::report.
   [[nodiscard]] virtual const sequence_report& report(index_t slot) = 0;
+  /// As session::committed.
   [[nodiscard]] virtual std::span<const commit_entry> committed(index_t slot) = 0;
   /// Errors: as session::candidates.
   [[nodiscard]] virtual std::span<const candidate_entry> candidates(index_t slot) = 0;
+  /// As session::probabilities.
   [[nodiscard]] virtual std::span<const token_probability> probabilities(index_t slot) = 0;
   /// Plan of the slot's next step, as session::planned. An engine with a cache uses plan::winner,
   /// the branch whose K/V it keeps, plan::freeze and plan::refresh.
   [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
+  /// As session::cancel.
   virtual void cancel(index_t slot) = 0;
 
  protected:

@@ -88,12 +88,15 @@ class layer_session : public session<Policy, Backend, true> {
   /// Tensor that the rule compares. Meaningless without hooks, and for any_layer_rule, whose tensor
   /// any_layer_session returns at run time.
   static constexpr feature reads = rule_constants<Policy, has_hooks>::reads;
+  /// What becomes of a position that a layer does not compute.
   static constexpr skipping skipped = rule_constants<Policy, has_hooks>::skipped;
 
+  /// Errors as the constructors of session.
   layer_session(const model_info& model, const limits& capacity, const Backend& where = {})
       : base(model, capacity, where) {
     count_positions(capacity.length);
   }
+  /// A session of one slot, started with `tokens`.
   layer_session(const Policy& policy,
                 const model_info& model,
                 tokens_view<Backend::space> tokens,
@@ -106,10 +109,11 @@ class layer_session : public session<Policy, Backend, true> {
   /// The pass of one segment through the layers. A handle, valid until the segment is read.
   class layer_pass {
    public:
-    static constexpr bool has_hooks = layer_session::has_hooks;
-    static constexpr feature reads = layer_session::reads;
-    static constexpr skipping skipped = layer_session::skipped;
+    static constexpr bool has_hooks = layer_session::has_hooks;  ///< As that of the session.
+    static constexpr feature reads = layer_session::reads;  ///< As that of the session.
+    static constexpr skipping skipped = layer_session::skipped;  ///< As that of the session.
 
+    /// The segment of the pass.
     [[nodiscard]] const segment& about() const { return *segment_; }
 
     /// Positions that the next layer computes, ascending: initially those that enter the pass.

@@ -52,8 +52,8 @@ class session {
       "this policy decides which positions each layer of the model computes, so the engine "
       "has to ask it there: decode with layer_session instead of session; "
       "Policy::layered tells an engine at compile time");
-  static constexpr memory space = Backend::space;
-  using policy_type = Policy;
+  static constexpr memory space = Backend::space;  ///< Memory that logits and tokens are in.
+  using policy_type = Policy;  ///< Type of the policy.
 
   /// Allocates all memory, O(sequences * (length + window)) bytes. Errors: std::invalid_argument
   /// for invalid capacities or an invalid model.
@@ -202,6 +202,7 @@ class session {
     request_.was_read(index);
   }
 
+  /// Does not compile: says what logits are.
   template <class Other, class... More>
     requires(!row_tensor<Other>)
   void read(std::size_t, const Other&, const More&...) {
@@ -272,7 +273,9 @@ class session {
     workspace_.cancel(slot);
   }
 
+  /// Capacities that the session was made with.
   [[nodiscard]] const limits& capacity() const { return capacity_; }
+  /// The model that the session was made with.
   [[nodiscard]] const model_info& model() const { return model_; }
 
   /// Bytes that the session allocates for its slots, in the backend's memory.

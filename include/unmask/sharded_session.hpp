@@ -91,7 +91,7 @@ class sharded_session : private session<Policy, Backend> {
   static_assert(!Policy::truncates,
                 "keep_top_k, keep_top_p and keep_min_p may have to read a row again, for which "
                 "ranks would need a second exchange: leave them out where the vocabulary is cut");
-  using policy_type = Policy;
+  using policy_type = Policy;  ///< Type of the policy.
   /// Bytes of one or more messages: a std::span in host memory, ranks::device_messages on a device.
   using messages = typename shard_workspace::messages;
 
@@ -110,10 +110,10 @@ class sharded_session : private session<Policy, Backend> {
 
   using base::cancel;
   using base::candidates;
-  using base::capacity;
+  using base::capacity;  ///< Capacities that the session was made with.
   using base::committed;
   using base::finished;
-  using base::model;
+  using base::model;  ///< The model that the session was made with.
   using base::planned;
   using base::probabilities;
   using base::report;

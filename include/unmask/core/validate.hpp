@@ -21,6 +21,7 @@ struct start_options {
   std::span<const token_id> suppressed;
 };
 
+/// Checks a model.
 UNMASK_LIBRARY void validate(const model_info& m);
 
 /// Returns the capacities with the window reduced to at most the length.
@@ -53,6 +54,7 @@ UNMASK_LIBRARY void validate(const model_info& m);
   return c;
 }
 
+/// Checks a sequence of so many tokens against the capacities of a session.
 UNMASK_LIBRARY void validate(const layout& g, index_t tokens, const limits& capacity);
 
 /// Returns the geometry with the block length reduced to at most the length of the sequence.
@@ -65,6 +67,7 @@ UNMASK_LIBRARY void validate(const layout& g, index_t tokens, const limits& capa
 UNMASK_LIBRARY index_t
 suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]);
 
+/// Checks the optional inputs of start().
 UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const layout& g);
 
 #if UNMASK_DEFINES

@@ -23,7 +23,7 @@ namespace UNMASK_NAMESPACE {
 /// sampled. Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and
 /// llama.cpp.
 struct canvas {
-  index_t vocab = 0;
+  index_t vocab = 0;  ///< Number of tokens that noise is drawn from.
   index_t steps = 48;
   float coldest = 0.4F;
   float hottest = 0.8F;
@@ -68,6 +68,7 @@ struct canvas {
   [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }
 
+  /// Temperature of a step: from `hottest` down to `coldest`.
   [[nodiscard]] UNMASK_HD float temperature(index_t step) const {
     const float left = math::divide(static_cast<float>(steps - step), static_cast<float>(steps));
     return math::fma(hottest - coldest, left, coldest);

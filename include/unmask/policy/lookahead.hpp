@@ -38,6 +38,7 @@ struct lookahead_by {
   bool anchor_competes = true;
   bool anchor_wins = false;
   bool complete_wins = false;
+  /// The ranking that worth and score are of.
   Ranking order = {};  // not [[no_unique_address]]: nvcc 13 cannot lay out a policy that holds it
 
   static constexpr statistics required = Ranking::required;

@@ -81,7 +81,7 @@ struct loosely {
                 "loosely makes a ranking random whose score(candidate) needs nothing else: "
                 "at_random is random as it is");
 
-  Order order{};
+  Order order{};  ///< The ranking that is made random.
   float temperature = 1.0F;
   static constexpr statistics required = Order::required;
 

@@ -55,8 +55,8 @@ template <int Length = 8>
 struct stop_sequence {
   static_assert(Length >= 1, "a stop sequence of no tokens would end every text at once");
 
-  listed_token tokens[Length] = {};
-  index_t count = Length;
+  listed_token tokens[Length] = {};  ///< The tokens of the sequence.
+  index_t count = Length;  ///< Number of tokens.
   index_t min_tokens = 0;
 
   struct sequence_state {

@@ -15,24 +15,26 @@
 /// on how floats are stored.
 namespace UNMASK_NAMESPACE::ranks {
 
+/// Begins a message.
 struct message_header {
+  /// The value of `mark` in every message.
   static constexpr std::uint32_t right_mark = 0x756d7331U;
 
-  std::uint32_t mark = right_mark;
+  std::uint32_t mark = right_mark;  ///< Tells a message from other bytes.
   /// statistics::bits of the records.
   std::uint32_t contents = 0;
   /// Counts the messages of a session, from a number that its sequences' layouts give: a rank that
   /// missed a step shows, and so does most often a message of another session.
   std::uint32_t step = 0;
-  index_t vocab = 0;
+  index_t vocab = 0;  ///< Columns of the whole vocabulary.
   /// Which columns of the vocabulary the rows are about.
   range columns;
   /// Which rows of the step the message is about; there are `all_rows`, and room for as many.
   range rows;
-  index_t all_rows = 0;
+  index_t all_rows = 0;  ///< Rows of the step.
   /// Records and watched logits that each row has room for.
   index_t nodes = 0;
-  index_t watched = 0;
+  index_t watched = 0;  ///< Watched logits that each row has room for.
 };
 
 /// Why two messages do not go together.
@@ -56,6 +58,7 @@ message_bytes(index_t rows, index_t nodes, index_t watched) {
   return sizeof(message_header) + static_cast<std::size_t>(rows) * a_row;
 }
 
+/// Bytes of the message that a header begins.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t message_bytes(const message_header& h) {
   return message_bytes<S>(h.all_rows, h.nodes, h.watched);
@@ -65,10 +68,13 @@ template <statistics S>
 class device_messages {
  public:
   constexpr device_messages() = default;
+  /// `bytes` bytes from `first` on.
   constexpr device_messages(const std::byte* first, std::size_t bytes)
       : data_(first)
       , size_(bytes) {}
+  /// First byte of the first message.
   [[nodiscard]] constexpr const std::byte* data() const { return data_; }
+  /// Bytes in all.
   [[nodiscard]] constexpr std::size_t size() const { return size_; }
 
  private:
@@ -102,6 +108,7 @@ node_offset(const message_header& h, index_t row, index_t node) {
                          static_cast<std::size_t>(node);
   return sizeof(message_header) + at * sizeof(record<S>);
 }
+/// Where a message with header `h` has watched logit `i` of a row, in bytes.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t
 logit_offset(const message_header& h, index_t row, index_t i) {
@@ -110,6 +117,7 @@ logit_offset(const message_header& h, index_t row, index_t i) {
   return node_offset<S>(h, h.all_rows, 0) + at * sizeof(float);
 }
 
+/// The header that a message begins with.
 [[nodiscard]] UNMASK_HD inline message_header header_of(const std::byte* message) {
   return detail::load<message_header>(message);
 }

@@ -82,6 +82,7 @@ class profile_recorder {
       add(e);
     }
   }
+  /// Records the candidates of one step.
   void add(std::span<const candidate_entry> entries) {
     for (const candidate_entry& e : entries) {
       add(static_cast<const commit_entry&>(e));

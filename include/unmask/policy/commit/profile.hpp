@@ -56,19 +56,19 @@ struct profile_threshold {
 
   /// The static rule: of the calibration's sequence, and of blocks without any confidence recorded.
   float threshold = 0.9F;
-  float cap = 0.75F;
-  float slack = 0.2F;
+  float cap = 0.75F;  ///< No cell counts for more than this.
+  float slack = 0.2F;  ///< Share that is taken off a cell.
   /// How a recorder calibrates; a profile that is there does not change with them.
   profile_mode mode = profile_mode::block;
-  metric statistic = metric::q1;
-  collect recorded = collect::committed;
+  metric statistic = metric::q1;  ///< Statistic of the recorded confidences that makes a cell.
+  collect recorded = collect::committed;  ///< Which confidences are recorded.
 
   /// The profile: layout::block_length it was recorded with, calibrated blocks, and of block b the
   /// thresholds cells[ends[b - 1]] .. cells[ends[b] - 1], one a forward pass.
   index_t block_length = 0;
-  index_t blocks = 0;
-  std::uint16_t ends[Cells] = {};
-  float cells[Cells] = {};
+  index_t blocks = 0;  ///< Calibrated blocks; 0: no profile.
+  std::uint16_t ends[Cells] = {};  ///< One behind the last cell of each block.
+  float cells[Cells] = {};  ///< Thresholds, one a forward pass.
 
   static constexpr statistics required = stat::confidence;
   static constexpr bool counts_steps = true;
@@ -95,6 +95,7 @@ struct profile_threshold {
   /// The same without a layout.
   void check_values() const;
 
+  /// True if there is a profile.
   [[nodiscard]] UNMASK_HD bool calibrated() const { return blocks > 0; }
 
   /// Where the cells of block b begin, 0 <= b <= blocks.

@@ -29,7 +29,7 @@ namespace UNMASK_NAMESPACE {
 template <int Cells = 256>
 class profile_store {
  public:
-  using profile = profile_threshold<Cells>;
+  using profile = profile_threshold<Cells>;  ///< Type of a profile, and of the part that uses it.
   class request;
 
   /// All tasks calibrate with `knobs`, whose own profile, if any, is not used. Throws
@@ -106,11 +106,13 @@ profile_store(const profile_threshold<Cells>&) -> profile_store<Cells>;
 template <int Cells>
 class profile_store<Cells>::request {
  public:
+  /// Takes the part of `other`, which has none then.
   request(request&& other) noexcept
       : store_(std::exchange(other.store_, nullptr))
       , name_(std::move(other.name_))
       , admission_(other.admission_)
       , recorder_(std::move(other.recorder_)) {}
+  /// Leaves its own part, if any, and takes that of `other`.
   request& operator=(request&& other) noexcept {
     if (this != &other) {
       drop();

@@ -9,8 +9,8 @@ namespace UNMASK_NAMESPACE {
 /// From layer depth * layers on, the share `keep` of the positions fed is computed. Numbers of
 /// double precision, because the count is truncated.
 struct skip_stage {
-  double depth = 1.0;
-  double keep = 1.0;
+  double depth = 1.0;  ///< Share of the layers in front of the stage.
+  double keep = 1.0;  ///< Share of the positions that stay from there on.
 };
 
 /// Most stages of an early_skip.
@@ -49,8 +49,9 @@ inline constexpr index_t max_skip_stages = 8;
 template <feature Indicator = feature::hidden>
 struct basic_early_skip {
   float weight = 0.5F;
+  /// The stages, ascending in depth.
   skip_stage stages[max_skip_stages] = {{0.125, 0.5}, {0.25, 0.25}};
-  index_t stage_count = 2;
+  index_t stage_count = 2;  ///< Number of stages.
   bool floor = false;
   bool cap = false;
   float first_open = 0.0F;
@@ -93,11 +94,13 @@ struct basic_early_skip {
   static constexpr drift_terms measures = drift_terms::distance_1 | drift_terms::previous;
   static constexpr skipping skipped = skipping::leaves;
 
+  /// Sets the depths from a text's list.
   static constexpr void take_depths(basic_early_skip& s, const double* values, index_t n) {
     for (index_t i = 0; i < n; ++i) {
       s.stages[i].depth = values[i];
     }
   }
+  /// Sets the shares from a text's list.
   static constexpr void take_keeps(basic_early_skip& s, const double* values, index_t n) {
     s.stage_count = n;
     for (index_t i = 0; i < n; ++i) {

@@ -38,8 +38,8 @@ namespace UNMASK_NAMESPACE {
 
 /// A token and what is added to its logit. no_token: an entry that is not used.
 struct token_bias {
-  token_id token = no_token;
-  float bias = 0.0F;
+  token_id token = no_token;  ///< The token.
+  float bias = 0.0F;  ///< Added to its logit, in nats.
 };
 
 /// Adds a constant to the logits of up to `Count` tokens, in nats; -inf bans a token. A token that
@@ -53,14 +53,16 @@ template <int Count = 16>
 struct logit_bias {
   static_assert(Count >= 1, "a logit_bias of no tokens is no part: leave it out");
 
-  token_bias pairs[Count] = {};
+  token_bias pairs[Count] = {};  ///< The tokens and their biases.
 
   static constexpr statistics required = stat::none;
+  /// Sets the tokens from a text's list.
   static constexpr void take_tokens(logit_bias& b, const double* values, index_t n) {
     for (index_t i = 0; i < n; ++i) {
       b.pairs[i].token = static_cast<token_id>(values[i]);
     }
   }
+  /// Sets the biases from a text's list.
   static constexpr void take_biases(logit_bias& b, const double* values, index_t n) {
     for (index_t i = 0; i < n; ++i) {
       b.pairs[i].bias = static_cast<float>(values[i]);
@@ -126,8 +128,8 @@ template <int Count = 16>
 struct token_list {
   static_assert(Count >= 1, "a token_list of no tokens would leave nothing to propose");
 
-  listed_token tokens[Count] = {};
-  index_t count = Count;
+  listed_token tokens[Count] = {};  ///< The listed tokens.
+  index_t count = Count;  ///< Number of tokens.
   index_t first = 0;
   index_t last = 0x7fffffff;
 

@@ -156,12 +156,14 @@ inline constexpr profile_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
                                                               .slack = 0.2F,
                                                               .mode = profile_mode::block,
                                                               .statistic = metric::q1};
+/// The settings of the paper's GPQA.
 template <int Cells = 256>
 inline constexpr profile_threshold<Cells> osdt_gpqa_settings{.threshold = 0.9F,
                                                              .cap = 0.75F,
                                                              .slack = 0.2F,
                                                              .mode = profile_mode::step_block,
                                                              .statistic = metric::median};
+/// The settings of the paper's HumanEval.
 template <int Cells = 256>
 inline constexpr profile_threshold<Cells> osdt_humaneval_settings{.threshold = 0.9F,
                                                                   .cap = 0.8F,
@@ -175,10 +177,12 @@ template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_gsm8k() {
   return osdt(osdt_gsm8k_settings<Cells>);
 }
+/// The same with the settings of GPQA.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_gpqa() {
   return osdt(osdt_gpqa_settings<Cells>);
 }
+/// The same with the settings of HumanEval.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_humaneval() {
   return osdt(osdt_humaneval_settings<Cells>);
