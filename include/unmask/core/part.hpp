@@ -134,15 +134,6 @@ concept ordering_by_confidence = ranking<P> && requires {
 namespace detail {
 
 template <class P>
-inline constexpr bool ranks_in_runs = false;
-template <class P>
-  requires(P::needs_runs)
-inline constexpr bool ranks_in_runs<P> = true;
-
-template <class P>
-using standing_for = std::conditional_t<ranks_in_runs<P>, standing_in_run, standing>;
-
-template <class P>
 concept leaf_admission = part<P> &&(
     requires(const P& p, const own_candidate<P>& c, const standing_for<P>& s) {
       { p.admits(c, s) } -> std::same_as<bool>;

@@ -18,7 +18,7 @@ namespace UNMASK_NAMESPACE::detail {
 // The names of the stage functions. If P has a member of one of these names, whatever it is, the
 // name is ambiguous in a class with both bases.
 struct stage_names {
-  int score, admits, cost, edit, draw_temperature, watch, revise, inquire, delays, survey, revisit,
+  int score, admits, cost, anchors, anchor_radius, edit, draw_temperature, watch, revise, inquire, delays, survey, revisit,
       remasks, refill, conclude, stop, schedule, replan, check, feed, feeds, evicts, allows,
       extra_forwards;
 };
@@ -42,6 +42,12 @@ constexpr void check_functions() {
                         "admits(candidate, standing) or admits(candidate, standing, own) must be "
                         "const and return bool");
   UNMASK_CHECK_FUNCTION(cost, costing<P>, "cost(candidate) must be const and return float");
+  UNMASK_CHECK_FUNCTION(anchors, anchoring<P>,
+                        "anchors(candidate) must be const and return bool, and the part must say "
+                        "how far it looks for one: anchor_radius() -> index_t");
+  UNMASK_CHECK_FUNCTION(anchor_radius, anchoring<P>,
+                        "anchor_radius() must be const and return index_t, in a part that has "
+                        "anchors(candidate)");
   UNMASK_CHECK_FUNCTION(edit, logit_edit<P>,
                         "edit(logit, token) or edit(logit, token, at) must be const and return "
                         "float");
@@ -136,6 +142,8 @@ constexpr void check_declarations() {
                 "this part says how many answers it writes and has no inquire(row, own, out)");
   static_assert(!requires { P::needs_runs; } || leaf_admission<P>,
                 "this part says needs_runs and has no admits(candidate, standing_in_run)");
+  static_assert(!anchoring<P> || leaf_admission<P>,
+                "this part has anchors(candidate) and no admits(candidate, standing_by_anchors)");
   static_assert(!requires { P::paces; } || scheduling<P>,
                 "this part says paces and has no schedule(sequence, plan, own)");
   static_assert(!requires { P::watches_current; } || revisiting<P>,

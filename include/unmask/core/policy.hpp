@@ -185,6 +185,8 @@ class policy : public detail::pack<Parts...> {
   static constexpr bool compares = together.compares;
   /// True when candidates are ranked within their runs because a part declares `needs_runs`.
   static constexpr bool needs_runs = together.needs_runs;
+  /// True when a part names anchors among the candidates.
+  static constexpr bool anchors = together.anchorings > 0;
   /// True when a part may need rows behind the scored range.
   static constexpr bool reads_ahead = together.reads_ahead;
 

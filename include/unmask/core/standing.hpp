@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/types.hpp>
+#include <unmask/core/record.hpp>
+
+#include <concepts>
+#include <type_traits>
 
 namespace UNMASK_NAMESPACE {
 
@@ -28,6 +31,44 @@ struct standing_in_run : standing {
   /// Better-ranked candidates in the same run: 0 for the best one.
   index_t run_rank = 0;
 };
+
+/// The distance to an anchor where none is within the radius.
+inline constexpr index_t no_anchor = INT32_MAX;
+
+/// The same and the distance to the nearest anchor, for a part with anchors(). run_rank is 0 unless
+/// a part declares `needs_runs`.
+struct standing_by_anchors : standing_in_run {
+  /// Positions to the nearest anchor on either side, 0 for an anchor; no_anchor if none is within
+  /// the part's anchor_radius().
+  index_t anchor_distance = no_anchor;
+};
+
+/// A commit rule that names anchors among the candidates: `anchors(candidate) -> bool`, called for
+/// every candidate before any is admitted, and `anchor_radius() -> index_t`, the largest distance
+/// that its admits() is told of, in a standing_by_anchors; below 0 there is no search. At most one
+/// part of a policy. O(anchor_radius()) a candidate, a byte a position.
+template <class P>
+concept anchoring = requires(const P& p, const candidate<P::required>& c) {
+  { p.anchors(c) } -> std::same_as<bool>;
+  { p.anchor_radius() } -> std::same_as<index_t>;
+};
+
+namespace detail {
+
+template <class P>
+inline constexpr bool ranks_in_runs = false;
+template <class P>
+  requires(P::needs_runs)
+inline constexpr bool ranks_in_runs<P> = true;
+
+/// The standing that the admits() of part P takes.
+template <class P>
+using standing_for =
+    std::conditional_t<anchoring<P>,
+                       standing_by_anchors,
+                       std::conditional_t<ranks_in_runs<P>, standing_in_run, standing>>;
+
+}  // namespace detail
 
 /// Treatment of a candidate in this step by a part with delays().
 enum class delay : std::uint8_t {

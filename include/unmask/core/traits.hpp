@@ -61,6 +61,7 @@ struct part_traits {
   bool paints = false;
   bool surveys = false;
   bool costs = false;        ///< an admission's cost of a candidate
+  bool anchors = false;      ///< candidates for those around them
   bool edits = false;        ///< logits while they are read
   bool names_tokens = false; ///< that are watched
   bool revises = false;
@@ -118,6 +119,7 @@ inline constexpr part_traits traits_of{
     .paints = renoising<P>,
     .surveys = surveying<P>,
     .costs = detail::leaf_admission<P> && detail::costing<P>,
+    .anchors = anchoring<P>,
     .edits = logit_edit<P>,
     .names_tokens = watching<P>,
     .revises = revision<P>,
@@ -153,6 +155,7 @@ struct composition {
   index_t evictions = 0;
   index_t skips = 0;
   index_t reopens = 0;
+  index_t anchorings = 0;
   index_t truncations = 0;
   index_t renormalisations = 0;  ///< of those, parts that only say whose the statistics are
   index_t part_watches = 0;
@@ -182,6 +185,7 @@ struct composition {
     evictions += p.evicts ? 1 : 0;
     skips += p.skips ? 1 : 0;
     reopens += p.reopens ? 1 : 0;
+    anchorings += p.anchors ? 1 : 0;
     truncations += p.truncates ? 1 : 0;
     renormalisations += p.renormalises ? 1 : 0;
     part_watches += p.watches;
@@ -248,6 +252,9 @@ UNMASK_RULE(one_layer_rule, c.skips <= 1,
             "a policy skips positions with one part, such as early_skip{}")
 UNMASK_RULE(one_reopening, c.reopens <= 1,
             "a policy reopens with one reopen_below: of two, the larger confidence decides anyway")
+UNMASK_RULE(one_anchoring, c.anchorings <= 1,
+            "a policy has one part with anchors, such as local_leap{}: an anchor of one is none of "
+            "another")
 UNMASK_RULE(layers_without_branches, !(c.layered() && c.branches()),
             "a policy that looks ahead cannot skip positions at its layers: each branch would need "
             "its own stored hidden states")
@@ -332,6 +339,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::one_eviction,
                                             goes_together::one_layer_rule,
                                             goes_together::one_reopening,
+                                            goes_together::one_anchoring,
                                             goes_together::layers_without_branches,
                                             goes_together::layers_without_canvas,
                                             goes_together::comparison_alone,

@@ -33,7 +33,7 @@ template <class Part>
 
 template <class Part>
 [[nodiscard]] UNMASK_HD bool
-admits(const Part& p, const auto& c, const standing_in_run& of_all, auto& own) {
+admits(const Part& p, const auto& c, const auto& of_all, auto& own) {
   const detail::standing_for<Part>& s = of_all;
   if constexpr (requires { p.admits(c, s, own); }) {
     return p.admits(c, s, own);
@@ -43,6 +43,11 @@ admits(const Part& p, const auto& c, const standing_in_run& of_all, auto& own) {
 }
 
 }  // namespace call
+
+/// What a policy's step knows of a candidate among the others.
+template <class Policy>
+using standing_of =
+    std::conditional_t<Policy::anchors, standing_by_anchors, standing_in_run>;
 
 /// The score that the policy's ranking gives a candidate.
 template <class Policy>
@@ -63,7 +68,7 @@ struct expression {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
-                                             const standing_in_run& s,
+                                             const standing_of<Policy>& s,
                                              const step_info& at) {
     auto own = scope_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<E::required>();
@@ -76,7 +81,7 @@ struct expression<I, all_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
-                                             const standing_in_run& s,
+                                             const standing_of<Policy>& s,
                                              const step_info& at) {
     const bool first = expression<I, A>::admits(m, c, s, at);
     const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
@@ -89,7 +94,7 @@ struct expression<I, any_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
-                                             const standing_in_run& s,
+                                             const standing_of<Policy>& s,
                                              const step_info& at) {
     const bool first = expression<I, A>::admits(m, c, s, at);
     const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
@@ -118,7 +123,7 @@ struct of<policy<Parts...>> : find<0, Parts...> {};
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool admits(const slot_memory<Policy>& m,
                                     const candidate<Policy::required>& c,
-                                    const standing_in_run& s,
+                                    const standing_of<Policy>& s,
                                     const step_info& at) {
   return detail_admission::of<Policy>::type::admits(m, c, s, at);
 }

@@ -46,6 +46,7 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD index_t rank(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
   phase::survey(t, m);
+  anchor(t, m);
   const index_t count = phase::candidates(m);
   place(t, m, count);
   phase::spend(t, m, count);

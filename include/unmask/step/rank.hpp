@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/step/anchors.hpp>
 #include <unmask/step/revise.hpp>
 #include <unmask/step/runs.hpp>
 
@@ -170,6 +171,10 @@ template <class Policy>
 /// Asks the admission about every candidate.
 template <class Policy>
 UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  [[maybe_unused]] index_t radius = -1;
+  if constexpr (Policy::anchors) {
+    radius = anchoring_of(m).anchor_radius();
+  }
   for (index_t r = t.lane(); r < count; r += t.lanes()) {
     const index_t i = key_index(m.keys[r]);
     if (m.roles[i] == role::refused) {
@@ -177,7 +182,7 @@ UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count)
     }
     const candidate<Policy::required> c = candidate_at(m, i);
     const step_info at = info_of(*m.state, m.status->next, c.position);
-    standing_in_run s;
+    standing_of<Policy> s;
     s.rank = r;
     s.open = count;
     if constexpr (stages<Policy>::costs > 0) {
@@ -188,6 +193,9 @@ UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count)
     s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
     if constexpr (Policy::needs_runs) {
       s.run_rank = run_rank_of(m, i);
+    }
+    if constexpr (Policy::anchors) {
+      s.anchor_distance = anchor_distance_of(m, i, radius);
     }
     if (admits(m, c, s, at)) {
       m.roles[i] = role::admitted;

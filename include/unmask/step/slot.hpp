@@ -104,6 +104,8 @@ struct slot_memory {
   /// [window], by position - score.first: the rank, -1 for no candidate. Only if the policy needs
   /// runs.
   index_t* ranks = nullptr;
+  /// [window], by position - score.first: whether it is an anchor. Only if a part anchors.
+  bool* anchors = nullptr;
   /// [1 + branches][window] worths, whether there is one, and whether it is among the lowest of its
   /// branch; [1 + branches] scores. Only if the policy looks ahead.
   float* worths = nullptr;
@@ -311,6 +313,9 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   m.largest_before = at.take<float>(window);
   if constexpr (Policy::needs_runs) {
     m.ranks = at.take<index_t>(window);
+  }
+  if constexpr (Policy::anchors) {
+    m.anchors = at.take<bool>(window);
   }
   if constexpr (Policy::branches) {
     m.worths = at.take<float>(rows);

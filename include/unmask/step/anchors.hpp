@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/position.hpp>
+
+/// Anchors: candidates that say something about those around them. Nothing here is compiled into a
+/// policy without an anchoring part.
+namespace UNMASK_NAMESPACE::step {
+
+/// The part that says which candidates are anchors.
+template <class Policy>
+[[nodiscard]] UNMASK_HD const auto& anchoring_of(const slot_memory<Policy>& m) {
+  return m.policy->template part_at<detail::part_that<Policy, &part_traits::anchors>>();
+}
+
+/// Notes of every scored position whether it is an anchor: before admissions, which change roles.
+template <class Policy>
+UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::anchors) {
+    const auto& part = anchoring_of(m);
+    if (part.anchor_radius() < 0) {
+      return;
+    }
+    using leaf = std::remove_cvref_t<decltype(part)>;
+    for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
+      const bool counts = m.roles[i] == role::candidate || m.roles[i] == role::delayed;
+      m.anchors[i] = counts && part.anchors(candidate_at(m, i).template as<leaf::required>());
+    }
+    t.sync();
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
+  }
+}
+
+/// How far the nearest anchor is from scored position i, if it is within `radius`. O(that).
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t anchor_distance_of(const slot_memory<Policy>& m,
+                                                   index_t i,
+                                                   index_t radius) {
+  const index_t size = m.status->next.score.size();
+  const index_t farthest = math::min(radius, size - 1);
+  for (index_t d = 0; d <= farthest; ++d) {
+    if ((i >= d && m.anchors[i - d]) || (i + d < size && m.anchors[i + d])) {
+      return d;
+    }
+  }
+  return no_anchor;
+}
+
+}  // namespace unmask::step

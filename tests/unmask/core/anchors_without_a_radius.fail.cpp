@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A candidate is not told of anchors at any distance.
+// expect: how far it looks for one: anchor_radius
+#include <unmask/unmask.hpp>
+
+struct beside_sure_ones {
+  static constexpr unmask::statistics required = unmask::stat::confidence;
+  bool anchors(const auto& c) const { return c.confidence() > 0.9F; }
+  bool admits(const auto&, const unmask::standing&) const { return true; }
+};
+
+constexpr unmask::policy p{unmask::by_confidence{}, beside_sure_ones{}};
