@@ -25,6 +25,7 @@
 #include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
+#include <unmask/policy/commit/local_leap.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/profile.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>

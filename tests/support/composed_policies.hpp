@@ -37,7 +37,7 @@ void for_some_compositions(const auto& use) {
              step_budget{30},
              whole_sequence{}});
   use(policy{by_margin{},
-             confidence_above{0.6F} || early_commit{} || steady_leader{} || confidence_at_least{0.7F} || scheduled{5} || entropy_bound{0.3F},
+             confidence_above{0.6F} || early_commit{} || steady_leader{} || local_leap{} || confidence_at_least{0.7F} || scheduled{5} || entropy_bound{0.3F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              count_penalty<4>{0.3F, 0.1F},
@@ -106,7 +106,7 @@ void for_some_compositions(const auto& use) {
       step_budget{30},
       slow_fast{}});
   use(policy{left_to_right{},
-             confidence_above{0.6F} || early_commit{} || steady_leader{} || independent_timesteps{9} || entropy_bound{0.3F} ||
+             confidence_above{0.6F} || early_commit{} || steady_leader{} || local_leap{} || independent_timesteps{9} || entropy_bound{0.3F} ||
                  adaptive_threshold{.start = 0.6F} || stable_and_confident{.confidence = 0.4F},
              hold_end{},
              end_last{},
@@ -122,7 +122,7 @@ void for_some_compositions(const auto& use) {
              step_budget{30},
              sequential_blocks{}});
   use(policy{by_confidence{},
-             confidence_above{0.6F} || early_commit{} || steady_leader{} || confidence_at_least{0.7F} || scheduled{5} || factor{0.5F} ||
+             confidence_above{0.6F} || early_commit{} || steady_leader{} || local_leap{} || confidence_at_least{0.7F} || scheduled{5} || factor{0.5F} ||
                  entropy_bound{0.3F} || hierarchical{},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
@@ -145,7 +145,7 @@ void for_some_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{left_to_right{},
-             confidence_above{0.6F} || early_commit{} || steady_leader{} || scheduled{5} || independent_timesteps{9} ||
+             confidence_above{0.6F} || early_commit{} || steady_leader{} || local_leap{} || scheduled{5} || independent_timesteps{9} ||
                  entropy_bound{0.3F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
@@ -187,7 +187,7 @@ void for_some_compositions(const auto& use) {
              confidence_of_kept{},
              block_pipeline{}});
   use(policy{loosely{by_margin{}, 0.5F},
-             confidence_above{0.6F} || early_commit{} || steady_leader{} || top_k{2} || timesteps{9} || entropy_bound{0.3F},
+             confidence_above{0.6F} || early_commit{} || steady_leader{} || local_leap{} || top_k{2} || timesteps{9} || entropy_bound{0.3F},
              edit_settled{0.6F},
              remask_below{0.3F},
              sampling{0.9F},
@@ -231,13 +231,13 @@ void for_other_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{at_random{},
-             confidence_above{0.6F} || early_commit{} || steady_leader{} || top_k{2} || independent_timesteps{9} ||
+             confidence_above{0.6F} || early_commit{} || steady_leader{} || local_leap{} || top_k{2} || independent_timesteps{9} ||
                  adaptive_threshold{.start = 0.6F} || stable_and_confident{.confidence = 0.4F},
              remask_below{0.3F},
              temperature{0.8F},
              whole_sequence{}});
   use(policy{at_random{},
-             (confidence_above{0.6F} || early_commit{} || steady_leader{} || adaptive_threshold{.start = 0.6F} ||
+             (confidence_above{0.6F} || early_commit{} || steady_leader{} || local_leap{} || adaptive_threshold{.start = 0.6F} ||
               stable_and_confident{.confidence = 0.4F}) &&
                  at_frontier{.reach = 2},
              sampling{0.9F},

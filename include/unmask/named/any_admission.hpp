@@ -8,6 +8,7 @@
 #include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
+#include <unmask/policy/commit/local_leap.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/profile.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
@@ -33,6 +34,7 @@ using admission_leaf = choice_of<confidence_above,
                                  at_frontier,
                                  early_commit,
                                  steady_leader,
+                                 local_leap,
                                  adaptive_threshold,
                                  stable_and_confident,
                                  profile_place>;
@@ -132,7 +134,7 @@ class any_admission : public admission_expression {
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
-  UNMASK_HD bool admits(const auto& c, const standing_in_run& s, auto& own) const {
+  UNMASK_HD bool admits(const auto& c, const standing_by_anchors& s, auto& own) const {
     return evaluate([&](const admission_leaf& l) {
       return l.visit_with(own, [&](const auto& leaf, auto& inner) -> bool {
         using part = std::remove_cvref_t<decltype(leaf)>;
@@ -147,6 +149,33 @@ class any_admission : public admission_expression {
         }
       });
     });
+  }
+
+  UNMASK_HD bool anchors(const auto& c) const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || leaves_[i].visit([&c](const auto& leaf) {
+        if constexpr (anchoring<std::remove_cvref_t<decltype(leaf)>>) {
+          return leaf.anchors(c);
+        } else {
+          return false;
+        }
+      });
+    }
+    return any;
+  }
+  UNMASK_HD index_t anchor_radius() const {
+    index_t most = -1;
+    for (index_t i = 0; i < size_; ++i) {
+      most = math::max(most, leaves_[i].visit([](const auto& leaf) {
+        if constexpr (anchoring<std::remove_cvref_t<decltype(leaf)>>) {
+          return leaf.anchor_radius();
+        } else {
+          return index_t{-1};
+        }
+      }));
+    }
+    return most;
   }
 
   UNMASK_HD delay delays(const auto& c, auto& own) const {

@@ -14,6 +14,7 @@
 #include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
+#include <unmask/policy/commit/local_leap.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/profile.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
@@ -81,7 +82,8 @@ inline constexpr policy paced{
 inline constexpr policy painted{
     by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 inline constexpr policy penalised{by_confidence{},
-                                  confidence_above{0.4F},
+                                  confidence_above{0.4F} ||
+                                      local_leap{.threshold = 0.3F, .relaxed = 0.2F, .radius = 2},
                                   repetition_penalty<4>{.penalty = 1.5F, .window = 3},
                                   count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
                                   neighbour_guard{.penalty = 0.7F, .both_sides = true}};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Admits a candidate whose confidence is `threshold` or more, an anchor, and within `radius`
+/// positions of an anchor one whose confidence is `relaxed` or more: beside a token that the model
+/// is sure of, the next ones are settled, too, before it says so.
+///
+///     policy{by_confidence{}, local_leap{.threshold = 0.9F, .relaxed = 0.75F, .radius = 4}}
+///
+/// Distances are of positions, whatever stands between, and cross blocks if several are scored.
+/// Only candidates of this step are anchors, the delayed at confidence 0, so that nothing spreads
+/// further than `radius` in a step. With `relaxed` = `threshold` it is confidence_at_least; with a
+/// larger one, more is asked for beside anchors, and of them. Range threshold, relaxed in [0, 1],
+/// radius >= 0. Reads stat::confidence. O(radius) a candidate, a byte a position.
+///
+/// Source: F. Kong et al., Accelerating diffusion LLM inference via local determinism propagation
+/// (2025), LocalLeap. Comparisons, and the defaults for LLaDA-8B-Instruct, are those of a public
+/// copy of its released code, the paper's sections could not be looked up; that code goes by
+/// confidence and commits the best candidate where there is no anchor, as a forced block does here.
+struct local_leap {
+  float threshold = 0.9F;
+  float relaxed = 0.75F;
+  index_t radius = 4;
+
+  static constexpr statistics required = stat::confidence;
+
+  static constexpr part_label label{
+      "local_leap", "local_leap", "a threshold, and a lower one beside tokens that reach it"};
+  static constexpr knob<local_leap> knobs[] = {{"threshold", &local_leap::threshold, within(0, 1)},
+                                               {"relaxed", &local_leap::relaxed, within(0, 1)},
+                                               {"radius", &local_leap::radius, at_least(0)}};
+
+  UNMASK_HD bool anchors(const auto& c) const { return c.confidence() >= threshold; }
+  UNMASK_HD index_t anchor_radius() const { return radius; }
+
+  UNMASK_HD bool admits(const auto& c, const standing_by_anchors& s) const {
+    return c.confidence() >= (s.anchor_distance <= radius ? relaxed : threshold);
+  }
+};
+static_assert(admission<local_leap> && anchoring<local_leap>);
+
+}  // namespace unmask
