@@ -4,6 +4,7 @@
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/review.hpp>
 
 #include <type_traits>
 
@@ -18,7 +19,7 @@ namespace UNMASK_NAMESPACE::detail {
 // The names of the stage functions. If P has a member of one of these names, whatever it is, the
 // name is ambiguous in a class with both bases.
 struct stage_names {
-  int score, admits, cost, anchors, anchor_radius, edit, draw_temperature, watch, revise, inquire, delays, survey, revisit,
+  int score, admits, cost, anchors, anchor_radius, edit, draw_temperature, watch, revise, inquire, delays, survey, review, revisit,
       remasks, refill, conclude, stop, schedule, replan, check, feed, feeds, evicts, allows,
       extra_forwards;
 };
@@ -65,6 +66,9 @@ constexpr void check_functions() {
                         "const and return delay");
   UNMASK_CHECK_FUNCTION(survey, surveying<P>,
                         "survey(candidate, own) must be const and return the part's tally, which "
+                        "has merge(tally)");
+  UNMASK_CHECK_FUNCTION(review, reviewing<P>,
+                        "review(candidate, own) must be const and return the part's tally, which "
                         "has merge(tally)");
   UNMASK_CHECK_FUNCTION(revisit, revisiting<P>,
                         "revisit(candidate, own) must be const and return verdict");
@@ -114,7 +118,7 @@ concept decides_with_state =
 template <class P>
 inline constexpr bool uses_position_state =
     decides_with_state<P> || watching<P> || revision<P> || inquiring<P> || delaying<P> ||
-    surveying<P> || revisiting<P> || remasking<P> || renoising<P>;
+    surveying<P> || reviewing<P> || revisiting<P> || remasking<P> || renoising<P>;
 template <class P>
 inline constexpr bool uses_sequence_state =
     uses_position_state<P> || stopping<P> || scheduling<P> || caching<P> || evicting<P> ||
@@ -132,8 +136,11 @@ constexpr void check_declarations() {
   static_assert(!keeps_sequence_state<P> || uses_sequence_state<P>,
                 "this part has a sequence_state and no function that is given it: check the names "
                 "of its functions and that they take `own`");
-  static_assert(!requires { typename P::tally; } || surveying<P>,
-                "this part has a tally and no survey(candidate, own) that returns it");
+  static_assert(!requires { typename P::tally; } || surveying<P> || reviewing<P>,
+                "this part has a tally and no survey(candidate, own) or review(candidate, own) "
+                "that returns it");
+  static_assert(!(surveying<P> && reviewing<P>),
+                "this part has one tally and both survey(candidate, own) and review(candidate, own)");
   if constexpr (says_watches<P>) {
     static_assert(watching<P> || P::watches == 0,
                   "this part says how many tokens it watches and has no watch(list, own)");

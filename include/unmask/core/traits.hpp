@@ -5,6 +5,7 @@
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/read_ahead.hpp>
+#include <unmask/core/review.hpp>
 
 #include <string_view>
 
@@ -60,6 +61,7 @@ struct part_traits {
   bool reopens = false;
   bool paints = false;
   bool surveys = false;
+  bool reviews = false;      ///< what a step committed
   bool costs = false;        ///< an admission's cost of a candidate
   bool anchors = false;      ///< candidates for those around them
   bool edits = false;        ///< logits while they are read
@@ -118,6 +120,7 @@ inline constexpr part_traits traits_of{
     .reopens = detail::says_reopens<P>,
     .paints = renoising<P>,
     .surveys = surveying<P>,
+    .reviews = reviewing<P>,
     .costs = detail::leaf_admission<P> && detail::costing<P>,
     .anchors = anchoring<P>,
     .edits = logit_edit<P>,

@@ -140,6 +140,7 @@ struct stages {
   static constexpr int edits = number_of<&part_traits::edits>;
   static constexpr int revisions = number_of<&part_traits::revises>;
   static constexpr int delays = number_of<&part_traits::delays>;
+  static constexpr int reviews = number_of<&part_traits::reviews>;
   static constexpr int restricts = number_of<&part_traits::restricts>;
 };
 

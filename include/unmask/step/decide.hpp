@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/plan_next.hpp>
+#include <unmask/step/review.hpp>
 
 /// Everything after the read of the logits: one body for every backend, run by one team per slot.
 ///
@@ -70,6 +71,7 @@ UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m) {
   } else {
     phase::repaint(t, m);
   }
+  phase::review(t, m);
 }
 
 /// Counts the step; ends the sequence or plans the next one, and the rows that it wants.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/position.hpp>
+
+namespace UNMASK_NAMESPACE::step::phase {
+
+/// Lane 0, behind the commits: folds what reviewing parts note of the tokens that they wrote.
+template <class Policy>
+UNMASK_HD void review([[maybe_unused]] const auto& t,
+                      [[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (stages<Policy>::reviews > 0) {
+    const range scored = m.status->next.score;
+    const index_t entries = t.lane() == 0 ? m.status->report.last_commits : 0;
+    detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
+      constexpr std::size_t I = decltype(part)::value;
+      using leaf = typename Policy::template leaf_type<I>;
+      tally_of<leaf> sum{};
+      for (index_t k = 0; k < entries; ++k) {
+        const index_t i = m.entries[k].position - scored.first;
+        const bool is_scored = scored.contains(m.entries[k].position);
+        if (is_scored && (m.roles[i] == role::admitted || m.roles[i] == role::replaced)) {
+          const candidate<Policy::required> c = candidate_at(m, i);
+          const step_info at = info_of(*m.state, m.status->next, c.position);
+          auto own = scope_of<I>(m, m.cell_of(c.position), at);
+          sum.merge(m.policy->template part_at<I>().review(c.template as<leaf::required>(), own));
+        }
+      }
+      if (t.lane() == 0) {
+        detail::get_indexed<I, tally_of<leaf>>(*m.tallies) = sum;
+      }
+    });
+  }
+}
+
+}  // namespace unmask::step::phase
