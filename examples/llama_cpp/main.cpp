@@ -155,8 +155,8 @@ std::vector<named> policies_of(const options& o) {
     }
     if (policies.back().parts.has.layered) {
       throw std::invalid_argument("--policy '" + text +
-                                  "' must do without a layer rule and delayed_cache: llama.cpp runs "
-                                  "ranges of positions through all layers");
+                                  "' must do without a layer rule, delayed_cache and entropy_cache: "
+                                  "llama.cpp runs ranges of positions through all layers");
     }
   }
   return policies;

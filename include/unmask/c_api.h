@@ -271,9 +271,10 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               int32_t* count);
 
 /// Calls for engines that compute single positions of their layers, which decode every policy: with
-/// a layer rule or delayed_cache they call these between unmask_next() and unmask_supply() to learn
-/// which positions to compute. Host sessions only. `segment` is an index into the request; returned
-/// lists belong to the session and are valid until the next call for the same slot.
+/// a layer rule, delayed_cache or entropy_cache they call these between unmask_next() and
+/// unmask_supply() to learn which positions to compute. Host sessions only. `segment` is an index
+/// into the request; returned lists belong to the session and are valid until the next call for the
+/// same slot.
 ///
 /// A pass begins with the positions of the segment; each layer attends to [attend_first,
 /// attend_last). At each layer where unmask_hooks() returns true, in ascending order,

@@ -17,6 +17,7 @@
 #include <unmask/host/rows.hpp>
 #include <unmask/layer_session.hpp>
 #include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>

@@ -5,8 +5,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Every part that has a name, by stage; parts of your own have none. Layer rules and delayed_cache
-/// are for engines with hooks: make_any_layer_session.
+/// Every part that has a name, by stage; parts of your own have none. Layer rules, delayed_cache
+/// and entropy_cache are for engines with hooks: make_any_layer_session.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_part> known_parts();
 
 /// Every method that has a name. Its policy is that of unmask::methods with the published values;

@@ -13,6 +13,7 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::budgeted)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::refreshed)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::delayed)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::unsure)>>;
 template class unmask::on_stream::workspace<
     std::remove_const_t<decltype(policies::skipping_delayed)>>;
 

@@ -110,6 +110,7 @@ TEST(EmulatedAnyLayerSession, DecodesByNameWhatTheHostDoes) {
 TEST(EmulatedAnyLayerSession, DecodesEveryLayerRuleByNameAsTheHostDoes) {
   for (const char* text : {"threshold(0.6) + delayed_cache(5)",
                            "threshold(0.6) + early_skip + delayed_cache(5)",
+                           "threshold(0.6) + entropy_cache(1, 4)",
                            "top_k(2) + early_skip(0.2, floor=true, cap=true) + dual_cache",
                            "threshold(0.6) + early_skip + interval_cache(4, 3)",
                            "threshold(0.6) + cache_budget(4, 3) + interval_cache(5, 4)",

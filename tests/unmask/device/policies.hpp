@@ -7,6 +7,7 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
@@ -145,6 +146,8 @@ inline constexpr policy refreshed{by_entropy{},
                                   similarity_refresh{.share = 0.3},
                                   whole_sequence{}};
 inline constexpr policy delayed{by_confidence{}, top_k{2}, delayed_cache{.period = 4}};
+inline constexpr policy unsure{
+    by_confidence{}, top_k{2}, entropy_cache{.threshold = 1.0F, .recent = 3}};
 inline constexpr policy skipping_delayed{
     by_confidence{}, top_k{1}, early_skip{.weight = 0.2F}, delayed_cache{.period = 5}};
 
@@ -188,6 +191,7 @@ using every_part_of_layers = policy_list<with<skipping_rows>,
                                          with<budgeted>,
                                          with<refreshed>,
                                          with<delayed>,
+                                         with<unsure>,
                                          with<skipping_delayed>>;
 using more_compositions = policy_list<with<few_at_a_time>,
                                       with<bounded>,

@@ -177,6 +177,10 @@ TEST(Caches, CheckTheirKnobs) {
   EXPECT_THROW((check_part(interval_cache{.answer_period = -1}, shape)), std::invalid_argument);
   EXPECT_THROW(check_part(suffix_window{-1}, shape), std::invalid_argument);
   EXPECT_THROW(check_part(delayed_cache{-1}, shape), std::invalid_argument);
+  EXPECT_THROW(check_part(entropy_cache{-1.0F}, shape), std::invalid_argument);
+  EXPECT_THROW((check_part(entropy_cache{.recent = -1}, shape)), std::invalid_argument);
+  EXPECT_THROW((check_part(entropy_cache{.recent = entropy_cache::most + 1}, shape)),
+               std::invalid_argument);
   EXPECT_THROW((check_part(key_eviction{.keep = 2.0}, shape)), std::invalid_argument);
   EXPECT_THROW((check_part(key_eviction{.delay = -1}, shape)), std::invalid_argument);
   EXPECT_THROW((check_part(key_eviction{.pool = 2}, shape)), std::invalid_argument);

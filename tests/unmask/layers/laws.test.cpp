@@ -257,6 +257,7 @@ void every_cache(dice& d, const Rule& rule, const Schedule& schedule) {
       d, block_cache{d.within(0, 9), d.within(0, 9), d.chance(0.5), d.chance(0.5)}, rule, schedule);
   random_decode(d, interval_cache{d.within(0, 9), d.within(0, 9)}, rule, schedule);
   random_decode(d, delayed_cache{d.within(0, 5)}, rule, schedule);
+  random_decode(d, entropy_cache{d.real(0.0, 2.0), d.within(0, 20)}, rule, schedule);
 }
 
 early_skip random_skip(dice& d) {

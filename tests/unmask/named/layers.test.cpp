@@ -113,7 +113,7 @@ TEST(named_layer_rules, cache_budget_goes_with_thresholds_that_compare_rows) {
                             interval_cache{1, 0}});
 }
 
-TEST(named_layer_rules, similarity_refresh_and_delayed_cache_decide_as_composed) {
+TEST(named_layer_rules, similarity_refresh_and_caches_of_single_positions_decide_as_composed) {
   expect_same_decode("threshold(0.5) + similarity_refresh(0.4) + interval_cache(6, 3)",
                      policy{by_confidence{},
                             confidence_above{0.5F},
@@ -121,6 +121,8 @@ TEST(named_layer_rules, similarity_refresh_and_delayed_cache_decide_as_composed)
                             interval_cache{6, 3}});
   expect_same_decode("threshold(0.5) + delayed_cache(5)",
                      policy{by_confidence{}, confidence_above{0.5F}, delayed_cache{5}});
+  expect_same_decode("threshold(0.5) + entropy_cache(1.5, recent=4)",
+                     policy{by_confidence{}, confidence_above{0.5F}, entropy_cache{1.5F, 4}});
 }
 
 TEST(named_layer_rules, whole_methods_decide_as_their_presets) {

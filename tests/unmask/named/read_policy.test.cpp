@@ -283,7 +283,8 @@ TEST(read_policy, names_a_part_that_looks_beyond_one_step) {
   }
   for (const char* text : {"credit", "adaptive_credit", "edit_settled", "reopen_below",
                            "remask_below", "lookahead", "slow_fast", "edited_blocks", "canvas",
-                           "delayed_cache", "early_skip", "cache_budget", "similarity_refresh"}) {
+                           "delayed_cache", "entropy_cache", "early_skip", "cache_budget",
+                           "similarity_refresh"}) {
     EXPECT_EQ(read_policy("top_k + " + std::string(text)).beyond_a_step, text);
   }
 }

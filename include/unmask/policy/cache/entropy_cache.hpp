@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/review.hpp>
+#include <unmask/policy/cache/cache.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Runs everything in the pass after a token was committed of which the model was uncertain: when
+/// the largest entropy of the distributions that the last step's tokens came from exceeds
+/// `threshold` nats. Other passes run the open positions that are decided about and the `recent`
+/// latest tokens, wherever they are; everything else keeps its K/V.
+///
+/// An invalid row counts as infinitely uncertain; a step that commits nothing asks for no refresh.
+/// Of the tokens of one step the one at the higher position is the later. The first pass runs
+/// everything, as with any cache. Which positions run is a set, so the engine decodes with
+/// layer_session. Range threshold >= 0, recent in [0, most]. Reads stat::entropy. O(commits +
+/// recent) a step and O(recent) a position that may be fed; 268 bytes a sequence.
+///
+/// Source: M. Cheong et al., EntropyCache: decoded token entropy guided KV caching for diffusion
+/// language models (2026), the abstract and the overview figure of its repository, whose code is
+/// not released. The figure's `E > tau` is read as the abstract says it, more entropy is more
+/// drift; how it orders the tokens of one step, and its defaults, could not be checked: these are
+/// not the paper's.
+struct entropy_cache {
+  static constexpr index_t most = 64;
+
+  float threshold = 1.0F;
+  index_t recent = 16;
+
+  struct sequence_state {
+    range scored;  ///< what the next pass decides about
+    index_t count = 0;
+    index_t latest[most] = {};  ///< positions of tokens, the latest first
+  };
+  struct tally {
+    float largest = 0.0F;  ///< entropy
+    UNMASK_HD void merge(const tally& other) { largest = math::max(largest, other.largest); }
+  };
+
+  static constexpr statistics required = stat::entropy;
+
+  static constexpr part_label label{
+      "entropy_cache", "entropy_cache", "refreshed after a token that the model was unsure of"};
+  static constexpr knob<entropy_cache> knobs[] = {
+      {"threshold", &entropy_cache::threshold, at_least(0).in("nats")},
+      {"recent", &entropy_cache::recent, within(0, most)}};
+
+  UNMASK_HD tally review(const auto& c, const auto&) const {
+    const float entropy = c.entropy();
+    return {c.valid() && entropy <= math::infinity() ? entropy : math::infinity()};
+  }
+
+  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
+    note(q, own.sequence);
+    own.sequence.scored = next.score;
+    next.refresh = own.tally.largest > threshold;
+  }
+  UNMASK_HD bool feeds(const layer_row& row, const auto& own) const {
+    const sequence_state& s = own.sequence;
+    bool is_fed = s.scored.contains(row.position) && own.at.view->is_open(row.position);
+    for (index_t k = 0; k < s.count && !is_fed; ++k) {
+      is_fed = s.latest[k] == row.position;
+    }
+    return is_fed;
+  }
+
+ private:
+  // Puts what the last step wrote before what was written earlier.
+  UNMASK_HD void note(const sequence_view& q, sequence_state& s) const {
+    index_t kept = 0;
+    for (index_t k = 0; k < s.count; ++k) {
+      if (!q.wrote_in({s.latest[k], s.latest[k] + 1})) {
+        s.latest[kept++] = s.latest[k];
+      }
+    }
+    index_t fresh = 0;  // what was reopened is no token
+    for (index_t c = q.commit_count - 1; c >= 0 && fresh < recent; --c) {
+      fresh += q.is_open(q.commits[c].position) ? 0 : 1;
+    }
+    kept = math::min(kept, recent - fresh);
+    for (index_t k = kept - 1; k >= 0; --k) {
+      s.latest[k + fresh] = s.latest[k];
+    }
+    s.count = fresh + kept;
+    for (index_t c = q.commit_count - 1, k = 0; k < fresh; --c) {
+      if (!q.is_open(q.commits[c].position)) {
+        s.latest[k++] = q.commits[c].position;
+      }
+    }
+  }
+};
+static_assert(picking<entropy_cache> && reviewing<entropy_cache>);
+
+}  // namespace unmask
