@@ -102,6 +102,7 @@ def filtered(text, hook_of, part):
     text = re.sub(r"\n\n((?:///.*\n)+)(namespace )", r"\n/// \\file\n\1\2", text, count=1)
     text = re.sub(r"^ (?:private|protected):\n.*?(?=^}|^ public:)", lambda m: blank(m[0]), text,
                   flags=re.S | re.M)
+    text = re.sub(r"^  (\w+) (\w+(?:, \w+)+); *///< (.*)$", each_of_several, text, flags=re.M)
     if part:
         docs = {}
 
@@ -159,6 +160,11 @@ def filtered(text, hook_of, part):
             line = hook_text(line, lines[i + 1] if i + 1 < len(lines) else "", hook_of)
         out.append(line)
     return "\n".join(out)
+
+
+def each_of_several(m):
+    """Doxygen gives a comment behind `int a, b;` to the last of them alone."""
+    return "  " + " ".join(f"{m[1]} {name}; /**< {m[3]} */" for name in m[2].split(", "))
 
 
 def drawn(line):
@@ -222,8 +228,8 @@ def page_text(root, page, text):
         file = (page.parent / target).resolve() if target else page
         if file.name != "README.md" or not has_page(root, file):
             return m[1]  # a file of the repository: the site has its name only
-        name = label(root, file)
-        return f"[{m[1]}](@ref {name}{'-' + fragment if fragment else ''})"
+        name, said = label(root, file), re.sub(r"\s+", " ", m[1])
+        return f"[{said}](@ref {name}{'-' + fragment if fragment else ''})"
 
     text = re.sub(r"<!--.*?-->", lambda m: blank(m[0]), text, flags=re.S)
     pieces = re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)

@@ -29,6 +29,7 @@
 extern "C" {
 #endif
 
+/// Marks what the library exports.
 #ifndef UNMASK_API
 #  if defined(__GNUC__)
 #    define UNMASK_API __attribute__((visibility("default")))
@@ -44,32 +45,45 @@ extern "C" {
 /// No token: for a model without an end token.
 #define UNMASK_NO_TOKEN 0x7fffffff
 
+/// What a call returns.
 enum unmask_status_codes {
-  UNMASK_OK = 0,
-  UNMASK_INVALID_ARGUMENT = 1,
+  UNMASK_OK = 0,                ///< done
+  UNMASK_INVALID_ARGUMENT = 1,  ///< an argument breaks a rule
   UNMASK_OUT_OF_ORDER = 2,  ///< another call has to be made before this one
-  UNMASK_OUT_OF_MEMORY = 3,
+  UNMASK_OUT_OF_MEMORY = 3,  ///< no memory for it
   UNMASK_UNSUPPORTED = 4,  ///< not built into the library, or the library is older than the caller
-  UNMASK_FAILED = 5
+  UNMASK_FAILED = 5        ///< anything else, such as an error of the device
 };
+/// One of unmask_status_codes.
 typedef int32_t unmask_status;
 
-enum unmask_element_kinds { UNMASK_F32 = 0, UNMASK_BF16 = 1, UNMASK_F16 = 2 };
+/// Types of a number.
+enum unmask_element_kinds {
+  UNMASK_F32 = 0,   ///< float
+  UNMASK_BF16 = 1,  ///< bfloat16
+  UNMASK_F16 = 2    ///< IEEE half precision
+};
+/// Tensors of a layer.
 enum unmask_features {
   UNMASK_HIDDEN = 0,  ///< a layer's output
   UNMASK_INPUT = 1,   ///< its normalised input
-  UNMASK_QUERY = 2,
-  UNMASK_KEY = 3,
-  UNMASK_VALUE = 4
+  UNMASK_QUERY = 2,   ///< its queries
+  UNMASK_KEY = 3,     ///< its keys
+  UNMASK_VALUE = 4    ///< its values
 };
-enum unmask_memory_spaces { UNMASK_HOST = 0, UNMASK_DEVICE = 1 };
+/// Kinds of memory.
+enum unmask_memory_spaces {
+  UNMASK_HOST = 0,   ///< memory of the host
+  UNMASK_DEVICE = 1  ///< memory of the device
+};
+/// Why a sequence has ended.
 enum unmask_endings {
-  UNMASK_RUNNING = 0,
-  UNMASK_COMPLETE = 1,
-  UNMASK_END_TOKEN = 2,
-  UNMASK_STOP_TOKENS = 3,
-  UNMASK_STEP_BUDGET = 4,
-  UNMASK_CANCELLED = 5
+  UNMASK_RUNNING = 0,      ///< it has not
+  UNMASK_COMPLETE = 1,     ///< no position is masked
+  UNMASK_END_TOKEN = 2,    ///< an end token is committed, and everything left of it
+  UNMASK_STOP_TOKENS = 3,  ///< a stop sequence is committed, and everything left of it
+  UNMASK_STEP_BUDGET = 4,  ///< the number of forward passes it was given is used up
+  UNMASK_CANCELLED = 5     ///< unmask_cancel() was called
 };
 
 /// A session: slots that decode with one policy. Opaque.
@@ -77,7 +91,7 @@ typedef struct unmask_session unmask_session;
 
 /// Options of a session: the model, and capacities for all sequences.
 typedef struct unmask_options {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t memory_space;  ///< memory space of logits and tokens
   void* stream;          ///< cudaStream_t, outlives the session; null: CUDA's default, or host
   int32_t threads;       ///< threads that read rows, with the calling one, at most 1,024; host only
@@ -91,6 +105,7 @@ typedef struct unmask_options {
   int32_t trace;         ///< not 0: each step also reports the candidates it did not commit
   int32_t layers;        ///< layers of the model, for a policy with a layer rule
 } unmask_options;
+/// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
   {                                                                                                \
     (uint32_t)sizeof(unmask_options), UNMASK_HOST, NULL, 1, 0, UNMASK_NO_TOKEN, UNMASK_NO_TOKEN, 0, \
@@ -99,25 +114,26 @@ typedef struct unmask_options {
 
 /// Geometry and seed of one sequence.
 typedef struct unmask_sequence {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t prompt;        ///< length of the prompt, which never changes
   int32_t length;        ///< number of positions, prompt included
   int32_t block_length;  ///< positions decoded together; INT32_MAX: all in one block
   uint64_t seed;         ///< seed of the random numbers
   uint32_t sequence;     ///< tells sequences of one seed apart
-  uint32_t suppressed_count;
+  uint32_t suppressed_count;  ///< of `suppressed`
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
   const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
 } unmask_sequence;
+/// Initialises unmask_sequence with its defaults.
 #define UNMASK_SEQUENCE_INIT                                                                       \
   { (uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL }
 
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
-  int32_t slot;
+  int32_t slot;             ///< of the sequence
   int32_t branch;           ///< 0: the sequence; else with placed_token at placed_position
   int32_t placed_position;  ///< for a lookahead branch, in this pass only
-  int32_t placed_token;
+  int32_t placed_token;     ///< the token of the branch
   int32_t feed_first, feed_last;      ///< compute positions [first, last)
   int32_t attend_first, attend_last;  ///< with the keys of [first, last)
   int32_t row_first, row_last;        ///< return the logits of these positions
@@ -127,92 +143,99 @@ typedef struct unmask_segment {
 
 /// The next forward pass. The session owns the segments, which are valid until unmask_supply().
 typedef struct unmask_request {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t count;  ///< number of segments; 0: all sequences have ended
   int32_t rows;   ///< rows of all segments
-  const unmask_segment* segments;
+  const unmask_segment* segments;  ///< `count` of them
 } unmask_request;
+/// Initialises unmask_request with its defaults.
 #define UNMASK_REQUEST_INIT                                                                        \
   { (uint32_t)sizeof(unmask_request), 0, 0, NULL }
 
 /// Rows of logits in memory.
 typedef struct unmask_logits {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t kind;          ///< UNMASK_F32, UNMASK_BF16, UNMASK_F16
   int32_t memory_space;  ///< memory space of the session
-  int32_t rows;
+  int32_t rows;          ///< number of rows
   int32_t columns;   ///< at least unmask_options::vocab
   int64_t stride;    ///< distance of rows, in elements, at least `columns`; 0: columns
   const void* data;  ///< aligned to an element, as every pointer here
 } unmask_logits;
+/// Initialises unmask_logits with its defaults.
 #define UNMASK_LOGITS_INIT                                                                         \
   { (uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL }
 
 /// A token that a step wrote or, with `admitted` = 0, a proposed token that it did not write.
 typedef struct unmask_commit {
-  int32_t slot, position, token;
+  int32_t slot, position, token;  ///< where it stands, and which it is
   float log_probability;  ///< natural logarithm, from the row of the decision
-  int32_t step, block, block_step;
-  int32_t admitted;
+  int32_t step, block, block_step;  ///< when: as commit_entry
+  int32_t admitted;                 ///< 0: the step did not write it
 } unmask_commit;
 
 /// The probability of a token that the policy probes: probability_of.
 typedef struct unmask_probability {
-  int32_t slot, position, token, step;
-  float probability;
+  int32_t slot, position, token, step;  ///< where, which and when: as token_probability
+  float probability;                    ///< softmax probability in the row
   float share;  ///< probability among the probed tokens alone
 } unmask_probability;
 
 /// Report of a sequence.
 typedef struct unmask_report {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t end;        ///< UNMASK_RUNNING and so on
   int32_t forwards;   ///< forward passes supplied
   int32_t committed;  ///< tokens committed by decisions
   int32_t settled;    ///< every position before this one is committed
-  int32_t open, rewritten, forced, invalid_rows;
+  int32_t open, rewritten, forced, invalid_rows;  ///< as sequence_report
 } unmask_report;
+/// Initialises unmask_report with its defaults.
 #define UNMASK_REPORT_INIT                                                                         \
   { (uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /// Plan of a sequence for an engine with a cache, in addition to its segments.
 typedef struct unmask_plan {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t winner;  ///< the branch that won the last step: keep its K/V; 0, the sequence itself
   int32_t freeze_first, freeze_last;  ///< K/V of [first, last) are final from now on
   int32_t refresh;  ///< not 0: the next pass computes all its positions in every layer
 } unmask_plan;
+/// Initialises unmask_plan with its defaults.
 #define UNMASK_PLAN_INIT                                                                           \
   { (uint32_t)sizeof(unmask_plan), 0, 0, 0, 1 }
 
 /// The layer rule of a policy, for engines that compute single positions of their layers.
 typedef struct unmask_layer_rule {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t asks;  ///< not 0: call unmask_at_layer() at the layers where unmask_hooks() is true
   int32_t reads; ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
                  ///< layers that follow; others: inside it, before attention, for this layer
   int32_t stays; ///< not 0: positions that are not selected keep the attention and feed-forward
                  ///< outputs that the engine stored; 0: they are dropped from the pass
 } unmask_layer_rule;
+/// Initialises unmask_layer_rule with its defaults.
 #define UNMASK_LAYER_RULE_INIT                                                                     \
   { (uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0 }
 
 /// Rows that an engine stores from pass to pass for a layer, one for each position of [first,
 /// last), and lends for a call that overwrites them.
 typedef struct unmask_stored {
-  uint32_t struct_size;
+  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t kind;          ///< kind of the rows at the layer
   int32_t memory_space;  ///< memory space of the session
-  int32_t first, last;
-  int32_t columns;
+  int32_t first, last;   ///< positions of the rows
+  int32_t columns;       ///< numbers of a row
   int64_t stride;  ///< distance of rows, in elements; 0: columns
-  void* data;
+  void* data;      ///< the first row; written by the call
 } unmask_stored;
+/// Initialises unmask_stored with its defaults.
 #define UNMASK_STORED_INIT                                                                         \
   { (uint32_t)sizeof(unmask_stored), UNMASK_F32, UNMASK_HOST, 0, 0, 0, 0, NULL }
 
-/// UNMASK_ABI_VERSION of the library, and the version of the sources it was built from, "0.1.0".
+/// UNMASK_ABI_VERSION of the library.
 UNMASK_API uint32_t unmask_abi_version(void);
+/// The version of the sources that the library was built from, "0.1.0".
 UNMASK_API const char* unmask_version(void);
 /// Message of the last failed call of this thread; "" before the first.
 UNMASK_API const char* unmask_last_error(void);
@@ -246,6 +269,7 @@ UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* re
 /// Takes the logits of the request, packed: row first_row + r is the row of position row_first + r
 /// of a segment.
 UNMASK_API unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits);
+/// Report of the sequence in a slot.
 UNMASK_API unmask_status unmask_get_report(unmask_session* session,
                                            int32_t slot,
                                            unmask_report* report);
@@ -254,17 +278,18 @@ UNMASK_API unmask_status unmask_get_plan(unmask_session* session, int32_t slot, 
 /// Ends a sequence in its current state. Not between unmask_next() and unmask_supply().
 UNMASK_API unmask_status unmask_cancel(unmask_session* session, int32_t slot);
 
-/// Results of the last step in a slot: tokens that it wrote; with trace, every position that it
-/// decided; probabilities of the tokens that the policy probes. The session owns them; valid until
-/// the next such call or unmask_supply().
+/// Tokens that the last step wrote in a slot. The session owns the entries; valid until the next
+/// such call or unmask_supply().
 UNMASK_API unmask_status unmask_committed(unmask_session* session,
                                           int32_t slot,
                                           const unmask_commit** entries,
                                           int32_t* count);
+/// The same for every position that the step decided, with unmask_options::trace.
 UNMASK_API unmask_status unmask_candidates(unmask_session* session,
                                            int32_t slot,
                                            const unmask_commit** entries,
                                            int32_t* count);
+/// Probabilities of the tokens that the policy probes, in the last step. Owned as those.
 UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               int32_t slot,
                                               const unmask_probability** entries,
@@ -289,10 +314,12 @@ UNMASK_API unmask_status unmask_positions(unmask_session* session,
                                           int32_t segment,
                                           const int32_t** positions,
                                           int32_t* count);
+/// Receives not 0 where unmask_at_layer() has to be called for a layer.
 UNMASK_API unmask_status unmask_hooks(unmask_session* session,
                                       int32_t segment,
                                       int32_t layer,
                                       int32_t* hooked);
+/// Chooses the positions that are computed at a layer: `rows` receives the indices of their rows.
 UNMASK_API unmask_status unmask_at_layer(unmask_session* session,
                                          int32_t segment,
                                          int32_t layer,
@@ -300,6 +327,7 @@ UNMASK_API unmask_status unmask_at_layer(unmask_session* session,
                                          const unmask_stored* stored,
                                          const int32_t** rows,
                                          int32_t* count);
+/// The rows whose logits are wanted, behind the last layer.
 UNMASK_API unmask_status unmask_rows(unmask_session* session,
                                      int32_t segment,
                                      const int32_t** rows,
