@@ -13,14 +13,13 @@ HEADS = "Shape|Range|State|Ties|Cost|Errors|Example|Source"
 HEAD = re.compile(rf"(?:^|(?<=\s))({HEADS}):(?=\s|$)")
 COMMENT = re.compile(r"^(\s*)///(?!<)(.*)$")
 FIELD = r"^\s+(?!return\b|using\b|static\b)[\w:<>, ]+?\s{name}(?:\[\w*\])?(?:\s*=[^;]*|\{{[^;]*\}})?;"
-CONCEPTS = ("core/part.hpp", "core/layer.hpp", "core/forwards.hpp", "core/read_ahead.hpp")
 
 
 def hooks(include):
     """What concepts ask of a part: {name: concept}."""
     found, inner, everything = {}, {}, ""
-    for name in CONCEPTS:
-        text = (include / name).read_text(encoding="utf-8") + "\n\n"
+    for file in sorted((include / "core").glob("*.hpp")):
+        text = file.read_text(encoding="utf-8") + "\n\n"
         everything += text
         for m in re.finditer(r"^concept (\w+) =(.*?);\n(?:}\)?;\n)?\n", text, re.S | re.M):
             for used in re.findall(r"\bdetail::(\w+)<", m[2]):
