@@ -19,9 +19,9 @@ namespace UNMASK_NAMESPACE::detail {
 // The names of the stage functions. If P has a member of one of these names, whatever it is, the
 // name is ambiguous in a class with both bases.
 struct stage_names {
-  int score, admits, cost, anchors, anchor_radius, edit, draw_temperature, watch, revise, inquire, delays, survey, review, revisit,
-      remasks, refill, conclude, stop, schedule, replan, check, feed, feeds, evicts, allows,
-      extra_forwards;
+  int score, admits, cost, anchors, anchor_radius, edit, draw_temperature, watch, revise, inquire,
+      delays, survey, review, revisit, remasks, refill, conclude, stop, schedule, replan, check,
+      feed, feeds, evicts, allows, extra_forwards;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};

@@ -5,18 +5,20 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Folds something over the tokens that a step wrote, rewritten ones included: `review(candidate,
-/// own) -> tally`, merged in position order by `tally::merge` behind the commits, for what decides
-/// about the next pass; stop(), schedule() and feed() then read `own.tally`, `tally{}` if nothing
-/// was written. The candidate is that of the row which the token came from, perhaps an invalid one,
-/// and `current` the token; one that lookahead placed came from a row of the step before and is left
-/// out. A canvas writes nothing before its end. O(tokens), no memory but the tally.
+/// Reduces something over the tokens that a step committed or rewrote: `review(candidate, own) ->
+/// tally`, merged in position order by `tally::merge` after the commits. stop(), schedule() and
+/// feed() then read `own.tally`, which is `tally{}` after a step without commits.
+///
+/// The candidate is that of the row which the token came from, possibly an invalid one;
+/// `candidate.current` is the token. A token placed by lookahead is left out: its row belongs to
+/// the previous step. A canvas commits nothing before its end. O(commits), on one lane.
 template <class P>
-concept reviewing = part<P> &&
+concept reviewing =
+    part<P> &&
     requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own, tally_of<P>& sum) {
-  typename P::tally;
-  { p.review(c, own) } -> std::same_as<typename P::tally>;
-  sum.merge(sum);
-};
+      typename P::tally;
+      { p.review(c, own) } -> std::same_as<typename P::tally>;
+      sum.merge(sum);
+    };
 
 }  // namespace unmask

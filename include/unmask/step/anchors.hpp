@@ -3,17 +3,17 @@
 
 #include <unmask/step/position.hpp>
 
-/// Anchors: candidates that say something about those around them. Nothing here is compiled into a
-/// policy without an anchoring part.
+/// Anchors: candidates that a part marks for the others around them (core/standing.hpp). Empty for
+/// policies without such a part.
 namespace UNMASK_NAMESPACE::step {
 
-/// The part that says which candidates are anchors.
+/// The part that names the anchors.
 template <class Policy>
 [[nodiscard]] UNMASK_HD const auto& anchoring_of(const slot_memory<Policy>& m) {
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::anchors>>();
 }
 
-/// Notes of every scored position whether it is an anchor: before admissions, which change roles.
+/// Marks the anchors among the scored positions, before admission changes roles.
 template <class Policy>
 UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::anchors) {
@@ -33,7 +33,7 @@ UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// How far the nearest anchor is from scored position i, if it is within `radius`. O(that).
+/// Distance of scored position i from the nearest anchor within `radius`, or no_anchor. O(radius).
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t anchor_distance_of(const slot_memory<Policy>& m,
                                                    index_t i,

@@ -5,7 +5,7 @@
 
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Lane 0, behind the commits: folds what reviewing parts note of the tokens that they wrote.
+/// Lane 0, after the commits: the tallies of reviewing parts, over the tokens that were written.
 template <class Policy>
 UNMASK_HD void review([[maybe_unused]] const auto& t,
                       [[maybe_unused]] const slot_memory<Policy>& m) {

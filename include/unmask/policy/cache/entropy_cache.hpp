@@ -6,22 +6,24 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Runs everything in the pass after a token was committed of which the model was uncertain: when
-/// the largest entropy of the distributions that the last step's tokens came from exceeds
-/// `threshold` nats. Other passes run the open positions that are decided about and the `recent`
-/// latest tokens, wherever they are; everything else keeps its K/V.
+/// Computes all positions in the pass after an uncertain commit: when the largest entropy of the
+/// rows that the last step's tokens came from exceeds `threshold` nats. Other passes compute the
+/// open positions of the scored range and the `recent` latest tokens, wherever they are; all other
+/// positions keep their K/V.
 ///
-/// An invalid row counts as infinitely uncertain; a step that commits nothing asks for no refresh.
-/// Of the tokens of one step the one at the higher position is the later. The first pass runs
-/// everything, as with any cache. Which positions run is a set, so the engine decodes with
-/// layer_session. Range threshold >= 0, recent in [0, most]. Reads stat::entropy. O(commits +
-/// recent) a step and O(recent) a position that may be fed; 268 bytes a sequence.
+/// An invalid row has infinite entropy. After a step without commits nothing is refreshed. Of the
+/// tokens of one step the one at the higher position counts as the later. The first pass of a
+/// sequence computes everything. The positions of a pass are a set, so the engine decodes with
+/// layer_session.
+///
+/// Range threshold >= 0, recent in [0, most]. Reads stat::entropy. O(commits + recent) a step and
+/// O(recent) a position; 268 bytes a sequence.
 ///
 /// Source: M. Cheong et al., EntropyCache: decoded token entropy guided KV caching for diffusion
-/// language models (2026), the abstract and the overview figure of its repository, whose code is
-/// not released. The figure's `E > tau` is read as the abstract says it, more entropy is more
-/// drift; how it orders the tokens of one step, and its defaults, could not be checked: these are
-/// not the paper's.
+/// language models (2026): its abstract, and the overview figure of its repository, which has no
+/// code. The figure's comparison, E > tau, is read as the abstract has it: more entropy is more
+/// drift, so it refreshes. The order within a step and the paper's values of tau and k could not be
+/// checked; the defaults are this library's.
 struct entropy_cache {
   static constexpr index_t most = 64;
 

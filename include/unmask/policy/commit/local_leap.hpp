@@ -6,22 +6,25 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Admits a candidate whose confidence is `threshold` or more, an anchor, and within `radius`
-/// positions of an anchor one whose confidence is `relaxed` or more: beside a token that the model
-/// is sure of, the next ones are settled, too, before it says so.
+/// Admits candidates whose confidence is `threshold` or more, the anchors, and within `radius`
+/// positions of an anchor those whose confidence is `relaxed` or more: beside a certain token the
+/// model's predictions become reliable before their own confidence is high.
 ///
 ///     policy{by_confidence{}, local_leap{.threshold = 0.9F, .relaxed = 0.75F, .radius = 4}}
 ///
-/// Distances are of positions, whatever stands between, and cross blocks if several are scored.
-/// Only candidates of this step are anchors, the delayed at confidence 0, so that nothing spreads
-/// further than `radius` in a step. With `relaxed` = `threshold` it is confidence_at_least; with a
-/// larger one, more is asked for beside anchors, and of them. Range threshold, relaxed in [0, 1],
-/// radius >= 0. Reads stat::confidence. O(radius) a candidate, a byte a position.
+/// The distance is in positions, whatever lies between, and crosses blocks if several are scored.
+/// Anchors are candidates of the same step, delayed ones with confidence 0; what is admitted near
+/// an anchor is none itself. A candidate with an invalid row is neither. `relaxed` = `threshold` is
+/// confidence_at_least; a larger `relaxed` asks for more near anchors, and of them.
+///
+/// Range threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence. O(radius) a
+/// candidate, a byte a position.
 ///
 /// Source: F. Kong et al., Accelerating diffusion LLM inference via local determinism propagation
-/// (2025), LocalLeap. Comparisons, and the defaults for LLaDA-8B-Instruct, are those of a public
-/// copy of its released code, the paper's sections could not be looked up; that code goes by
-/// confidence and commits the best candidate where there is no anchor, as a forced block does here.
+/// (2025), LocalLeap. The comparisons, and the defaults for LLaDA-8B-Instruct, are those of a
+/// public copy of its released code; they could not be checked against the sections of the paper.
+/// That code goes by confidence and commits the best candidate where there is no anchor, as every
+/// forced block does here.
 struct local_leap {
   float threshold = 0.9F;
   float relaxed = 0.75F;
