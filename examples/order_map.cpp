@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Draws the picture of README.md: which position is committed in which forward pass, under two
-// policies that decode the same prompt with the tiny model. Prints SVG:
-//     order_map > examples/pictures/order_map.svg
+// Draws order maps as SVG: which position of an answer is committed in which forward pass, under
+// policies that decode the same prompt with the tiny model.
+//
+//     order_map                        the picture of README.md, examples/pictures/order_map.svg
+//     order_map --families             that of include/unmask/policy/README.md, families.svg
+//     order_map [TITLE=]POLICY...      any policies, as texts: order_map "threshold(0.9)" "factor(1)"
+#include <unmask/any_layer_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
 #include <algorithm>
@@ -15,50 +20,62 @@
 #include <string>
 #include <vector>
 
-#include "engine/llada.hpp"
-#include "engine/tokenizer.hpp"
+#include "demo/decode.hpp"
+#include "demo/engine.hpp"
+#include "demo/problems.hpp"
 
 namespace {
 
 constexpr const char* prompt = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
-constexpr int positions = 40;  // of the answer, in two blocks
+constexpr demo::geometry shape{.answer_length = 40, .block_length = 20};
 
-/// What became of a position of the answer.
+const std::vector<std::string> two = {"Two tokens in each pass=top_k(2)",
+                                      "Every token that is more than 90 % likely=threshold(0.9)"};
+const std::vector<std::string> families = {
+    "A fixed number of passes for each block=scheduled(6)",
+    "From the left, four tokens in each pass=left_to_right + top_k(4)",
+    "Every token that is more than 90 % likely=threshold(0.9)",
+    "The more tokens together, the likelier each has to be=factor(0.2)",
+    "Tokens whose entropies add up to little=entropy + entropy_bound(0.1)",
+    "The answer as one block=threshold(0.9) + whole_sequence",
+    "A block starts before the one before it is complete=threshold(0.9) + "
+    "block_pipeline(0.1, whole_canvas=true)"};
+
+/// A position of the answer: when its token was committed, and how probable it was then.
 struct commit {
   int pass = 0;  ///< from 0
   double probability = 0.0;
   std::string text;
 };
 struct recording {
+  std::string title;
   int passes = 0;
   std::vector<commit> commits;  ///< [position]
 };
 
-/// Decodes the prompt and keeps in which forward pass each position was committed.
-template <class Policy>
-recording decode(const Policy& policy, const example::gguf_file& file) {
-  const example::char_tokenizer text(file);
-  example::llada_model engine(file);
-  auto tokens = text.canvas(prompt, positions);
-  const int length = static_cast<int>(tokens.size());
-  const int vocab = static_cast<int>(text.vocabulary());
-  unmask::session session(policy,
-                          {.vocab = vocab, .mask_token = text.mask(), .end_token = text.end()},
-                          tokens,
-                          {.prompt = length - positions, .length = length, .block_length = 20});
+/// Decodes the prompt with the policy of `[TITLE=]POLICY`.
+recording decode(const std::string& titled, demo::engine& model) {
+  const std::size_t end = titled.find('=');
+  const bool has_title = end != std::string::npos && titled.find('(') > end;
+  const unmask::named_parts parts =
+      unmask::read_policy(has_title ? titled.substr(end + 1) : titled);
+  const std::vector<demo::problem> problems = {{.task = "", .prompt = prompt, .answer = ""}};
+  const auto session = unmask::make_any_layer_session(
+      parts, model.info(), demo::capacity_for(model, problems, shape, 1));
 
-  recording result{.commits = std::vector<commit>(positions)};
-  for (; const auto request = session.next(); ++result.passes) {
-    const auto [first, last] = request->segments[0].rows;
-    const auto logits = engine.forward(tokens, std::size_t(first), std::size_t(last));
-    session.supply(unmask::host_logits<float>(logits.data, request->rows, vocab));
-    for (const unmask::commit_entry& c : session.committed()) {
-      result.commits[std::size_t(c.position - (length - positions))] = {
+  recording result{.title = has_title ? titled.substr(0, end) : titled,
+                   .commits = std::vector<commit>(std::size_t(shape.answer_length))};
+  const auto watch = [&](const demo::step_seen& step) {
+    for (const unmask::commit_entry& c : step.committed) {
+      const bool ends = c.token == model.text().end();
+      result.commits[std::size_t(c.position - step.prompt)] = {
           .pass = result.passes,
           .probability = std::exp(double(c.log_probability)),
-          .text = c.token == text.end() ? "·" : text.decode(std::span(&c.token, 1))};
+          .text = ends ? "·" : model.text().decode(std::span(&c.token, 1))};
     }
-  }
+    ++result.passes;
+  };
+  static_cast<void>(demo::decode(*session, 1, model, problems, shape, watch));
   return result;
 }
 
@@ -71,7 +88,11 @@ void draw_rectangle(int x, int y, int width, int height, const std::string& styl
 }
 
 void draw_text(int x, int y, const std::string& text, const char* style = "") {
-  std::printf("<text x='%d' y='%d' %s>%s</text>\n", x, y + 12, style, text.c_str());
+  std::string escaped;
+  for (const char c : text) {
+    escaped += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
+  }
+  std::printf("<text x='%d' y='%d' %s>%s</text>\n", x, y + 12, style, escaped.c_str());
 }
 
 /// A square, the darker the likelier the token.
@@ -81,14 +102,14 @@ void draw_square(int x, int y, double probability) {
 }
 
 /// One policy: a row for each forward pass, and the answer. Returns where the next panel begins.
-int draw_panel(int top, const std::string& title, const recording& r) {
-  draw_text(left, top, title + ": " + std::to_string(r.passes) + " forward passes", "class='t'");
+int draw_panel(int top, const recording& r) {
+  draw_text(left, top, r.title + ": " + std::to_string(r.passes) + " forward passes", "class='t'");
   top += 20;
   const int bottom = top + r.passes * size;
   for (int pass = 0; pass < r.passes; ++pass) {
     draw_text(left - 6, top + pass * size, std::to_string(pass + 1), "class='n'");
   }
-  draw_rectangle(left, top, positions * size - 1, bottom - top, "fill='#e9ecef'");
+  draw_rectangle(left, top, shape.answer_length * size - 1, bottom - top, "fill='#e9ecef'");
   int x = left;
   for (const commit& c : r.commits) {
     const int y = top + c.pass * size;
@@ -101,9 +122,12 @@ int draw_panel(int top, const std::string& title, const recording& r) {
   return bottom + 2 * size;
 }
 
-void draw(const recording& slow, const recording& fast) {
-  const int width = left + positions * size + 8;
-  const int height = 32 + 2 * (20 + 2 * size) + size * (slow.passes + fast.passes) + 40;
+void draw(std::span<const recording> recordings) {
+  const int width = left + shape.answer_length * size + 8;
+  int height = 32 + 40;
+  for (const recording& r : recordings) {
+    height += 20 + size * (r.passes + 2);
+  }
   std::printf(
       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' "
       "font-size='11' text-anchor='middle'>\n"
@@ -114,8 +138,10 @@ void draw(const recording& slow, const recording& fast) {
       height);
   draw_rectangle(0, 0, width, height, "fill='#fff'");
   draw_text(left, 8, prompt, "class='s'");
-  int y = draw_panel(32, "Two tokens in each pass", slow);
-  y = draw_panel(y, "Every token that is more than 90 % likely", fast);
+  int y = 32;
+  for (const recording& r : recordings) {
+    y = draw_panel(y, r);
+  }
   int x = left;
   for (const double least : {0.0, 0.9, 0.99, 0.999, 0.9999}) {
     draw_square(x, y, least);
@@ -134,12 +160,17 @@ void draw(const recording& slow, const recording& fast) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    using namespace unmask;
-    const example::gguf_file file(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
-    draw(decode(policy{by_confidence{}, top_k{2}}, file),
-         decode(policy{by_confidence{}, confidence_above{0.9F}}, file));
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    demo::engine model(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf", 1);
+    std::vector<recording> recordings;
+    for (const std::string& policy : arguments.empty()              ? two
+                                     : arguments[0] == "--families" ? families
+                                                                    : arguments) {
+      recordings.push_back(decode(policy, model));
+    }
+    draw(recordings);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "order_map: %s\n", e.what());
     return 1;
