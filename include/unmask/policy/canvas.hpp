@@ -7,21 +7,24 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Denoises a canvas of random tokens instead of filling masks: each step draws a token for every
-/// position from the row at the step's temperature; admitted positions hold theirs, all others
-/// fresh random tokens; the answer is the most probable token of each position in the last step.
+/// Denoises a canvas of random tokens instead of replacing masks: each step draws a token for every
+/// position from its row at the step's temperature; a position that the commit rule accepts keeps
+/// the drawn token, every other one gets a new random token. The answer is the most probable token
+/// of each position in the last step.
 ///
-/// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. It is over when
-/// the most probable tokens have stayed the same for `stable_steps` steps and the mean entropy is
-/// below `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound. Models of
-/// this kind have no mask token: let model_info::mask_token be any token and suppress_mask false. A
-/// position whose row was never valid ends with what an invalid row commits elsewhere, at
-/// log-probability -inf; a row that is invalid now and then keeps the last valid one's token.
+/// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. The sequence
+/// ends when the most probable tokens have stayed the same for `stable_steps` steps and the mean
+/// entropy is below `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound.
+/// Models of this kind have no mask token: set model_info::mask_token to any token and
+/// suppress_mask to false. A position whose row was never valid ends with the token that an invalid
+/// row commits elsewhere, at log-probability -inf; otherwise a position with an invalid row keeps
+/// the token of its last valid row.
 ///
-/// `vocab` is the number of tokens that noise is drawn from. State: 8 bytes a position. Range steps
-/// >= 1, least_temperature <= coldest <= hottest, stable_steps >= 1, certain >= 0, vocab >= 1. Reads stat::entropy,
-/// sampled. Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and
-/// llama.cpp.
+/// Range: steps >= 1, least_temperature <= coldest <= hottest, stable_steps >= 1, certain >= 0,
+/// vocab >= 1: the number of tokens that random tokens are drawn from. Reads stat::entropy,
+/// sampled.
+/// State: 8 bytes a position.
+/// Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and llama.cpp.
 struct canvas {
   index_t vocab = 0;  ///< Number of tokens that noise is drawn from.
   index_t steps = 48;

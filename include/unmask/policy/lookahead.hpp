@@ -7,29 +7,32 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Lookahead branches: after each step the `branches` best positions that were not admitted are
-/// tried, each in a branch of its own, and the next step goes on with the branch that leaves the
-/// model surest about what is still open.
+/// Lookahead branches: after each step, the `branches` best positions that were not committed are
+/// tried, each in a branch of its own, and the next step continues with the branch in which the
+/// model is most certain about the positions that are still masked.
 ///
-/// Worth of a row: its score by `Ranking`. Score of a branch: the mean worth of its open positions
-/// in the scored window, or of the `lowest_share` of them with the lowest worth. A branch whose
-/// token fills the window scores the worth of that token when the branch was created: nothing in
-/// the window verifies it. One whose token fills the answer scores 1. The anchor always has a mean:
-/// what its branches fill is open in it. The highest score wins; on equal scores the branch spawned
-/// first, the sequence itself (the anchor) last. The forward pass that verifies the branches is
-/// also the winner's own next pass: one batch of 1 + branches rows of positions. 0 branches changes
-/// nothing.
+/// The worth of a row is its score by `Ranking`. The score of a branch is the mean worth of its
+/// masked positions in the scored range, or of the `lowest_share` of them with the lowest worth. If
+/// the token of a branch fills the scored range, the score is the worth of that token when the
+/// branch was created, because nothing in the range verifies it; if it fills the answer, the score
+/// is 1. The anchor (the sequence itself) always has a mean, because the positions of the branches'
+/// tokens are masked in it. The highest score wins.
+/// Ties: the branch created first; the anchor last.
 ///
-/// Range: `branches` counts the lookahead branches, not the anchor, in [0, limits::branches].
-/// lowest_share in (0, 1]. creation_weight in [0, 1] mixes in the worth a branch was created with
-/// (1 for the anchor). `anchor_competes` and `anchor_wins` are the ablations of the paper.
-/// `complete_wins` is the release's: a branch that fills the window scores 1 as well, the highest
-/// confidence and more than any negative entropy. Its window ends with the last block that was
-/// added, so there this happens seldom before the end of the answer; under sequential blocks it
-/// would commit an unverified token at the end of every block.
+/// The forward pass that verifies the branches is also the winner's next pass: one batch of 1 +
+/// branches sequences. With 0 branches the policy decides as without this part.
 ///
-/// Reads what the ranking reads. Source: LoPA (2025), sections 3.1 to 3.4, equations 1 and 2,
-/// algorithm 1; equation 2 has no value for a branch without open positions.
+/// Range: `branches` in [0, limits::branches], the anchor not counted. lowest_share in (0, 1].
+/// creation_weight in [0, 1] is the weight of the worth with which a branch was created (1 for the
+/// anchor). `anchor_competes` and `anchor_wins` are the ablations of the paper. `complete_wins` is
+/// the rule of the release: a branch that fills the scored range scores 1 as well, the highest
+/// confidence and more than any negative entropy. There the range ends with the last block that was
+/// added, so this is rare before the end of the answer; under sequential blocks it would commit an
+/// unverified token at the end of every block.
+///
+/// Reads the statistics of the ranking.
+/// Source: LoPA (2025), sections 3.1 to 3.4, equations 1 and 2, algorithm 1; equation 2 has no
+/// value for a branch without masked positions.
 template <ranking Ranking>
 struct lookahead_by {
   index_t branches = 3;
@@ -60,8 +63,8 @@ struct lookahead_by {
   }
 };
 
-/// Lookahead by the mean confidence: the paper's. Its scripts take the negative entropy, in nats:
-/// lookahead_by<by_entropy>.
+/// Lookahead by the mean confidence, as in the paper. Its scripts use the negative entropy, in
+/// nats: lookahead_by<by_entropy>.
 using lookahead = lookahead_by<by_confidence>;
 static_assert(branching<lookahead> && branching<lookahead_by<by_entropy>>);
 

@@ -7,10 +7,12 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Most probable token first: the score is its softmax probability, in [0, 1].
+/// Most probable token first: the score is the softmax probability of the proposed token, in [0,
+/// 1].
 ///
-/// Reads stat::confidence. Source: S. Nie et al., Large language diffusion models (2025), section
-/// 2.4, where committing by it is called low-confidence remasking.
+/// Reads stat::confidence.
+/// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, which calls
+/// committing in this order low-confidence remasking.
 struct by_confidence {
   static constexpr statistics required = stat::confidence;
   static constexpr part_label label{
@@ -22,10 +24,12 @@ struct by_confidence {
 };
 static_assert(ranking<by_confidence>);
 
-/// Largest gap between the best and the second probability first, in [0, 1].
+/// Largest margin first: the score is the difference of the best and the second probability, in [0,
+/// 1].
 ///
-/// Reads stat::margin. Source: J. Kim et al., Train for the worst, plan for the best (2025),
-/// section 4; `topk_margin` in Dream.
+/// Reads stat::margin.
+/// Source: J. Kim et al., Train for the worst, plan for the best (2025), section 4; `topk_margin`
+/// in Dream.
 struct by_margin {
   static constexpr statistics required = stat::margin;
   static constexpr part_label label{
@@ -53,8 +57,8 @@ struct left_to_right {
 };
 static_assert(ranking<left_to_right>);
 
-/// In an order drawn afresh at each step, uniformly, from the request's seed. The proposed token
-/// stays the best one.
+/// Random order, drawn again at each step, uniformly, from the request's seed. The proposed token
+/// is still the best one.
 ///
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, random remasking.
 struct at_random {
@@ -71,10 +75,11 @@ struct at_random {
 };
 static_assert(ranking<at_random>);
 
-/// Another ranking made random: taking the n best of score / `temperature` + Gumbel noise draws n
-/// positions without replacement with probabilities softmax(score / temperature).
+/// Randomised ranking: score / `temperature` + Gumbel noise. The n best are n positions drawn
+/// without replacement with probabilities softmax(score / temperature).
 ///
-/// Range temperature >= least_temperature. Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
+/// Range: temperature >= least_temperature.
+/// Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
 template <ranking Order>
 struct loosely {
   static_assert(requires(const Order& o, const detail::own_candidate<Order>& c) { o.score(c); },

@@ -6,11 +6,13 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Ends a sequence once an end token is settled and everything left of it is, too. What is still
-/// open behind it becomes the end token without a forward pass.
+/// Ends a sequence once an end token and every position left of it are committed. Positions behind
+/// it that are still masked become the end token without a forward pass.
 ///
-/// Looks at the answer only, never at the prompt; O(newly settled) a step. A sequence of a model
-/// without an end token is refused: nothing would ever stop it. Source: CreditDecoding (2025), appendix C.7, early stop.
+/// Reads the answer only, not the prompt.
+/// Cost: O(newly committed) a step.
+/// Errors: a model without an end token is refused, because the part would never stop a sequence.
+/// Source: CreditDecoding (2025), appendix C.7, early stop.
 struct stop_at_end {
   struct sequence_state {
     index_t seen = 0;
@@ -39,18 +41,20 @@ struct stop_at_end {
 };
 static_assert(stopping<stop_at_end>);
 
-/// Ends a sequence once a sequence of tokens is settled in the answer and everything left of it is,
-/// too: ending::stop_tokens. Several stop sequences are several parts.
+/// Ends a sequence once a given sequence of tokens in the answer and every position left of it are
+/// committed: ending::stop_tokens. For several stop sequences use several parts.
 ///
-/// The match may cross blocks and may hold tokens the caller gave (fixed slots), but not the
-/// prompt's. One that ends before `min_tokens` tokens of the answer does not count, now or later.
-/// What is settled behind the match stays; what is open becomes the end token, if the model has
-/// one, and sequence_report::settled is then the length of the sequence: trim the text with find().
-/// Without an end token it stays masked, and `settled` is the first open position.
+/// The match may cross blocks and may contain tokens that the caller gave (fixed slots), but not
+/// those of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
+/// Tokens committed behind the match stay. Positions still masked become the end token if the model
+/// has one, and sequence_report::settled is then the length of the sequence: trim the text with
+/// find(). Without an end token they stay masked, and sequence_report::settled is the first masked
+/// position.
 ///
-/// Of the `Length` tokens those that are given among the first `count` are used, at least one and
-/// without a gap: Range count in [1, Length], tokens >= 0, min_tokens >= 0. O(newly settled * count) a step at most; tokens that a policy rewrites are
-/// compared anew.
+/// The stop sequence is formed by those of the first `count` of the `Length` tokens that are given,
+/// at least one and without a gap; tokens that a policy rewrites are compared again.
+/// Range: count in [1, Length], tokens >= 0, min_tokens >= 0.
+/// Cost: at most O(newly committed * count) a step.
 template <int Length = 8>
 struct stop_sequence {
   static_assert(Length >= 1, "a stop sequence of no tokens would end every text at once");
@@ -92,13 +96,13 @@ struct stop_sequence {
     return end < 0 ? ending::running : ending::stop_tokens;
   }
 
-  /// The position behind the first match within `answer`, or -1.
+  /// Position behind the first match within `answer`, or -1.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer) const {
     return find(text, answer, answer.first);
   }
 
  private:
-  // Tokens that were given.
+  // Number of tokens that are given.
   [[nodiscard]] UNMASK_HD index_t length() const {
     index_t given = 0;
     while (given < count && tokens[given] != no_token) {
@@ -107,7 +111,7 @@ struct stop_sequence {
     return given;
   }
 
-  // The same for matches whose last token stands at position `from` or behind.
+  // The same for matches whose last token is at position `from` or behind it.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer, index_t from) const {
     const index_t given = length();
     const index_t shortest = math::max(given, min_tokens);
@@ -128,8 +132,9 @@ struct stop_sequence {
 };
 static_assert(stopping<stop_sequence<>>);
 
-/// Ends a sequence that is not complete after `steps` forward passes. What is still open becomes
-/// the end token, if the model has one, and stays masked otherwise. Range steps >= 1.
+/// Ends a sequence that is not complete after `steps` forward passes. Positions still masked become
+/// the end token if the model has one, and stay masked otherwise.
+/// Range: steps >= 1.
 struct step_budget {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;

@@ -4,34 +4,35 @@
 #include <unmask/core/knob.hpp>
 #include <unmask/core/read_ahead.hpp>
 
-/// Thresholds that follow what a position's row does from step to step.
+/// Per-position thresholds that depend on how the position's row changes from step to step.
 namespace UNMASK_NAMESPACE {
 
-/// The positions that adaptive_threshold follows.
+/// Positions that adaptive_threshold tracks.
 enum class threshold_scope : std::uint8_t { answer, block };
 
-/// A threshold of its own for each position, lowered while the row has one clear leader and raised
-/// while the row still turns: at each step from `begin` on,
+/// A threshold for each position, lowered while the row has one clear leader and raised while the
+/// row changes: at each step from `begin` on,
 ///     t -= lower (1 - p2);  t += raise (1 - cos(p, p')),
-/// with p2 the second probability and p' the row of the step before. Admits confidence >= t.
+/// with p2 the second probability and p' the row of the previous step. Commits if confidence >= t.
 ///
-/// With scope `answer` every open position has its threshold from the sequence's first step on, and
-/// its row is read in every step in which it has logits, long before its block is decoded. A
-/// position that a cache or a layer rule leaves out of a pass keeps its threshold, and p' is the row
-/// of the last pass in which it had logits. The window must hold the answer. With scope `block`,
-/// which is ours, the threshold starts with the block and `begin` counts the block's steps.
-/// `begin` is 2 in algorithm 2, whose first prediction commits by another rule and whose second
-/// moves nothing; 1 in the release.
+/// With scope `answer` every masked position has its threshold from the first step of the sequence
+/// on, and its row is read in every step in which it has logits, long before its block is decoded.
+/// A position that a cache or a layer rule leaves out of a pass keeps its threshold, and p' is the
+/// row of the last pass in which it had logits. The window must have room for the answer. With
+/// scope `block`, which is this library's, the threshold starts with the block and `begin` counts
+/// the block's steps. `begin` is 2 in algorithm 2, in which the first prediction commits by another
+/// rule and the second changes no threshold; 1 in the release.
 ///
-/// Without `least`, t may leave [0, 1]: below, the position is always admitted, above, never, and
-/// it comes back the way it went. `least` > 0, which is ours, keeps t in [least start, 1].
+/// Without `least`, t may leave [0, 1]: below 0 the position always commits, above 1 never, until
+/// later changes bring it back. `least` > 0, which is this library's, keeps t in [least start, 1].
 ///
-/// Range start in [0, 1], lower and raise >= 0, least in [0, 1], begin >= 1. Reads
-/// stat::confidence, margin, drift. State: 8 bytes a position and the previous row (4 bytes a
-/// column), which start anew when the position commits: for 256 positions of 126,464 columns 130
-/// MB with scope answer, for a block of 32 16 MB. Cost: scope answer reads the rows of the whole
-/// rest of the answer in each step. Source: Dynamic-dLLM (2026), section 3.2, equation 11 and
-/// algorithm 2; the defaults are its experiments' (figure 6c).
+/// Range: start in [0, 1], lower and raise >= 0, least in [0, 1], begin >= 1. Reads
+/// stat::confidence, margin, drift.
+/// State: 8 bytes a position and the previous row (4 bytes a column), reset when the position
+/// commits: for 256 positions of 126,464 columns 130 MB with scope answer, for a block of 32 16 MB.
+/// Cost: scope answer reads the rows of all masked positions of the answer in each step.
+/// Source: Dynamic-dLLM (2026), section 3.2, equation 11 and algorithm 2; the defaults are those of
+/// its experiments (figure 6c).
 struct adaptive_threshold {
   float start = 0.9F;
   float lower = 0.001F;
@@ -77,7 +78,7 @@ struct adaptive_threshold {
     own.state.seen = true;
   }
 
-  /// The threshold of this step at this position.
+  /// Threshold of this step at this position.
   [[nodiscard]] UNMASK_HD float threshold(const auto& own) const { return start + own.state.shift; }
 
   UNMASK_HD bool admits(const auto& c, const standing&, auto& own) const {
@@ -87,13 +88,13 @@ struct adaptive_threshold {
 static_assert(revision<adaptive_threshold> && admission<adaptive_threshold> &&
               reading_ahead<adaptive_threshold>);
 
-/// Admits what is both sure and settled: confidence above `confidence` and, in the last two steps,
-/// a divergence from the row before below `divergence` nats. Where no candidate is, the `fallback`
-/// best by the policy's ranking commit.
+/// Commits a candidate that is both confident and stable: confidence above `confidence` and, in the
+/// last two steps, a divergence from the previous row below `divergence` nats. If there is none,
+/// the `fallback` best candidates by the policy's ranking commit.
 ///
-/// State: 8 bytes a position and the previous row (4 bytes a column). Range confidence in [0, 1],
-/// divergence >= 0, fallback >= 0. Reads stat::confidence, divergence. Source: KLASS (2025), its
-/// stability and confidence rule with a history of two.
+/// Range: confidence in [0, 1], divergence >= 0, fallback >= 0. Reads stat::confidence, divergence.
+/// State: 8 bytes a position and the previous row (4 bytes a column).
+/// Source: KLASS (2025), its stability and confidence rule with a history of two.
 struct stable_and_confident {
   float confidence = 0.9F;
   float divergence = 0.01F;

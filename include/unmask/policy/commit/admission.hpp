@@ -6,14 +6,16 @@
 #include <unmask/core/composition.hpp>
 #include <unmask/core/part.hpp>
 
-/// Which candidates commit in this step. None of these needs to say "and at least one": each forced
-/// block commits its best candidate if the admission took none of it.
+/// Commit rules: which candidates commit in this step. None of them has to ensure progress: each
+/// forced block commits its best candidate if the rule commits none of the block.
 namespace UNMASK_NAMESPACE {
 
-/// Admits a candidate whose confidence exceeds `threshold`, strictly. Range [0, 1]; 1 never admits.
+/// Commits a candidate whose confidence exceeds `threshold`, strictly.
+/// Range: [0, 1]; with 1 nothing exceeds it.
 ///
-/// Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison
-/// of LoPA (equation 1) and SGLang.
+/// Reads stat::confidence.
+/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison of LoPA (equation 1)
+/// and SGLang.
 struct confidence_above {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
@@ -27,10 +29,11 @@ struct confidence_above {
 };
 static_assert(admission<confidence_above>);
 
-/// Admits a candidate whose confidence is `threshold` or more. Range [0, 1].
+/// Commits a candidate whose confidence is `threshold` or more.
+/// Range: [0, 1].
 ///
-/// Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison
-/// of its released code.
+/// Reads stat::confidence.
+/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison of its released code.
 struct confidence_at_least {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
@@ -46,7 +49,8 @@ struct confidence_at_least {
 };
 static_assert(admission<confidence_at_least>);
 
-/// Admits the `k` best-ranked candidates. Range k >= 0.
+/// Commits the `k` best-ranked candidates.
+/// Range: k >= 0.
 struct top_k {
   index_t k = 1;
   static constexpr statistics required = stat::none;
@@ -58,12 +62,13 @@ struct top_k {
 };
 static_assert(admission<top_k>);
 
-/// Spreads a block over a fixed number of steps: of the m positions open when the block was first
-/// scored, step s commits m div steps, one more in the first m mod steps. From step `steps` on it
-/// admits nothing of its own.
+/// Distributes a block over a fixed number of steps: of the m positions masked when the block was
+/// first scored, step s commits m div steps, one more in the first m mod steps. From step `steps`
+/// on it commits nothing.
 ///
-/// Range steps >= 1, for each block. Source: S. Nie et al., Large language diffusion models (2025),
-/// appendix B (the schedule of its sampler).
+/// Range: steps >= 1, for each block.
+/// Source: S. Nie et al., Large language diffusion models (2025), appendix B (the schedule of its
+/// sampler).
 struct scheduled {
   index_t steps = 32;
   static constexpr statistics required = stat::none;
@@ -83,12 +88,13 @@ struct scheduled {
 };
 static_assert(admission<scheduled>);
 
-/// Admits the longest run of ranks n = 1, 2, ... with confidence(n) >= 1 - factor / (n + 1): the
-/// more tokens, the surer each has to be. Range factor >= 0. Goes with by_confidence only.
+/// Commits ranks n = 1, 2, ... as long as confidence(n) >= 1 - factor / (n + 1): the more tokens,
+/// the higher the confidence that each needs. Goes with by_confidence only.
 ///
-/// With `accept_last` the last-ranked candidate is admitted untested once all before it are, as the
-/// released code does. Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), section 3.3,
-/// theorem 1 and the factor-based strategy.
+/// With `accept_last` the last-ranked candidate commits untested if all before it do, as in the
+/// released code.
+/// Range: factor >= 0. Reads stat::confidence.
+/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, theorem 1 and the factor-based strategy.
 struct factor {
   float value = 1.0F;
   bool accept_last = false;
@@ -117,12 +123,14 @@ struct factor {
 };
 static_assert(admission<factor>);
 
-/// Admits ranks while the sum of their entropies less the largest stays within `bound` nats: an
-/// upper bound on the information lost by committing them independently. Range bound >= 0.
+/// Commits ranks as long as the sum of their entropies minus the largest stays within `bound` nats:
+/// an upper bound on the information lost by committing them independently.
 ///
-/// The first rank always passes, a delayed candidate behind it (infinite entropy) never. Reads
-/// stat::entropy. Source: H. Ben-Hamu et al., Accelerated
-/// sampling from masked diffusion models via entropy bounded unmasking (2025), section 4.
+/// The first rank always commits; candidates ranked last by a part (infinite entropy) never commit
+/// behind it.
+/// Range: bound >= 0. Reads stat::entropy.
+/// Source: H. Ben-Hamu et al., Accelerated sampling from masked diffusion models via entropy
+/// bounded unmasking (2025), section 4.
 struct entropy_bound {
   float bound = 0.1F;
   static constexpr statistics required = stat::entropy;
@@ -136,7 +144,7 @@ struct entropy_bound {
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
-    // The sum without its largest term, and never that term added first and taken away again.
+    // The sum without its largest term, computed without adding and subtracting that term.
     const float entropy = c.entropy();
     const float rest =
         entropy >= s.largest_before ? s.cost_before : s.cost_before - s.largest_before + entropy;

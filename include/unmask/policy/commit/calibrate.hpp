@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-/// Host only: makes the profile of a profile_threshold out of what a session reports.
+/// Host only: computes the profile of a profile_threshold from the reports of a session.
 namespace UNMASK_NAMESPACE {
 
-/// The statistic of an ascending sample; NaN of an empty one. O(sample).
+/// Statistic of an ascending sample; NaN if the sample is empty. Cost: O(sample).
 [[nodiscard]] inline double measured(metric what, std::span<const double> ascending) {
   if (ascending.empty()) {
     return std::numeric_limits<double>::quiet_NaN();
@@ -54,18 +54,18 @@ namespace UNMASK_NAMESPACE {
 ///     }
 ///     const auto calibrated = recorder.calibrate(knobs);
 ///
-/// Memory: 16 bytes a recorded confidence. Not part of a step; may allocate.
+/// State: 16 bytes for each recorded confidence. Not part of a step; may allocate.
 class profile_recorder {
  public:
-  /// For a sequence started with that layout.
+  /// Recorder for a sequence started with that layout.
   explicit profile_recorder(const layout& geometry, collect what = collect::committed)
       : block_length_(geometry.block_length)
       , what_(what) {
     samples_.reserve(static_cast<std::size_t>(std::max(geometry.length - geometry.prompt, 0)));
   }
 
-  /// Takes what the last supply() reported for `slot`. Once after every supply() while the slot's
-  /// sequence is the recorded one; also after the last. Errors as session::candidates.
+  /// Records the report of the last supply() for `slot`. Call it once after every supply() while
+  /// the slot decodes the recorded sequence, including the last. Errors: as session::candidates.
   template <class Session>
   void observe(Session& session, index_t slot = 0) {
     if (what_ == collect::candidates) {
@@ -75,8 +75,8 @@ class profile_recorder {
     }
   }
 
-  /// Takes the entries of one step. A token that was rewritten counts once more. Those without a
-  /// finite log-probability, of invalid rows, are left out.
+  /// Records the entries of one step. A token that was rewritten counts again. Entries without a
+  /// finite log-probability, from invalid rows, are ignored.
   void add(std::span<const commit_entry> entries) {
     for (const commit_entry& e : entries) {
       add(e);
@@ -89,15 +89,18 @@ class profile_recorder {
     }
   }
 
-  /// Confidences so far.
+  /// Number of confidences so far.
   [[nodiscard]] std::size_t size() const { return samples_.size(); }
 
-  /// `knobs` with the profile of what was recorded; without any profile if that is nothing.
+  /// Returns `knobs` with the profile of the recorded confidences; without a profile if there are
+  /// none.
   ///
-  /// In mode block the threshold of a block is the statistic over all its passes' confidences at
-  /// once. A pass without any takes the pass before, the first ones the whole block's; a block
-  /// without any takes the block before, the first ones the static threshold. Deterministic; O(n
-  /// log n). Throws std::invalid_argument if the profile does not fit into Cells.
+  /// In mode block the threshold of a block is the statistic over the confidences of all its
+  /// passes. A pass without confidences gets the threshold of the pass before, the first passes
+  /// that of the whole block; a block without confidences that of the block before, the first
+  /// blocks the static threshold. Deterministic.
+  /// Cost: O(n log n).
+  /// Errors: std::invalid_argument if the profile does not fit into Cells.
   template <int Cells>
   [[nodiscard]] profile_threshold<Cells> calibrate(const profile_threshold<Cells>& knobs) const;
 
@@ -188,16 +191,16 @@ profile_threshold<Cells> profile_recorder::calibrate(const profile_threshold<Cel
   return p;
 }
 
-/// Decodes the sequence that `session` has in slot 0, alone, and calibrates with it. Start it with
-/// `knobs` as the admission: without a profile that is the static rule. supply(request) runs the
-/// forward pass and hands its logits to the session.
+/// Decodes the sequence in slot 0 of `session`, which must be its only one, and calibrates with it.
+/// Start the sequence with `knobs` as the commit rule: without a profile it is the static rule.
+/// supply(request) runs the forward pass and gives its logits to the session.
 ///
 ///     session s{policy{by_confidence{}, knobs}, model, tokens, geometry};
 ///     const auto calibrated = calibrating(s, geometry, knobs, [&](const forward_request& r) {
 ///       s.supply(engine.forward(r));
 ///     });
 ///
-/// knobs.recorded = collect::candidates needs a session with limits::trace. Errors as
+/// With knobs.recorded = collect::candidates the session needs limits::trace. Errors: as
 /// profile_recorder::calibrate.
 template <int Cells, class Session, class Supply>
 [[nodiscard]] profile_threshold<Cells> calibrating(Session& session,

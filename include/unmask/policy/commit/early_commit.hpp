@@ -5,21 +5,22 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Admits every candidate at once as soon as the model is sure of them together: when the mean gap
-/// between the best and the second logit, over the step's candidates, reaches a threshold that
-/// falls as the decode goes on. Nothing otherwise, so join it with what commits until then:
+/// Commits every candidate at once when the mean gap between the best and the second logit, over
+/// the step's candidates, reaches a threshold that decreases during the decode. Until then it
+/// commits nothing, so combine it with a rule for the steps before:
 ///
 ///     policy{by_confidence{}, scheduled{64} || early_commit{.steps = 64}}
 ///
 /// The threshold is `early` in the first 33 % of `steps` forward passes of the sequence, `middle`
-/// up to 67 %, and `late` from there on. The mean includes delayed candidates; a row with one finite
-/// logit has an infinite gap. Range steps >= 1, thresholds >= 0, in units of the logits. Reads
-/// stat::margin. O(1) a candidate, no state.
+/// up to 67 %, and `late` from there on. The mean includes candidates that a part delays; a row
+/// with one finite logit has an infinite gap.
+/// Range: steps >= 1, thresholds >= 0, in units of the logits. Reads stat::margin.
+/// Cost: O(1) a candidate, no state.
 ///
 /// Source: P. Li et al., Diffusion language models know the answer before decoding (2025), early
 /// commit decoding ("Prophet"), with the phases, the comparison and the defaults of its released
-/// code. That takes the mean over the positions of the final answer, which the caller has to know;
-/// this one over all that the step decides about: score the whole answer with whole_sequence{}.
+/// code. The release takes the mean over the positions of the final answer, which the caller has to
+/// know; this part takes it over all candidates: score the whole answer with whole_sequence{}.
 struct early_commit {
   index_t steps = 64;
   float early = 7.5F;
@@ -47,7 +48,7 @@ struct early_commit {
       {"middle", &early_commit::middle, at_least(0)},
       {"late", &early_commit::late, at_least(0)}};
 
-  /// The mean gap that step number `step` asks for.
+  /// Mean gap required in step number `step`.
   [[nodiscard]] UNMASK_HD float threshold(index_t step) const {
     const std::int64_t hundredths = std::int64_t{step} * 100;
     return hundredths < std::int64_t{steps} * 33   ? early

@@ -6,27 +6,29 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Commits from the left, for text that a left-to-right grammar constrains: admits the first open
-/// position, the frontier, and those at most `reach` behind it; nothing commits farther right.
+/// Commits from the left, for text that a left-to-right grammar constrains: the first masked
+/// position, the frontier, and those at most `reach` behind it may commit; positions farther right
+/// are excluded.
 ///
 /// A grammar engine knows which tokens may follow a prefix, so it has a mask for the frontier only.
-/// Each step, give the frontier's row that mask in row_riders::allowed and every other row a mask
-/// of ones; report().settled is where the frontier is, if the whole answer is constrained. What is
-/// committed then continues the prefix, and so does the whole answer, if the answer is long enough
-/// for the grammar to come to its end. With reach > 0 a mask must hold whatever is committed left
-/// of it in the same step: fields of fixed length, a lexer that looks `reach` tokens ahead.
+/// In each step, give the frontier's row that mask in row_riders::allowed and every other row a
+/// mask of ones; report().settled is the frontier if the whole answer is constrained. Each
+/// committed token then continues the prefix, and the answer satisfies the grammar if it is long
+/// enough for the grammar to end. With reach > 0 a mask must be valid for any tokens committed left
+/// of it in the same step: fields of fixed length, or a lexer with a lookahead of `reach` tokens.
 ///
-/// An admission: join it with others by `&&`. Where the others admit nothing, the promise of
-/// progress commits the best candidate within reach; joined by `||` it still bars what is farther.
-/// It applies to the answer offsets [first, last), whose frontier it is then: positions elsewhere
-/// commit as the other admissions say, which is how free text stands beside a constrained field. A
+/// A commit rule: combine it with others by `&&`. If the others commit nothing, the progress
+/// guarantee commits the best candidate within reach; combined by `||` it still excludes positions
+/// farther right. It applies to the answer offsets [first, last), with a frontier of their own;
+/// positions elsewhere commit by the other rules, so free text can surround a constrained field. A
 /// frontier whose row has no finite logit (a mask of zeros) commits the lowest token that may be
 /// proposed, and counts in sequence_report::invalid_rows.
 ///
-/// Goes with every ranking, admission, schedule and edit. Not with lookahead, whose branches place
-/// tokens that were masked without what stands left of them; not with parts that rewrite settled
-/// tokens; not with a canvas, which settles nothing. Range reach >= 0, 0 <= first <= last. One
-/// token a step with reach 0. O(answer) a candidate at the worst. Keeps no state.
+/// Goes with every ranking, commit rule, schedule and edit. Not with lookahead, whose branches
+/// place tokens that were masked without knowing the tokens left of them; not with parts that
+/// rewrite committed tokens; not with a canvas, which commits nothing before its end.
+/// Range: reach >= 0, 0 <= first <= last. With reach 0 one token a step.
+/// Cost: O(answer) a candidate in the worst case. No state.
 struct at_frontier {
   index_t reach = 0;
   index_t first = 0;

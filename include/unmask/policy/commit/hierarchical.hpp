@@ -7,18 +7,19 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Admits the best candidate of every run of consecutive candidates if its confidence exceeds
-/// `low`, and everything whose confidence exceeds `threshold`: tokens far from each other depend
-/// less on each other than neighbours do, so one of each run may be taken at a lower confidence.
+/// Commits the best candidate of every run of consecutive candidates if its confidence exceeds
+/// `low`, and every candidate whose confidence exceeds `threshold`. Tokens far apart depend less on
+/// each other than neighbours do, so one of each run may commit at a lower confidence.
 ///
-/// Both comparisons are strict; a threshold of 1 admits run winners only. One winner a run: on
-/// equal scores the lower position. A run ends at a position that is not open, whose row is
-/// invalid, or that is not scored; it may cross blocks if several are scored. The best candidate of
-/// all is the one-commit promise's. Goes with by_confidence only. Range low, threshold in [0, 1].
-///
-/// Reads stat::confidence and standing_in_run::run_rank: O(length of the run) a candidate, 4 bytes a
-/// position. Source: inclusionAI, dInfer (2025), hierarchical decoding; released as
-/// `HierarchyDecoder`, which commits all equally good winners of a run.
+/// Both comparisons are strict; a threshold of 1 commits run winners only. A run ends at a position
+/// that is not masked, whose row is invalid, or that is not scored; it may cross blocks if several
+/// are scored. The best candidate of all is committed by the progress guarantee. Goes with
+/// by_confidence only.
+/// Range: low, threshold in [0, 1]. Reads stat::confidence and standing_in_run::run_rank.
+/// Ties: one winner a run, the lower position.
+/// Cost: O(length of the run) a candidate, 4 bytes a position.
+/// Source: inclusionAI, dInfer (2025), hierarchical decoding; released as `HierarchyDecoder`, which
+/// commits all equally good winners of a run.
 struct hierarchical {
   float low = 0.4F;
   float threshold = 0.9F;

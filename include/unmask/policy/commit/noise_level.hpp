@@ -5,17 +5,18 @@
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/random.hpp>
 
-/// Admissions that follow the noise level of a diffusion from 1 down to `epsilon` over `steps`
-/// forward passes of the whole sequence, t(j) = 1 + j (epsilon - 1) / steps: step j leaves the
-/// share t(j+1) / t(j) of what is open, and the last step nothing. The steps before the last one may
-/// commit nothing; from the last one on each commits at least one token, as with other admissions.
-/// Range steps >= 1, 0 < epsilon < 1.
+/// Commit rules by the noise level of a diffusion, which falls from 1 to `epsilon` over `steps`
+/// forward passes of the whole sequence, t(j) = 1 + j (epsilon - 1) / steps: after step j the share
+/// t(j+1) / t(j) of the masked positions is still masked, after the last step none. Steps before
+/// the last one may commit nothing; from the last one on each commits at least one token, as with
+/// other rules.
+/// Range: steps >= 1, 0 < epsilon < 1.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// Share of the open positions that step j commits; 1 from the last step on. t(j) is evaluated from
-// the nearer end, as a linear space in float is.
+// Share of the masked positions that step j commits; 1 from the last step on. t(j) is evaluated
+// from the nearer end, as a linear space in float is.
 [[nodiscard]] UNMASK_HD inline float noise_share(index_t j, index_t steps, float epsilon) {
   if (j + 1 >= steps) {
     return 1.0F;
@@ -30,7 +31,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Admits the best-ranked share of the open positions, rounded down.
+/// Commits the best-ranked share of the masked positions, rounded down.
 ///
 /// Source: J. Ye et al., Dream 7B (2025), its released sampler (`maskgit_plus`, `topk_margin`,
 /// `entropy` by ranking).
@@ -55,7 +56,7 @@ struct timesteps {
 };
 static_assert(admission<timesteps>);
 
-/// Admits each open position independently with the share as its probability, whatever its rank.
+/// Commits each masked position independently with the share as its probability, whatever its rank.
 ///
 /// Source: J. Ye et al., Dream 7B (2025), its released sampler, `origin`.
 struct independent_timesteps {

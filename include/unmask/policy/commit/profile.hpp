@@ -6,65 +6,68 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What a profile has a threshold for.
+/// Unit for which a profile has a threshold.
 enum class profile_mode : std::uint8_t {
   block,      ///< each block
   step_block  ///< each forward pass of each block
 };
 
-/// Which statistic of the recorded confidences becomes the threshold. Quartiles interpolate
+/// The statistic of the recorded confidences that becomes the threshold. Quartiles interpolate
 /// linearly at rank q (n - 1) of the ascending sample; the lower whisker is the smallest confidence
 /// that is at least q1 - 1.5 (q3 - q1).
 enum class metric : std::uint8_t { mean, q1, median, q3, min_whisker };
 
-/// Which confidences are recorded.
+/// The confidences that are recorded.
 enum class collect : std::uint8_t {
-  committed,  ///< of the tokens that each step wrote: session::committed()
-  candidates  ///< of every open position of each step: session::candidates(), which needs
+  committed,  ///< of the tokens that each step committed: session::committed()
+  candidates  ///< of every masked position of each step: session::candidates(), which needs
               ///< limits::trace
 };
 
-/// Admits a candidate whose confidence exceeds the threshold that a profile gives for its block, or
-/// for its block's forward pass, strictly:
+/// One-shot calibrated threshold: commits a candidate whose confidence exceeds, strictly, the
+/// threshold that a profile gives for its block or for its block's forward pass:
 ///
 ///     confidence > min(T, cap) (1 - slack)
 ///
 /// One decode with a fixed threshold is enough to calibrate: see profile_recorder, calibrating()
-/// and profile_store. Without a profile (`blocks` = 0, the start) the rule is confidence >
-/// threshold, with neither cap nor slack: the same type decodes the calibration's sequence and all
-/// later ones.
+/// and profile_store. Without a profile (`blocks` = 0, the default) the rule is confidence >
+/// threshold, with neither cap nor slack: the same type decodes the sequence that calibrates and
+/// all later ones.
 ///
-/// A block behind the last calibrated one takes that one's thresholds, a pass behind the last
-/// calibrated one of a block that pass's. The profile is part of the value: no pointer, each
-/// sequence of a batch may have its own. It holds for one model, one task, one block length and one
-/// way to cache; only the block length can be checked.
+/// Blocks behind the last calibrated one use its thresholds; passes behind the last calibrated one
+/// of a block use that one's threshold. The profile is part of the value: there is no pointer, and
+/// each sequence of a batch may have its own. A profile is valid for one model, one task, one block
+/// length and one way to cache; only the block length can be checked.
 ///
-/// Bound to know: no threshold exceeds cap (1 - slack), which the paper's settings put at 0.60 and
-/// 0.72. Where all that was recorded lies above the cap, as committed tokens do, the rule is
-/// confidence_above{cap * (1 - slack)}: measure against that.
+/// No threshold exceeds cap (1 - slack), which is 0.60 and 0.72 with the paper's settings. If all
+/// recorded confidences are above the cap, as those of committed tokens are, the rule equals
+/// confidence_above{cap * (1 - slack)}: compare with that.
 ///
-/// Range threshold in [0, 1], cap in (0, 1], slack in [0, 1), cells in [0, 1]. `Cells`: one a
-/// block, or one a pass and block, which the positions of an answer bound if every pass commits.
-/// O(1) a candidate; 6 bytes a cell and 28 more in the value, no state. Reads stat::confidence.
+/// Range: threshold in [0, 1], cap in (0, 1], slack in [0, 1), cells in [0, 1]. `Cells`: one for
+/// each block, or for each pass and block, at most the positions of an answer if every pass
+/// commits. Reads stat::confidence.
+/// Cost: O(1) a candidate; 6 bytes a cell and 28 more in the value, no state.
 /// Source: J. Shen and Y. Ro, Beyond static cutoffs: one-shot dynamic thresholding for diffusion
-/// language models (2025), section 3 and algorithm 1; defaults from section 4.1 (GSM8K). What the
-/// paper leaves open (what is recorded, steps and blocks that were not, quartiles) is this
-/// library's.
+/// language models (2025), section 3 and algorithm 1; defaults from section 4.1 (GSM8K). Choices
+/// that the paper leaves open (which confidences are recorded, steps and blocks without any,
+/// quartiles) are this library's.
 template <int Cells = 256>
 struct profile_threshold {
   static_assert(Cells >= 1 && Cells <= 65535, "a profile has 1 to 65535 cells");
 
-  /// The static rule: of the calibration's sequence, and of blocks without any confidence recorded.
+  /// The static rule: for the sequence that calibrates, and for blocks without recorded
+  /// confidences.
   float threshold = 0.9F;
   float cap = 0.75F;  ///< No cell counts for more than this.
   float slack = 0.2F;  ///< Share that is taken off a cell.
-  /// How a recorder calibrates; a profile that is there does not change with them.
+  /// Options of the calibration; changing them does not change an existing profile.
   profile_mode mode = profile_mode::block;
   metric statistic = metric::q1;  ///< Statistic of the recorded confidences that makes a cell.
   collect recorded = collect::committed;  ///< Which confidences are recorded.
 
-  /// The profile: layout::block_length it was recorded with, calibrated blocks, and of block b the
-  /// thresholds cells[ends[b - 1]] .. cells[ends[b] - 1], one a forward pass.
+  /// The profile: the layout::block_length with which it was recorded, the number of calibrated
+  /// blocks, and for block b the thresholds cells[ends[b - 1]] .. cells[ends[b] - 1], one for each
+  /// forward pass.
   index_t block_length = 0;
   index_t blocks = 0;  ///< Calibrated blocks; 0: no profile.
   std::uint16_t ends[Cells] = {};  ///< One behind the last cell of each block.
@@ -78,8 +81,8 @@ struct profile_threshold {
       "the thresholds of a profile that was recorded and saved, one a block or a step of it"};
   static constexpr index_t capacity = Cells;
 
-  /// Throws unless the knobs are in range and the profile, if there is one, belongs to such a
-  /// layout.
+  /// Errors: std::invalid_argument unless the knobs are in range and the profile, if there is one,
+  /// has the block length of the layout.
   void check(const layout& g) const {
     check_values();
     if (blocks > 0) {
@@ -92,16 +95,16 @@ struct profile_threshold {
     }
   }
 
-  /// The same without a layout.
+  /// Checks everything that does not depend on a layout.
   void check_values() const;
 
   /// True if there is a profile.
   [[nodiscard]] UNMASK_HD bool calibrated() const { return blocks > 0; }
 
-  /// Where the cells of block b begin, 0 <= b <= blocks.
+  /// Index of the first cell of block b, 0 <= b <= blocks.
   [[nodiscard]] UNMASK_HD index_t first_cell(index_t b) const { return b == 0 ? 0 : ends[b - 1]; }
 
-  /// What a confidence has to exceed in that step.
+  /// Threshold in that step: a confidence has to exceed it.
   [[nodiscard]] UNMASK_HD float bound(const step_info& at) const {
     if (!calibrated()) {
       return threshold;

@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-/// Host only: profiles as text, a small subset of JSON.
+/// Host only: profiles as text, in a small subset of JSON.
 ///
 ///     {
 ///       "unmask_profile": 1,
@@ -32,16 +32,16 @@
 ///       ]
 ///     }
 ///
-/// Written with as few digits as give the same floats back. Read strictly: every key once, in any
-/// order, and no other; any white space; no escapes in strings.
+/// Written with the fewest digits that give the same floats back. Read strictly: every key once, in
+/// any order, and no other; any white space; no escapes in strings.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
 inline constexpr index_t profile_version = 1;
 
-/// Calls take(key, value, names of its values...) for each key in turn, for "blocks" with the
-/// profile.
+/// Calls take(key, value, names of its values...) for each key in turn; for "blocks" the value is
+/// the profile.
 void for_each_entry(auto& p, auto& version, auto&& take) {
   take("unmask_profile", version);
   take("mode", p.mode, "block", "step_block");
@@ -54,7 +54,7 @@ void for_each_entry(auto& p, auto& version, auto&& take) {
   take("blocks", p);
 }
 
-/// The text of a profile, read value by value. Complains with line and key.
+/// Reader of the text of a profile, value by value. Its errors name line and key.
 struct profile_text {
   std::string_view text;
   std::size_t at = 0;
@@ -75,7 +75,7 @@ struct profile_text {
     throw std::invalid_argument(message);
   }
 
-  /// What begins behind white space, up to what may stand behind a value.
+  /// Skips white space, then returns the text up to a character that may follow a value.
   [[nodiscard]] std::string_view next() {
     const std::size_t first = text.find_first_not_of(" \n\t\r", at);
     at = first < text.size() ? first : text.size();
@@ -94,7 +94,7 @@ struct profile_text {
     }
   }
 
-  /// One of `names`: its index.
+  /// Reads one of `names` and returns its index.
   [[nodiscard]] std::size_t one_of(std::span<const std::string_view> names) {
     std::string rule = "one of";
     for (const std::string_view name : names) {
@@ -116,7 +116,7 @@ struct profile_text {
     return i;
   }
 
-  /// A number as JSON writes it: std::from_chars takes a few forms more.
+  /// Reads a number in JSON's syntax, which is stricter than that of std::from_chars.
   template <class T>
   [[nodiscard]] T number(std::string_view rule) {
     const std::string_view word = next();
@@ -167,7 +167,7 @@ struct profile_text {
   }
 };
 
-/// Writes a value as the text has it.
+/// Writes a value in the syntax of the text.
 struct profile_writer {
   std::string text;
 
@@ -196,7 +196,7 @@ struct profile_writer {
 
 }  // namespace detail
 
-/// The text of a profile with its knobs. O(cells).
+/// Returns the text of a profile with its knobs. Cost: O(cells).
 template <int Cells>
 [[nodiscard]] std::string to_json(const profile_threshold<Cells>& p) {
   p.check_values();
@@ -209,8 +209,8 @@ template <int Cells>
   return out.text + "\n}\n";
 }
 
-/// The profile that a text holds. Throws std::invalid_argument naming the line, the key, its value
-/// and the rule; also for values out of range. O(text).
+/// Returns the profile of a text. Errors: std::invalid_argument naming the line, the key, its value
+/// and the rule; also for values out of range. Cost: O(text).
 template <int Cells = 256>
 [[nodiscard]] profile_threshold<Cells> profile_from_json(std::string_view text) {
   profile_threshold<Cells> p;
@@ -254,7 +254,7 @@ template <int Cells = 256>
   return p;
 }
 
-/// Writes the text to a file. Throws std::runtime_error with the path if that fails.
+/// Writes the text to a file. Errors: std::runtime_error with the path.
 template <int Cells>
 void save_profile(const profile_threshold<Cells>& p, const std::string& path) {
   const std::string text = to_json(p);
@@ -265,8 +265,8 @@ void save_profile(const profile_threshold<Cells>& p, const std::string& path) {
   }
 }
 
-/// Reads a file that save_profile() wrote. Throws std::runtime_error with the path if it cannot be
-/// read, std::invalid_argument with the path as profile_from_json() does.
+/// Reads a file that save_profile() wrote. Errors: std::runtime_error with the path if it cannot be
+/// read, std::invalid_argument with the path as in profile_from_json().
 template <int Cells = 256>
 [[nodiscard]] profile_threshold<Cells> load_profile(const std::string& path) {
   std::ifstream in{path, std::ios::binary};

@@ -12,9 +12,9 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The profiles of an engine, one for each task and block length: the first request of a task
-/// decodes with the static rule and is recorded, requests that begin before it is done decode with
-/// the static rule, later ones with its profile. Host only.
+/// The profiles of an engine, one for each task and block length. The first request of a task
+/// decodes with the static rule and is recorded; requests that begin before it has ended decode
+/// with the static rule; later ones decode with its profile. Host only.
 ///
 ///     profile_store store{profile_threshold<>{.cap = 0.75F, .slack = 0.2F}};
 ///     auto request = store.begin("gsm8k", geometry);
@@ -22,17 +22,18 @@ namespace UNMASK_NAMESPACE {
 ///     ...                                   // after every supply():
 ///     request.observe(session, slot);       // records if it is the first, otherwise does nothing
 ///
-/// A task is whatever the engine says prompts have in common; put into its name what a profile
-/// depends on besides, such as the model and the cache. A profile never changes by itself: forget()
-/// it to have the next request recorded. Threads may share a store, not a request; the store
-/// outlives its requests. O(log tasks) to begin, 6 bytes a cell and task.
+/// A task is a name that the engine gives to similar prompts; include everything else that a
+/// profile depends on, such as the model and the cache. A profile never changes by itself: call
+/// forget() to have the next request recorded. Threads may share a store, but not a request; the
+/// store must outlive its requests.
+/// Cost: O(log tasks) to begin, 6 bytes for each cell and task.
 template <int Cells = 256>
 class profile_store {
  public:
   using profile = profile_threshold<Cells>;  ///< Type of a profile, and of the part that uses it.
   class request;
 
-  /// All tasks calibrate with `knobs`, whose own profile, if any, is not used. Throws
+  /// Calibrates all tasks with `knobs`; a profile in `knobs` is ignored. Errors:
   /// std::invalid_argument for knobs out of range.
   explicit profile_store(const profile& knobs)
       : knobs_(knobs) {
@@ -43,19 +44,19 @@ class profile_store {
   profile_store(const profile_store&) = delete;
   profile_store& operator=(const profile_store&) = delete;
 
-  /// A request of `task` with that layout, before its session::start(). Throws
-  /// std::invalid_argument if its blocks are more than Cells.
+  /// Begins a request of `task` with that layout, before its session::start(). Errors:
+  /// std::invalid_argument if it has more blocks than Cells.
   [[nodiscard]] request begin(std::string_view task, const layout& geometry);
 
-  /// The profile of a task for a block length, if it has one; to save it, say.
+  /// Returns the profile of a task for a block length, if it has one, for example to save it.
   [[nodiscard]] std::optional<profile> find(std::string_view task, index_t block_length) const {
     const std::lock_guard lock{mutex_};
     const auto at = entries_.find(key{task, block_length});
     return at == entries_.end() ? std::nullopt : at->second.calibrated;
   }
 
-  /// Gives a task a profile, for its block length, instead of recording one. Throws
-  /// std::invalid_argument if it is none.
+  /// Sets the profile of a task, for the profile's block length, instead of recording one. Errors:
+  /// std::invalid_argument if `calibrated` has no profile.
   void put(std::string_view task, const profile& calibrated) {
     calibrated.check_values();
     check_argument(calibrated.calibrated(),
@@ -66,7 +67,7 @@ class profile_store {
     entries_[key{task, calibrated.block_length}].calibrated = calibrated;
   }
 
-  /// Drops the profiles of a task; its next request is recorded, unless one is being recorded.
+  /// Removes the profiles of a task; its next request is recorded, unless one is being recorded.
   void forget(std::string_view task) {
     const std::lock_guard lock{mutex_};
     for (auto& [name, e] : entries_) {
@@ -101,8 +102,8 @@ class profile_store {
 template <int Cells>
 profile_store(const profile_threshold<Cells>&) -> profile_store<Cells>;
 
-/// One request's part in a store. Movable. One that is dropped before its sequence has ended leaves
-/// the recording to the next request.
+/// A request of a store. Movable. If it is destroyed before its sequence has ended, the next
+/// request is recorded.
 template <int Cells>
 class profile_store<Cells>::request {
  public:
@@ -125,16 +126,16 @@ class profile_store<Cells>::request {
   }
   ~request() { drop(); }
 
-  /// What to start the sequence with: calibrated, or the static rule.
+  /// Commit rule to start the sequence with: calibrated, or the static rule.
   [[nodiscard]] const profile& admission() const { return admission_; }
 
-  /// Whether this request is the one recorded and its sequence still runs.
+  /// True if this request is being recorded and its sequence still runs.
   [[nodiscard]] bool is_recording() const { return store_ != nullptr; }
 
-  /// Call after every supply() with the slot the sequence was started in, until the session reports
-  /// its end; does nothing for a request that is not recorded. At the end it hands the profile to
-  /// the store; a cancelled sequence leaves none, nor does one without a confidence. Errors as
-  /// profile_recorder::observe and calibrate; the recording is then over without a profile.
+  /// Call it after every supply(), with the slot of the sequence, until the session reports its
+  /// end; no effect for a request that is not recorded. At the end the profile goes to the store; a
+  /// cancelled sequence, or one without confidences, gives none. Errors: as
+  /// profile_recorder::observe and calibrate; the recording then ends without a profile.
   template <class Session>
   void observe(Session& session, index_t slot = 0) {
     if (!is_recording()) {

@@ -5,19 +5,22 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Admits a candidate whose most probable token has been the same in the last `steps` forward
-/// passes in which the position had a valid row, however probable it is; join it with a threshold
-/// by && for both.
+/// Commits a candidate whose most probable token has been the same in the last `steps` forward
+/// passes in which the position had a valid row, whatever its probability; combine it with a
+/// threshold by && to require both.
 ///
 ///     policy{by_confidence{},
 ///            confidence_above{0.9F} || (steady_leader{3} && confidence_above{0.6F})}
 ///
-/// The leader is that of the row as edited by the parts written before this one (by name: as the
-/// model gave it), whatever a drawing part proposes; ties go to the lower token. 1 admits all. A
-/// pass in which the position has no row, or an invalid one, does not count and ends nothing; the
-/// count starts anew when the position commits or is reopened. State: 8 bytes a position. Range
-/// steps >= 1. Reads nothing but the best token. O(1) a row. Source: this library's;
-/// stable_and_confident asks the same of the whole distribution.
+/// The row is taken as edited by the parts written before this one (by name: as the model returned
+/// it), whatever token a drawing part proposes. A pass in which the position has no row, or an
+/// invalid one, neither counts nor resets the count, which starts again when the position is
+/// committed or remasked.
+/// Range: steps >= 1; with 1 everything commits. Reads the best token only.
+/// State: 8 bytes a position.
+/// Ties: the lower token leads.
+/// Cost: O(1) a row.
+/// Source: this library's; stable_and_confident requires stability of the whole distribution.
 struct steady_leader {
   index_t steps = 3;
 
