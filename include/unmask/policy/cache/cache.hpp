@@ -4,22 +4,22 @@
 #include <unmask/core/knob.hpp>
 #include <unmask/core/layer.hpp>
 
-/// Caches: which positions a forward pass runs; the others keep the K/V of the pass that last ran
-/// them. A policy has at most one, beside any other parts. The first pass of a sequence runs
-/// everything; where an engine keeps no K/V, everything may be run always.
+/// Caches: select the positions that a forward pass computes; the others keep the K/V of the pass
+/// that last computed them. A policy has at most one, with any other parts. The first pass of a
+/// sequence computes everything; an engine without K/V may always compute everything.
 ///
-/// "Refresh" passes compute what they run at every layer; in others a layer rule of the policy,
-/// such as early_skip, may skip.
+/// Passes that refresh compute all their positions at every layer; in other passes a layer rule of
+/// the policy, such as early_skip, may skip positions.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-/// The blocks decided about, from the first to the last.
+/// Range of the decided blocks, from the first to the last.
 [[nodiscard]] UNMASK_HD inline range active_blocks(const sequence_view& q, const plan& next) {
   return {q.block(next.first_block).first, q.block(next.last_block - 1).last};
 }
 
-/// Passes since the first of the active blocks became that; 0 in its first pass.
+/// Number of passes since the first of the active blocks became the first; 0 in its first pass.
 struct block_clock {
   index_t block = -1;
   index_t opened = 0;
@@ -39,9 +39,10 @@ UNMASK_HD inline bool every(index_t period, index_t count) {
 
 }  // namespace detail
 
-/// Runs everything in the first pass of each block and, with `period` > 0, in every period-th after
-/// it; in the others everything from the block on. Range period >= 0. 8 bytes a sequence.
-///
+/// Computes everything in the first pass of each block and, with `period` > 0, in every period-th
+/// pass after it; in the other passes everything from the block on.
+/// Range: period >= 0.
+/// State: 8 bytes a sequence.
 /// Source: C. Wu et al., Fast-dLLM (2025), its prefix cache; the period is that of dInfer (2025).
 struct prefix_cache {
   index_t period = 0;
@@ -63,9 +64,11 @@ struct prefix_cache {
 };
 static_assert(caching<prefix_cache>);
 
-/// The same, but the passes between run the block alone: K/V on both sides of it are reused. The
-/// first `whole` passes of a block run everything. Range period >= 0, whole >= 1. Source: C. Wu et
-/// al., Fast-dLLM (2025), its DualCache; Sparse-dLLM (2025) runs two passes whole.
+/// Like prefix_cache, but the passes between compute the block alone: K/V on both sides of it are
+/// reused. The first `whole` passes of a block compute everything.
+/// Range: period >= 0, whole >= 1.
+/// State: 8 bytes a sequence.
+/// Source: C. Wu et al., Fast-dLLM (2025), its DualCache; Sparse-dLLM (2025) has two whole passes.
 struct dual_cache {
   index_t period = 0;
   index_t whole = 1;
@@ -89,16 +92,19 @@ struct dual_cache {
 };
 static_assert(caching<dual_cache>);
 
-/// Runs the block alone; every `prompt_period`-th pass everything left of it, too. Passes whose
-/// number divides by either period refresh. What is right of the block is run in the first pass
-/// only.
+/// Computes the block alone; in every `prompt_period`-th pass everything left of it, too. Passes
+/// whose number is a multiple of either period refresh. Positions right of the block are computed
+/// in the first pass only.
 ///
 /// With `reaches_back` the first pass of a block starts at the leftmost position that the last step
-/// wrote, so that its K/V are of the token and not of the mask. With `aligned` block b counts its
-/// passes from b * block_length, as if each block had taken one pass a position. Period 0: never.
+/// wrote, so that its K/V are those of the token and not of the mask. With `aligned` block b counts
+/// its passes from b * block_length, as if each block had taken one pass a position. Period 0:
+/// never.
 ///
-/// Range: periods >= 0. 8 bytes a sequence. Source: Z. Zhu et al., ES-dLLM (2026), section 5.2 and
-/// appendix B; reaching back and aligning are its released code's.
+/// Range: periods >= 0.
+/// State: 8 bytes a sequence.
+/// Source: Z. Zhu et al., ES-dLLM (2026), section 5.2 and appendix B; `reaches_back` and `aligned`
+/// are those of its released code.
 struct block_cache {
   index_t prompt_period = 64;
   index_t block_period = 16;
@@ -131,14 +137,15 @@ struct block_cache {
 };
 static_assert(caching<block_cache>);
 
-/// Runs the answer; every `prompt_period`-th pass the prompt, too; every `answer_period`-th pass
-/// refreshes. Period 0: never after the first pass. Goes with a layer rule, such as
-/// similarity_refresh or cache_budget, that chooses what the passes between compute.
+/// Computes the answer; in every `prompt_period`-th pass the prompt, too; every `answer_period`-th
+/// pass refreshes. Period 0: never after the first pass. Goes with a layer rule, such as
+/// similarity_refresh or cache_budget, that selects the positions that the passes between compute.
 ///
-/// Range: periods >= 0. Source: Z. Liu et al., dLLM-Cache (2025), its prompt and response
-/// intervals; the defaults are those of LLaDA-8B-Instruct, as Dynamic-dLLM (2026), appendix B.2,
-/// gives them, with 100 and 6 for LLaDA-1.5 and 50 and 2 for Dream. Dynamic-dLLM itself runs
-/// everything in each pass and refreshes in the first alone: periods 1 and 0.
+/// Range: periods >= 0.
+/// Source: Z. Liu et al., dLLM-Cache (2025), its prompt and response intervals; the defaults are
+/// those of LLaDA-8B-Instruct, as Dynamic-dLLM (2026), appendix B.2, gives them, with 100 and 6 for
+/// LLaDA-1.5 and 50 and 2 for Dream. Dynamic-dLLM itself computes everything in each pass and
+/// refreshes in the first one only: periods 1 and 0.
 struct interval_cache {
   index_t prompt_period = 50;
   index_t answer_period = 7;
@@ -160,12 +167,14 @@ struct interval_cache {
 };
 static_assert(caching<interval_cache>);
 
-/// Runs every position but those whose token was known before the last step: a token's K/V are
-/// reused from the second pass on that reads it. The first two passes of a block run everything,
-/// and so does every `period`-th; 0: no other.
+/// Computes every position except those whose token was known before the last step: the K/V of a
+/// token are reused from the second pass on that reads it. The first two passes of a block compute
+/// everything, and so does every `period`-th; 0: no other.
 ///
-/// Which positions run is a set, so the engine decodes with layer_session. Range period >= 0. 8
-/// bytes a sequence. Source: X. Ma et al., dKV-Cache (2025), its decode variant.
+/// The computed positions form a set, so the engine decodes with layer_session.
+/// Range: period >= 0.
+/// State: 8 bytes a sequence.
+/// Source: X. Ma et al., dKV-Cache (2025), its decode variant.
 struct delayed_cache {
   index_t period = 8;
 
@@ -186,18 +195,20 @@ struct delayed_cache {
 };
 static_assert(picking<delayed_cache>);
 
-/// Drops, once in each block and at each layer, the keys outside the block that the block attends
-/// to least; they are back when the next block begins.
+/// Drops, once in each block and at each layer, the keys outside the block that get the least
+/// attention from the block; they return when the next block begins.
 ///
-/// Pass number `delay` of a block chooses: each layer keeps the int(keep * outside) keys of highest
-/// score, where the score of a key is the product of the block's mean query with it, and with
-/// `pool` > 1 the largest product within pool / 2 keys on both sides of it, positions of the block
-/// left out. Equals go to the lower position. The engine computes the scores and asks
-/// host::key_selector or device::key_selector which keys stay. No key is dropped in a block with
-/// nothing left of it.
+/// The keys are selected in pass number `delay` of a block: each layer keeps the int(keep *
+/// outside) keys of highest score. The score of a key is the product of the block's mean query with
+/// it and, with `pool` > 1, the largest such product within pool / 2 keys on both sides, positions
+/// of the block left out. The engine computes the scores and calls host::key_selector or
+/// device::key_selector. A block with nothing left of it drops no key.
 ///
-/// Goes with dual_cache{.whole = 2}. Range: keep in [0, 1], delay >= 0, pool odd and >= 1. 8 bytes
-/// a sequence. Source: Y. Song et al., Sparse-dLLM (2025); keep is 0.5 in ES-dLLM (2026).
+/// Goes with dual_cache{.whole = 2}.
+/// Range: keep in [0, 1], delay >= 0, pool odd and >= 1.
+/// State: 8 bytes a sequence.
+/// Ties: the lower position.
+/// Source: Y. Song et al., Sparse-dLLM (2025); keep is 0.5 in ES-dLLM (2026).
 struct key_eviction {
   double keep = 0.5;
   index_t delay = 1;

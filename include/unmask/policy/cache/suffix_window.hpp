@@ -5,18 +5,19 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// prefix_cache that does without the far end of the answer: nothing further than `window`
-/// positions behind the block is run or attended to. What the blocks to come look like from afar is
-/// mostly masks.
+/// A prefix_cache without the far end of the answer: positions more than `window` behind the block
+/// are neither computed nor attended to. Far from the block these are mostly masks.
 ///
-/// The first pass of each block and, with `period` > 0, every period-th after it run everything up
-/// to there; the others from the block on. A position is first run when the window reaches it. 0
-/// ends passes with the block, and a window of the whole answer is prefix_cache. 8 bytes a
-/// sequence. Range window >= 0, period >= 0.
+/// The first pass of each block and, with `period` > 0, every period-th after it compute everything
+/// up to the end of the window; the others everything from the block to there. A position is first
+/// computed when the window reaches it. With window 0 passes end with the block; a window of the
+/// whole answer is prefix_cache.
 ///
+/// Range: window >= 0, period >= 0.
+/// State: 8 bytes a sequence.
 /// Source: X. Chen et al., DPad: efficient diffusion language models with suffix dropout (2025),
-/// its sliding window. Its other half, the dropout of single positions in the window that grows
-/// with their distance, is not part of it, and neither window nor default is the paper's: it tunes
+/// its sliding window. Not included: its second half, the dropout of single positions in the
+/// window, which grows with their distance. Window and default are this library's: the paper tunes
 /// the window for each task.
 struct suffix_window {
   index_t window = 128;

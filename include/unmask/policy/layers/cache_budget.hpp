@@ -8,12 +8,14 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Shares `total` out in proportion to `weights`, by largest remainder: floors first, then one each
-/// to the largest fractions, equals to the lower index. The shares sum exactly to `total`. A weight
-/// below 0 counts as 0: the mean change of a layer at which nothing changed may be a rounding.
+/// Distributes `total` in proportion to `weights`, by largest remainder: floors first, then one
+/// each to the largest fractions. The shares sum exactly to `total`. A weight below 0 counts as 0:
+/// the mean change of a layer without any change may be a rounding error. Equal shares (the first
+/// ones one more) if a weight is not finite, or none is above 0.
 ///
-/// Equal shares (the first ones one more) if a weight is not finite, or none is above 0.
-/// O(count^2), `total` >= 0.
+/// Range: total >= 0.
+/// Ties: the lower index.
+/// Cost: O(count^2).
 UNMASK_HD inline void
 share_out(const float* weights, index_t count, index_t total, index_t* shares) {
   const auto weight = [weights](index_t i) {
@@ -32,7 +34,7 @@ share_out(const float* weights, index_t count, index_t total, index_t* shares) {
     shares[i] = static_cast<index_t>(exact(i));
     left -= shares[i];
   }
-  // Floors of numbers that sum to `total` up to rounding leave fewer than `count`.
+  // Floors of numbers whose sum is `total` up to rounding leave fewer than `count`.
   while (left > 0) {
     index_t best = 0;
     for (index_t i = 1; i < count; ++i) {
@@ -43,55 +45,60 @@ share_out(const float* weights, index_t count, index_t total, index_t* shares) {
   }
 }
 
-/// A change that is no infinity, which would leave the quota; NaN stays NaN.
+/// Replaces an infinite change, which would be computed in addition to the quota, by a finite one;
+/// NaN stays NaN.
 [[nodiscard]] UNMASK_HD inline float finite_change(float drift) {
   return drift > 1e30F ? 1e30F : drift;
 }
 
-/// How the budget of all layers becomes that of each.
+/// How the budget is distributed over the layers.
 enum class sharing : unsigned char {
   by_change,  ///< in proportion to the mean change at the layer in the last pass; sums to the total
-  /// The released code's, whose weights are equal up to rounding: int(32 budget / layers), the
-  /// constant being its number of layers; plain `budget` in the second pass.
+  /// As in the released code, whose weights are equal up to rounding: int(32 budget / layers), where
+  /// 32 is its number of layers; `budget` itself in the second pass.
   released
 };
 
-/// The positions that spend a layer's budget.
+/// Positions that use a layer's budget.
 enum class budget_scope : unsigned char {
-  /// All ranked positions: those near the last committed token are computed whether they are among
-  /// the most changed ones or not, and those that are take their places (algorithm 1, line 15).
+  /// All ranked positions: those near the last committed token are always computed; if they are
+  /// among the most changed, they use places of the budget (algorithm 1, line 15).
   all,
-  /// The positions that are not near the last committed token, which are computed besides: each
-  /// layer computes that many more (the released code).
+  /// Positions that are not near the last committed token. Those near it are computed in addition,
+  /// so that each layer computes that many more (the released code).
   outside_window
 };
 
-/// Layer rule with a budget of positions that is shared out among the layers. Each layer computes
-/// as many positions as its share, those whose `Feature` changed most since the pass before, and
-/// those near the last committed token. The others go on with the stored outputs of the layer.
+/// Layer rule with a budget of positions that is distributed over the layers. Each layer computes
+/// as many positions as its share, those whose `Feature` changed most since the previous pass, and
+/// those near the last committed token. The others keep the stored outputs of the layer.
 ///
-/// The change is d = 1 - cos(now, stored), every position's row being stored in each pass. A layer
-/// whose mean change over the ranked positions was s gets its share, by largest remainder, of
+/// The change is d = 1 - cos(now, stored); the row of every position is stored in each pass. A
+/// layer whose mean change over the ranked positions was s gets, by largest remainder,
 ///     budget layers s / (sum of s over the layers);
-/// equal shares in the first pass that may skip, and if nothing changed. Computed whatever the
-/// budget: positions p - window / 2 .. p + window / 2 around each token that the last step
-/// committed; everything at the first `full_layers` layers. `scope` tells whether the former are
-/// within the budget where they rank so high. Equals go to the lower position.
+/// equal shares in the first pass that may skip, and if nothing changed. Always computed: positions
+/// p - window / 2 .. p + window / 2 around each token p that the last step committed, and every
+/// position at the first `full_layers` layers. `scope` decides whether the former use places of the
+/// budget.
 ///
-/// `answer_only` ranks the answer; the prompt is computed in the passes that run it. `latest_only`
-/// takes the rightmost committed token alone, and `whole_window` moves its window into the answer
-/// instead of cutting it. `refresh_stride` > 1 takes the mean of a refreshing layer over every n-th
-/// ranked position only, 0 takes none.
+/// `answer_only` ranks the answer; the prompt is computed in the passes that feed it. `latest_only`
+/// uses the rightmost committed token only, and `whole_window` shifts its window into the answer
+/// instead of cutting it. `refresh_stride` > 1 computes the mean of a layer in a pass that
+/// refreshes over every n-th ranked position only, 0 over none.
 ///
-/// Without a cache everything is run in each pass and computed whole in the first one alone, as in
-/// algorithm 1, where the prompt is ranked, too; interval_cache with periods computes it whole from
-/// time to time, as the released code can. cache_budget_of() has the budget for a long answer.
+/// Without a cache each pass feeds everything and the first one alone computes everything, as in
+/// algorithm 1, where the prompt is ranked, too; with the periods of interval_cache further passes
+/// compute everything, as an option of the released code. cache_budget_of() returns the budget for
+/// a long answer.
 ///
-/// State: 8 bytes a layer; the engine lends the feature's width in numbers a position and layer,
-/// and keeps the attention and feed-forward outputs as well as K/V. Range: budget, window,
-/// full_layers, refresh_stride >= 0. O(fed) a layer, O(layers^2) a pass. Source: T. Wu et al.,
-/// Dynamic-dLLM (2026), section 3.1, equations 4 to 7, algorithm 1, and section 4.1 for the
-/// defaults; its rounding is open there. The release is released::cache_budget_released().
+/// Range: budget, window, full_layers, refresh_stride >= 0.
+/// State: 8 bytes a layer; the engine lends a row of the feature's width for each position and
+/// layer, and keeps the attention and feed-forward outputs as well as K/V.
+/// Ties: the lower position.
+/// Cost: O(fed) a layer, O(layers^2) a pass.
+/// Source: T. Wu et al., Dynamic-dLLM (2026), section 3.1, equations 4 to 7, algorithm 1, and
+/// section 4.1 for the defaults; the paper does not define the rounding. The release is
+/// released::cache_budget_released().
 template <feature Feature = feature::input>
 struct basic_cache_budget {
   index_t budget = 32;
@@ -162,7 +169,8 @@ struct basic_cache_budget {
 
   UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return l.budget; }
 
-  /// The budget, and what is computed whatever it changed: an upper bound, as both may overlap.
+  /// The budget plus the positions that are always computed: an upper bound, because they may
+  /// overlap.
   [[nodiscard]] index_t most(const layer_info& l, const layout& g, range feed) const {
     if (l.layer < full_layers) {
       return l.present;
@@ -174,7 +182,7 @@ struct basic_cache_budget {
     return sum < l.present ? static_cast<index_t>(sum) : l.present;
   }
 
-  /// The positions around `centre` that are computed whatever they changed.
+  /// Positions around `centre` that are always computed.
   [[nodiscard]] UNMASK_HD range window_of(index_t centre, const sequence_view& q) const {
     const index_t radius = window / 2;
     range near{centre - radius, centre + radius + 1};
@@ -206,25 +214,30 @@ struct basic_cache_budget {
   }
 };
 
-/// The published rule, which ranks the layers' inputs.
+/// The published rule; it ranks by the layers' inputs.
 using cache_budget = basic_cache_budget<>;
 static_assert(counting<cache_budget> && mandating<cache_budget> && allocating<cache_budget> &&
               storing_all<cache_budget> && bounding<cache_budget>);
 
-/// The budget, and the window, for answers of `length` positions: an eighth of them, rounded up; 32
-/// for 256. Range length >= 0. Source: Dynamic-dLLM (2026), appendix E.1, where both are that, and
-/// the defaults lose accuracy from 1,024 positions on (table 5).
+/// Budget, and window, for answers of `length` positions: an eighth of them, rounded up; 32 for
+/// 256.
+/// Range: length >= 0.
+/// Source: Dynamic-dLLM (2026), appendix E.1, which uses this for both; the defaults lose accuracy
+/// from 1,024 positions on (table 5).
 [[nodiscard]] constexpr index_t cache_budget_of(index_t length) {
   return length / 8 + (length % 8 != 0 ? 1 : 0);
 }
 
 /// Computes, at each layer, the share of the answer whose `Feature` changed most since it was last
-/// computed here: int(share * answer), by 1 - cos(now, stored). The others go on with the stored
-/// outputs of the layer; the prompt is computed in the passes that run it. Goes with
+/// computed there: int(share * answer) positions, by 1 - cos(now, stored). The others keep the
+/// stored outputs of the layer; the prompt is computed in the passes that feed it. Goes with
 /// interval_cache.
 ///
-/// The engine lends memory as for cache_budget. Range: share in [0, 1]. Equals go to the lower
-/// position. O(fed) a layer. Source: Z. Liu et al., dLLM-Cache (2025), its V-verify.
+/// Range: share in [0, 1].
+/// State: the engine lends memory as for cache_budget.
+/// Ties: the lower position.
+/// Cost: O(fed) a layer.
+/// Source: Z. Liu et al., dLLM-Cache (2025), its V-verify.
 template <feature Feature = feature::value>
 struct basic_similarity_refresh {
   double share = 0.25;
@@ -250,7 +263,7 @@ struct basic_similarity_refresh {
   UNMASK_HD index_t quota(const layer_info&, const auto& own) const {
     return share_of(own.at.view->length - own.at.view->prompt);
   }
-  /// The share, and the prompt where it is run.
+  /// The share, plus the prompt in passes that feed it.
   [[nodiscard]] index_t most(const layer_info&, const layout& g, range feed) const {
     return share_of(g.length - g.prompt) + math::max(g.prompt - feed.first, 0);
   }

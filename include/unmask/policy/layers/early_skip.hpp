@@ -6,8 +6,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// From layer depth * layers on, the share `keep` of the positions fed is computed. Numbers of
-/// double precision, because the count is truncated.
+/// From layer depth * layers on, the share `keep` of the fed positions is computed. In double
+/// precision, because the product is truncated.
 struct skip_stage {
   double depth = 1.0;  ///< Share of the layers in front of the stage.
   double keep = 1.0;  ///< Share of the positions that stay from there on.
@@ -20,32 +20,35 @@ inline constexpr index_t max_skip_stages = 8;
 ///
 ///     importance = weight c + (1 - weight) |h - g|_1 / (sqrt(width) |g|_2),
 ///
-/// c is the confidence that an open position had when it last had logits (0 for others, and
-/// before), h the row of `Indicator` at this layer and g the same when the position was last chosen
-/// here. Positions skipped leave the pass: deeper layers keep their K/V, and they have no logits
-/// and no part in the step's decision. Goes with a cache that refreshes from time to time, such as
-/// block_cache.
+/// c is the confidence of a masked position when it last had logits (0 for others, and before), h
+/// the row of `Indicator` at this layer and g the row at the same layer when the position was last
+/// selected there. Skipped positions are dropped from the pass: deeper layers keep their K/V, they
+/// have no logits and are no candidates in the step. Goes with a cache that refreshes from time to
+/// time, such as block_cache.
 ///
-/// So a change counts until it has been computed, as in the released code. Algorithm 1, line 8,
-/// stores the row of every position that reaches the layer, whether it is chosen or not: a change
-/// that is passed over counts once. Measured on the tiny model of examples/tiny_llada, one token a
-/// pass: with weight 0, where the change is all that counts, 60 of 60 prompts are right with the
-/// rows of the chosen and 57 with those of all, of 200 prompts 197 and 193; with the default weight
-/// all 60 with both (bench/stored_rows.cpp). A rule derived from this one with stores_all = true is
-/// algorithm 1's.
+/// A change therefore counts until the position is computed, as in the released code. Algorithm 1,
+/// line 8, stores the row of every position that reaches the layer, selected or not: there a change
+/// of a skipped position counts once. Measured on the tiny model of examples/tiny_llada, one token a
+/// pass: with weight 0, where the change alone counts, 60 of 60 prompts are right with stored rows
+/// of selected positions and 57 with those of all, of 200 prompts 197 and 193; with the default
+/// weight all 60 with both (bench/stored_rows.cpp). A rule derived from this one with stores_all =
+/// true is that of algorithm 1.
 ///
-/// At the first layer of each stage the int(keep * fed) most important positions stay. Equals go to
-/// the lower position. Where `floor` is set at least min(commits + 2, block length) stay, commits
-/// of the last step. `cap` divides the second term by the largest at the layer, if that is over 1.
-/// Bonuses are added on top: `first_open` to the leftmost open position, `committed` to those that
-/// the last step committed (if weight < 1), `confident` to the two of highest c (if weight > 0).
-/// `forgets_held`: a candidate that a delay refused counts as c = 0. A predecessor of zeros has
-/// length 1e-6 sqrt(width).
+/// At the first layer of each stage the int(keep * fed) most important positions are kept. With
+/// `floor` at least min(commits + 2, block length) are kept, where commits are those of the last
+/// step. `cap` divides the second term by its largest value at the layer, if that exceeds 1.
+/// Bonuses are added to the importance: `first_open` for the leftmost masked position, `committed`
+/// for those that the last step committed (if weight < 1), `confident` for the two of highest c (if
+/// weight > 0). `forgets_held`: a candidate that a part rejected counts as c = 0. A stored row of
+/// zeros has length 1e-6 sqrt(width).
 ///
-/// State: 4 bytes a position; the engine lends `width` numbers a position and stage. Range: weight
-/// in [0, 1]; keep and depth in [0, 1], keep not rising; bonuses in [0, 1e30]. Reads confidence.
-/// O(fed) a stage. Source: Z. Zhu et al., ES-dLLM (2026), section 5, equation 1, algorithm 1; the
-/// floor, the cap and the bonuses are its released code's alone: early_skip_released.
+/// Range: weight in [0, 1]; keep and depth in [0, 1], keep not increasing; bonuses in [0, 1e30].
+/// Reads stat::confidence.
+/// State: 4 bytes a position; the engine lends `width` numbers a position and stage.
+/// Ties: the lower position.
+/// Cost: O(fed) a stage.
+/// Source: Z. Zhu et al., ES-dLLM (2026), section 5, equation 1, algorithm 1; the floor, the cap
+/// and the bonuses are its released code's only: early_skip_released.
 template <feature Indicator = feature::hidden>
 struct basic_early_skip {
   float weight = 0.5F;
@@ -59,14 +62,15 @@ struct basic_early_skip {
   float confident = 0.0F;
   bool forgets_held = false;
 
-  /// Sums of such numbers are finite.
+  /// Largest bonus: sums of bonuses stay finite.
   static constexpr float most_bonus = 1e30F;
 
   struct position_state {
     float confidence = 0.0F;
   };
 
-  /// The two positions of highest confidence, the lower one first among equals.
+  /// The two positions of highest confidence, in the order of their rank; among equals the lower
+  /// position first.
   struct layer_tally {
     index_t position[2] = {-1, -1};
     float confidence[2] = {-1.0F, -1.0F};
@@ -144,7 +148,8 @@ struct basic_early_skip {
     }
   }
 
-  /// Keeps the confidence for the next pass; one that a delay refused has no survey.
+  /// Stores the confidence for the next pass; the step reduction skips candidates that a part
+  /// rejected.
   UNMASK_HD void revise(auto& row, auto& own) const {
     own.state.confidence = forgets_held ? 0.0F : row.total().confidence();
   }
@@ -153,7 +158,7 @@ struct basic_early_skip {
     return {};
   }
 
-  /// The share of the positions fed that layer `layer` of `layers` leaves for the next one.
+  /// Share of the fed positions that layer `layer` of `layers` keeps for the next layer.
   [[nodiscard]] UNMASK_HD constexpr double kept(index_t layer, index_t layers) const {
     double keep = 1.0;
     for (index_t i = 0; i < stage_count; ++i) {
@@ -180,7 +185,8 @@ struct basic_early_skip {
   }
 
   UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
-    // An infinite change is a large one; it does not leave the quota.
+    // An infinite change counts as a large one: an infinite importance would be computed beside the
+    // quota.
     const float change = row.drift > 1e30F ? 1e30F : row.drift;
     const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
     const float drift = cap ? math::divide(change, largest) : change;
@@ -196,8 +202,8 @@ struct basic_early_skip {
 
   UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return most(l, {}, {}); }
 
-  /// The quota itself: it follows from the numbers fed and committed, and no importance is
-  /// infinite.
+  /// The exact quota: it depends on the numbers of fed and committed positions only, and no
+  /// importance is infinite.
   [[nodiscard]] UNMASK_HD index_t most(const layer_info& l, const layout&, range) const {
     const auto share = static_cast<index_t>(kept(l.layer, l.layers) * l.fed);
     return floor ? math::max(share, math::min(l.commits + 2, l.block_length)) : share;

@@ -8,13 +8,13 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-/// A token and the credit it has earned.
+/// A token and its credit.
 struct credit_slot {
   token_id token = no_token;
   float credit = 0.0F;
 };
 
-// One step of credit for one row: decay, credit the leading token, edit the logits.
+// One step of credit for one row: decay, add the credit of the leading token, edit the logits.
 template <int Slots>
 UNMASK_HD void earn_credit(auto& row,
                            index_t& size,
@@ -47,27 +47,31 @@ UNMASK_HD void earn_credit(auto& row,
 
 }  // namespace detail
 
-/// Trace credit: a token that keeps leading a position's row earns credit, which raises its logit.
+/// Trace credit: a token that stays the most probable one of a position earns credit, which raises
+/// its logit.
 ///
 /// At each scored step, with p* the probability of the leading token v* before the edit:
 ///     C(v) = decay C(v) for all v;  C(v*) += p*^exponent;  z(v) += strength ln(1 + C(v)).
-/// Ranking and admission then see the edited row, so credit goes with every one of them.
+/// Ranking and commit rule use the edited row, so credit goes with all of them.
 ///
-/// State: a position remembers a token the first time it leads, so at most one new token a step;
-/// everything else has credit 0 and an unedited logit. `Slots` bounds how many: with at least as
-/// many slots as steps the position can stay open, the rule is exactly the dense one. A token that
-/// finds no slot earns nothing and nothing is evicted. 8 bytes a slot and position. The state
-/// starts anew when a position commits and when a sequence starts; a position that is not scored
-/// keeps its credit as it is.
+/// A position remembers a token the first time it leads, so at most one new token a step; every
+/// other token has credit 0 and an unedited logit. `Slots` bounds their number: with at least as
+/// many slots as steps in which the position can be masked, the rule is exactly the dense one. A
+/// token that finds no free slot earns nothing; no slot is evicted. A position that is not scored
+/// keeps its credit unchanged.
 ///
-/// Range strength >= 0, decay in [0, 1], exponent >= 0. Reads stat::confidence. O(slots) a row.
-/// Equation 13, credit for every token instead of the leading one, is no part: it would keep and
-/// rewrite 4 bytes for each position and column (16 MB for 32 positions of 126,464), raise each to
-/// a power in every step, and read each row twice, once for the probabilities that credit every
-/// token and once for the row that the credits give. By tables 5 and 6 it gains 0.01 and 0.20
-/// points and loses a tenth of the speed; the paper recommends the leading token.
+/// Range: strength >= 0, decay in [0, 1], exponent >= 0. Reads stat::confidence.
+/// State: 8 bytes a slot and position, reset when the position commits and when a sequence starts.
+/// Cost: O(slots) a row.
+///
+/// Equation 13, credit for every token instead of the leading one, is not implemented: it would
+/// keep and rewrite 4 bytes for each position and column (16 MB for 32 positions of 126,464), raise
+/// each to a power in every step, and read each row twice, first for the probabilities that add
+/// credit, then for the edited row. By tables 5 and 6 it gains 0.01 and 0.20 points and loses a
+/// tenth of the speed; the paper recommends the leading token.
 ///
 /// Source: CreditDecoding (2025), section 4.2, equations 4 to 7 and algorithm 1; the defaults are
+/// those of section 5.1, `credit_released` has those of the code.
 /// those of section 5.1, `credit_released` gives those of the code.
 template <int Slots = 64>
 struct trace_credit {
@@ -102,15 +106,15 @@ struct trace_credit {
 };
 static_assert(watching<trace_credit<>> && revision<trace_credit<>>);
 
-/// The positions whose settled share adaptive_credit takes.
+/// Positions over which adaptive_credit computes the committed fraction.
 enum class settled_share : std::uint8_t { answer, block };
 
-/// Trace credit without knobs: exponent 1, and strength = decay = the settled share before the
-/// step, of the whole answer or of the position's block. Nothing is fused while that is empty of
-/// tokens; the fuller it gets, the more its history counts. State and slots as in trace_credit.
+/// Trace credit without knobs: exponent 1, and strength = decay = the committed fraction before the
+/// step, of the whole answer or of the position's block. Credit grows with this fraction and is 0
+/// as long as nothing is committed there. State and slots as in trace_credit.
 ///
-/// Source: CreditDecoding (2025), section 4.3; section 3.1 takes the masked ratio of the whole
-/// sequence, so `block` is ours.
+/// Source: CreditDecoding (2025), section 4.3; section 3.1 defines the masked ratio over the whole
+/// sequence, so `block` is this library's.
 template <int Slots = 64>
 struct adaptive_credit {
   settled_share of = settled_share::answer;

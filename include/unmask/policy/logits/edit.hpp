@@ -7,8 +7,9 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Scales every logit by 1 / `value` before any statistic is taken, as Dream's sampler does. Below
-/// 1 it sharpens. Range value >= least_temperature.
+/// Divides every logit by `value` before any statistic, as Dream's sampler does: a value below 1
+/// sharpens the distribution.
+/// Range: value >= least_temperature.
 struct temperature {
   float value = 1.0F;
   static constexpr statistics required = stat::none;
@@ -24,13 +25,14 @@ struct temperature {
 static_assert(logit_edit<temperature>);
 
 /// Proposes a token drawn from the row's distribution at temperature `temperature` instead of the
-/// most probable one; confidence is that of the drawn token in the unsharpened row.
+/// most probable one; the confidence is the drawn token's softmax probability at temperature 1.
 ///
-/// The draw is exact and made in the same read, from the request's seed, so it depends on neither
-/// batch nor slot. Range temperature > 0; for temperature 0 leave the part out. Where the best logit
-/// divided by it leaves the range of float, the most probable token is proposed. To draw from, and
-/// rank by, the sharpened row as Dream does, add temperature{} and keep this one at 1. Tokens whose
-/// logits are edited after the read (credit, penalties, bias) are drawn with their edited logits.
+/// The draw is exact and made in the same read, from the request's seed, so it depends neither on
+/// batch nor on slot. If the best logit divided by the temperature overflows, the most probable
+/// token is proposed. To draw from, and rank by, the sharpened row as Dream does, add temperature{}
+/// and keep this temperature at 1. Tokens whose logits are edited after the read (credit,
+/// penalties, bias) are drawn with their edited logits.
+/// Range: temperature > 0; for temperature 0 leave the part out.
 /// Source: S. Nie et al., Large language diffusion models (2025), its sampler (Gumbel noise on the
 /// logits, confidence without).
 struct sampling {

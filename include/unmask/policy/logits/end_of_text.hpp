@@ -5,9 +5,8 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
 
-/// Rules for the end token, model_info::end_token; each part takes a second token that ends a text,
-/// too, in `also`. Without an end token, and with `also` left out, they do nothing. What happens
-/// once an end token is settled is stop.hpp's.
+/// Rules for the end token, model_info::end_token. Each part accepts a second end token in `also`.
+/// Without both they have no effect. Stopping at a committed end token is in stop.hpp.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
@@ -36,8 +35,10 @@ UNMASK_HD void add_to_ends(auto& row, const step_info& at, token_id also, float 
 
 }  // namespace detail
 
-/// Subtracts `penalty` nats from the logit of the end token, against answers that end too soon and
-/// against floods of end tokens. Range: finite; negative encourages. O(1) a row.
+/// Subtracts `penalty` nats from the logit of the end token: against answers that end too early and
+/// against floods of end tokens.
+/// Range: finite; negative values raise the logit.
+/// Cost: O(1) a row.
 struct end_penalty {
   float penalty = 1.0F;
   token_id also = no_token;
@@ -60,12 +61,14 @@ struct end_penalty {
 };
 static_assert(watching<end_penalty> && revision<end_penalty>);
 
-/// The end token cannot be proposed at the first `tokens` positions of the answer: a minimal
-/// length.
+/// Excludes the end token at the first `tokens` positions of the answer: a minimal length.
 ///
-/// stop_at_end then cannot end before; a stop sequence has a knob of its own. Tokens that an ended
-/// sequence is filled with are not proposals. Must be written before parts with a memory, such as
-/// trace_credit. Range tokens >= 0. O(1) a row. Source: `min_tokens` of vLLM.
+/// stop_at_end then cannot end the sequence earlier; a stop sequence has a knob of its own. The
+/// tokens that fill an ended sequence are not affected. Must be written before parts with a memory,
+/// such as trace_credit.
+/// Range: tokens >= 0.
+/// Cost: O(1) a row.
+/// Source: `min_tokens` of vLLM.
 struct no_end_before {
   index_t tokens = 1;
   token_id also = no_token;
@@ -97,13 +100,13 @@ struct no_end_before {
 };
 static_assert(watching<no_end_before> && revision<no_end_before> && restricting<no_end_before>);
 
-/// An end token is not committed while its left neighbour is open, so that a text ends where its
-/// tokens do. Such a candidate is refused: a forced block commits it only when it has nothing else.
+/// Rejects an end token while its left neighbour is masked, so that a text ends where its tokens
+/// do: a forced block commits it only if it has no other candidate.
 ///
-/// With `until_first` the rule no longer holds once an end token is settled in the answer. O(1) a
-/// candidate, with `until_first` O(length) for one that would be refused. Source: ES-dLLM (2026),
-/// appendix B.2; `until_first` is its released code's, `delay_eos_generation`, which lets a fixed
-/// number of commits a step take such a token all the same.
+/// With `until_first` the rule stops once an end token is committed in the answer.
+/// Cost: O(1) a candidate, with `until_first` O(length) for one that would be rejected.
+/// Source: ES-dLLM (2026), appendix B.2; `until_first` is `delay_eos_generation` of its released
+/// code, which still commits such a token if a fixed number of commits a step requires it.
 struct hold_end {
   bool until_first = false;
   token_id also = no_token;
@@ -134,12 +137,13 @@ struct hold_end {
 };
 static_assert(delaying<hold_end>);
 
-/// End tokens come last: a candidate that proposes one counts as hopeless, with confidence and
-/// margin 0 and infinite entropy, and ranks behind all others. It still is a candidate: an
-/// admission that takes a number of tokens may reach it. The report gives its true log-probability.
+/// Ranks end tokens last: a candidate that proposes one has confidence and margin 0 and infinite
+/// entropy, and ranks behind all others. It still is a candidate: a commit rule with a fixed number
+/// of tokens may commit it. The report has its true log-probability.
 ///
-/// O(1) a candidate. Source: S. Nie et al., Large language diffusion models (2025), its sampler's
-/// `confidence_eos_eot_inf`, as it is meant.
+/// Cost: O(1) a candidate.
+/// Source: S. Nie et al., Large language diffusion models (2025), its sampler's
+/// `confidence_eos_eot_inf`, as intended there.
 struct end_last {
   token_id also = no_token;
 

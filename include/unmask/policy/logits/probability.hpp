@@ -6,24 +6,26 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Asks for the probabilities of some tokens, in the whole row and among themselves: "yes or no,
-/// and how sure?". Decides nothing; after each step session::probabilities() tells them for every
-/// open position that the step scored, which makes a classifier of a decode of one position.
+/// Reports the probabilities of some tokens, in the whole row and among themselves, for questions
+/// such as "yes or no, and how sure?". It decides nothing; after each step session::probabilities()
+/// has them for every masked position that the step scored, so a decode of one position is a
+/// classifier.
 ///
 ///     policy{by_confidence{}, top_k{1}, probability_of<2>{{yes, no}}, token_list<2>{{yes, no}}}
 ///
-/// The row is the one that statistics see (behind temperature{} and masks) with the edits of the
-/// parts written before this one: so written before token_list it tells how much the whole row
-/// gives to the list, written behind it both numbers are the same. What is cut off by keep_top_k
-/// and its like counts in the whole row. A token that is suppressed, not allowed or not in the
-/// vocabulary has probability 0. Positions whose row is invalid are left out.
+/// The row is the one that the statistics use (after temperature{} and masks) with the edits of the
+/// parts written before this one: written before token_list it reports the probability of the list
+/// in the whole row, written behind it both numbers are equal. Tokens dropped by keep_top_k,
+/// keep_top_p and keep_min_p count in the whole row. A token that is suppressed, not allowed or not
+/// in the vocabulary has probability 0. Positions whose row is invalid are left out.
 ///
-/// Applies to the answer offsets [first, last). Of the `Count` tokens those that are given among the
-/// first `count` are used, at least one and all different: range count in [1, Count]. Goes with every other part but adaptive_threshold and
-/// stable_and_confident, as all parts that watch tokens. Reads stat::confidence. O(count log
-/// watched) a row and 48 bytes a token and position; no state. Source: label probabilities as
-/// classifiers made of language models use them, T. Brown et al., Language models are few-shot
-/// learners (2020), section 2.4.
+/// Applies to the answer offsets [first, last). The tokens are those of the first `count` that are
+/// given, at least one and all different. Goes with every other part but adaptive_threshold and
+/// stable_and_confident, as all parts that track tokens. Reads stat::confidence.
+/// Range: count in [1, Count].
+/// Cost: O(count log tracked) a row and 48 bytes a token and position; no state.
+/// Source: label probabilities as in classifiers made of language models, T. Brown et al., Language
+/// models are few-shot learners (2020), section 2.4.
 template <int Count = 2>
 struct probability_of {
   static_assert(Count >= 1, "a probability_of no tokens asks nothing: leave it out");

@@ -4,19 +4,20 @@
 #include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
-/// Against repetition, newline floods and doubled words. See revise.hpp for what goes with what.
+/// Penalties for repetition, newline floods and doubled words. revise.hpp says which parts go
+/// together.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-/// Distinct tokens and how often each was seen.
+/// Distinct tokens and the number of times each occurs.
 template <int Distinct>
 struct token_counts {
   token_id tokens[Distinct];
   index_t counts[Distinct];
   index_t size = 0;
 
-  // A token that finds no room is not counted.
+  // Counts a token; ignored if there is no room for another one.
   UNMASK_HD void see(token_id token) {
     index_t i = 0;
     while (i < size && tokens[i] != token) {
@@ -32,8 +33,8 @@ struct token_counts {
   }
 };
 
-// The settled and given tokens within `window` positions of a position, nearest first and left
-// before right, so that those without room are the farthest.
+// The committed and given tokens within `window` positions of a position, nearest first and left
+// before right, so that the farthest are left out if there is no room.
 template <int Distinct>
 [[nodiscard]] UNMASK_HD token_counts<Distinct>
 tokens_around(const step_info& at, index_t window, bool prompt) {
@@ -58,14 +59,14 @@ tokens_around(const step_info& at, index_t window, bool prompt) {
 
 }  // namespace detail
 
-/// Makes tokens that stand nearby less probable, once each: z / penalty where z > 0, z * penalty
-/// elsewhere, for every token that is settled or given within `window` positions on either side.
+/// Makes tokens that occur nearby less probable, once each: z / penalty if z > 0, z * penalty
+/// otherwise, for every token that is committed or given within `window` positions on either side.
 ///
-/// At most `Distinct` different tokens count, the nearest ones. `prompt` says whether those of the
-/// prompt do. Depends on the zero of the logits, as its source does. Keeps no state.
-/// Range penalty > 0, 1 changes nothing, below 1 encourages; window >= 1. O(window * Distinct) a
-/// row. Source: N. Keskar et al., CTRL (2019), section 4.1, with the sign rule of its
-/// implementations.
+/// At most `Distinct` different tokens count, the nearest ones. `prompt` decides whether tokens of
+/// the prompt do. Depends on the zero of the logits, as in its source. No state.
+/// Range: penalty > 0, 1 has no effect, below 1 encourages; window >= 1.
+/// Cost: O(window * Distinct) a row.
+/// Source: N. Keskar et al., CTRL (2019), section 4.1, with the sign rule of its implementations.
 template <int Distinct = 32>
 struct repetition_penalty {
   float penalty = 1.1F;
@@ -106,13 +107,14 @@ struct repetition_penalty {
 };
 static_assert(watching<repetition_penalty<>> && revision<repetition_penalty<>>);
 
-/// Subtracts presence + frequency * n from the logit of a token that stands n >= 1 times within
-/// `window` positions on either side, settled or given.
+/// Subtracts presence + frequency * n from the logit of a token that occurs n >= 1 times within
+/// `window` positions on either side, committed or given.
 ///
-/// At most `Distinct` different tokens count, the nearest ones. `prompt` says whether those of the
-/// prompt do. Keeps no state. Range: nats, finite, negative encourages; window >= 1. O(window *
-/// Distinct) a row. Source: `presence_penalty` and `frequency_penalty` of the OpenAI completion
-/// interface.
+/// At most `Distinct` different tokens count, the nearest ones. `prompt` decides whether tokens of
+/// the prompt do. No state.
+/// Range: nats, finite, negative encourages; window >= 1.
+/// Cost: O(window * Distinct) a row.
+/// Source: `presence_penalty` and `frequency_penalty` of the OpenAI completion interface.
 template <int Distinct = 32>
 struct count_penalty {
   float presence = 0.0F;
@@ -151,11 +153,14 @@ struct count_penalty {
 };
 static_assert(watching<count_penalty<>> && revision<count_penalty<>>);
 
-/// Subtracts `penalty` nats from the logit of the token that stands directly left, if it is settled
-/// or given; with `both_sides` from the one directly right, too (twice, if they are equal).
+/// Subtracts `penalty` nats from the logit of the token directly left of the position, if it is
+/// committed or given; with `both_sides` also from that of the token directly right (twice, if they
+/// are equal).
 ///
-/// Keeps no state. Range penalty >= 0. O(1) a row. Source: SGLang, `JointThreshold`,
-/// penalty_lambda.
+/// No state.
+/// Range: penalty >= 0.
+/// Cost: O(1) a row.
+/// Source: SGLang, `JointThreshold`, penalty_lambda.
 struct neighbour_guard {
   float penalty = 1.0F;
   bool both_sides = false;
@@ -191,14 +196,15 @@ struct neighbour_guard {
 };
 static_assert(watching<neighbour_guard> && revision<neighbour_guard>);
 
-/// Two adjacent positions never commit equal tokens in one step, in which neither knew of the
-/// other: the less confident of the two (the right one, if they are equal) is refused until the
-/// next step.
+/// Two adjacent positions never commit equal tokens in one step, because neither row was computed
+/// with the other token: the less confident of the two (the right one, if they are equal) is
+/// rejected until the next step.
 ///
-/// Whether the other one is admitted does not matter. In a run of equal proposals its most
-/// confident ones can commit, as far as no two are adjacent. A forced block commits a refused
-/// candidate when it has nothing else. End tokens may stand side by side unless `end_too`. Reads
-/// stat::confidence. O(1) a candidate, no state.
+/// It is rejected whether or not the other one commits. In a run of equal proposals the most
+/// confident ones can commit as long as no two are adjacent. A forced block commits a rejected
+/// candidate if it has no other. End tokens may be adjacent unless `end_too`. Reads
+/// stat::confidence.
+/// Cost: O(1) a candidate, no state.
 struct no_equal_neighbours {
   bool end_too = false;
   static constexpr statistics required = stat::confidence;

@@ -5,11 +5,12 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
 
-/// Edits of a few logits of each row. The tokens are watched: the read leaves them out of its sums
-/// and reports them apart, so an edit in either direction is exact for every statistic.
+/// Logits processors: edits of a few logits of each row. The tokens are tracked: the read excludes
+/// them from its sums and reports them separately, so an edit in either direction is exact for
+/// every statistic.
 ///
-/// What goes with these parts, and with those of repetition.hpp, end_of_text.hpp, stop.hpp and
-/// revisit.hpp ("yes": in any written order):
+/// Combinations of these parts, and of those of repetition.hpp, end_of_text.hpp, stop.hpp and
+/// revisit.hpp, with others ("yes": in any written order):
 ///
 /// | part                          | credit       | lookahead | revisits     |
 /// |-------------------------------|--------------|-----------|--------------|
@@ -26,29 +27,30 @@
 /// | reopen_below                  | yes          | yes       | at most once |
 /// | edit_settled                  | yes          | yes       | yes          |
 ///
-/// All of them go with every ranking and admission, and with sampling{}: a token is drawn from the
-/// edited row, exactly. keep.hpp says what goes with keep_top_k and its like, probability.hpp asks
-/// what a token_list is worth.
+/// All of them go with every ranking and commit rule, and with sampling{}: a token is drawn from
+/// the edited row, exactly. keep.hpp says what goes with keep_top_k, keep_top_p and keep_min_p;
+/// probability.hpp reports the probability of a token_list.
 ///
-/// "order counts": credit is earned on the row as edited by the parts written before it, and is
-/// itself edited by those behind it. "edits those": rows of settled positions are edited, too, so
-/// that a banned token is not written over a settled one. "no" and "before it" are compile errors.
+/// "order counts": credit is computed on the row as edited by the parts written before it, and its
+/// result is edited by those behind it. "edits those": rows of committed positions are edited, too,
+/// so that a banned token never replaces a committed one. "no" and "before it" are compile errors.
 /// temperature{} is applied while the row is read, so always before any of these edits.
 namespace UNMASK_NAMESPACE {
 
-/// A token and what is added to its logit. no_token: an entry that is not used.
+/// A token and the number that is added to its logit. no_token: an unused entry.
 struct token_bias {
   token_id token = no_token;  ///< The token.
   float bias = 0.0F;  ///< Added to its logit, in nats.
 };
 
-/// Adds a constant to the logits of up to `Count` tokens, in nats; -inf bans a token. A token that
-/// occurs twice gets both.
+/// Adds a constant to the logits of up to `Count` tokens, in nats; -inf bans a token. If a token
+/// occurs twice, both are added.
 ///
 ///     logit_bias<2>{{{newline, -1.0F}, {semicolon, 0.5F}}}
 ///
-/// Range: bias finite or -inf, tokens >= 0; one that the vocabulary lacks has no effect. O(Count
-/// log Count) a row. Source: `logit_bias` of the OpenAI completion interface.
+/// Range: bias finite or -inf, tokens >= 0; tokens outside the vocabulary have no effect.
+/// Cost: O(Count log Count) a row.
+/// Source: `logit_bias` of the OpenAI completion interface.
 template <int Count = 16>
 struct logit_bias {
   static_assert(Count >= 1, "a logit_bias of no tokens is no part: leave it out");
@@ -112,18 +114,20 @@ struct logit_bias {
 };
 static_assert(watching<logit_bias<>> && revision<logit_bias<>> && restricting<logit_bias<>>);
 
-/// Restricts positions to a list of tokens: every other token is taken out of their rows.
+/// Restricts positions to a list of tokens: every other token is excluded from their rows.
 /// Confidence, entropy, margin and the reported log-probability are then those of the softmax over
 /// the list alone: "which of these, and how sure?".
 ///
 /// Applies to the answer offsets [first, last), counted from the end of the prompt; elsewhere it
-/// does nothing. Suppressed tokens stay suppressed; a row in which no listed token is finite is
-/// invalid and commits the lowest one that is allowed. Two lists at one position leave what they share. Must be written before parts with a
-/// memory, such as trace_credit, which would else remember tokens that can never be proposed.
+/// has no effect. Suppressed tokens stay suppressed; a row in which no listed token is finite is
+/// invalid and commits the lowest one that is allowed. Two lists at one position leave their
+/// intersection. Must be written before parts with a memory, such as trace_credit, which would
+/// otherwise remember tokens that can never be proposed. The tokens are those of the first `count`
+/// that are given, at least one.
 ///
-/// Of the `Count` tokens those that are given among the first `count` are used: at least one; range
-/// count in [1, Count]. O(count * watched) a row. Source: choice-constrained decoding as engines
-/// offer it (vLLM `structured_outputs.choice`).
+/// Range: count in [1, Count].
+/// Cost: O(count * tracked) a row.
+/// Source: choice-constrained decoding as in engines (vLLM `structured_outputs.choice`).
 template <int Count = 16>
 struct token_list {
   static_assert(Count >= 1, "a token_list of no tokens would leave nothing to propose");

@@ -14,13 +14,14 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 
-/// Whole methods: each function returns the policy of a paper, with the published values as
-/// defaults. Values that the released code has instead stand in released.hpp, whose parts and
-/// presets may be passed here; the loops of released code are presets of their own there.
+/// Complete methods: each function returns the policy of a paper, with the published values as
+/// defaults. Where the released code has other values, they are in released.hpp, whose parts and
+/// presets may be passed here; the loops of released code are separate presets there.
 ///
-/// The blocks are the session's, layout::block_length; each method names those of its paper. What a
-/// paper leaves open (ties, roundings, rows that are invalid) is as the parts say. No function
-/// stops at an end token, unless it says so: with(credit_decoding(), stop_at_end{}) does.
+/// The block length is that of the sequence, layout::block_length; each method names the lengths of
+/// its paper. Details that a paper leaves open (ties, roundings, invalid rows) are as in the parts.
+/// No function stops at an end token, unless it says so: with(credit_decoding(), stop_at_end{})
+/// does.
 namespace UNMASK_NAMESPACE::methods {
 
 /// A policy with the parts of `method` and `more`, in this order. Errors as policy: at most one
@@ -45,8 +46,8 @@ template <int Slots = 64>
   return policy{by_confidence{}, confidence_at_least{threshold}, credit};
 }
 
-/// The refreshes of Dynamic-dLLM: every pass runs everything, the first one computes it whole and
-/// no other does. Source: Dynamic-dLLM (2026), algorithm 1, lines 1 to 6. (The intervals in its
+/// The refreshes of Dynamic-dLLM: every pass feeds everything, and only the first one computes
+/// everything. Source: Dynamic-dLLM (2026), algorithm 1, lines 1 to 6. (The intervals in its
 /// appendix B.2 are those of the methods that it is compared with.)
 [[nodiscard]] constexpr interval_cache dynamic_dllm_cache() {
   return {.prompt_period = 1, .answer_period = 0};
@@ -81,9 +82,9 @@ template <feature Feature = feature::input>
 /// 256, of 512 for code (table 4). Released: released::es_dllm_fixed(), with
 /// released::early_skip_released(). Source: ES-dLLM (2026), algorithm 1, section 6.1, appendix B.
 ///
-/// `ends` is appendix B.2. As written there it lets a run of end tokens in from the left only, one
-/// a pass: stop_at_end ends the decode instead, and hold_end{.until_first = true}, the release's,
-/// lets them in together once there is one.
+/// `ends` is the rule of appendix B.2. Taken literally, it commits a run of end tokens from the
+/// left only, one a pass: stop_at_end ends the decode instead, and hold_end{.until_first = true},
+/// the rule of the release, commits them together once there is one.
 template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm(const basic_early_skip<Indicator>& skip = {},
                                      const block_cache& cache = {},
@@ -129,9 +130,9 @@ template <feature Indicator = feature::hidden>
 /// branches, with blocks.activate 0.95 throughout:
 ///     D2F-Dream: GSM8K 32, 0.1, 0.9, 14; MATH 16, 0.1, 0.9, 7; HumanEval and MBPP 32, 0.3, 0.95,
 ///     7; D2F-DiffuCoder: HumanEval+ 32, 0.3, 0.95, 6; MBPP+ 32, 0.3, 0.9, 14.
-/// blocks.at_once, 8, holds answers of 256 in blocks of 32. Released: released::lopa(), which goes
-/// by the negative entropy. Source: LoPA (2025), algorithm 1, equations 1 and 2, section 3.3,
-/// appendix B.
+/// blocks.at_once, 8, has room for answers of 256 in blocks of 32. Released: released::lopa(),
+/// which ranks by the negative entropy. Source: LoPA (2025), algorithm 1, equations 1 and 2,
+/// section 3.3, appendix B.
 template <ranking Ranking = by_confidence>
 [[nodiscard]] constexpr auto lopa_d2f(const lookahead_by<Ranking>& ahead = {.branches = 14},
                                       float threshold = 0.9F,
@@ -139,17 +140,17 @@ template <ranking Ranking = by_confidence>
   return policy{ahead.order, confidence_above{threshold}, ahead, blocks};
 }
 
-/// OSDT with a profile, or, with knobs that have none, the static threshold of the sequence that is
-/// recorded: see profile_threshold, calibrating() and profile_store. One type serves both. No code
-/// was released. Source: OSDT (2025), algorithm 1.
+/// OSDT with a profile or, without one, with the static threshold for the sequence that is
+/// recorded: see profile_threshold, calibrating() and profile_store. Both have the same type. No
+/// code was released. Source: OSDT (2025), algorithm 1.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt(const profile_threshold<Cells>& profile) {
   return policy{by_confidence{}, profile};
 }
 
-/// OSDT's settings of a task, without a profile: what calibrating() and profile_store take. The
-/// confidences recorded are those of committed tokens, where the paper does not say which. Source:
-/// OSDT (2025), section 4.1, and section 4.2 for the static threshold.
+/// OSDT's settings for a task, without a profile: the argument of calibrating() and profile_store.
+/// Confidences of committed tokens are recorded; the paper does not say which ones. Source: OSDT
+/// (2025), section 4.1, and section 4.2 for the static threshold.
 template <int Cells = 256>
 inline constexpr profile_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
                                                               .cap = 0.75F,
@@ -171,8 +172,8 @@ inline constexpr profile_threshold<Cells> osdt_humaneval_settings{.threshold = 0
                                                                   .mode = profile_mode::block,
                                                                   .statistic = metric::q1};
 
-/// OSDT with the settings of a task: decodes the sequence that is recorded. osdt(profile) decodes
-/// the others.
+/// OSDT with the settings of a task, for the sequence that is recorded; osdt(profile) decodes the
+/// others.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_gsm8k() {
   return osdt(osdt_gsm8k_settings<Cells>);

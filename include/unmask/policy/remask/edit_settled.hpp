@@ -6,16 +6,17 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Rewrites a settled token when the model now prefers another one with a confidence above
-/// `threshold`, strictly; with 0 always. The prompt and other fixed positions are never touched,
-/// nor is a token of the step that writes it. What is rewritten is reported like a commit.
+/// Token editing (T2T): rewrites a committed token when the model prefers another one with a
+/// confidence above `threshold`, strictly; with 0 always. The prompt and other fixed positions
+/// never change, nor does a token in the step that writes it. A rewritten token is reported like a
+/// commit.
 ///
-/// Settled positions of the scored range are read, too, so every step costs the rows of the whole
-/// range. Goes with edited_blocks: other schedules leave a block as soon as it is full. Range [0,
-/// 1].
-///
-/// Reads stat::confidence. No state. Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its
-/// edits of tokens. Its penalty on repeating the left neighbour is neighbour_guard.
+/// Committed positions of the scored range are read, too, so every step reads the rows of the whole
+/// range. Goes with edited_blocks: other schedules leave a block as soon as it is complete. Reads
+/// stat::confidence. No state.
+/// Range: [0, 1].
+/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its edits of tokens. Its penalty on
+/// repeating the left neighbour is neighbour_guard.
 struct edit_settled {
   float threshold = 0.0F;
   static constexpr statistics required = stat::confidence;
@@ -31,16 +32,18 @@ struct edit_settled {
 };
 static_assert(revisiting<edit_settled>);
 
-/// Decodes block after block, and stays on a full one to let a revisiting part edit it: until a
-/// forward pass on the full block changes nothing, or `most_edits` of them were made.
+/// Decodes block after block, and stays on a complete block so that a part that revisits can edit
+/// it: until a forward pass on the complete block changes nothing, or `most_edits` such passes were
+/// made.
 ///
-/// A block in which nothing was open is not stayed on. At most most_edits extra forward passes a
-/// block; 0 is sequential_blocks. Without a revisiting part each block costs one idle
-/// pass. With stop_at_end a sequence ends where its end token settles, before that block is edited.
-/// Range most_edits >= 0. 12 bytes a sequence, O(block length) a step.
-///
-/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, whose `max_post_edit_steps` this is.
-/// There one more pass follows, which decides nothing.
+/// A block in which nothing was masked is left at once. Without a part that revisits each block
+/// costs one idle pass. With stop_at_end a sequence ends when its end token is committed, before
+/// that block is edited.
+/// Range: most_edits >= 0; 0 is sequential_blocks.
+/// State: 12 bytes a sequence.
+/// Cost: O(block length) a step, at most most_edits additional forward passes a block.
+/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its `max_post_edit_steps`. There one
+/// more pass follows, which decides nothing.
 struct edited_blocks {
   index_t most_edits = 16;
 
@@ -82,7 +85,7 @@ struct edited_blocks {
   }
 
  private:
-  // Whether a full block is left: the last pass was on it, full, and changed nothing.
+  // True if the block is left: the last pass was on it, complete, and changed nothing.
   [[nodiscard]] UNMASK_HD bool is_done(const sequence_view& q, const sequence_state& s) const {
     return !s.entered || s.edits >= most_edits || (s.edits > 0 && q.changed == 0);
   }

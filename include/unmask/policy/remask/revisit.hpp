@@ -5,21 +5,22 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
 
-/// Second thoughts about settled tokens, as long as the block they stand in is scored. Their rows
-/// are read as those of open positions are, with the edits of revise.hpp, repetition.hpp and
-/// end_of_text.hpp. What is before sequence_report::settled may then still change.
+/// Remasking of committed tokens, as long as their block is scored. Their rows are read like those
+/// of masked positions, with the edits of revise.hpp, repetition.hpp and end_of_text.hpp. Positions
+/// before sequence_report::settled may then still change.
 namespace UNMASK_NAMESPACE {
 
-/// Puts the mask token back where the settled token has become less probable than `confidence`.
+/// Remasks a position when its committed token has become less probable than `confidence`.
 ///
-/// The probability is that of the token that stands there, exactly, in the row as edited. What a
-/// position remembers starts anew. Every step reopens fewer tokens than it commits, lowest
-/// positions first, and at most `allowance` more for the whole sequence, which are its extra forward
-/// passes. With an admission of one token a step nothing but the allowance is ever reopened.
+/// The probability is exactly that of the committed token, in the row as edited. The state of a
+/// remasked position is reset. Every step remasks fewer tokens than it commits, lowest positions
+/// first, and at most `allowance` more for the whole sequence, which are its additional forward
+/// passes. With a commit rule of one token a step only the allowance is ever remasked.
 ///
-/// Range confidence in [0, 1], 0 reopens nothing; allowance >= 0. O(1) a position. Source: dInfer
-/// (2025), `hierarchy_remasking`, whose rule for the net progress this is; it tests the best
-/// token's probability and commits more instead of reopening less.
+/// Range: confidence in [0, 1], 0 remasks nothing; allowance >= 0.
+/// Cost: O(1) a position.
+/// Source: dInfer (2025), `hierarchy_remasking`, whose rule for the net progress this is; there the
+/// best token's probability is tested, and more commit instead of fewer being remasked.
 struct reopen_below {
   float confidence = 0.4F;
   index_t allowance = 0;
@@ -43,17 +44,17 @@ struct reopen_below {
 };
 static_assert(revisiting<reopen_below> && current_watching<reopen_below>);
 
-/// Lets settled positions compete again whose most probable token has become less probable than
-/// `confidence`: ranked and admitted among the open ones in the same step, they take that token, or
-/// the mask token comes back. What is tested is not the token that stands there: reopen_below tests
-/// that one.
+/// Committed positions whose most probable token has become less probable than `confidence` become
+/// candidates again: ranked among the masked ones in the same step, they take that token if the
+/// commit rule commits them, and are remasked otherwise. The test is on the most probable token,
+/// not on the committed one: reopen_below tests the latter.
 ///
-/// A step admits at least one candidate more than there are such positions, the best ones first,
-/// open positions with invalid rows last: it takes no extra forward passes. Goes with every
-/// admission; candidates of both kinds form the runs of hierarchical. Range [0, 1], strict; 0
-/// remasks nothing.
-///
-/// Reads stat::confidence. No state. Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.
+/// A step commits at least one candidate more than there are such positions, the best ones first,
+/// masked positions with invalid rows last: it takes no additional forward passes. Goes with every
+/// commit rule; candidates of both kinds form the runs of hierarchical. Reads stat::confidence. No
+/// state.
+/// Range: [0, 1], strict; 0 remasks nothing.
+/// Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.
 struct remask_below {
   float confidence = 0.4F;
   static constexpr statistics required = stat::confidence;

@@ -8,24 +8,25 @@ namespace UNMASK_NAMESPACE {
 
 /// Decodes several blocks at a time, each a little behind the one before it.
 ///
-/// A block joins when the last one so far has settled the share `add` of its positions, at most one
-/// a step; the first joins at once. It must commit at least one token a step from when its
-/// predecessor has settled the share `activate` (the prompt has); before that it commits only what
-/// is admitted. Once an end token is settled, no further block joins, and the blocks that never
-/// joined are filled with it. A block in which nothing is open is passed by, so every pass has an open
-/// position.
+/// A block joins when the share `add` of the last joined block is committed, at most one block a
+/// step; the first joins at once. A block must commit at least one token a step as soon as the
+/// share `activate` of its predecessor is committed (for the first, at once); before that it
+/// commits only what the commit rule commits. Once an end token is committed, no further block
+/// joins, and the blocks that never joined are filled with it. A block without masked positions is
+/// skipped, so every pass has a masked position.
 ///
-/// The engine runs the sequence up to the last block so far, as models do that attend to no later
-/// block (D2F). With `whole_canvas` it runs all of it: for models that were trained with the masks
-/// of the whole answer in sight (LLaDA, Dream), which a shorter canvas misleads.
+/// The engine computes the sequence up to the last joined block, as for models that attend to no
+/// later block (D2F). With `whole_canvas` it computes all of it: for models trained with the masks
+/// of the whole answer (LLaDA, Dream), which give worse logits for a shorter sequence.
 ///
-/// With lookahead it grows by what is settled in the sequence itself, the anchor: all branches are
-/// scored equally far. released::d2f_blocks grows each branch by its own tokens, as the release.
+/// With lookahead, blocks join by the committed positions of the sequence itself, the anchor: all
+/// branches have the same scored range. released::d2f_blocks plans each branch by its own tokens,
+/// as the release does. At most `at_once` blocks are active, so a step scores up to at_once *
+/// block_length positions.
 ///
-/// At most `at_once` blocks are active, so a step scores up to at_once * block_length positions.
-/// Range: shares in [0, 1], at_once in [1, max_active_blocks]. Source: X. Wang et al., Diffusion
-/// LLMs can do faster-than-AR inference via discrete diffusion forcing (2025), its pipelined
-/// decoding, as used by LoPA (2025), section 4.
+/// Range: shares in [0, 1], at_once in [1, max_active_blocks].
+/// Source: X. Wang et al., Diffusion LLMs can do faster-than-AR inference via discrete diffusion
+/// forcing (2025), its pipelined decoding, as used by LoPA (2025), section 4.
 struct block_pipeline {
   float add = 0.1F;
   float activate = 0.95F;
@@ -79,7 +80,8 @@ struct block_pipeline {
       if (s.first < s.last) {
         break;
       }
-      // Nothing is open in any block so far: the next one joins whatever `add` says, or it is over.
+      // No position of any joined block is masked: the next block joins whatever `add` is, or the
+      // sequence is complete.
       if (s.ended || s.last == q.blocks()) {
         next.end = s.ended ? ending::end_token : ending::complete;
         return;
@@ -96,13 +98,13 @@ struct block_pipeline {
   }
 
  private:
-  // Share of a block's positions that are settled.
+  // Share of a block's positions that are committed.
   [[nodiscard]] UNMASK_HD static float share(const sequence_view& q, index_t b) {
     const range r = q.block(b);
     return math::divide(static_cast<float>(r.size() - q.open_in(r)), static_cast<float>(r.size()));
   }
 
-  // First block that will still be active after this call.
+  // First block that is still active after this call.
   [[nodiscard]] UNMASK_HD static index_t retired(const sequence_view& q, const sequence_state& s) {
     index_t b = s.first;
     while (b < s.last && q.open_in(q.block(b)) == 0) {

@@ -6,23 +6,25 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Explores a block slowly to find how far the model is ready to go, then fills that stretch fast,
-/// and so on from its end. A schedule; the published rule goes with it as `policy{by_confidence{},
-/// confidence_at_least{0.9F}, slow_fast{}}`.
+/// Alternates two phases in a block: exploring finds how far the model is confident, filling
+/// decodes that stretch; then it explores from its end. A schedule; the published rule is
+/// `policy{by_confidence{}, confidence_at_least{0.9F}, slow_fast{}}`.
 ///
-/// Exploring: `exploration` forward passes about everything from the end of the last stretch to the
-/// end of the block. Each guesses the stretch's end: behind the farthest candidate of confidence
-/// `promising` or more, one position if there is none. Once the standard deviation (of the
-/// population) of two guesses in a row is below `spread` positions the later one stands; until then
-/// it is their mean, rounded down. Filling: passes about the stretch until nothing in it is open;
-/// from the second on, positions behind it are not fed. A block that is full ends at once, also
-/// while exploring.
+/// Exploring: `exploration` forward passes over everything from the end of the last stretch to the
+/// end of the block. Each estimates the end of the stretch: behind the farthest candidate of
+/// confidence `promising` or more, or one position if there is none. Once the standard deviation
+/// (of the population) of two consecutive estimates is below `spread` positions the later one is
+/// used; without that, their mean, rounded down. Filling: passes over the stretch until no position
+/// of it is masked; from the second pass on, positions behind it are not fed. A complete block ends
+/// at once, also while exploring.
 ///
-/// Range exploration >= 1; promising in [0, 1]; spread >= 0. Reads stat::confidence. 24 bytes a
-/// sequence, O(block length) a step. Source: Q. Wei et al., Accelerating diffusion large language
-/// models with SlowFast sampling: the three golden principles (2025), and its released code, which
-/// explores on in a full block. Its commits, all sure candidates if there are two and the best one
-/// otherwise, are confidence_at_least's under the one-commit promise.
+/// Range: exploration >= 1; promising in [0, 1]; spread >= 0. Reads stat::confidence.
+/// State: 24 bytes a sequence.
+/// Cost: O(block length) a step.
+/// Source: Q. Wei et al., Accelerating diffusion large language models with SlowFast sampling: the
+/// three golden principles (2025), and its released code, which goes on exploring in a complete
+/// block. Its commits, all confident candidates if there are two and the best one otherwise, are
+/// those of confidence_at_least with the progress guarantee.
 struct slow_fast {
   index_t exploration = 6;
   float promising = 0.3F;
@@ -34,7 +36,7 @@ struct slow_fast {
     index_t end = 0;      ///< offset at which it ends; 0 before the first guess
     index_t guess = 0;    ///< the last guess of `end`
     index_t passes = 0;   ///< forward passes planned for the stretch
-    bool stands = false;  ///< `end` is not guessed any more
+    bool stands = false;  ///< `end` is final
   };
 
   struct tally {
@@ -84,12 +86,12 @@ struct slow_fast {
   }
 
  private:
-  // Takes the guess of the pass just decided.
+  // Takes the estimate of the pass that was just decided.
   UNMASK_HD void guess(const tally& seen, const range& block, sequence_state& s) const {
     const index_t ahead = seen.farthest < 0 ? s.begin + 1 : seen.farthest - block.first + 1;
     const index_t now = math::min(ahead, block.size());
     const index_t apart = now < s.guess ? s.guess - now : now - s.guess;
-    // Of two numbers, the deviation is half their distance.
+    // The standard deviation of two numbers is half their distance.
     s.stands = s.guess > 0 && 0.5F * static_cast<float>(apart) < spread;
     s.end = s.stands || s.guess == 0 ? now : (now + s.guess) / 2;
     s.guess = now;

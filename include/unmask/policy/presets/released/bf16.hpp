@@ -4,7 +4,7 @@
 #include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
-/// Probabilities as a softmax in bfloat16 gives them.
+/// Probabilities of a softmax computed in bfloat16.
 namespace UNMASK_NAMESPACE::released {
 
 /// The bfloat16 nearest to p in [0, 1], ties to even, as a float.
@@ -14,17 +14,17 @@ namespace UNMASK_NAMESPACE::released {
   return math::from_bits((bits + 0x7fffU + odd) & 0xffff0000U);
 }
 
-/// by_confidence where the softmax is computed in bfloat16: the score is rounded to it, and more
-/// candidates tie. Reads stat::confidence. Source: as llada_blocks and sglang_blocks, on bf16
-/// logits.
+/// by_confidence for a softmax in bfloat16: the score is rounded to it, so more candidates tie.
+/// Reads stat::confidence. Source: as llada_blocks and sglang_blocks, on bf16 logits.
 struct by_confidence_bf16 {
   static constexpr statistics required = stat::confidence;
   UNMASK_HD float score(const auto& c) const { return bf16_rounded(c.confidence()); }
 };
 static_assert(ranking<by_confidence_bf16>);
 
-/// confidence_above where the softmax is computed in bfloat16: confidence and threshold are rounded
-/// to it before they are compared. Range [0, 1]. Reads stat::confidence. Source: as sglang_blocks.
+/// confidence_above for a softmax in bfloat16: confidence and threshold are rounded to it before
+/// they are compared.
+/// Range: [0, 1]. Reads stat::confidence. Source: as sglang_blocks.
 struct confidence_above_bf16 {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;

@@ -12,14 +12,15 @@
 
 namespace UNMASK_NAMESPACE::released {
 
-/// dInfer's loop: whether a block is full is looked at before a group of
-/// clamp(masks / tokens_per_forward, 1, unroll) forward passes only, so the last ones of a group
-/// may find nothing to decide. A full block with an end token ends the sequence; with `early_stop`
-/// what is right of it becomes the end token, otherwise it stays open. With `aligned` blocks start
-/// at multiples of the block length from position 0 and not behind the prompt.
+/// dInfer's loop: it tests whether a block is complete only before a group of clamp(masks /
+/// tokens_per_forward, 1, unroll) forward passes, so the last passes of a group may have nothing to
+/// decide. A complete block with an end token ends the sequence; with `early_stop` everything right
+/// of it becomes the end token, otherwise it stays masked. With `aligned` blocks start at multiples
+/// of the block length from position 0 instead of behind the prompt.
 ///
-/// Range unroll >= 1, tokens_per_forward >= 1. The loop never ends while only mask tokens are
-/// proposed. Source: inclusionAI, dInfer, `generate_uniform.py` (inclusionAI/dInfer fce4e32).
+/// The loop never ends while only mask tokens are proposed.
+/// Range: unroll >= 1, tokens_per_forward >= 1.
+/// Source: inclusionAI, dInfer, `generate_uniform.py` (inclusionAI/dInfer fce4e32).
 struct dinfer_blocks {
   index_t unroll = 4;
   index_t tokens_per_forward = 8;
@@ -27,7 +28,7 @@ struct dinfer_blocks {
   bool aligned = false;  ///< Whether blocks start at multiples of their length from position 0.
   struct sequence_state {
     index_t block = 0;
-    index_t group = 0;  ///< forward passes that the group still has
+    index_t group = 0;  ///< remaining forward passes of the group
     bool end_token = false;
   };
   static constexpr statistics required = stat::none;
@@ -43,7 +44,7 @@ struct dinfer_blocks {
     return (detail::blocks_of(g) + 1) * unroll;
   }
 
-  /// Leaves the full blocks behind; schedule() follows at once, and goes on from there.
+  /// Advances past the complete blocks; schedule() follows at once and continues from there.
   UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
     sequence_state& s = own.sequence;
     for (range b = block(q, s.block); s.group == 0 && !b.empty() && q.open_in(b) == 0;
@@ -92,12 +93,13 @@ struct by_confidence_of_text {
 };
 static_assert(ranking<by_confidence_of_text>);
 
-/// Admits confidences from min(threshold, best - 1e-5) on, proposed mask tokens never: below the
-/// threshold the best commits together with everything as good. Range [0, 1]. Goes with
+/// Commits confidences of min(threshold, best - 1e-5) or more, never proposed mask tokens: if all
+/// are below the threshold, the best one commits together with those equal to it. Goes with
 /// by_confidence_of_text.
 ///
-/// Reads stat::confidence. Source: inclusionAI, dInfer, `ThresholdParallelDecoder` of
-/// `parallel_strategy.py` (inclusionAI/dInfer fce4e32).
+/// Range: [0, 1]. Reads stat::confidence.
+/// Source: inclusionAI, dInfer, `ThresholdParallelDecoder` of `parallel_strategy.py`
+/// (inclusionAI/dInfer fce4e32).
 struct threshold_or_best {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
@@ -106,7 +108,7 @@ struct threshold_or_best {
   static constexpr knob<threshold_or_best> knobs[] = {
       {"threshold", &threshold_or_best::threshold, within(0, 1)}};
 
-  /// The confidence, so that standing::largest_before is that of the best.
+  /// The confidence, so that standing::largest_before is the best one.
   UNMASK_HD float cost(const auto& c) const { return c.confidence(); }
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
     const float best = s.rank == 0 ? c.confidence() : s.largest_before;
@@ -120,10 +122,10 @@ static_assert(admission<threshold_or_best>);
   return policy{by_confidence_of_text{}, threshold_or_best{threshold}, loop};
 }
 
-/// dInfer's threshold on rows with trace credit, rows of proposed mask tokens included: a row takes
-/// part if credit makes another token lead it. The release forgets all credit when a decision
-/// leaves no mask in the whole sequence, and only then, so that what follows a sequence with an
-/// early end starts with its credit; a session forgets it when a sequence starts.
+/// dInfer's threshold on rows with trace credit. Rows that propose the mask token are candidates if
+/// credit makes another token the most probable one. The release resets all credit when a decision
+/// leaves no mask in the whole sequence, and only then, so that the sequence after one with an
+/// early end starts with its credit; a session resets it when a sequence starts.
 ///
 /// Source: `CreditThresholdParallelDecoder` of the file of threshold_or_best.
 template <int Slots = 64>
@@ -142,14 +144,15 @@ dinfer_hierarchy(float low, float threshold, const dinfer_blocks& loop = {}) {
   return policy{by_confidence{}, hierarchical{low, threshold}, loop};
 }
 
-/// The same with remasking. Source: `get_transfer_index_hierarchy_remask` of the same file.
+/// dInfer's hierarchical decoding with remasking. Source: `get_transfer_index_hierarchy_remask` of
+/// the same file.
 [[nodiscard]] constexpr auto
 dinfer_hierarchy_remask(float low, float threshold, float remask, const dinfer_blocks& loop = {}) {
   return policy{by_confidence{}, hierarchical{low, threshold}, remask_below{remask}, loop};
 }
 
-/// Its older form: the same rule in Fast-dLLM's loop, without an early end. Source:
-/// `get_transfer_index_hierarchy_fast_v2` of the same file.
+/// The older form of hierarchical decoding: the same rule in Fast-dLLM's loop, without an early
+/// end. Source: `get_transfer_index_hierarchy_fast_v2` of the same file.
 [[nodiscard]] constexpr auto dinfer_hierarchy_fast_v2(float low, float threshold) {
   return policy{by_confidence{}, hierarchical{low, threshold}, fast_dllm_blocks{}};
 }

@@ -13,28 +13,29 @@
 namespace UNMASK_NAMESPACE::released {
 
 /// Dream's sampler at temperature 0: by_confidence is its `maskgit_plus`, by_margin its
-/// `topk_margin`, by_entropy its `entropy`. Needs model_info::row_shift = 1, and no
-/// model_info::end_token where masks are to be left as they are. Source: J. Ye et al., Dream 7B
-/// (2025), `generation_utils.py`.
+/// `topk_margin`, by_entropy its `entropy`. Needs model_info::row_shift = 1; without
+/// model_info::end_token masks that are left stay masks. Source: J. Ye et al., Dream 7B (2025),
+/// `generation_utils.py`.
 template <ranking Ranking>
 [[nodiscard]] constexpr auto dream(const Ranking& order, index_t steps, float epsilon = 1e-3F) {
   return policy{order, timesteps{steps, epsilon}, whole_sequence{}, step_budget{steps}};
 }
 
-/// Fast-dLLM's single pass over Dream's whole sequence. A step has a quota of ranks, of which those
-/// below `threshold`, the first excepted, are put off and added to the next step's quota. Without
-/// them the quota is (masks / steps) in each of `steps` steps; a rank put off in the last step adds
-/// a step, which has only the put-off ranks for a quota.
+/// Fast-dLLM's single pass over Dream's whole sequence. A step has a quota of ranks; of these, the
+/// ranks below `threshold`, except the first, are postponed and added to the next step's quota.
+/// Otherwise the quota is (masks / steps) in each of `steps` steps; a rank postponed in the last
+/// step adds a step, whose quota is only the postponed ranks.
 ///
-/// Range steps >= 1, threshold in [0, 1]. Goes with by_confidence; the window must hold the answer.
-/// Reads stat::confidence. Source: C. Wu et al., Fast-dLLM (2025), `confidence_threshold` of
+/// Goes with by_confidence; the window must have room for the answer. Reads stat::confidence.
+/// Range: steps >= 1, threshold in [0, 1].
+/// Source: C. Wu et al., Fast-dLLM (2025), `confidence_threshold` of
 /// `dream/model/generation_utils.py` (NVlabs/Fast-dLLM 24cc59e).
 struct quota_above {
   index_t steps = 64;
   float threshold = 0.9F;
   struct sequence_state {
-    index_t steps = 0;     ///< forward passes in all, as far as is known
-    index_t per_step = 0;  ///< ranks that each step adds to the quota
+    index_t steps = 0;     ///< forward passes in all, as known so far
+    index_t per_step = 0;  ///< number of ranks that each step adds to the quota
     index_t quota = 0;
     index_t put_off = 0;
   };
@@ -58,8 +59,8 @@ struct quota_above {
     if (s.rank == 0 || c.confidence() >= threshold) {
       return true;
     }
-    // Confidences fall along the ranks, so one candidate alone is the first put off and all behind
-    // it are, too: a single lane writes, and nobody reads before schedule().
+    // Confidences fall along the ranks, so exactly one candidate is the first postponed one and all
+    // behind it are postponed, too: a single thread writes, and only schedule() reads.
     if (s.rank == 1 || s.score_before >= threshold) {
       q.put_off = math::min(q.quota, s.open) - s.rank;
     }

@@ -10,19 +10,20 @@
 #include <unmask/policy/ranking.hpp>
 
 /// Adaptive thresholds as released with Dynamic-dLLM: Fast-dLLM's loop and test, with thresholds
-/// that start once and are never reset nor bounded, and move from the second step on.
+/// that start once, are never reset nor bounded, and change from the second step on.
 ///
 /// Source: TianyiWu233/DYNAMIC-DLLM 43cb93b, `update_pd_threshold` and `generate_pd` of
 /// `utils/generate_function.py`.
 namespace UNMASK_NAMESPACE::released {
 
-/// One threshold for all positions. In each step but the first, with means over the open positions
-/// of the block, p2 the second probability and p' the row of the step before:
+/// One threshold for all positions. In each step but the first, with means over the masked
+/// positions of the block, p2 the second probability and p' the row of the previous step:
 ///     t += -lower mean(1 - p2) + raise mean(1 - cos(p, p')).
-/// Admits confidence >= t. The rows behind the block are read as well, because their change counts
-/// from the block's first step on; the window must hold the answer. Range start in [0, 1], lower
-/// and raise >= 0; the defaults are the code's. Reads stat::confidence, margin, drift. Source:
-/// pd_mode 1.
+/// Commits if confidence >= t. The rows behind the block are read as well, because their change
+/// counts from the block's first step on; the window must have room for the answer.
+/// Range: start in [0, 1], lower and raise >= 0; the defaults are the code's. Reads
+/// stat::confidence, margin, drift.
+/// Source: pd_mode 1.
 struct falling_threshold {
   float start = 1.0F;
   float lower = 0.01F;
@@ -56,7 +57,7 @@ struct falling_threshold {
     return own.at.step > 0 ? tally{1, 1.0F - c.second_probability(), c.drift()} : tally{};
   }
 
-  /// The threshold of this step.
+  /// Threshold of this step.
   [[nodiscard]] UNMASK_HD float threshold(const auto& own) const { return start + shift(own); }
 
   UNMASK_HD bool admits(const auto& c, const standing&, auto& own) const {
@@ -85,14 +86,13 @@ static_assert(surveying<falling_threshold> && admission<falling_threshold> &&
               scheduling<falling_threshold> && reading_ahead<falling_threshold>);
 
 /// cache_budget as released with Dynamic-dLLM: budgets that are equal up to rounding, the first
-/// layer always whole, the answer ranked alone, one window that keeps its size, around the
-/// rightmost of the last committed tokens, computed besides what the budget is spent on.
+/// layer always complete, the answer ranked alone, and one window of constant size around the
+/// rightmost of the last committed tokens, computed in addition to the budget.
 ///
-/// `Feature` is feature::value, as its scripts select, or feature::input. A refreshing layer's mean
-/// is of the values just stored, that is 0, or of every fourth input. Source:
-/// `_do_partial_selection`,
-/// `_compute_sim_for_budget_full_refresh` and `_get_centered_window_indices` of
-/// `dynamic_dllm_cache/hooks/cache_hook_LLaDA.py`.
+/// `Feature` is feature::value, as its scripts select, or feature::input. The mean of a layer in a
+/// pass that refreshes is of the values just stored, that is 0, or of every fourth input. Source:
+/// `_do_partial_selection`, `_compute_sim_for_budget_full_refresh` and
+/// `_get_centered_window_indices` of `dynamic_dllm_cache/hooks/cache_hook_LLaDA.py`.
 template <feature Feature = feature::value>
 [[nodiscard]] constexpr auto cache_budget_released(index_t budget = 32, index_t window = 32) {
   basic_cache_budget<Feature> rule;
@@ -108,9 +108,9 @@ template <feature Feature = feature::value>
   return rule;
 }
 
-/// Its refreshes: prompt and answer every 5,000 passes, that is in the first one alone; the prompt
-/// is not run in the others. Source: `prompt_interval_steps` and `gen_interval_steps` of
-/// `scripts/run_LLaDA_gsm8k_Instruct.sh`. Its demo has 100 and 7.
+/// Refreshes of the release: prompt and answer every 5,000 passes, that is in the first one only;
+/// the other passes do not feed the prompt. Source: `prompt_interval_steps` and
+/// `gen_interval_steps` of `scripts/run_LLaDA_gsm8k_Instruct.sh`. Its demo has 100 and 7.
 [[nodiscard]] constexpr interval_cache dynamic_dllm_cache() {
   return {.prompt_period = 5000, .answer_period = 5000};
 }

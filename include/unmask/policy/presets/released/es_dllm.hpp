@@ -16,9 +16,9 @@
 /// `early_skipping.py`, `batch_generate` and `sample_tokens_LLaDA` of `generate.py`.
 namespace UNMASK_NAMESPACE::released {
 
-/// early_skip with what the released code adds: a cap on the change, a floor under the number kept,
-/// +2 for the two most confident positions, +5 for the leftmost open one, +3 for those just
-/// committed. The bonuses are tiers, because the rest lies in [0, 1].
+/// early_skip with the additions of the released code: a cap on the change, a floor under the
+/// number kept, +2 for the two most confident positions, +5 for the leftmost masked one, +3 for
+/// those just committed. Every bonus outweighs the rest of the importance, which lies in [0, 1].
 template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto early_skip_released(float weight = 0.5F) {
   basic_early_skip<Indicator> rule;
@@ -32,12 +32,12 @@ template <feature Indicator = feature::hidden>
   return rule;
 }
 
-/// Block after block, each for at most as many forward passes as it has positions: what is open then
-/// stays open. Source: `batch_generate`.
+/// Block after block, each for at most as many forward passes as it has positions: positions masked
+/// then stay masked. Source: `batch_generate`.
 struct es_dllm_blocks {
   struct sequence_state {
     index_t block = 0;
-    index_t opened = 0;  ///< the step that the block was first scored in
+    index_t opened = 0;  ///< the step in which the block was first scored
   };
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
@@ -63,7 +63,8 @@ struct es_dllm_blocks {
 };
 static_assert(scheduling<es_dllm_blocks> && pacing<es_dllm_blocks>);
 
-/// Its refresh schedule. Source: `prompt_update_freq` and `block_update_freq` of `batch_generate`.
+/// Refresh schedule of the release. Source: `prompt_update_freq` and `block_update_freq` of
+/// `batch_generate`.
 [[nodiscard]] constexpr block_cache es_dllm_cache(index_t prompt_period, index_t block_period) {
   return {.prompt_period = prompt_period,
           .block_period = block_period,
@@ -71,8 +72,9 @@ static_assert(scheduling<es_dllm_blocks> && pacing<es_dllm_blocks>);
           .aligned = true};
 }
 
-/// ES-dLLM's parallel mode: every survivor above the threshold, or else the best one. An end token
-/// waits for its left neighbour until the answer has one, `delay_eos_generation` of `config.py`.
+/// ES-dLLM's parallel mode: commits every kept position above the threshold, or else the best one.
+/// An end token is rejected while its left neighbour is masked until the answer has an end token,
+/// `delay_eos_generation` of `config.py`.
 [[nodiscard]] constexpr auto
 es_dllm_parallel(float threshold,
                  const early_skip& skip = early_skip_released(),
@@ -85,8 +87,8 @@ es_dllm_parallel(float threshold,
                 hold_end{.until_first = true}};
 }
 
-/// ES-dLLM's other mode: the best `tokens` survivors in each step; of those behind the first only
-/// what is above the threshold. End tokens as in es_dllm_parallel().
+/// ES-dLLM's other mode: the best `tokens` kept positions in each step; those behind the first only
+/// above the threshold. End tokens as in es_dllm_parallel().
 [[nodiscard]] constexpr auto es_dllm_fixed(index_t tokens,
                                            float threshold = 0.0F,
                                            const early_skip& skip = early_skip_released(),

@@ -9,17 +9,18 @@
 
 namespace UNMASK_NAMESPACE::released {
 
-/// Fast-dLLM's loop: block after block, each until it is full, but at least `least` forward passes.
-/// Its cached variants have 2: the pass that opens a block fills the cache, one more always
-/// follows.
+/// Fast-dLLM's loop: block after block, each until it is complete, but at least `least` forward
+/// passes. Its cached variants have 2: the pass that opens a block fills the cache, and one more
+/// always follows.
 ///
-/// Range least >= 1. Source: C. Wu et al., Fast-dLLM (2025), `generate`,
-/// `generate_with_prefix_cache`, `generate_with_dual_cache` (NVlabs/Fast-dLLM 24cc59e).
+/// Range: least >= 1.
+/// Source: C. Wu et al., Fast-dLLM (2025), `generate`, `generate_with_prefix_cache`,
+/// `generate_with_dual_cache` (NVlabs/Fast-dLLM 24cc59e).
 struct fast_dllm_blocks {
   index_t least = 1;
   struct sequence_state {
     index_t block = 0;
-    index_t opened = 0;  ///< the step that the block was first scored in
+    index_t opened = 0;  ///< the step in which the block was first scored
   };
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
@@ -53,12 +54,13 @@ static_assert(scheduling<fast_dllm_blocks> && pacing<fast_dllm_blocks>);
   return policy{by_confidence{}, confidence_at_least{threshold}, fast_dllm_blocks{least}};
 }
 
-/// Fast-dLLM without a threshold: LLaDA's quota of `steps` a block, but a full block ends at once.
+/// Fast-dLLM without a threshold: LLaDA's quota of `steps` a block, but a complete block ends at
+/// once.
 [[nodiscard]] constexpr auto fast_dllm_fixed(index_t steps, index_t least = 1) {
   return policy{by_confidence{}, scheduled{steps}, fast_dllm_blocks{least}};
 }
 
-/// Fast-dLLM's factor rule, which accepts the last rank untested. Source:
+/// Fast-dLLM's factor rule, which commits the last rank untested. Source:
 /// `get_transfer_index_dynamic`, as ported in inclusionAI/dInfer fce4e32.
 [[nodiscard]] constexpr auto fast_dllm_factor(float value, index_t least = 1) {
   return policy{

@@ -9,12 +9,13 @@
 
 namespace UNMASK_NAMESPACE::released {
 
-/// LLaDA's loop: `steps` forward passes for every block, all of them, also once the block is full.
-/// Candidates are all open positions left of the block's end, so that those an earlier block kept
-/// compete again; the sequence may end with some. Nothing is forced: the quota is all there is.
+/// LLaDA's loop: `steps` forward passes for every block, even after the block is complete.
+/// Candidates are all masked positions left of the block's end, so those that an earlier block left
+/// masked are candidates again; the sequence may end with some. There are no forced commits: only
+/// the quota commits.
 ///
-/// Range steps >= 1, for each block; the window must hold the answer. Source: S. Nie et al., LLaDA,
-/// `generate` (ML-GSAI/LLaDA b7e6c35).
+/// Range: steps >= 1, for each block; the window must have room for the answer.
+/// Source: S. Nie et al., LLaDA, `generate` (ML-GSAI/LLaDA b7e6c35).
 struct llada_blocks {
   index_t steps = 32;
   static constexpr statistics required = stat::none;

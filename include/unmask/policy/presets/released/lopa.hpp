@@ -9,15 +9,15 @@
 
 namespace UNMASK_NAMESPACE::released {
 
-/// The pipelined blocks of D2F as released with LoPA: block_pipeline without a bound of its own on
-/// the blocks at a time, and every lookahead branch adds its block and counts its shares by itself,
-/// with its token in place. So a branch may be scored a block farther than the anchor, or a block
-/// less where it places an end token. A block that a branch fills is final once the branch has won
-/// a round.
+/// The pipelined blocks of D2F as released with LoPA: block_pipeline without its bound `at_once`,
+/// and every lookahead branch adds its block and computes its shares separately, with its token in
+/// place. So the scored range of a branch may be a block longer than the anchor's, or a block
+/// shorter if it places an end token. A block that a branch completes is final once the branch has
+/// won a round.
 ///
-/// Range: as block_pipeline; at most max_active_blocks - 1 blocks are open at a time. Source:
-/// `_update_block_completion_states` and `_generate_enhanced_speculative` of `scale_dream_d2f.py`
-/// (zhijie-group/LoPA 433177a).
+/// Range: as block_pipeline; at most max_active_blocks - 1 blocks are active at a time.
+/// Source: `_update_block_completion_states` and `_generate_enhanced_speculative` of
+/// `scale_dream_d2f.py` (zhijie-group/LoPA 433177a).
 struct d2f_blocks {
   float add = 0.1F;  ///< Share of a block that is settled when the next one is added.
   float activate = 0.95F;  ///< Share of a block that is settled when the next one is activated.
@@ -53,7 +53,7 @@ struct d2f_blocks {
     if (branch.last - s.now.first > max_active_blocks) {
       return;  // behind blocks that were given full: scored as far as the anchor, until it has won
     }
-    // The blocks that the branch's token has filled stay in front until the branch has won.
+    // The blocks that the branch's token has completed stay in front until the branch has won.
     const index_t filled = branch.first - s.now.first;
     s.now.last = branch.last;
     s.now.ended = branch.ended;
@@ -69,15 +69,15 @@ struct d2f_blocks {
     block_pipeline::sequence_state& sequence;
   };
 
-  // One less than a plan can hold: a branch adds its block before the filled ones are left behind.
+  // One less than a plan can hold: a branch adds its block before the complete ones are removed.
   [[nodiscard]] UNMASK_HD block_pipeline blocks() const {
     return {.add = add, .activate = activate, .at_once = max_active_blocks - 1};
   }
 };
 static_assert(scheduling<d2f_blocks> && replanning<d2f_blocks>);
 
-/// D2F's decoding without lookahead. `order` says what an activated block commits when nothing
-/// exceeds the threshold: by_confidence is its strategy `default`, by_margin its `margin`,
+/// D2F's decoding without lookahead. `order` decides which token an activated block commits if
+/// nothing exceeds the threshold: by_confidence is its strategy `default`, by_margin its `margin`,
 /// by_entropy its `neg_entropy`. Source: as d2f_blocks, `_generate_original_single_branch`.
 template <ranking Ranking>
 [[nodiscard]] constexpr auto
@@ -85,10 +85,11 @@ d2f(const Ranking& order, float threshold, const d2f_blocks& blocks = {}) {
   return policy{order, confidence_above{threshold}, blocks};
 }
 
-/// LoPA's decoding; worth and order are the same, by entropy as in its scripts unless `ahead` says
-/// otherwise. `ahead.branches` is its branching_factor, lowest_share its branch_topp,
-/// creation_weight its selection_conf_alpha; complete_wins is set. Where a round leaves no position
-/// to try, the release runs the same sequence twice; here it runs once. Source: as d2f_blocks.
+/// LoPA's decoding; worth and order are the same, by entropy as in its scripts unless `ahead` has
+/// another ranking. `ahead.branches` is its branching_factor, lowest_share its branch_topp,
+/// creation_weight its selection_conf_alpha; complete_wins is set. If a round has no position to
+/// try, the release computes the same sequence twice; here it is computed once. Source: as
+/// d2f_blocks.
 template <ranking Ranking = by_entropy>
 [[nodiscard]] constexpr auto
 lopa(lookahead_by<Ranking> ahead, float threshold, const d2f_blocks& blocks = {}) {

@@ -12,9 +12,9 @@
 namespace UNMASK_NAMESPACE::released {
 
 /// SGLang's loop: blocks are aligned at multiples of the block length from position 0, the first
-/// holds the prompt's tail, and nothing right of the block is fed. The forward pass that finds no
-/// mask ends the block. After block_length + 1 passes that decided there is one more, which decides
-/// nothing, and the block stays as it is.
+/// contains the end of the prompt, and nothing right of the block is fed. A forward pass over a
+/// block without masks ends the block. After block_length + 1 passes that decided there is one
+/// more, which decides nothing, and the block stays as it is.
 ///
 /// Source: SGLang, `srt/dllm/algorithm` (sgl-project/sglang, release 0.5.23). There, the sequences
 /// of a batch wait for each other at the end of a block; a session's slots do not.
@@ -58,18 +58,19 @@ static_assert(scheduling<sglang_blocks> && pacing<sglang_blocks>);
   return policy{by_confidence{}, confidence_above{threshold}, sglang_blocks{}};
 }
 
-/// The same on bf16 logits, whose softmax is bf16, too.
+/// sglang_low_confidence on bf16 logits, whose softmax is bf16, too.
 [[nodiscard]] constexpr auto sglang_low_confidence_bf16(float threshold) {
   return policy{by_confidence_bf16{}, confidence_above_bf16{threshold}, sglang_blocks{}};
 }
 
-/// The loop of SGLang's `JointThreshold`: as sglang_blocks, but a full block goes on as long as its
-/// tokens are edited. It ends with the forward pass on the full block that changes nothing; pass
-/// `most_edits` + 1 on the full block decides nothing and ends it, too. After block_length +
-/// most_edits
-/// + 1 passes that decided there is one more, which decides nothing, and the block stays as it is.
+/// The loop of SGLang's `JointThreshold`: as sglang_blocks, but a complete block continues as long
+/// as its tokens are edited. It ends with the forward pass over the complete block that changes
+/// nothing; pass `most_edits` + 1 over the complete block decides nothing and ends it, too. After
+/// block_length + most_edits + 1 passes that decided there is one more, which decides nothing, and
+/// the block stays as it is.
 ///
-/// Range most_edits >= 0, its `max_post_edit_steps`. Source: as sglang_blocks.
+/// Range: most_edits >= 0, its `max_post_edit_steps`.
+/// Source: as sglang_blocks.
 struct sglang_edited_blocks {
   index_t most_edits = 16;
 
