@@ -28,11 +28,11 @@ inline constexpr index_t max_skip_stages = 8;
 ///
 /// A change therefore counts until the position is computed, as in the released code. Algorithm 1,
 /// line 8, stores the row of every position that reaches the layer, selected or not: there a change
-/// of a skipped position counts once. Measured on the tiny model of examples/tiny_llada, one token a
-/// pass: with weight 0, where the change alone counts, 60 of 60 prompts are right with stored rows
-/// of selected positions and 57 with those of all, of 200 prompts 197 and 193; with the default
-/// weight all 60 with both (bench/stored_rows.cpp). A rule derived from this one with stores_all =
-/// true is that of algorithm 1.
+/// of a skipped position counts once. Measured on the tiny model of examples/tiny_llada, one token
+/// a pass: with weight 0, where the change alone counts, 60 of 60 prompts are right with stored
+/// rows of selected positions and 57 with those of all, of 200 prompts 197 and 193; with the
+/// default weight all 60 with both (bench/stored_rows.cpp). A rule derived from this one with
+/// stores_all = true is that of algorithm 1.
 ///
 /// At the first layer of each stage the int(keep * fed) most important positions are kept. With
 /// `floor` at least min(commits + 2, block length) are kept, where commits are those of the last
