@@ -128,14 +128,15 @@ void draw(std::span<const recording> recordings) {
   for (const recording& r : recordings) {
     height += 20 + size * (r.passes + 2);
   }
-  std::printf(
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' "
-      "font-size='11' text-anchor='middle'>\n"
-      "<style>.t{text-anchor:start;font-weight:bold}.s{text-anchor:start}"
-      ".n{text-anchor:end;fill:#777}.c0{fill:#fff1b8}.c1{fill:#cfe8c9}.c2{fill:#b9dcf2}"
-      ".c3{fill:#8cc0ea}.c4{fill:#5ea3dd}</style>\n",
-      width,
-      height);
+  std::printf("<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' "
+              "font-family='sans-serif' font-size='11' text-anchor='middle'>\n"
+              "<style>.t{text-anchor:start;font-weight:bold}.s{text-anchor:start}"
+              ".n{text-anchor:end;fill:#777}.c0{fill:#fff1b8}.c1{fill:#cfe8c9}.c2{fill:#b9dcf2}"
+              ".c3{fill:#8cc0ea}.c4{fill:#5ea3dd}</style>\n",
+              width,
+              height,
+              width,
+              height);
   draw_rectangle(0, 0, width, height, "fill='#fff'");
   draw_text(left, 8, prompt, "class='s'");
   int y = 32;
