@@ -27,7 +27,10 @@ HERE = "cmake/docs"
 INNER = ["host", "named", "stats", "step", "cuda", "core/composition.hpp", "core/held_list.hpp",
          "core/lent_tokens.hpp", "core/math.hpp", "core/part_check.hpp", "core/traits.hpp",
          "core/walk.hpp", "core/watch_list.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
-PAGES = ["include/unmask/**/README.md", "examples/**/README.md", "bench/README.md"]
+PAGES = ["include/unmask/policy/README.md", "include/unmask/policy/**/README.md",
+         "include/unmask/named/README.md", "examples/README.md", "examples/**/README.md",
+         "include/unmask/ranks/README.md", "include/unmask/cuda/README.md", "include/unmask/README.md",
+         "bench/README.md"]
 
 
 def inputs():
@@ -35,8 +38,8 @@ def inputs():
     found = {"index.md": ROOT / "README.md"}
     for pattern in PAGES:
         for file in sorted(ROOT.glob(pattern)):
-            if file.parent.name != "make":
-                found[filter.label(ROOT, file) + ".md"] = file
+            if file.parent.name != "make" and file not in found.values():
+                found[f"page_{len(found):02}.md"] = file  # the names are the order in the menu
     include = ROOT / "include"
     for name in INNER:
         if not (include / "unmask" / name).exists():
@@ -100,6 +103,23 @@ def header(doxygen, output):
     names[0].write_text(text.replace("</head>", scripts), encoding="utf-8")
 
 
+def layout(doxygen, output):
+    """Doxygen's own layout, with what a thing is before the list of its members."""
+    file = output / "layout.xml"
+    subprocess.run([doxygen, "-l", str(file)], check=True, stdout=subprocess.DEVNULL)
+    text = file.read_text(encoding="utf-8")
+    description = re.compile(r' *<detaileddescription title=""/>\n')
+    kinds = re.split(r"(?=^  <(?:class|namespace|concept)>$)", text, flags=re.M)
+    for i, kind in enumerate(kinds[1:], 1):
+        kinds[i] = description.sub("", kind, count=1).replace(
+            '<briefdescription visible="yes"/>', '<detaileddescription title="Description"/>', 1)
+    text = "".join(kinds)
+    for name, title in {"publicattributes": "Arguments and members", "publicmethods": "Functions",
+                        "publicstaticattributes": "Constants", "publictypes": "Types"}.items():
+        text = text.replace(f'<{name} title=""/>', f'<{name} title="{title}"/>')
+    file.write_text(text, encoding="utf-8")
+
+
 def build(output, doxygen):
     output.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(output / "html", ignore_errors=True)
@@ -112,6 +132,8 @@ def build(output, doxygen):
         (source / name).write_text(filter.prepared(ROOT, file, hook_of), encoding="utf-8")
         origin[name] = file.relative_to(ROOT).as_posix()
     header(doxygen, output)
+    layout(doxygen, output)
+    shutil.copy(ROOT / HERE / "namespaces.dox", source)
     settings = (ROOT / HERE / "Doxyfile.in").read_text(encoding="utf-8")
     for name, value in {"output": output, "source": ROOT, "version": version()}.items():
         settings = settings.replace(f"@{name}@", str(value))

@@ -101,16 +101,15 @@ def filtered(text, hook_of, part):
     text = re.sub(r"\n\n((?:///.*\n)+)(namespace )", r"\n/// \\file\n\1\2", text, count=1)
     text = re.sub(r"^ (?:private|protected):\n.*?(?=^}|^ public:)", lambda m: blank(m[0]), text,
                   flags=re.S | re.M)
+    guide = r"^template <[^;{}]*>\n(?:  requires.*\n)?\w+\([^;{}]*\) -> [^;{}]*;"
+    text = re.sub(guide, lambda m: blank(m[0]), text, flags=re.M)
     text = re.sub(r"^  (\w+) (\w+(?:, \w+)+); *///< (.*)$", each_of_several, text, flags=re.M)
     if part:
         docs = {}
 
         def label(m, all_of_it):
             strings = re.findall(r'"([^"]*)"', all_of_it)
-            if len(strings) < 2 or not strings[1]:
-                return ""
-            heads = re.findall(r"^(?:struct|class) (\w+)", text[: m.start()], re.M)
-            return f"/** \\struct {heads[-1]} \\head{{In a text}} `{strings[1]}` */"
+            return f"// in a text: {strings[1]}" if len(strings) > 1 and strings[1] else ""
 
         def knobs(m, all_of_it):
             docs.update(knob_docs(all_of_it))
@@ -140,6 +139,8 @@ def filtered(text, hook_of, part):
             done = head + tail
             text = before
         text = done
+        text = re.sub(r"(^///.*)(\n(?:template.*\n|  requires.*\n)*struct \w+ (?:(?!^};).*\n)*?"
+                      r"  )// in a text: (\w+)", r"\1 \\head{In a text} `\3`\2", text, flags=re.M)
     lines = text.split("\n")
     out = []
     for i, line in enumerate(lines):
@@ -218,6 +219,8 @@ def page_text(root, page, text):
     def heading(m):
         if m[1] == "#":
             return m[0] if own == "index" else f"# {m[2]} {{#{own}}}"
+        if own == "index":  # its sections would stand in the menu beside the pages
+            return f'<h2 id="{anchor(m[2])}">{m[2]}</h2>\n'
         return f"{m[1]} {m[2]} {{#{own}-{anchor(m[2])}}}"
 
     def link(m):

@@ -111,6 +111,7 @@ class basic_any_layer_session : public any_session {
 
 /// Layer sessions on the host and, below, on a stream.
 using any_layer_session = basic_any_layer_session<memory::host>;
+/// The same for sessions on a stream.
 using any_device_layer_session = basic_any_layer_session<memory::device>;
 
 /// The basic_any_layer_session of one policy type.

@@ -93,12 +93,16 @@ struct rows_view {
   }
 };
 
+/// Rows of logits in host memory.
 template <element T>
 using host_logits = rows_view<T, memory::host>;
+/// Rows of logits in device memory.
 template <element T>
 using device_logits = rows_view<T, memory::device>;
+/// Rows of hidden states in host memory.
 template <element T>
 using host_hidden = rows_view<T, memory::host>;
+/// Rows of hidden states in device memory.
 template <element T>
 using device_hidden = rows_view<T, memory::device>;
 

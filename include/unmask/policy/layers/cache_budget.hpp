@@ -274,6 +274,7 @@ struct basic_similarity_refresh {
   }
 };
 
+/// The published rule, which compares the values.
 using similarity_refresh = basic_similarity_refresh<>;
 static_assert(storing_all<similarity_refresh> && !allocating<similarity_refresh> &&
               bounding<similarity_refresh>);
