@@ -9,8 +9,8 @@
 
 namespace UNMASK_NAMESPACE::detail {
 
-/// Rows of floats whose columns lie one after the other: row-major, without an inner stride. A
-/// column vector is not: it would be rows of one column.
+/// Row-major Eigen expressions of float without an inner stride: the columns of a row are
+/// contiguous. Not a column vector, which would be rows of one column.
 template <class Derived>
 concept eigen_rows =
     bool(Derived::IsRowMajor) &&
@@ -18,8 +18,7 @@ concept eigen_rows =
 
 }  // namespace unmask::detail
 
-/// Makes row-major Eigen matrices, maps and blocks of rows of float row tensors:
-/// session.supply(matrix).
+/// Makes row-major Eigen matrices, maps and blocks of float row tensors: session.supply(matrix).
 namespace Eigen {
 
 template <class Derived>

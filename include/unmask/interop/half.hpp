@@ -5,8 +5,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Rows of another library's 16-bit type as ours: `__nv_bfloat16`, `std::bfloat16_t`,
-/// `Eigen::bfloat16` and their like. The bytes are read as they are.
+/// Rows of another library's 16-bit type as bfloat16: `__nv_bfloat16`, `std::bfloat16_t`,
+/// `Eigen::bfloat16` and similar types. The bytes are read without conversion.
 ///
 ///     session.supply(unmask::bfloat16_rows<unmask::memory::device>(ptr, rows, vocab, stride));
 template <memory M, class Foreign>
@@ -16,7 +16,8 @@ bfloat16_rows(const Foreign* data, index_t rows, index_t columns, std::ptrdiff_t
   return {reinterpret_cast<const bfloat16*>(data), rows, columns, stride};
 }
 
-/// The same for IEEE half precision: `__half`, `_Float16`, `Eigen::half`.
+/// Rows of another library's IEEE half precision type as float16: `__half`, `_Float16`,
+/// `Eigen::half`.
 template <memory M, class Foreign>
   requires(sizeof(Foreign) == sizeof(float16))
 [[nodiscard]] rows_view<float16, M>

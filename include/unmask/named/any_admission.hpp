@@ -15,13 +15,13 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The place of a profile_threshold in an expression, which holds the profile itself: one is larger
-/// than all other leaves.
+/// Placeholder of a profile_threshold in an expression, which stores the profile itself: a profile
+/// is larger than all other leaves.
 struct profile_place {
   static constexpr statistics required = profile_threshold<>::required;
 };
 
-/// One admission that is not composed.
+/// One commit rule that is not composed of others.
 using admission_leaf = choice_of<confidence_above,
                                  confidence_at_least,
                                  top_k,
@@ -39,11 +39,11 @@ using admission_leaf = choice_of<confidence_above,
                                  stable_and_confident,
                                  profile_place>;
 
-/// An admission expression as a value: leaves joined by all_of and any_of.
+/// A commit rule expression as a value: leaves combined by all_of and any_of.
 ///
-/// Written in postfix: `push(leaf)` for each leaf in written order, `join(both)` where two operands
-/// meet. At most `capacity` leaves, of those that keep a state at most one of a type, and at most one
-/// profile_threshold. Without leaves it admits nothing.
+/// Built in postfix order: `push(leaf)` for each leaf in written order, `join(both)` to combine two
+/// operands. At most `capacity` leaves, at most one profile_threshold and at most one leaf of each
+/// type that keeps a state. Without leaves it commits nothing.
 class admission_expression {
  public:
   static constexpr index_t capacity = 8;
@@ -58,7 +58,7 @@ class admission_expression {
   }
   void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
   [[nodiscard]] index_t size() const { return size_; }
-  /// What the leaf of profile_threshold decides by; without that leaf it decides nothing.
+  /// The profile used by the leaf profile_threshold; unused without that leaf.
   [[nodiscard]] const profile_threshold<>& profile() const { return profile_; }
 
   void check(const layout& g) const {
@@ -68,7 +68,7 @@ class admission_expression {
     }
   }
 
-  /// The most that a leaf declares.
+  /// The maximum that a leaf declares.
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
     std::int64_t most = 0;
     for (index_t i = 0; i < size_; ++i) {
@@ -79,7 +79,7 @@ class admission_expression {
     return most;
   }
 
-  /// True when one of the leaves is a `Leaf`.
+  /// True if one of the leaves is a `Leaf`.
   template <class Leaf>
   [[nodiscard]] bool holds() const {
     bool any = false;
@@ -92,7 +92,7 @@ class admission_expression {
  protected:
   enum class operation : std::uint8_t { leaf, both, either };
 
-  // True when the expression holds where leaf i holds if holds(leaf i) does.
+  // Evaluates the expression with holds(leaf i) as the value of leaf i.
   UNMASK_HD bool evaluate(const auto& holds) const {
     std::uint32_t stack = 0;  // its top is the lowest bit
     index_t leaf = 0;
@@ -116,8 +116,8 @@ class admission_expression {
   profile_threshold<> profile_ = {};
 };
 
-/// The admission of such an expression. With `Compares` it may hold the leaves that compare rows
-/// with those of the step before; without, those admit nothing.
+/// The commit rule of such an expression. With `Compares` it may contain leaves that compare rows
+/// with those of the previous step; without, those leaves commit nothing.
 template <bool Compares>
 class any_admission : public admission_expression {
  public:
@@ -228,7 +228,7 @@ class any_admission : public admission_expression {
   template <class Leaf>
   static constexpr bool can_hold = Compares || !traits_of<Leaf>.compares;
 
-  // Calls use(leaf, its scope) for the leaves that have a turn.
+  // Calls use(leaf, its context) for the leaves that process the row.
   UNMASK_HD void for_each(auto& own, const auto& use) const {
     for (index_t i = 0; i < size_; ++i) {
       leaves_[i].visit_with(own, [&use](const auto& leaf, auto& inner) {

@@ -8,14 +8,14 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Runs everything in each pass: no cache.
+/// Computes everything in each pass: no cache.
 struct whole_passes {
   static constexpr statistics required = stat::none;
   UNMASK_HD void feed(const sequence_view&, plan&, auto&) const {}
 };
 
-/// A cache as a value, or none, and with `drops_keys` key_eviction. delayed_cache and entropy_cache
-/// are for any_picking_cache.
+/// One of several caches, or none, selected at run time, with key_eviction if `drops_keys`.
+/// delayed_cache and entropy_cache need any_picking_cache.
 struct any_cache {
   using rules = choice_of<whole_passes,
                           prefix_cache,
@@ -62,7 +62,7 @@ struct any_cache {
   }
 };
 
-/// The same for sessions that run single positions.
+/// any_cache for sessions that compute single positions.
 struct any_picking_cache : any_cache {
   using tally = rules::tallies;
 

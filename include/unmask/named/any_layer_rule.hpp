@@ -6,11 +6,12 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// early_skip, cache_budget or similarity_refresh as a value, or none of them, which computes
-/// everything. `reads` may name another tensor of the layer than the published rule does.
+/// early_skip, cache_budget or similarity_refresh, selected at run time, or none of them, which
+/// computes everything. `reads` may name a tensor of the layer other than the published rule's.
 ///
-/// Decides what the rule itself does. It measures what any of the three needs, so reading a row
-/// costs up to twice as much arithmetic; what is read and stored is the same.
+/// Its decisions are those of the selected rule.
+/// Cost: it measures the terms of all three rules, so reading a row takes up to twice as much
+/// arithmetic; the memory that it reads and stores is the same.
 struct any_layer_rule {
   enum class kind : std::uint8_t { none, skip, budget, similarity };
 

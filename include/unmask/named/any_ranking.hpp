@@ -6,14 +6,15 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What every policy composed by name gathers in one read, whatever its parts ask for.
+/// Statistics that a read collects for every policy composed by name, whatever its parts.
 inline constexpr statistics named_statistics = stat::confidence | stat::margin | stat::entropy;
 
-/// What a ranking goes by.
+/// Criterion of a ranking.
 enum class order : std::uint8_t { confidence, margin, entropy, left_to_right, random };
 
-/// by_confidence, by_margin, by_entropy, left_to_right or at_random, and loosely{} of it where
-/// `looseness` is not 0: that is its temperature. Range looseness >= 0; 0 for random.
+/// by_confidence, by_margin, by_entropy, left_to_right or at_random, selected at run time; with
+/// `looseness` other than 0 loosely{} of it at that temperature.
+/// Range: looseness >= 0; 0 for random.
 struct any_ranking {
   order by = order::confidence;
   float looseness = 0.0F;
@@ -52,7 +53,7 @@ struct any_ranking {
 };
 static_assert(ranking<any_ranking>);
 
-/// by_confidence, by_margin or by_entropy: what lookahead finds a row worth.
+/// by_confidence, by_margin or by_entropy, selected at run time: the branch score of lookahead.
 struct any_worth {
   order by = order::confidence;
 

@@ -12,10 +12,10 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Edits of watched tokens as a value: at most `capacity` of the parts below, in written order, one
-/// of which may be trace_credit or adaptive_credit.
+/// Logits processors selected at run time: at most `capacity` of the parts below, in written order,
+/// one of which may be trace_credit or adaptive_credit.
 ///
-/// The others watch at most `most_watched` tokens at a position together, and ask about at most
+/// The others together track at most `most_watched` tokens at a position, and probe at most
 /// `most_asked`.
 struct revision_list {
   static constexpr index_t capacity = 8;
@@ -39,7 +39,7 @@ struct revision_list {
   index_t count = 0;
 };
 
-/// The turns of such a list. Without `Remembers` its parts with a memory have none.
+/// Runs the parts of such a list. Without `Remembers` its parts with state are not run.
 template <bool Remembers>
 struct any_revisions : revision_list {
   using position_state =
@@ -71,7 +71,7 @@ struct any_revisions : revision_list {
     for_each(own, [&](const auto& r) { r.watch(list, own); });
   }
 
-  /// At an open position, the edits have their turn here, among the questions.
+  /// At a masked position the edits run here, in written order with the probes.
   UNMASK_HD index_t inquire(auto& row, auto& own, token_probability* out) const {
     index_t answers = 0;
     for_each(own, [&](const auto& r) {
@@ -113,7 +113,7 @@ struct any_revisions : revision_list {
     return !own.at.view->is_open(own.at.position);
   }
 
-  // Calls use(part) for the parts that have a turn at the position.
+  // Calls use(part) for the parts that process the position.
   UNMASK_HD void for_each(auto& own, const auto& use) const {
     const bool settled = is_settled(own);
     for (index_t i = 0; i < count; ++i) {
@@ -132,7 +132,7 @@ struct any_revisions : revision_list {
 static_assert(watching<any_revisions<true>> && revision<any_revisions<true>> &&
               inquiring<any_revisions<true>> && sequence_reading<any_revisions<true>>);
 
-/// Delays as a value: any of hold_end, end_last and no_equal_neighbours.
+/// Any of hold_end, end_last and no_equal_neighbours, selected at run time.
 struct any_delays {
   hold_end hold = {};
   end_last last = {};
@@ -158,7 +158,7 @@ struct any_delays {
 };
 static_assert(delaying<any_delays>);
 
-/// Second thoughts as a value: edit_settled and reopen_below, in written order.
+/// edit_settled and reopen_below, selected at run time, in written order.
 struct any_revisits {
   edit_settled edit = {};
   reopen_below reopen = {};

@@ -11,7 +11,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// A schedule as a value.
+/// A schedule selected at run time.
 struct any_schedule {
   using rules =
       choice_of<sequential_blocks, whole_sequence, block_pipeline, slow_fast, edited_blocks>;
@@ -65,8 +65,8 @@ struct any_schedule {
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
               surveying<any_schedule>);
 
-/// Stops as a value: at most `capacity` of stop_at_end, stop_sequence and step_budget, asked in
-/// written order.
+/// Stops selected at run time: at most `capacity` of stop_at_end, stop_sequence and step_budget,
+/// called in written order.
 struct any_stops {
   static constexpr index_t capacity = 6;
   static constexpr index_t longest = 8;  ///< tokens of a stop sequence

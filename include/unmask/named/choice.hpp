@@ -7,12 +7,12 @@
 #include <new>
 #include <type_traits>
 
-/// What the parts whose rule is a value are made of (any_ranking, any_admission and so on): a
-/// policy of such parts is one type for many compositions, and decides exactly as the policy
-/// composed of the parts themselves does.
+/// Building blocks of the parts whose rule is selected at run time (any_ranking, any_admission and
+/// so on). A policy of such parts is one type for many compositions, and decides exactly as the
+/// policy composed of the parts themselves.
 namespace UNMASK_NAMESPACE {
 
-/// What parts of several types fold over the candidates of a step, side by side.
+/// Step reductions of parts of several types, side by side.
 template <class... Part>
 struct tallies_beside : detail::pack<tally_of<Part>...> {
   UNMASK_HD void merge(const tallies_beside& other) {
@@ -33,7 +33,7 @@ struct tallies_beside : detail::pack<tally_of<Part>...> {
 };
 
 /// A value of one of several types, as std::variant, but trivially copyable and readable in a
-/// kernel. Starts as the first of them.
+/// kernel. Default: the first type.
 template <class... T>
 class choice_of {
   template <class Head, class...>
@@ -51,14 +51,14 @@ class choice_of {
 
   /// The alternatives.
   using list = detail::type_list<T...>;
-  /// What all of them may read, and the states that they keep, side by side: a part that has a
-  /// choice declares those that it needs, and visit_with() gives each alternative its own.
+  /// Statistics that any alternative may read, and their states side by side: a part with a choice
+  /// declares those that it needs, and visit_with() gives each alternative its own state.
   static constexpr statistics required = (T::required | ... | stat::none);
   using position_states = detail::pack<position_state_of<T>...>;
   using sequence_states = detail::pack<sequence_state_of<T>...>;
   using tallies = tallies_beside<T...>;
 
-  /// The part of V in such states.
+  /// The state of alternative V among `states`.
   template <class V>
   [[nodiscard]] UNMASK_HD static auto& in(auto& states) {
     return detail::get_indexed<std::size_t{index_of<V>()}>(states);
@@ -78,12 +78,12 @@ class choice_of {
     return index_ == index_of<V>();
   }
 
-  /// Calls use(value) with the value as what it is; the answer has one type for all of them.
+  /// Calls use(value) with the value in its own type; the result type is the same for all of them.
   template <class Use>
   UNMASK_HD answer_of<Use> visit(const Use& use) const {
     return visit_from<0, T...>(use);
   }
-  /// Calls use(value, its own scope), where `own` has the states of all alternatives or none.
+  /// Calls use(value, its own context), where `own` has the states of all alternatives or none.
   template <class Own, class Use>
   UNMASK_HD auto visit_with(Own& own, const Use& use) const {
     return visit([&own, &use](const auto& value) {
@@ -96,7 +96,7 @@ class choice_of {
       return use(value, inner);
     });
   }
-  /// The same for what may be called on the host only.
+  /// Calls use(value), for functions that run on the host only.
   template <class Use>
   answer_of<Use> visit_on_host(const Use& use) const {
     return visit_on_host_from<0, T...>(use);

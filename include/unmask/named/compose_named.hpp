@@ -10,7 +10,7 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// The part if a composition has it, as a tuple.
+// A tuple of the part if the composition has it, otherwise an empty tuple.
 template <bool Has, class Part>
 [[nodiscard]] constexpr auto part_if(const Part& part) {
   if constexpr (Has) {
@@ -20,7 +20,7 @@ template <bool Has, class Part>
   }
 }
 
-// The lookahead of a type that has one, for a composition that may have none.
+// The lookahead part of a type that has one; the composition itself may have none.
 [[nodiscard]] inline auto look_of(const named_parts& p) {
   auto look = p.look;
   look.branches = p.has.branches ? look.branches : 0;
@@ -29,8 +29,8 @@ template <bool Has, class Part>
 
 }  // namespace detail
 
-/// The policy of a composition whose abilities are among `A`, with `more` parts. For nvcc, `A` is
-/// the name of a constexpr variable.
+/// Returns the policy of a composition whose abilities are among `A`, with `more` parts. For nvcc,
+/// `A` is the name of a constexpr variable.
 template <abilities A, class... More>
 [[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
   const auto parts =
@@ -52,9 +52,9 @@ template <abilities A, class... More>
   return std::apply([](const auto&... part) { return policy{part...}; }, parts);
 }
 
-/// True when a composition with abilities `has` may be of the type for `type`: temperature, edits
-/// of watched tokens, credit, lookahead and second thoughts change nothing where they are not used;
-/// what else a type has is used.
+/// True if a composition with abilities `has` can use the type for `type`. Unused temperature,
+/// edits of tracked tokens, credit, lookahead and rewriting of committed tokens change nothing;
+/// every other ability of a type is always used.
 [[nodiscard]] constexpr bool fits(const abilities& has, const abilities& type) {
   const auto at_most = [](bool used, bool there) { return !used || there; };
   return at_most(has.edits, type.edits) && at_most(has.watches, type.watches) &&
@@ -64,8 +64,8 @@ template <abilities A, class... More>
          has.paints == type.paints && has.layered == type.layered;
 }
 
-/// The types that compositions by name are compiled to, the first that fits: each a policy, a
-/// session and its kernels.
+/// Types to which compositions by name are compiled; the first that fits is used. Each is a policy,
+/// a session and its kernels.
 template <abilities... A>
 struct compositions {};
 
@@ -80,12 +80,11 @@ struct joined_compositions<compositions<A...>, compositions<B...>> {
 
 }  // namespace detail
 
-/// The types of both.
+/// The types of both lists.
 template <class A, class B>
 using joined = typename detail::joined_compositions<A, B>::type;
 
-/// Abilities with all edits that go with them: what costs next to nothing where it is not asked
-/// for.
+/// Abilities together with all edits that go with them and cost almost nothing when unused.
 [[nodiscard]] constexpr abilities edits_and(const abilities& more) {
   abilities all = more;
   all.edits = true;
@@ -94,8 +93,8 @@ using joined = typename detail::joined_compositions<A, B>::type;
   return all;
 }
 
-/// Nearly every pair of parts that goes together. Types that gather the same statistics share their
-/// kernels, which are most of what a type costs to compile.
+/// Nearly every pair of compatible parts. Types with the same statistics share their kernels, which
+/// take most of the compile time of a type.
 using common_compositions =
     compositions<edits_and({.branches = true, .revisits = true}),
                  edits_and({.revisits = true, .remasks = true}),
@@ -106,14 +105,14 @@ using common_compositions =
                  abilities{.edits = true, .compares = true},
                  abilities{.edits = true, .compares = true, .remasks = true}>;
 
-/// Abilities with a layer rule.
+/// The given abilities and a layer rule.
 [[nodiscard]] constexpr abilities layered(const abilities& without) {
   abilities all = without;
   all.layered = true;
   return all;
 }
 
-/// The same for engines with hooks, in front of those that need none.
+/// common_compositions for engines with hooks, before those that need none.
 using common_layer_compositions =
     joined<compositions<layered(edits_and({.revisits = true})),
                         layered(edits_and({.revisits = true, .remasks = true})),
@@ -165,9 +164,9 @@ auto with_policy(compositions<Head, Tail...>,
 
 }  // namespace detail
 
-/// Calls use(policy) with the policy that a composition is, of the first type of `Compositions`
-/// that fits, and `more` parts; returns its answer. A canvas draws from the model's vocabulary.
-/// Throws std::invalid_argument if no type fits.
+/// Calls use(policy) with the policy of a composition, of the first type of `Compositions` that
+/// fits, and `more` parts; returns its result. A canvas draws from the model's vocabulary. Errors:
+/// std::invalid_argument if no type fits.
 template <class Compositions = common_compositions, class Use, class... More>
 [[nodiscard]] auto with_policy(const named_parts& parts,
                                const model_info& model,

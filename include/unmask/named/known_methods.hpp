@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail::table {
 
-/// A profile must have been calibrated as the paper does it for the task.
+/// Refuses a profile that was not calibrated with the paper's settings of the task.
 template <const profile_threshold<1>& Settings>
 void check_settings(const named_parts& parts) {
   const profile_threshold<>& p = parts.admission.profile();

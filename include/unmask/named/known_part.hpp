@@ -10,14 +10,14 @@
 #include <limits>
 #include <span>
 
-/// How a part is described to those who compose by name, and how what they wrote is read.
+/// Descriptions of parts for users who compose by name, and the reader of their arguments.
 namespace UNMASK_NAMESPACE {
 
-/// Gives the contents of a file that a text names. Throws std::invalid_argument saying what is wrong
-/// if there is none.
+/// Returns the contents of a file that a text names. Errors: std::invalid_argument with the reason
+/// if there are none.
 using file_source = std::function<std::string(const std::string& name)>;
 
-/// The file of that name, of at most 16 MB.
+/// Returns the contents of the file of that name, of at most 16 MB.
 [[nodiscard]] inline std::string contents_of_file(const std::string& name) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "rb"),
                                                              &std::fclose);
@@ -40,7 +40,7 @@ struct part_argument : knob_text {
   [[nodiscard]] constexpr bool must_be_given() const {
     return kind == knob_kind::file || (is_list() && list.empty());
   }
-  /// The word of an index.
+  /// The word with that index.
   [[nodiscard]] std::string_view word(std::size_t index) const {
     std::string_view rest = words;
     for (; index > 0; --index) {
@@ -50,8 +50,7 @@ struct part_argument : knob_text {
   }
 };
 
-/// The stage that a part takes its place in; a policy has one ranking, one admission (expression)
-/// and one schedule.
+/// The stage of a part. A policy has one ranking, one commit rule (an expression) and one schedule.
 enum class part_stage : std::uint8_t {
   ranking,
   admission,
@@ -72,7 +71,7 @@ enum class part_stage : std::uint8_t {
 
 class argument_values;
 
-/// A part that policies can be composed of by name.
+/// A part of which policies can be composed by name.
 struct known_part {
   std::string_view name;
   std::string_view type;  ///< of the C++ part
@@ -80,7 +79,7 @@ struct known_part {
   std::string_view about;  ///< in a line
   std::span<const part_argument> arguments;
   part_traits traits;
-  /// Gives a composition the part. Throws policy_text_error.
+  /// Adds the part to a composition. Errors: policy_text_error.
   void (*add)(named_parts& parts, const argument_values& values) = nullptr;
 };
 
@@ -103,7 +102,7 @@ struct known_part {
   return names[static_cast<std::size_t>(s)];
 }
 
-/// The shortest text that reads back as the same float; whole numbers as they are.
+/// The shortest text that reads back as the same float; whole numbers without a point.
 [[nodiscard]] inline std::string shortest_text(double value) {
   char text[32];
   const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
@@ -112,7 +111,7 @@ struct known_part {
   return {text, end.ptr};
 }
 
-/// What an argument may be, in words: "in [0, 1]", "a whole number, at least 1".
+/// Values that an argument may have, in words: "in [0, 1]", "a whole number, at least 1".
 [[nodiscard]] inline std::string rule_text(const part_argument& a) {
   switch (a.kind) {
   case knob_kind::flag:
@@ -141,8 +140,8 @@ struct known_part {
   return range_text(a.range);
 }
 
-/// An argument's default as it would be written: "0.9", "true", "block"; empty for a token, and
-/// for what must be given.
+/// An argument's default in the syntax of a text: "0.9", "true", "block"; empty for a token, and
+/// for arguments that must be given.
 [[nodiscard]] inline std::string default_text(const part_argument& a) {
   switch (a.kind) {
   case knob_kind::token:
@@ -160,10 +159,10 @@ struct known_part {
   }
 }
 
-/// The values of a part's arguments, in the order of the table.
+/// Values of a part's arguments, in the order of the table.
 class argument_values {
  public:
-  /// Reads what was written. Throws policy_text_error naming part, argument, value and rule.
+  /// Reads written arguments. Errors: policy_text_error naming part, argument, value and rule.
   argument_values(std::string_view text,
                   const known_part& part,
                   const part_text& written,
@@ -190,9 +189,9 @@ class argument_values {
   }
 
   [[nodiscard]] double number(std::size_t i) const { return values_[i].number; }
-  /// Empty where none was given.
+  /// The list of argument i; empty if none was given.
   [[nodiscard]] const std::vector<double>& list(std::size_t i) const { return values_[i].list; }
-  /// Sets the knobs of a part, of which the first is argument `first`.
+  /// Sets the knobs of a part; the first knob is argument `first`.
   template <class Part>
   void fill(Part& part, std::size_t first) const {
     for (std::size_t k = 0; k < detail::knob_count<Part>(); ++k) {
@@ -204,8 +203,8 @@ class argument_values {
       }
     }
   }
-  /// What `read` makes of the contents of the file that argument i names. Throws policy_text_error
-  /// if there is none, or if `read` throws std::invalid_argument.
+  /// Returns read(contents) of the file that argument i names. Errors: policy_text_error if there
+  /// is no such file, or if `read` throws std::invalid_argument.
   [[nodiscard]] auto from_file(std::size_t i, const auto& read) const {
     const std::string name(values_[i].name);
     try {
@@ -222,7 +221,7 @@ class argument_values {
   [[noreturn]] void fail(const std::string& problem) const {
     throw policy_text_error(text_, written_.column, problem);
   }
-  /// Returns the part if its own check passes; throws policy_text_error at it otherwise.
+  /// Returns the part if its own check passes. Errors: otherwise policy_text_error at the part.
   template <class Part>
   [[nodiscard]] const Part& checked_part(const Part& part) const {
     try {
@@ -232,7 +231,7 @@ class argument_values {
     }
     return part;
   }
-  /// Fails unless `there` is free, and takes it.
+  /// Marks `there` as used. Errors: policy_text_error if it already is.
   void take_only(bool& there, std::string_view what) const {
     if (there) {
       fail("a policy has one " + std::string(what) + ", and " + std::string(part_.name) +
@@ -249,7 +248,7 @@ class argument_values {
     std::size_t column = 0;
   };
 
-  // The lists of a part are as long as the first of them.
+  // Checks that the lists of a part have the length of the first one.
   void check_lists() const {
     std::string rule;
     std::string found;

@@ -7,9 +7,9 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail::table {
 
-/// The parts that have a name, in the order of the help. Those of a family are the alternatives of
-/// its choice, so a new admission is one more type of admission_leaf, a new schedule one more of
-/// any_schedule; what a part is called, what it does and its arguments stand in the part.
+/// The parts that have a name, in the order of the help. A family is the list of alternatives of
+/// its choice: a new commit rule is one more type of admission_leaf, a new schedule one more of
+/// any_schedule. Name, description and arguments of a part are declared in the part.
 using all_parts = typename joined<rankings,
                                   type_list<loosely<by_confidence>>,
                                   admissions,

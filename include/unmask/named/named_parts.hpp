@@ -23,23 +23,23 @@ struct any_keep {
 };
 static_assert(truncating<any_keep>);
 
-/// What makes a composition another type than the next: what costs work or memory where it is not
-/// asked for, or changes what a step reads.
+/// Abilities that select the type of a composition: those that cost time or memory even when
+/// unused, or that change the data a step reads.
 struct abilities {
   bool edits = false;      ///< logits while they are read: temperature
-  bool watches = false;    ///< edits of watched tokens, and questions about them
+  bool watches = false;    ///< edits and probes of tracked tokens
   bool remembers = false;  ///< credit
-  bool compares = false;   ///< rows with those of the step before
+  bool compares = false;   ///< rows with those of the previous step
   bool branches = false;   ///< lookahead
   bool draws = false;      ///< tokens at random
   bool keeps = false;      ///< the most probable tokens only
-  bool revisits = false;   ///< rewrites settled tokens
-  bool remasks = false;    ///< settled positions compete again
+  bool revisits = false;   ///< rewrites committed tokens
+  bool remasks = false;    ///< committed positions become candidates again
   bool paints = false;     ///< a canvas
-  bool layered = false;    ///< a layer rule, or a cache that feeds single positions
+  bool layered = false;    ///< a layer rule, or a cache that computes single positions
 };
 
-/// The parts of a composition whose type is not known before it runs, ready to be made a policy.
+/// Parts of a composition that is known at run time only, ready to become a policy.
 struct named_parts {
   abilities has = {};
   any_ranking ranking = {};
@@ -57,12 +57,12 @@ struct named_parts {
   remask_below remask = {};
   lookahead_by<any_worth> look = {};
   canvas paint = {};
-  /// The name of a part that looks beyond one step; empty without one.
+  /// Name of a part that depends on more than one step; empty if there is none.
   std::string_view beyond_a_step = {};
 };
 
-/// A whole method by one word: a text that the word stands for. Its arguments are those of the
-/// first part of that text, which is the admission.
+/// A complete method with one name: an abbreviation of a text. Its arguments are those of the first
+/// part of that text, the commit rule.
 struct known_method {
   std::string_view name;   ///< as in unmask::methods
   std::string_view about;  ///< in a line

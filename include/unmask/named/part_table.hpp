@@ -6,8 +6,8 @@
 
 #include <array>
 
-/// What a composition by name does with each part: put() is where a part of a kind goes, and
-/// entry_of<> is the entry of a part in known_parts(), made of what the part says of itself.
+/// The entries of known_parts() and the effect of each part on a composition by name: put() stores
+/// a part of a kind, entry_of<> makes the entry of a part from its label and knobs.
 namespace UNMASK_NAMESPACE::detail::table {
 
 using parts = named_parts&;
@@ -15,12 +15,12 @@ using values = const argument_values&;
 
 /// The rankings that have a name, in the order of `order`.
 using rankings = type_list<by_confidence, by_margin, by_entropy, left_to_right, at_random>;
-/// The admissions, where a profile stands for its place.
+/// The commit rules, with profile_threshold for profile_place.
 template <class... T>
 type_list<std::conditional_t<std::is_same_v<T, profile_place>, profile_threshold<>, T>...>
     with_profile(type_list<T...>);
 using admissions = decltype(with_profile(admission_leaf::list{}));
-/// The caches; the first alternative is none.
+/// The caches; the first alternative means none.
 template <class First, class... T>
 type_list<T...> but_the_first(type_list<First, T...>);
 using caches = decltype(but_the_first(any_cache::rules::list{}));
@@ -39,7 +39,7 @@ constexpr int place_in(type_list<T...>) {
   return found;
 }
 
-/// The words of a ranking that others are made of.
+/// Names of the rankings on which others are based.
 inline constexpr std::string_view orders = "confidence|margin|entropy|left_to_right";
 inline constexpr std::string_view worths = "confidence|margin|entropy";
 inline constexpr std::string_view features = "hidden|input|query|key|value";
@@ -63,7 +63,7 @@ template <class P>
                                                : part_stage::edit;
 }
 
-// Watches, or answers, that the parts of a list need together.
+// Number of tracked or probed tokens that the parts of a list need together.
 [[nodiscard]] inline index_t sum_of(const revision_list& l, const auto& of) {
   index_t sum = 0;
   for (index_t i = 0; i < l.count; ++i) {
@@ -175,12 +175,12 @@ void put(parts p, values v, const P& part) {
   }
 }
 
-/// The arguments of a part: those that only texts have, and its knobs.
+/// Arguments of a part: those that exist in texts only, and its knobs.
 template <class P, std::size_t Before, std::size_t After>
 [[nodiscard]] constexpr auto arguments_of(const part_argument (&before)[Before],
                                           const part_argument (&after)[After]) {
   constexpr std::size_t knobs = knob_count<P>();
-  // An argument without a name stands for none.
+  // An argument without a name means that there are none.
   const std::size_t first = before[0].name.empty() ? 0 : Before;
   std::array<part_argument, knobs + Before + After> all{};
   all[0] = before[0];
@@ -232,7 +232,7 @@ struct entry_of<lookahead_by<any_worth>> {
   }
 };
 
-// A layer rule may be told to read another tensor of the layer than the published one does.
+// In a text a layer rule may read a tensor of the layer other than the published rule's.
 template <class P>
   requires is_one_of<P, layer_rules>
 struct entry_of<P> {
@@ -248,7 +248,7 @@ struct entry_of<P> {
   }
 };
 
-// Whether the profile is for the blocks of a sequence shows when one starts.
+// Whether the profile fits the blocks of a sequence is checked when the sequence starts.
 template <>
 struct entry_of<profile_threshold<>> {
   static constexpr part_argument before[] = {{}};

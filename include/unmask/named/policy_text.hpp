@@ -13,21 +13,21 @@
 #include <utility>
 #include <vector>
 
-/// The text of a composed policy, taken apart: what it says, not what it means.
+/// Parser of the text of a composed policy: syntax only.
 ///
 ///     policy   = part { "+" part }
 ///     part     = name [ "(" [ argument { "," argument } ] ")" ]
 ///     argument = [ name "=" ] value
 ///     value    = number | "[" [ number { "," number } ] "]" | part | quoted
 ///
-/// A name is a letter or an underscore, then letters, digits and underscores. What is quoted stands
-/// between two " or two ', which it does not contain; there are no escapes. Spaces, tabs and line
-/// ends between these count for nothing. Host only; allocates.
+/// A name is a letter or an underscore, then letters, digits and underscores. Quoted text is
+/// between two " or two ', which it cannot contain; there are no escapes. Spaces, tabs and line
+/// ends between these are ignored. Host only; allocates.
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// A piece of a policy's text as a message quotes it: on one line, and not longer than a message.
+// A piece of a policy's text for a message: on one line, and cut to a message's length.
 [[nodiscard]] inline std::string quoted(std::string_view text) {
   constexpr std::size_t most = 200;
   constexpr const char* digits = "0123456789abcdef";
@@ -47,15 +47,15 @@ namespace detail {
 
 }  // namespace detail
 
-/// A fault in the text of a policy, and its place: what() quotes the text, if it is long its
-/// first characters, and counts columns from 1.
+/// An error in the text of a policy, with its place: what() quotes the text, or the beginning of a
+/// long one, and counts columns from 1.
 class policy_text_error : public std::invalid_argument {
  public:
   policy_text_error(std::string_view text, std::size_t column, const std::string& problem)
       : std::invalid_argument("policy " + detail::quoted(text) + ", column " +
                               std::to_string(column) + ": " + problem)
       , column_(column) {}
-  /// Of the first character of what is wrong, from 1.
+  /// Column of the first wrong character, from 1.
   [[nodiscard]] std::size_t column() const { return column_; }
 
  private:
@@ -64,8 +64,8 @@ class policy_text_error : public std::invalid_argument {
 
 struct part_text;
 
-/// The value of an argument: a number, a list of numbers, a part (a word is one without arguments),
-/// or what is quoted.
+/// The value of an argument: a number, a list of numbers, a part (a word is a part without
+/// arguments), or quoted text.
 struct value_text {
   enum class kind : unsigned char { number, list, part, quoted };
   kind is = kind::number;
@@ -81,7 +81,7 @@ struct argument_text {
   value_text value = {};
 };
 
-/// A part as it was written. Views of the text, which must outlive them.
+/// A part as written. Views of the text, which must outlive them.
 struct part_text {
   std::string_view name;
   std::size_t column = 0;  ///< of the name, from 1
@@ -107,7 +107,7 @@ class policy_text_reader {
   }
 
  private:
-  // How deep parts may stand in parts: no text of any length is a deep recursion.
+  // Largest nesting depth of parts: bounds the recursion for texts of any length.
   static constexpr int most_levels = 16;
 
   [[noreturn]] void fail(const std::string& problem) const {
@@ -239,13 +239,13 @@ class policy_text_reader {
 
 }  // namespace detail
 
-/// Takes the text of a policy apart. Throws policy_text_error where it does not follow the grammar.
+/// Parses the text of a policy. Errors: policy_text_error where it does not follow the grammar.
 [[nodiscard]] inline std::vector<part_text> parse_policy_text(std::string_view text) {
   return detail::policy_text_reader(text).parts();
 }
 
-/// How many letters must be put in, taken out or changed to make one name of the other: at least
-/// the difference of their lengths. O(|a| |b|) time.
+/// Edit distance: the number of letters to insert, remove or change to turn one name into the
+/// other; at least the difference of their lengths. Cost: O(|a| |b|) time.
 [[nodiscard]] inline std::size_t spelling_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j < row.size(); ++j) {

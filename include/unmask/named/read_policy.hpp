@@ -5,37 +5,39 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Every part that has a name, by stage; parts of your own have none. Layer rules, delayed_cache
-/// and entropy_cache are for engines with hooks: make_any_layer_session.
+/// Every part that has a name, by stage; parts written by users have none. Layer rules,
+/// delayed_cache and entropy_cache are for engines with hooks: make_any_layer_session.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_part> known_parts();
 
 /// Every method that has a name. Its policy is that of unmask::methods with the published values;
-/// for others write the text that it stands for. A text goes on behind a method, as in "es_dllm +
-/// stop_at_end". OSDT's argument is the file of a profile, which save_profile() writes.
+/// for other values write the parts. A text may continue after a method, as in "es_dllm +
+/// stop_at_end". OSDT's argument is the file of a profile, written by save_profile().
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
 
 /// Reads a composition from text, such as "credit + threshold(0.9)" or "entropy +
 /// any_of(entropy_bound(0.1), top_k(2)) + temperature(0.7) + stop_at_end".
 ///
 /// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
-/// the ones and then the others. Exactly one admission, where any_of(...) and all_of(...) join
-/// several; at most one ranking (confidence), schedule (sequential_blocks), cache, draw and
-/// lookahead. The name of a method stands for its parts: known_methods(). Parts of one stage apply in
-/// written order; temperature comes before a canvas, whose own stop comes last. Throws
-/// policy_text_error naming the part, the argument, its value, the rule and the column. Host only;
-/// allocates.
+/// by place and then by name. Exactly one commit rule, where any_of(...) and all_of(...) combine
+/// several; at most one ranking (default: confidence), schedule (default: sequential_blocks),
+/// cache, draw and lookahead. The name of a method stands for its parts: known_methods(). Parts of
+/// one stage apply in written order; temperature precedes a canvas, whose own stop comes last.
+///
+/// Errors: policy_text_error naming the part, the argument, its value, the rule and the column.
+/// Host only; allocates.
 ///
 /// A file is opened only for a text that names one, profile_threshold("profile.json"), and read in
-/// the call: by `files`, which a host that takes texts of others may have look elsewhere, or throw
-/// std::invalid_argument. That the file is missing, or no profile, is an error of the text, too.
+/// the call, by `files`. A host that accepts texts from others may pass a function that reads
+/// elsewhere or throws std::invalid_argument. A missing file, or one that is no profile, is an
+/// error of the text, too.
 [[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
                                                     const file_source& files = contents_of_file);
 
-/// A part as its help names it: "threshold(threshold=0.9)".
+/// A part as shown in the help: "threshold(threshold=0.9)".
 [[nodiscard]] UNMASK_LIBRARY std::string signature_of(const known_part& part);
 
-/// The tables as text: each part with its stage, its arguments with their ranges, and what it does;
-/// each method with the text that it stands for.
+/// The tables as text: each part with its stage, its arguments with their ranges, and its
+/// description; each method with the text that it abbreviates.
 [[nodiscard]] UNMASK_LIBRARY std::string describe_parts();
 
 }  // namespace unmask
@@ -90,7 +92,7 @@ class named_parts_reader {
     return nullptr;
   }
 
-  // The parts of a method, at its place in the text: the first one gets its arguments.
+  // Adds the parts of a method at its place in the text; the first one gets the arguments.
   void add(const known_method& method, const part_text& written) {
     method_ = method.name;
     bool is_first = true;
@@ -138,13 +140,13 @@ class named_parts_reader {
     throw policy_text_error(text_, column, problem);
   }
 
-  // Whether one in five letters or so is wrong. What is much longer than a name is none.
+  // True if about one letter in five is wrong. A text much longer than a name is not near it.
   [[nodiscard]] static bool is_near(std::string_view name, std::string_view written) {
     return written.size() <= 2 * name.size() &&
            spelling_distance(name, written) <= 1 + written.size() / 4;
   }
 
-  // An unknown name gets those that are spelled nearly so, or else all.
+  // For an unknown name the message suggests names with a similar spelling, otherwise it lists all.
   [[nodiscard]] const known_part& find(const part_text& written) const {
     std::string near;
     std::string all;
@@ -169,7 +171,7 @@ class named_parts_reader {
                            : ": did you mean " + near + "?"));
   }
 
-  // Stages of which a policy has one part.
+  // Marks a stage of which a policy has one part.
   void take(const known_part& part, const part_text& written) {
     switch (part.stage) {
     case part_stage::ranking:
@@ -227,8 +229,8 @@ class named_parts_reader {
     }
   }
 
-  // What does not go together, by the rules that policies of types ask. The part to blame is the one
-  // that breaks what the parts before it kept.
+  // Checks compatibility with the rules of policies composed of types. The error is at the part
+  // that breaks a rule which the parts before it satisfy.
   void check_together() const {
     for (const composition_rule& rule : composition_rules::all) {
       composition together;
@@ -246,7 +248,7 @@ class named_parts_reader {
     }
   }
 
-  // An expression has one place for the state of each of its types, and for a profile.
+  // An expression has one state of each of its types, and one profile.
   void check_states() const {
     for (const note& n : notes_) {
       const bool has_place = n.part->stage == part_stage::admission &&

@@ -4,19 +4,19 @@
 #include <unmask/core/check.hpp>
 #include <unmask/ranks/message.hpp>
 
-/// The messages of all ranks, as an all-gather brings them: one after the other, in the order of
-/// their columns.
+/// The messages of all ranks as an all-gather returns them: concatenated in the order of their
+/// columns.
 namespace UNMASK_NAMESPACE::ranks {
 
-/// What is wrong with the messages of a step: `got` is which message or, where columns do not meet,
-/// where they begin or end in place of `wanted`.
+/// An error in the messages of a step. `got` is the index of the message or, if columns are not
+/// adjacent, where they begin or end instead of at `wanted`.
 struct complaint {
   fault found = fault::none;
   index_t got = 0;
   index_t wanted = 0;
 };
 
-/// Throws std::invalid_argument unless nothing is wrong. Host only.
+/// Throws std::invalid_argument if there is an error. Host only.
 inline void check(const complaint& c) {
   switch (c.found) {
   case fault::none:
@@ -58,7 +58,7 @@ inline void check(const complaint& c) {
   }
 }
 
-/// Whether message `k` of those in `messages` belongs to the step of `mine`.
+/// Checks that message `k` of `messages` belongs to the step of `mine`.
 template <statistics S>
 [[nodiscard]] UNMASK_HD complaint check_message(const message_header& mine,
                                                 const std::byte* messages,
@@ -67,8 +67,8 @@ template <statistics S>
   return {compare<S>(mine, header_of(messages + static_cast<std::size_t>(k) * bytes)), k, 0};
 }
 
-/// Whether `count` messages, each of which belongs to the step of `mine`, have all columns of a row
-/// from left to right, and name tokens of these columns only. O(count * nodes).
+/// Checks that `count` messages, each of which belongs to the step of `mine`, contain all columns
+/// of a row from left to right, and name tokens of these columns only. Cost: O(count * nodes).
 template <statistics S>
 [[nodiscard]] UNMASK_HD complaint
 check_row(const message_header& mine, const std::byte* messages, index_t count, index_t row) {
@@ -96,8 +96,8 @@ check_row(const message_header& mine, const std::byte* messages, index_t count, 
   return {covered == mine.vocab ? fault::none : fault::incomplete, covered, mine.vocab};
 }
 
-/// The record of a row that check_row() finds complete, and its first `watched_count` watched
-/// logits. O(count * (nodes + watched)).
+/// Returns the record of a row that check_row() found complete, and its first `watched_count`
+/// tracked logits. Cost: O(count * (nodes + tracked)).
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> record_of(const message_header& mine,
                                             const std::byte* messages,

@@ -5,17 +5,17 @@
 
 #include <cstring>
 
-/// What ranks tell each other about the rows of one step: plain bytes for any transport.
+/// Messages between ranks about the rows of one step: plain bytes for any transport.
 ///
 /// A message is a header, then for each of its rows `nodes` records (the first nodes_of(columns) of
-/// them are in use), then for each row `watched` logits of the tokens that its read kept apart,
-/// -inf where another rank has them. Everything is 4 bytes long or a multiple of it. All messages
-/// of a step have the same size, so one all-gather of bytes exchanges them; or merge() is the
-/// operation of an all-reduce that keeps the order of the ranks. Ranks must agree on byte order and
-/// on how floats are stored.
+/// them are used), then for each row the logits of `watched` tracked tokens, -inf if another rank
+/// has the token's column. Every field is 4 bytes long or a multiple of it. All messages of a step
+/// have the same size, so one all-gather of bytes exchanges them; or merge() is the operation of an
+/// all-reduce that keeps the order of the ranks. Ranks must have the same byte order and
+/// floating-point format.
 namespace UNMASK_NAMESPACE::ranks {
 
-/// Begins a message.
+/// Header of a message.
 struct message_header {
   /// The value of `mark` in every message.
   static constexpr std::uint32_t right_mark = 0x756d7331U;
@@ -23,26 +23,26 @@ struct message_header {
   std::uint32_t mark = right_mark;  ///< Tells a message from other bytes.
   /// statistics::bits of the records.
   std::uint32_t contents = 0;
-  /// Counts the messages of a session, from a number that its sequences' layouts give: a rank that
-  /// missed a step shows, and so does most often a message of another session.
+  /// Number of the message within its session, from a start value derived from its sequences'
+  /// layouts: detects a rank that missed a step and, mostly, a message of another session.
   std::uint32_t step = 0;
   index_t vocab = 0;  ///< Columns of the whole vocabulary.
-  /// Which columns of the vocabulary the rows are about.
+  /// Columns of the vocabulary that the message covers.
   range columns;
-  /// Which rows of the step the message is about; there are `all_rows`, and room for as many.
+  /// Rows of the step that the message covers; there are `all_rows`, and room for that many.
   range rows;
   index_t all_rows = 0;  ///< Rows of the step.
-  /// Records and watched logits that each row has room for.
+  /// Number of records and of tracked logits for which each row has room.
   index_t nodes = 0;
   index_t watched = 0;  ///< Watched logits that each row has room for.
 };
 
-/// Why two messages do not go together.
+/// Reason why two messages do not fit together.
 enum class fault {
   none,
   not_a_message,   ///< the first bytes are not those of a header, or make no sense
   other_record,    ///< records of other statistics, or of a vocabulary of another size
-  other_step,      ///< another step, number of rows or watch list: the ranks took different ways
+  other_step,      ///< another step, number of rows or list of tracked tokens
   not_adjacent,    ///< the columns do not continue those before
   too_many_nodes,  ///< no room for the nodes of the columns
   foreign_token,   ///< a record names a token that is not one of its columns
@@ -58,13 +58,13 @@ message_bytes(index_t rows, index_t nodes, index_t watched) {
   return sizeof(message_header) + static_cast<std::size_t>(rows) * a_row;
 }
 
-/// Bytes of the message that a header begins.
+/// Size in bytes of the message that begins with this header.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t message_bytes(const message_header& h) {
   return message_bytes<S>(h.all_rows, h.nodes, h.watched);
 }
 
-/// Messages in a device's memory, one after the other, at a multiple of 4 bytes.
+/// Messages in a device's memory, concatenated, aligned to 4 bytes.
 class device_messages {
  public:
   constexpr device_messages() = default;
@@ -74,7 +74,7 @@ class device_messages {
       , size_(bytes) {}
   /// First byte of the first message.
   [[nodiscard]] constexpr const std::byte* data() const { return data_; }
-  /// Bytes in all.
+  /// Total size in bytes.
   [[nodiscard]] constexpr std::size_t size() const { return size_; }
 
  private:
@@ -100,7 +100,7 @@ UNMASK_HD void store(std::byte* to, const T& value) {
 
 }  // namespace detail
 
-/// Where a message with header `h` has record `node` and watched logit `i` of a row, in bytes.
+/// Offset in bytes of record `node` of a row in a message with header `h`.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t
 node_offset(const message_header& h, index_t row, index_t node) {
@@ -108,7 +108,7 @@ node_offset(const message_header& h, index_t row, index_t node) {
                          static_cast<std::size_t>(node);
   return sizeof(message_header) + at * sizeof(record<S>);
 }
-/// Where a message with header `h` has watched logit `i` of a row, in bytes.
+/// Offset in bytes of tracked logit `i` of a row in a message with header `h`.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t
 logit_offset(const message_header& h, index_t row, index_t i) {
@@ -117,7 +117,7 @@ logit_offset(const message_header& h, index_t row, index_t i) {
   return node_offset<S>(h, h.all_rows, 0) + at * sizeof(float);
 }
 
-/// The header that a message begins with.
+/// Reads the header of a message.
 [[nodiscard]] UNMASK_HD inline message_header header_of(const std::byte* message) {
   return detail::load<message_header>(message);
 }
@@ -131,7 +131,7 @@ logit_offset(const message_header& h, index_t row, index_t i) {
          h.watched >= 0 && nodes_of(c, h.vocab) <= h.nodes;
 }
 
-/// Whether messages `a` and `b` belong to the same step, their records being of S.
+/// Checks that messages `a` and `b` belong to the same step, with records of S.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr fault compare(const message_header& a, const message_header& b) {
   if (!makes_sense(a) || !makes_sense(b)) {
@@ -145,7 +145,7 @@ template <statistics S>
   return agree ? fault::none : fault::other_step;
 }
 
-/// Writes one row of a message whose header is `h`: nodes_of(h.columns) records, left to right, and
+/// Writes one row of a message with header `h`: nodes_of(h.columns) records, left to right, and
 /// h.watched logits. `row` is in h.rows.
 template <statistics S>
 UNMASK_HD void pack(const message_header& h,
@@ -162,8 +162,8 @@ UNMASK_HD void pack(const message_header& h,
   }
 }
 
-/// Adds the nodes that a message with header `h` has of a row, which is in h.rows, to `sum`.
-/// Messages are added from left to right.
+/// Adds the nodes of a row, which is in h.rows, from a message with header `h` to `sum`. Messages
+/// are added from left to right.
 template <statistics S>
 UNMASK_HD void
 unpack(const message_header& h, const std::byte* message, index_t row, node_stack<S>& sum) {
@@ -175,7 +175,7 @@ unpack(const message_header& h, const std::byte* message, index_t row, node_stac
   }
 }
 
-/// True if the record of the columns `node` names no token of other columns.
+/// True if the record of the columns `node` names tokens of these columns only.
 template <statistics S>
 [[nodiscard]] UNMASK_HD bool names_own(const record<S>& sums, range node) {
   const auto is_own = [&](token_id v) { return v == no_token || node.contains(v); };
@@ -186,17 +186,17 @@ template <statistics S>
   return own;
 }
 
-/// Watched logit `i` of a row, -inf if another rank has its token.
+/// Tracked logit `i` of a row, -inf if another rank has its token.
 template <statistics S>
 [[nodiscard]] UNMASK_HD float
 watched_logit(const message_header& h, const std::byte* message, index_t row, index_t i) {
   return detail::load<float>(message + logit_offset<S>(h, row, i));
 }
 
-/// The operation of an all-reduce: `out` becomes the message about the columns of `left` and,
-/// behind them, of `right`, for the same rows. Associative to the bit while each chunk is cut once
-/// at most; not commutative. `out` may be `left` or `right`, and is untouched where a fault is
-/// returned. O(rows * (nodes + watched)). One thread.
+/// The operation of an all-reduce: `out` becomes the message for the columns of `left` and, behind
+/// them, of `right`, for the same rows. Associative to the bit if each chunk is cut at most once;
+/// not commutative. `out` may be `left` or `right`, and is unchanged if a fault is returned. Cost:
+/// O(rows * (nodes + tracked)), in one thread.
 template <statistics S>
 [[nodiscard]] UNMASK_HD fault merge(const std::byte* left, const std::byte* right, std::byte* out) {
   const message_header a = header_of(left);

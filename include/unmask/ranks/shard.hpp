@@ -4,23 +4,23 @@
 #include <unmask/core/watch_list.hpp>
 #include <unmask/stats/canonical.hpp>
 
-/// A part of a row's columns as nodes of the canonical tree, for a vocabulary that is cut among
+/// Part of a row's columns as nodes of the canonical tree, for a vocabulary that is cut among
 /// several ranks.
 ///
-/// A shard is a range of columns of the whole vocabulary; padding behind the last token is not in
-/// it. It falls into the largest nodes of the row's tree (canonical.hpp) that lie wholly in it,
-/// from left to right, and a piece of a chunk at an end that is inside one. Nodes of neighbouring
-/// shards are merged where the tree merges them and nowhere else. So neither the number of shards,
-/// nor where they are cut, nor the order in which they meet shows in a bit of the row, as long as
-/// they are cut at multiples of canonical::chunk_columns.
+/// A shard is a range of columns of the whole vocabulary, without padding behind the last token. It
+/// is divided into the largest nodes of the row's tree (canonical.hpp) that lie completely in it,
+/// from left to right, and a piece of a chunk at each end inside one. Nodes of neighbouring shards
+/// are merged exactly where the tree merges them. So the result has the same bits for any number of
+/// shards, any cuts and any order of merging, as long as the cuts are at multiples of
+/// canonical::chunk_columns.
 ///
-/// A cut inside a chunk divides sums that are otherwise made in one go: they then differ by
-/// rounding, best, token and runner-up do not, and each piece takes part in a draw on its own, so
-/// that the drawn token has the same distribution but may be another. While each chunk is cut once
-/// at most, the order in which shards meet does not show either.
+/// A cut inside a chunk divides sums that are otherwise computed together: they then differ by
+/// rounding; best, token and runner-up do not. Each piece takes part in a draw separately, so that
+/// the drawn token has the same distribution but may be another one. If each chunk is cut at most
+/// once, the order of merging still has no effect.
 namespace UNMASK_NAMESPACE::ranks {
 
-/// Most nodes of any shard: a piece at each end, and one run of each size on both sides of the
+/// Most nodes of any shard: a piece at each end, and one node of each size on both sides of the
 /// largest.
 inline constexpr index_t max_nodes = 2 + 2 * canonical::tree_levels;
 
@@ -52,7 +52,7 @@ inline constexpr index_t max_nodes = 2 + 2 * canonical::tree_levels;
   return count;
 }
 
-/// The columns of `node` of a row as a row of their own, with the blanked tokens among them.
+/// Columns `node` of a row as a row of their own, with the blanked tokens among them.
 template <element T>
 [[nodiscard]] UNMASK_HD row_input<T> part_of(const row_input<T>& row, range node) {
   const index_t skipped = node.first - row.first_token;
@@ -83,16 +83,16 @@ template <element T>
   return x.first / run % 2 == 0 && (y.last == end || (y.last == vocab && y.last < end));
 }
 
-/// Puts a row together from the nodes of neighbouring shards, pushed from left to right: an exactly
-/// associative monoid, the empty stack its identity, whose result is the row's record once it
-/// covers the vocabulary. O(1) amortised a node.
+/// Merges the nodes of neighbouring shards, pushed from left to right, into a row: an exactly
+/// associative monoid with the empty stack as identity. Once it covers the vocabulary, the result
+/// is the row's record. Cost: O(1) amortised a node.
 template <statistics S>
 class node_stack {
  public:
   explicit UNMASK_HD node_stack(index_t vocab)
       : vocab_(vocab) {}
 
-  /// Adds a node. It must begin where the last one ended.
+  /// Adds a node, which must begin where the last one ended.
   UNMASK_HD void push(range columns, const record<S>& sums) {
     UNMASK_EXPECTS(size_ == 0 || columns_[size_ - 1].last == columns.first);
     columns_[size_] = columns;
@@ -109,7 +109,7 @@ class node_stack {
 
   [[nodiscard]] UNMASK_HD index_t size() const { return size_; }
   [[nodiscard]] UNMASK_HD const record<S>& operator[](index_t i) const { return nodes_[i]; }
-  /// The columns that were pushed.
+  /// The columns pushed so far.
   [[nodiscard]] UNMASK_HD range columns() const {
     return size_ == 0 ? range{} : range{columns_[0].first, columns_[size_ - 1].last};
   }
