@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -30,37 +32,30 @@ inline constexpr statistics every_sum = stat::margin | stat::entropy | stat::sec
   return std::isnan(x) ? 0x7fc00000U : std::bit_cast<std::uint32_t>(x);
 }
 
+/// Whether two records hold the same: every number of every statistic.
 template <statistics S>
 [[nodiscard]] ::testing::AssertionResult same_bits(const record<S>& a, const record<S>& b) {
   std::string wrong;
-  const auto compare = [&wrong](const char* name, float x, float y) {
+  const auto compare = [&wrong](const std::string& name, float x, float y) {
     if (identity(x) != identity(y)) {
-      wrong += std::string(name) + " " + std::to_string(x) + " is not " + std::to_string(y) + "; ";
+      wrong += name + " " + std::to_string(x) + " is not " + std::to_string(y) + "; ";
     }
   };
   compare("best", a.best, b.best);
   if (a.token != b.token) {
     wrong += "token " + std::to_string(a.token) + " is not " + std::to_string(b.token) + "; ";
   }
-  if constexpr (provides_v<S, stat::confidence>) {
-    compare("rest", a.rest, b.rest);
-  }
-  if constexpr (provides_v<S, stat::margin>) {
-    compare("second", a.second, b.second);
-  }
-  if constexpr (provides_v<S, stat::entropy>) {
-    compare("weighted", a.weighted, b.weighted);
-  }
-  if constexpr (provides_v<S, stat::second_moment>) {
-    compare("square", a.square, b.square);
-  }
-  if constexpr (provides_v<S, stat::sampled>) {
-    compare("key", a.key, b.key);
-    compare("drawn_logit", a.drawn_logit, b.drawn_logit);
-    if (a.drawn != b.drawn) {
-      wrong += "drawn " + std::to_string(a.drawn) + " is not " + std::to_string(b.drawn) + "; ";
+  for_each_field<S>([&](auto tag) {
+    using F = typename decltype(tag)::type;
+    constexpr std::size_t words = sizeof(F) / sizeof(float);  // a token is compared as one, too
+    const auto mine = std::bit_cast<std::array<float, words>>(static_cast<const F&>(a));
+    const auto other = std::bit_cast<std::array<float, words>>(static_cast<const F&>(b));
+    for (std::size_t k = 0; k < words; ++k) {
+      compare("number " + std::to_string(k) + " of statistics " + std::to_string(F::names.bits),
+              mine[k],
+              other[k]);
     }
-  }
+  });
   return wrong.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << wrong;
 }
 

@@ -1,70 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/math.hpp>
-#include <unmask/core/statistics.hpp>
+#include <unmask/core/field.hpp>
 
 namespace UNMASK_NAMESPACE {
 
-namespace detail {
+/// The statistics of a record in the order in which it holds them. A further one is a line here.
+using statistic_fields = field_list<field::confidence,
+                                    field::margin,
+                                    field::entropy,
+                                    field::second_moment,
+                                    field::sampled,
+                                    field::drift,
+                                    field::divergence>;
 
-// One base per optional number, so that a record has only the fields of its set. Distinct types:
-// two empty bases of the same type would not share an address.
-template <bool Present>
-struct rest_field {
-  float rest = 0.0F;
-};
-template <>
-struct rest_field<false> {};
+/// Calls use(field_tag<F>{}) for each field F of a record of S.
+template <statistics S, class Use>
+UNMASK_HD constexpr void for_each_field(const Use& use) {
+  statistic_fields::for_each<S>(use);
+}
 
-template <bool Present>
-struct second_field {
-  float second = 0.0F;
-};
-template <>
-struct second_field<false> {};
+template <statistics S>
+struct record;
 
-template <bool Present>
-struct weighted_field {
-  float weighted = 0.0F;
-};
-template <>
-struct weighted_field<false> {};
+/// Writes the best column and the statistics in `Which` of one record over those of another.
+template <statistics Which, statistics From, statistics To>
+  requires provides<From, Which> && provides<To, Which>
+UNMASK_HD void copy_statistics(const record<From>& from, record<To>& to) {
+  to.best = from.best;
+  to.token = from.token;
+  for_each_field<Which>([&](auto tag) {
+    using F = typename decltype(tag)::type;
+    static_cast<F&>(to) = static_cast<const F&>(from);
+  });
+}
 
-template <bool Present>
-struct square_field {
-  float square = 0.0F;
-};
-template <>
-struct square_field<false> {};
-
-template <bool Present>
-struct drawn_field {
-  float key = 0.0F;
-  float drawn_logit = 0.0F;
-  token_id drawn = no_token;
-};
-template <>
-struct drawn_field<false> {};
-
-template <bool Present>
-struct cross_field {
-  float cross = 0.0F;
-  float previous_square = 0.0F;
-};
-template <>
-struct cross_field<false> {};
-
-template <bool Present>
-struct shared_field {
-  float shared = 0.0F;
-};
-template <>
-struct shared_field<false> {};
-
-}  // namespace detail
-
-/// Statistics of one row of logits: 8 bytes, and 4 more for each statistic in `S`.
+/// Statistics of one row of logits: 8 bytes, and 4 more for each number of a statistic in `S`.
 ///
 /// With z the logits and m = max z: `best` = m, `token` = the lowest id that reaches it, `rest` =
 /// sum of e^(z-m) over all columns but that one, `second` = the second largest logit counted with
@@ -76,13 +47,7 @@ struct shared_field<false> {};
 /// A record of no column at all has best = -inf and token = no_token. NaN logits never become the
 /// best; one NaN makes `rest` NaN and the record invalid.
 template <statistics S>
-struct record : detail::rest_field<S.contains(stat::confidence)>,
-                detail::second_field<S.contains(stat::margin)>,
-                detail::weighted_field<S.contains(stat::entropy)>,
-                detail::square_field<S.contains(stat::second_moment)>,
-                detail::drawn_field<S.contains(stat::sampled)>,
-                detail::cross_field<S.contains(stat::drift)>,
-                detail::shared_field<S.contains(stat::divergence)> {
+struct record : statistic_fields::of<S> {
   static constexpr statistics contents = S;  ///< The statistics that the record holds.
 
   float best = 0.0F;  ///< The best logit.
@@ -92,12 +57,12 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
   [[nodiscard]] UNMASK_HD static record empty() {
     record r;
     r.best = -math::infinity();
-    if constexpr (provides_v<S, stat::margin>) {
-      r.second = -math::infinity();
-    }
-    if constexpr (provides_v<S, stat::sampled>) {
-      r.key = -math::infinity();
-    }
+    for_each_field<S>([&r](auto tag) {
+      using F = typename decltype(tag)::type;
+      if constexpr (requires { F::empty(); }) {
+        static_cast<F&>(r) = F::empty();
+      }
+    });
     return r;
   }
 
@@ -176,32 +141,7 @@ struct record : detail::rest_field<S.contains(stat::confidence)>,
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD record<Fewer> narrowed() const {
     record<Fewer> r;
-    r.best = best;
-    r.token = token;
-    if constexpr (provides_v<Fewer, stat::confidence>) {
-      r.rest = this->rest;
-    }
-    if constexpr (provides_v<Fewer, stat::margin>) {
-      r.second = this->second;
-    }
-    if constexpr (provides_v<Fewer, stat::entropy>) {
-      r.weighted = this->weighted;
-    }
-    if constexpr (provides_v<Fewer, stat::second_moment>) {
-      r.square = this->square;
-    }
-    if constexpr (provides_v<Fewer, stat::sampled>) {
-      r.key = this->key;
-      r.drawn_logit = this->drawn_logit;
-      r.drawn = this->drawn;
-    }
-    if constexpr (provides_v<Fewer, stat::drift>) {
-      r.cross = this->cross;
-      r.previous_square = this->previous_square;
-    }
-    if constexpr (provides_v<Fewer, stat::divergence>) {
-      r.shared = this->shared;
-    }
+    copy_statistics<Fewer>(*this, r);
     return r;
   }
 

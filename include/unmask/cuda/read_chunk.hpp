@@ -122,6 +122,39 @@ template <statistics S, class Exponential>
   return canonical::chunk_record<S>(best, token, second, reference, all);
 }
 
+// What a field is in another thread of the warp.
+template <class F>
+[[nodiscard]] UNMASK_HD F shuffled(const auto& b, const F& f, index_t distance) {
+  static_assert(sizeof(F) % sizeof(std::uint32_t) == 0 && std::is_trivially_copyable_v<F>);
+  std::uint32_t words[sizeof(F) / sizeof(std::uint32_t)];
+  memcpy(words, &f, sizeof(F));
+  for (std::uint32_t& word : words) {
+    word = b.shuffle_xor(word, distance);
+  }
+  F other;
+  memcpy(&other, words, sizeof(F));
+  return other;
+}
+
+// canonical::lift, by a warp.
+template <class F>
+[[nodiscard]] UNMASK_HD F lift(const auto& b, const chunk_logits& z, float best) {
+  const index_t hole = index_of(b, first_equal(b, z, best, -1).column);
+  F even;
+  F odd;
+  unrolled<2 * lane_columns>([&](index_t i) {
+    if (z[i] > -math::infinity() && i != hole) {
+      (i % 2 == 0 ? even : odd).add(z[i], math::difference(z[i], best));
+    }
+  });
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    even.join(shuffled(b, even, distance));
+    odd.join(shuffled(b, odd, distance));
+  }
+  even.join(odd);
+  return even;
+}
+
 }  // namespace detail
 
 /// The record of a chunk of `count` logits that starts at token `first`, held by one warp; every
@@ -171,14 +204,22 @@ template <statistics S, class Exponential>
       }
     }
   }
+  record<S> r;
   if constexpr (!provides_v<S, stat::confidence>) {
     return canonical::chunk_record<S>(best.logit, token, second, {}, {});
   } else if (!valid) {
     const float nan = math::from_bits(0x7fc00000U);
-    return canonical::chunk_record<S>(best.logit, token, second, {}, {nan, nan, nan});
+    r = canonical::chunk_record<S>(best.logit, token, second, {}, {nan, nan, nan});
   } else {
-    return detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
+    r = detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
   }
+  for_each_field<S>([&](auto tag) {
+    using F = typename decltype(tag)::type;
+    if constexpr (field::lifted<F>) {
+      static_cast<F&>(r) = detail::lift<F>(b, z, best.logit);
+    }
+  });
+  return r;
 }
 
 /// The record of chunk `chunk` of a row, read by one warp: fold_chunk() of it, and what is drawn,

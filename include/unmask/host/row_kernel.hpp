@@ -70,6 +70,23 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     return result;
   }
 
+  /// canonical::lift() of columns padded to whole groups. flatten: weights are full of fused
+  /// multiply-adds.
+  template <class F, class Z>
+  UNMASK_TARGET __attribute__((flatten)) static F lift(Z z, index_t padded, float best) {
+    if constexpr (field::barred<F>) {
+      canonical::lifter<F> all{best};
+      offer(all, z, padded, 0);
+      return all.lifted;
+    } else {
+      float columns[canonical::chunk_columns];
+      for (index_t j = 0; j < padded; j += width) {
+        simd::store(columns + j, load(z + j));
+      }
+      return canonical::lift<F>(columns, padded, best);
+    }
+  }
+
  private:
   // True if plain logits are used where they are. Draws and comparisons want floats.
   template <statistics S, element T>
@@ -84,13 +101,33 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   template <statistics S>
   static constexpr statistics sums_in{S.bits & (stat::entropy | stat::second_moment).bits};
 
-  // Of the chunks of a run so far: the best logit, the best key and the columns held.
+  // Of the chunks of a run so far: the best logit, the best key, the columns held, what is lifted.
   template <statistics S>
   struct leader {
     float best = -math::infinity();
     float key = -math::infinity();
     held_of<S> held;
+    statistic_fields::lifted_of<S> lifted = {};
   };
+
+  // Field F of a chunk. One that does not exceed the bar of the chunks before it has nothing to
+  // add: those and it in one would be the same, and the order of the parts of a row is free.
+  template <class F, class Z>
+  UNMASK_TARGET static F lift(Z z, index_t padded, float best, float best_before, F& so_far) {
+    if constexpr (field::barred<F>) {
+      if (!(best > so_far.bar())) {
+        return F{};
+      }
+      const F own = lift<F>(z, padded, best);
+      if (best_before > -math::infinity()) {
+        so_far.add(math::min(best, best_before), 0.0F);
+      }
+      so_far.join(own);
+      return own;
+    } else {
+      return lift<F>(z, padded, best);
+    }
+  }
 
   // The record of the chunk at column `first`, whose logits, padded to whole groups, are `z`.
   template <statistics S, std::size_t Size, class Z>
@@ -120,6 +157,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     }
     token_id token = no_token;
     float second = -math::infinity();
+    [[maybe_unused]] const float best_before = so_far.best;
     if (best > so_far.best || best == 0.0F) {  // which of -0 and +0 came first shows in the bits
       const index_t column = first_equal(z, best, -1);
       best = at(z, column);
@@ -132,6 +170,12 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
       }
     }
     record<S> chunk = finished<S>(best, token, second, reference, sums);
+    for_each_field<S>([&](auto tag) {
+      using F = typename decltype(tag)::type;
+      if constexpr (field::lifted<F>) {
+        static_cast<F&>(chunk) = lift<F>(z, padded, best, best_before, so_far.lifted);
+      }
+    });
     if constexpr (provides_v<S, stat::sampled>) {
       if (canonical::draws<S>(row)) {
         draw(chunk, row.draw, z, count, row.first_token + first, so_far.key);
@@ -171,6 +215,12 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
       static_assert(canonical::lanes >= held_tokens::capacity);
       pool.expect(least_of_lanes(z, padded));
     }
+    offer(pool, z, padded, token);
+  }
+
+  // Pushes the columns of a chunk that exceed its bar() to a pool.
+  template <class Pool, class Z>
+  UNMASK_TARGET static void offer(Pool& pool, Z z, index_t padded, token_id token) {
     for (index_t j = 0; j < padded; j += lanes) {
       if (!(largest_of(z + j, lanes) > pool.bar())) {
         continue;

@@ -152,6 +152,52 @@ template <statistics S>
           provides_v<S, stat::second_moment> ? sum_of_lanes(square) : 0.0F};
 }
 
+/// Lifts columns of a chunk whose best is `best`, but for the first that is as large.
+template <class F>
+struct lifter {
+  float best;  ///< The largest logit of the chunk.
+  F lifted = {};  ///< Of the columns so far.
+  bool met = false;  ///< The best was among them.
+
+  /// Columns up to it change nothing.
+  [[nodiscard]] UNMASK_HD float bar() const { return lifted.bar(); }
+  /// Lifts a column.
+  UNMASK_HD void push(float logit, token_id /*token*/ = no_token) { push_to(lifted, logit); }
+  /// Lifts a column into one of several lanes.
+  UNMASK_HD void push_to(F& lane, float logit) {
+    if (logit == best && !met) {
+      met = true;
+    } else if (logit > -math::infinity()) {
+      lane.add(logit, math::difference(logit, best));
+    }
+  }
+};
+
+/// Field F of a chunk: its columns but the best, in lanes where their order can show.
+template <field::lifted F>
+[[nodiscard]] UNMASK_HD F lift(const float* z, index_t count, float best) {
+  lifter<F> all{best};
+  if constexpr (field::barred<F>) {
+    for (index_t j = 0; j < count; ++j) {
+      if (z[j] > all.bar()) {
+        all.push(z[j]);
+      }
+    }
+    return all.lifted;
+  } else {
+    F lane[lanes] = {};
+    for (index_t j = 0; j < count; ++j) {
+      all.push_to(lane[j % lanes], z[j]);
+    }
+    for (index_t half = lanes / 2; half > 0; half /= 2) {
+      for (index_t i = 0; i < half; ++i) {
+        lane[i].join(lane[i + half]);
+      }
+    }
+    return lane[0];
+  }
+}
+
 /// The record of one chunk but for what is drawn, column by column: the definition that the fast
 /// kernels reproduce bit by bit. `count` <= chunk_columns edited logits; `first` is the token of
 /// column 0.
@@ -184,7 +230,14 @@ template <statistics S>
   if constexpr (provides_v<S, stat::confidence>) {
     sums = sums_of<S>(z, count, reference);
   }
-  return chunk_record<S>(best, token, second, reference, sums);
+  record<S> r = chunk_record<S>(best, token, second, reference, sums);
+  for_each_field<S>([&](auto tag) {
+    using F = typename decltype(tag)::type;
+    if constexpr (field::lifted<F>) {
+      static_cast<F&>(r) = lift<F>(z, count, best);
+    }
+  });
+  return r;
 }
 
 /// The same with the draw of `draw`, where S holds stat::sampled.

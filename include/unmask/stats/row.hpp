@@ -143,15 +143,11 @@ class revisable_row {
       }
     }
     if constexpr (provides_v<All, stat::confidence>) {
-      const float scale = math::exp_nonpositive(-delta);
-      if constexpr (provides_v<All, stat::entropy>) {
-        unwatched_.weighted =
-            math::product(scale, math::fma(-delta, unwatched_.rest, unwatched_.weighted));
-      }
-      if constexpr (provides_v<All, stat::second_moment>) {
-        unwatched_.square = math::fma(scale * scale, unwatched_.square - 1.0F, 1.0F);
-      }
-      unwatched_.rest = math::product(unwatched_.rest, scale);
+      const field::lowering by{-delta, math::exp_nonpositive(-delta), unwatched_.rest};
+      for_each_field<All>([&](auto tag) {
+        using F = typename decltype(tag)::type;
+        field::rise<F>(unwatched_, by);
+      });
     }
   }
 

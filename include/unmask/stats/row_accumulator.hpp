@@ -42,10 +42,8 @@ class row_accumulator {
       absorb(sum, low);
     }
     if constexpr (provides_v<S, stat::sampled>) {
-      const bool keeps = wins_draw(state_, b);
-      sum.key = keeps ? state_.key : b.key;
-      sum.drawn = keeps ? state_.drawn : b.drawn;
-      sum.drawn_logit = keeps ? state_.drawn_logit : b.drawn_logit;
+      const field::sampled& mine = state_;
+      static_cast<field::sampled&>(sum) = mine.beats(b) ? mine : b;
     }
     state_ = sum;
   }
@@ -71,42 +69,16 @@ class row_accumulator {
   [[nodiscard]] UNMASK_HD const record<S>& finish() const { return state_; }
 
  private:
-  // The larger key wins a draw, the lower token between equal keys. A NaN loses to every number, so
-  // that the order of the merges does not show.
-  [[nodiscard]] UNMASK_HD static bool wins_draw(const record<S>& a, const record<S>& b) {
-    const bool a_drew = !math::is_nan(a.key);
-    const bool b_drew = !math::is_nan(b.key);
-    if (a_drew != b_drew) {
-      return a_drew;
-    }
-    return a.key > b.key || (!(b.key > a.key) && a.drawn < b.drawn);
-  }
-
   // Adds `low`, whose best does not exceed that of `sum`, rescaled to the best of `sum`.
   UNMASK_HD static void absorb(record<S>& sum, const record<S>& low) {
     if constexpr (provides_v<S, stat::confidence>) {
-      // Clamped as the exponential is: logits of -3e38 instead of -inf are common, and so great a
-      // shift would make something of the little that they weigh.
       const float apart = low.best - sum.best;
       const float shift = apart < math::exp_floor ? math::exp_floor : apart;
-      const float scale = math::exp_nonpositive(shift);
-      const float weight = low.rest + 1.0F;
-      sum.rest = math::fma(scale, weight, sum.rest);
-      if constexpr (provides_v<S, stat::entropy>) {
-        sum.weighted = math::fma(scale, math::fma(shift, weight, low.weighted), sum.weighted);
-      }
-      if constexpr (provides_v<S, stat::second_moment>) {
-        sum.square = math::fma(scale * scale, low.square, sum.square);
-      }
-    }
-    if constexpr (provides_v<S, stat::drift>) {
-      sum.cross = math::fma(math::exp_nonpositive(low.best - sum.best), low.cross, sum.cross);
-    }
-    if constexpr (provides_v<S, stat::divergence>) {
-      sum.shared = math::fma(math::exp_nonpositive(low.best - sum.best), low.shared, sum.shared);
-    }
-    if constexpr (provides_v<S, stat::margin>) {
-      sum.second = math::max(sum.second, low.best);
+      const field::lowering by{shift, math::exp_nonpositive(shift), low.rest + 1.0F};
+      for_each_field<S>([&](auto tag) {
+        using F = typename decltype(tag)::type;
+        field::absorb<F>(sum, low, low.best, by);
+      });
     }
   }
 

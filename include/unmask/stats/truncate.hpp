@@ -103,26 +103,17 @@ struct kept_race {
   }
 };
 
-/// The statistics of S that are sums over a row.
+/// The statistics of S that depend on nothing but the columns of a row.
 template <statistics S>
-inline constexpr statistics row_sums{S.bits &
-                                     (stat::margin | stat::entropy | stat::second_moment).bits};
+inline constexpr statistics row_sums = [] {
+  constexpr unsigned beside = (stat::sampled | stat::drift | stat::divergence | stat::kept).bits;
+  return statistics{S.bits & ~(beside & ~(stat::entropy | stat::second_moment).bits)};
+}();
 
 /// Writes the statistics of the kept columns over those of the row.
 template <statistics S>
 UNMASK_HD void renormalise(record<S>& row, const record<row_sums<S>>& kept) {
-  row.best = kept.best;
-  row.token = kept.token;
-  row.rest = kept.rest;
-  if constexpr (provides_v<S, stat::margin>) {
-    row.second = kept.second;
-  }
-  if constexpr (provides_v<S, stat::entropy>) {
-    row.weighted = kept.weighted;
-  }
-  if constexpr (provides_v<S, stat::second_moment>) {
-    row.square = kept.square;
-  }
+  copy_statistics<row_sums<S>>(kept, row);
 }
 
 /// Finishes the record of a row of which the first columns of a head are kept, with a whole team:
