@@ -34,6 +34,13 @@ struct naive_truncation {
     }
     return h;
   }
+  [[nodiscard]] double top3_mass() const {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < shares.size() && i < 3; ++i) {
+      sum += shares[i];
+    }
+    return sum;
+  }
   [[nodiscard]] double margin() const { return shares[0] - (shares.size() > 1 ? shares[1] : 0.0); }
 };
 

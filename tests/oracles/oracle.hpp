@@ -24,7 +24,8 @@
 
 namespace unmask::testing {
 
-inline constexpr statistics every_sum = stat::margin | stat::entropy | stat::second_moment;
+inline constexpr statistics every_sum =
+    stat::margin | stat::entropy | stat::second_moment | stat::top3_mass;
 
 /// The bits of x, with one NaN like another: which payload survives a sum is the processor's
 /// choice.
@@ -111,6 +112,7 @@ template <statistics S>
 struct exact_row {
   float best = -std::numeric_limits<float>::infinity();
   float second = -std::numeric_limits<float>::infinity();
+  float third = -std::numeric_limits<float>::infinity();
   token_id token = no_token;
   long double sum = 0;       ///< of e^d, d = z - best
   long double weighted = 0;  ///< of e^d d
@@ -121,10 +123,11 @@ struct exact_row {
   explicit exact_row(const std::vector<float>& z) {
     for (std::size_t j = 0; j < z.size(); ++j) {
       if (z[j] > best) {
-        second = std::exchange(best, z[j]);
         token = static_cast<token_id>(j);
-      } else {
-        second = std::max(second, z[j]);
+      }
+      float passed_on = z[j];
+      for (float* const rank : {&best, &second, &third}) {
+        passed_on = passed_on > *rank ? std::exchange(*rank, passed_on) : passed_on;
       }
     }
     for (const float x : z) {
@@ -138,6 +141,15 @@ struct exact_row {
         other += e * d * d;
       }
     }
+  }
+
+  /// Probability of the three most probable tokens.
+  [[nodiscard]] long double top3_mass() const {
+    long double weight = 0;
+    for (const float z : {best, second, third}) {
+      weight += std::exp(static_cast<long double>(z) - static_cast<long double>(best));
+    }
+    return weight / sum;
   }
 };
 
@@ -178,6 +190,14 @@ void expect_close(const record<S>& r, const std::vector<float>& z, index_t more 
   }
   if constexpr (provides_v<S, stat::second_moment>) {
     EXPECT_NEAR(r.square, static_cast<double>(x.square), double(2 * tolerance * (x.sum + x.first)));
+  }
+  if constexpr (provides_v<S, stat::top3_mass>) {
+    EXPECT_EQ(r.next[0], x.second);
+    EXPECT_EQ(r.next[1], x.third);
+    // The three weights err as columns of the sum do.
+    EXPECT_NEAR(r.top3_mass(),
+                static_cast<double>(x.top3_mass()),
+                double(3 * tolerance * (x.sum + x.first) / x.sum));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/field.hpp>
+#include <unmask/core/top3_mass.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -12,7 +13,8 @@ using statistic_fields = field_list<field::confidence,
                                     field::second_moment,
                                     field::sampled,
                                     field::drift,
-                                    field::divergence>;
+                                    field::divergence,
+                                    field::top3_mass>;
 
 /// Calls use(field_tag<F>{}) for each field F of a record of S.
 template <statistics S, class Use>
@@ -42,7 +44,7 @@ UNMASK_HD void copy_statistics(const record<From>& from, record<To>& to) {
 /// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)); `drawn` the token
 /// of a random draw, with its logit and the key that won it the draw (12 bytes); `cross` = sum of
 /// e^(z-m) e^(z'-m') with the row z' of the step before, whose `square` is `previous_square`;
-/// `shared` = sum of e^(z-m) ln p'.
+/// `shared` = sum of e^(z-m) ln p'; `next` the second and third largest logits, with multiplicity.
 ///
 /// A record of no column at all has best = -inf and token = no_token. NaN logits never become the
 /// best; one NaN makes `rest` NaN and the record invalid.
@@ -117,6 +119,12 @@ struct record : statistic_fields::of<S> {
   /// Sum of squared probabilities, in (0, 1].
   [[nodiscard]] UNMASK_HD float second_moment() const requires provides<S, stat::second_moment> {
     return math::divide(math::divide(this->square, total()), total());
+  }
+
+  /// Sum of the three largest probabilities, in (0, 1]: of tied tokens any will do, and of one or
+  /// two tokens all of them. 0 where the position promises nothing (a delayed one).
+  [[nodiscard]] UNMASK_HD float top3_mass() const requires provides<S, stat::top3_mass> {
+    return math::min(math::divide(this->weight_of_three(best), total()), 1.0F);
   }
 
   /// 1 - cosine of the angle between this distribution and that of the previous step, in [0, 1]; 1

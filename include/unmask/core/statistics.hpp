@@ -47,6 +47,8 @@ inline constexpr statistics divergence{64U | 4U | 1U};
 /// The columns of largest logit, held beside the record; a truncation is computed from them. Read
 /// by the parts of policy/logits/keep.hpp.
 inline constexpr statistics kept{128U | 1U};
+/// The sum of the three largest probabilities.
+inline constexpr statistics top3_mass{256U | 1U};
 
 }  // namespace stat
 

@@ -6,7 +6,8 @@
 
 namespace unmask::testing {
 
-inline constexpr statistics everything = stat::margin | stat::entropy | stat::second_moment;
+inline constexpr statistics everything =
+    stat::margin | stat::entropy | stat::second_moment | stat::top3_mass;
 
 /// The record of one row of `columns` logits in host memory, read on the device by `run_chunks` chunks
 /// a block, from an address `shift` elements behind one that suits every load.

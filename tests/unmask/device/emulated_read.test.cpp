@@ -224,6 +224,7 @@ TYPED_TEST(EmulatedRead, GathersOnlyWhatIsAskedFor) {
   expect_canonical<stat::margin>(row, 64, 2, d);
   expect_canonical<stat::entropy>(row, 64, 2, d);
   expect_canonical<stat::second_moment>(row, 64, 2, d);
+  expect_canonical<stat::top3_mass>(row, 64, 2, d);
 }
 
 TYPED_TEST(EmulatedRead, BreaksTiesAsTheCanonicalOrderDoes) {

@@ -40,6 +40,7 @@
 #include <type_traits>
 
 #include "support/stop_at_any_end.hpp"
+#include "support/three_hold.hpp"
 
 namespace unmask::testing {
 
@@ -127,6 +128,14 @@ inline constexpr policy cut_off{by_entropy{},
                                 confidence_of_kept{},
                                 stop_at_any_end{}};
 
+inline constexpr policy of_three{
+    by_confidence{}, three_hold{0.7F}, trace_credit<4>{}, lookahead{.branches = 2}};
+inline constexpr policy of_kept_three{by_entropy{},
+                                      three_hold{0.8F} || top_k{1},
+                                      sampling{},
+                                      keep_top_k{.k = 5},
+                                      confidence_of_kept{}};
+
 /// Caches that feed a range are for any session; the others and the layer rules for layer_session.
 inline constexpr policy prefixed{
     by_confidence{}, confidence_above{0.3F}, prefix_cache{.period = 3}};
@@ -199,7 +208,9 @@ using more_compositions = policy_list<with<few_at_a_time>,
                                       with<in_order>,
                                       with<drawn_plainly>,
                                       with<drawn_edited>,
-                                      with<by_noise>>;
+                                      with<by_noise>,
+                                      with<of_three>,
+                                      with<of_kept_three>>;
 
 /// Calls use(policy) for each of a list.
 template <class... Cases>

@@ -65,6 +65,7 @@ TYPED_TEST(read_row, has_the_bits_of_the_definition_for_every_set_of_statistics)
       expect_canonical<stat::margin>(row.input());
       expect_canonical<stat::entropy>(row.input());
       expect_canonical<stat::second_moment>(row.input());
+      expect_canonical<stat::top3_mass>(row.input());
       expect_canonical<stat::margin | stat::second_moment>(row.input());
       expect_canonical<stat::entropy | stat::second_moment>(row.input());
     }
@@ -238,6 +239,8 @@ TYPED_TEST(read_row, does_not_feel_a_shift_that_is_exact) {
           host::read_row<every_sum>(placed_row<TypeParam>(high, 0).input(), no_edit{}, level);
       a.best += 8.0F;
       a.second += 8.0F;
+      a.next[0] += 8.0F;
+      a.next[1] += 8.0F;
       EXPECT_TRUE(same_bits(a, b));
     }
   }

@@ -10,6 +10,7 @@
 #include "support/cuts.hpp"
 #include "support/draws.hpp"
 #include "support/ranks_decode.hpp"
+#include "support/three_hold.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -36,6 +37,7 @@ void for_each_policy(index_t vocab, const auto& use) {
   use(policy{by_confidence{}, stable_and_confident{.confidence = 0.4F}});
   use(policy{by_entropy{}, confidence_above{0.7F}, lookahead{.branches = 2}, block_pipeline{}});
   use(policy{by_confidence{}, confidence_above{0.5F}, edit_settled{0.6F}, edited_blocks{}});
+  use(policy{by_confidence{}, three_hold{0.6F}, trace_credit<8>{}, lookahead{.branches = 2}});
 }
 
 TEST(ranks_at_chunks, decide_bit_by_bit_what_one_session_decides) {

@@ -22,7 +22,7 @@ using cut_list = std::vector<index_t>;
 using node_list = std::vector<std::pair<index_t, index_t>>;
 constexpr index_t chunk = canonical::chunk_columns;
 constexpr statistics everything =
-    stat::margin | stat::entropy | stat::sampled | stat::drift | stat::divergence;
+    stat::margin | stat::entropy | stat::sampled | stat::drift | stat::divergence | stat::top3_mass;
 
 /// The nodes of a shard, in chunks where they are whole.
 [[nodiscard]] node_list nodes(range columns, index_t vocab) {
@@ -191,6 +191,7 @@ TEST(shards_at_chunks, have_the_bits_of_the_row_for_every_set_of_statistics) {
   expect_equal_bits_of_shards<stat::sampled>(8);
   expect_equal_bits_of_shards<stat::drift>(9);
   expect_equal_bits_of_shards<stat::divergence>(10);
+  expect_equal_bits_of_shards<stat::top3_mass>(14);
 }
 
 TEST(shards_anywhere, agree_with_extended_precision) {
@@ -206,9 +207,9 @@ TEST(shards_anywhere, agree_with_extended_precision) {
   }
 }
 
-TEST(shards_anywhere, have_the_best_and_the_runner_up_of_the_row) {
+TEST(shards_anywhere, have_the_best_columns_of_the_row) {
   dice d(12);
-  constexpr statistics S = stat::margin;
+  constexpr statistics S = stat::margin | stat::top3_mass;
   for (const scene kind : every_scene) {
     for (const index_t vocab : sizes) {
       sharded_row<S> row{hard_row<float>(kind, vocab, d.bits()), {}};
@@ -219,6 +220,8 @@ TEST(shards_anywhere, have_the_best_and_the_runner_up_of_the_row) {
         ASSERT_EQ(merged.best, whole.best);
         ASSERT_EQ(merged.token, whole.token);
         ASSERT_EQ(merged.second, whole.second);
+        ASSERT_EQ(merged.next[0], whole.next[0]);
+        ASSERT_EQ(merged.next[1], whole.next[1]);
         ASSERT_EQ(merged.valid(), whole.valid());
       }
     }

@@ -38,15 +38,17 @@ struct onlooker {
     double confidence;
     double margin;
     double entropy;
+    double top3_mass;
   };
   inline static std::vector<seen> all;
-  static constexpr statistics required = stat::margin | stat::entropy;
+  static constexpr statistics required = stat::margin | stat::entropy | stat::top3_mass;
   float score(const auto& c) const {
     all.push_back({c.position,
                    c.token,
                    static_cast<double>(c.confidence()),
                    static_cast<double>(c.margin()),
-                   static_cast<double>(c.entropy())});
+                   static_cast<double>(c.entropy()),
+                   static_cast<double>(c.top3_mass())});
     return -static_cast<float>(c.position);
   }
 };
@@ -175,6 +177,7 @@ TEST(keep, draws_the_token_of_the_definition) {
       EXPECT_NEAR(got.seen[i].confidence, expected.confidence(expected.drawn), rounding);
       EXPECT_NEAR(got.seen[i].margin, expected.margin(), rounding);
       EXPECT_NEAR(got.seen[i].entropy, expected.entropy(), rounding * (1.0 + expected.entropy()));
+      EXPECT_NEAR(got.seen[i].top3_mass, expected.top3_mass(), rounding);
       ASSERT_EQ(whole.tokens[i], expected.drawn) << "row " << i;
       EXPECT_NEAR(whole.seen[i].confidence,
                   softmax(z, 1.0)[static_cast<std::size_t>(expected.drawn)],
@@ -228,7 +231,8 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
                                     const draw_request& draw,
                                     int& proved,
                                     int& open) {
-  constexpr statistics contents = stat::margin | stat::entropy | stat::sampled | stat::kept;
+  constexpr statistics contents =
+      stat::margin | stat::entropy | stat::top3_mass | stat::sampled | stat::kept;
   row_input<float> in;
   in.logits = z.data();
   in.columns = static_cast<index_t>(z.size());
@@ -255,6 +259,8 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   ASSERT_EQ(first.key, second.key);
   ASSERT_EQ(first.token, second.token);
   ASSERT_EQ(first.second, second.second);
+  ASSERT_EQ(first.next[0], second.next[0]);
+  ASSERT_EQ(first.next[1], second.next[1]);
   ASSERT_NEAR(first.rest, second.rest, 1e-5 * (1.0 + static_cast<double>(first.rest)));
   ASSERT_NEAR(first.weighted, second.weighted, 1e-5 * (1.0 - static_cast<double>(first.weighted)));
 }

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/policy.hpp>
+
+namespace unmask::testing {
+
+/// An admission that a user may write: commits where the three most probable tokens have this much
+/// of the probability.
+struct three_hold {
+  float threshold = 0.9F;
+  static constexpr statistics required = stat::top3_mass;
+
+  UNMASK_HD bool admits(const auto& candidate, const standing&) const {
+    return candidate.top3_mass() >= threshold;
+  }
+};
+static_assert(admission<three_hold>);
+
+}  // namespace unmask::testing
