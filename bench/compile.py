@@ -101,7 +101,7 @@ def processor():
 def print_table(compilers, repetitions):
     with tempfile.TemporaryDirectory() as folder:
         costs = {c: measured(c, repetitions, folder) for c in compilers}
-    print(f"""# What programs cost to compile
+    print(f"""# Compile times of programs
 
 {time.strftime('%Y-%m-%d')}, {processor()}, {os.cpu_count()} CPUs that other programs may use, too;
 {', '.join(about(c) for c in compilers)}; the least of {repetitions}.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What programs cost to compile, beside one with nlohmann/json: bash bench/compile.sh [--check]
+# Compile times of programs, beside one with nlohmann/json: bash bench/compile.sh [--check]
 # compile.py's head says more.
 exec python3 "$(dirname "${BASH_SOURCE[0]}")/compile.py" "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the assembler says of every kernel: registers, shared memory, stack, spills.
+"""Registers, shared memory, stack and spills of every kernel, as the assembler reports them.
 
 usage: kernels.py [--arch ARCH]... [--jobs N] [--write FILE] [SOURCE.cu]...
        kernels.py --self-test
@@ -156,7 +156,7 @@ def main():
     release = re.search(r"V([\d.]+)", subprocess.run([nvcc, "--version"], capture_output=True,
                                                      text=True, check=True).stdout)[1]
     report = [
-        "# What the assembler says of the kernels", "",
+        "# Registers, memory and spills of the kernels", "",
         f"nvcc {release}, {datetime.date.today().isoformat()}, `nvcc {' '.join(FLAGS)}` for",
         f"{', '.join(arguments.arch or ARCHITECTURES)}; sources: " +
         ", ".join(f"`{os.path.relpath(s, ROOT)}`" for s in sources) + ".",
