@@ -3,7 +3,7 @@
 
 #include <unmask/stats/draw.hpp>
 
-/// The one order in which a row is summed, whatever reads it.
+/// The fixed order in which a row is summed on every backend.
 ///
 /// A row is cut into chunks of 2,048 columns, counted from the first column of the whole
 /// vocabulary. Inside a chunk, column j belongs to lane j mod 64; a lane adds its columns in
@@ -27,15 +27,14 @@ inline constexpr int tree_levels = 22;
   return (columns + chunk_columns - 1) / chunk_columns;
 }
 
-/// What the columns of a chunk are weighed against: column z weighs 2^t with
-/// t = (z - shift) log2(e) - exponent, at least 2^exp2_floor.
+/// Reference of the weights of a chunk's columns: column z weighs 2^t, at least 2^exp2_floor, with
+///     t = (z - shift) log2(e) - exponent.
 ///
-/// The sums of a chunk must not wait for its maximum, or the chunk would be read twice. So its
-/// first 64 columns choose an integer exponent near their own maximum, which is exact and costs no
-/// accuracy. Should the chunk's best column turn out to lie more than 2^reach above it, or the
-/// first 64 hold nothing finite, or the logits be so large that t had no fraction left, then the
-/// sums are taken once more relative to the best itself. Which of the two it is depends on nothing
-/// but the chunk.
+/// The sums of a chunk cannot wait for its maximum, or the chunk would be read twice. So the
+/// maximum of its first 64 columns selects an integer exponent near it, which is exact and costs no
+/// accuracy. The sums are computed again relative to the best column itself if that lies more than
+/// `reach` above the exponent, if the first 64 columns have no finite logit, or if the logits are
+/// so large that t would have no fraction. The choice depends on the chunk only.
 struct scale {
   float shift = 0.0F;
   float exponent = 0.0F;
@@ -47,14 +46,15 @@ struct scale {
   }
 };
 
-/// Of 1,000 chunks of 2,048 normally distributed logits with a deviation of 4 (2.5), 34 (none) have
-/// a best that lies further up. t <= 12 is rounded by 2^-21 at most, 3.3e-7 of the weight.
+/// Largest distance of the best column in powers of two. Of 1,000 chunks of 2,048 normally
+/// distributed logits with a deviation of 4, 34 have a best further up; with a deviation of 2.5,
+/// none. t <= 12 is rounded by 2^-21 at most, 3.3e-7 of the weight.
 inline constexpr float reach = 12.0F;
 
-/// Beyond it log2(e) z has less than three bits behind the point.
+/// Above this, log2(e) z has less than three fractional bits.
 inline constexpr float moderate = 1048576.0F;
 
-/// The scale that the largest of a chunk's first 64 logits chooses; NaN do not count.
+/// True if the largest of a chunk's first 64 logits, NaN ignored, can select the scale.
 [[nodiscard]] UNMASK_HD inline bool opens_scale(float first_best) {
   return first_best > -moderate && first_best < moderate;
 }
@@ -62,12 +62,12 @@ inline constexpr float moderate = 1048576.0F;
   return {0.0F, math::fma(first_best, math::log2_e, math::round_magic) - math::round_magic};
 }
 
-/// True if sums relative to `s` stand for a chunk whose largest logit is `best`.
+/// True if sums relative to `s` are valid for a chunk whose largest logit is `best`.
 [[nodiscard]] UNMASK_HD inline bool reaches(const scale& s, float best) {
   return math::fma(best, math::log2_e, -s.exponent) <= reach;
 }
 
-/// The scale of a chunk whose opening scale does not reach to its best.
+/// Scale of a chunk whose best lies out of reach of the opening scale.
 [[nodiscard]] UNMASK_HD inline scale closing_scale(float best) {
   return {best, 0.0F};
 }
@@ -81,8 +81,8 @@ struct chunk_sums {
 
 /// Builds the record of one chunk from its best column, its runner-up and its sums.
 ///
-/// The best column's share is taken out of the sums by the operations that put it in, so that a
-/// chunk of one column leaves nothing.
+/// The best column's share is subtracted from the sums by the operations that added it, so that a
+/// chunk of one column leaves exactly zero.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> chunk_record(
     float best, token_id token, float second, const scale& reference, const chunk_sums& all) {
@@ -110,7 +110,7 @@ template <statistics S>
   return r;
 }
 
-/// The record of a chunk without a finite column; `poisoned` if it holds a NaN.
+/// The record of a chunk without a finite column; `poisoned` if it has a NaN.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> empty_chunk(bool poisoned) {
   record<S> r = record<S>::empty();
@@ -152,11 +152,11 @@ template <statistics S>
           provides_v<S, stat::second_moment> ? sum_of_lanes(square) : 0.0F};
 }
 
-/// Lifts columns of a chunk whose best is `best`, but for the first that is as large.
+/// Lifts the columns of a chunk whose best is `best`, except the first column equal to it.
 template <class F>
 struct lifter {
   float best;  ///< The largest logit of the chunk.
-  F lifted = {};  ///< Of the columns so far.
+  F lifted = {};  ///< The field of the columns so far.
   bool met = false;  ///< The best was among them.
 
   /// Columns up to it change nothing.
@@ -173,7 +173,7 @@ struct lifter {
   }
 };
 
-/// Field F of a chunk: its columns but the best, in lanes where their order can show.
+/// Field F of a chunk: its columns except the best, in lanes if their order has an effect.
 template <field::lifted F>
 [[nodiscard]] UNMASK_HD F lift(const float* z, index_t count, float best) {
   lifter<F> all{best};
@@ -198,9 +198,8 @@ template <field::lifted F>
   }
 }
 
-/// The record of one chunk but for what is drawn, column by column: the definition that the fast
-/// kernels reproduce bit by bit. `count` <= chunk_columns edited logits; `first` is the token of
-/// column 0.
+/// The record of one chunk without its draw, column by column: the definition that the fast kernels
+/// reproduce bit by bit. `count` <= chunk_columns edited logits; `first` is the token of column 0.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> fold_columns(const float* z, index_t count, token_id first) {
   float best = -math::infinity();
@@ -240,7 +239,7 @@ template <statistics S>
   return r;
 }
 
-/// The same with the draw of `draw`, where S holds stat::sampled.
+/// Adds the draw `draw` to that record if S contains stat::sampled.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S>
 fold_chunk(const float* z, index_t count, token_id first, const draw_request& draw = {}) {
@@ -251,12 +250,12 @@ fold_chunk(const float* z, index_t count, token_id first, const draw_request& dr
   return r;
 }
 
-/// Merges chunk records, pushed in ascending order, in the canonical tree; also merges equal,
-/// aligned power-of-two runs of chunks that were folded elsewhere.
+/// Merges chunk records, pushed in ascending order, in the canonical tree; also accepts the records
+/// of equal, aligned power-of-two runs of chunks that were computed elsewhere.
 template <statistics S>
 class chunk_tree {
  public:
-  /// Adds the next chunk or the next whole run of chunks.
+  /// Adds the next chunk or the next complete run of chunks.
   UNMASK_HD void push(const record<S>& chunk) {
     record<S> node = chunk;
     int level = 0;
@@ -267,7 +266,7 @@ class chunk_tree {
     ++count_;
   }
 
-  /// The record of everything pushed; the empty record if nothing was.
+  /// The record of all pushed chunks; the empty record if there are none.
   [[nodiscard]] UNMASK_HD record<S> finish() const {
     record<S> result = record<S>::empty();
     bool any = false;

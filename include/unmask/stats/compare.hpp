@@ -4,21 +4,21 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/stats/row_accumulator.hpp>
 
-/// A row against the same position's row of the step before, which the session kept.
+/// Comparison of a row with the same position's row of the previous step, which the session stores.
 namespace UNMASK_NAMESPACE::canonical {
 
-/// Probabilities of the previous row below this count as it, so that a logarithm of zero cannot
-/// occur.
+/// Smaller probabilities of the previous row count as this one, so that no logarithm of zero
+/// occurs.
 inline constexpr float log_of_least_probability = -27.631021F;  // ln 1e-12
 
-/// True when S asks for something of the previous row.
+/// True if S contains a statistic of the previous row.
 template <statistics S>
 inline constexpr bool compares = provides_v<S, stat::drift> || provides_v<S, stat::divergence>;
 
 /// Completes a chunk's record with sum e^(z-m) e^(z'-m') and sum e^(z-m) ln p', in canonical lane
-/// order, and replaces the previous row's columns by this row's. `z` and `previous` are `count`
-/// columns of the two rows; `before` describes the previous one, `before.seen` false means there is
-/// none and all its probabilities count as the least.
+/// order, and overwrites the previous row's columns by this row's. `z` and `previous` are `count`
+/// columns of the two rows; `before` has the sums of the previous one; with `before.seen` false
+/// there is none, and all its probabilities count as the least.
 template <statistics S>
 UNMASK_HD void compare_chunk(
     record<S>& r, const float* z, float* previous, index_t count, const previous_row& before) {

@@ -3,7 +3,8 @@
 
 #include <unmask/core/layer.hpp>
 
-/// The one order in which a hidden vector is compared with its predecessor, whatever reads it.
+/// The fixed order in which a hidden vector is compared with its stored predecessor, on every
+/// backend.
 ///
 /// Column j belongs to lane j mod 32; a lane adds its columns in ascending order with fused
 /// multiply-adds, and the lanes are added by halving (i and i + 16, then 8, 4, 2, 1). 32 lanes are
@@ -28,7 +29,7 @@ inline constexpr index_t drift_lanes = 32;
 }
 
 /// Terms of the drift of `now` from `before`, column by column: the definition that the fast
-/// kernels reproduce bit by bit. A null `before` is a predecessor of zeros.
+/// kernels reproduce bit by bit. A null `before` counts as zeros.
 template <drift_terms Terms, element T>
 [[nodiscard]] UNMASK_HD drift_sums drift_of(const T* now, const T* before, index_t columns) {
   float distance_1[drift_lanes] = {};

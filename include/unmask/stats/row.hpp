@@ -6,8 +6,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What was kept apart of one row: watched tokens, ascending, with their logits; the suppressed
-/// ones are in the list, too, and never come back.
+/// Logits that the read of one row excluded from its sums: tracked tokens, ascending, with their
+/// logits. Suppressed tokens are in the list, too, and are never added back.
 struct watched_logits {
   const token_id* tokens = nullptr;
   float* logits = nullptr;
@@ -16,14 +16,14 @@ struct watched_logits {
   index_t suppressed_count = 0;
 };
 
-/// One row after its read, as a revising part sees it: the record of everything that was not
-/// watched, and the watched tokens with logits that may still be edited.
+/// One row after its read, as given to a logits processor: the record of all untracked tokens, and
+/// the tracked tokens with logits that may still be edited.
 ///
-/// Where a token is drawn, the watched tokens join the draw with their edited logits, and a best
-/// token that was raised joins it once more with the weight it gained: the draw is exact for the
-/// edited row.
+/// If a token is drawn, the tracked tokens take part in the draw with their edited logits, and a
+/// best token that was raised takes part a second time with the weight it gained: the draw is exact
+/// for the edited row.
 ///
-/// `S` is what the part declared; other statistics are carried along unseen.
+/// `S` is the set that the part declared; other statistics are updated but not accessible.
 template <statistics All>
 class revisable_row {
  public:
@@ -34,7 +34,7 @@ class revisable_row {
       , watched_(watched)
       , draw_(draw) {}
 
-  /// The record of the whole row with the edits made so far. O(watched).
+  /// The record of the whole row with the edits made so far. Cost: O(tracked).
   [[nodiscard]] UNMASK_HD record<All> total() const {
     row_accumulator<All> sum{unwatched_};
     for (index_t i = 0; i < watched_.count; ++i) {
@@ -50,7 +50,7 @@ class revisable_row {
     return whole;
   }
 
-  /// The edited logit of a watched token, -inf if it is suppressed; NaN for any other.
+  /// The edited logit of a tracked token, -inf if it is suppressed; NaN for any other token.
   [[nodiscard]] UNMASK_HD float logit(token_id token) const {
     if (find_token(watched_.suppressed, watched_.suppressed_count, token) >= 0) {
       return -math::infinity();
@@ -63,12 +63,12 @@ class revisable_row {
     return find_token(watched_.tokens, watched_.count, token) >= 0;
   }
 
-  /// True while the row has columns that are not watched.
+  /// True while the row has untracked columns.
   [[nodiscard]] UNMASK_HD bool has_unwatched() const {
     return unwatched_.best > -math::infinity();
   }
 
-  /// Takes every token out of the row but these, which must be watched. O(watched * count).
+  /// Excludes every token but these, which must be tracked, from the row. Cost: O(tracked * count).
   UNMASK_HD void keep_only(const auto* tokens, index_t count) {
     take_out_unwatched();
     for (index_t i = 0; i < watched_.count; ++i) {
@@ -82,8 +82,8 @@ class revisable_row {
     }
   }
 
-  /// Takes the tokens out of an invalid row that are not allows(token); what is not watched all at
-  /// once, by its best token. The row stays invalid.
+  /// Excludes the tokens of an invalid row without allows(token); untracked tokens all together, by
+  /// their best token. The row stays invalid.
   UNMASK_HD void keep_allowed(const auto& allows) {
     for (index_t i = 0; i < watched_.count; ++i) {
       if (!allows(watched_.tokens[i])) {
@@ -98,8 +98,9 @@ class revisable_row {
     }
   }
 
-  /// Adds `delta` to the logit of a watched token, or raises (delta >= 0) the best token of the row
-  /// although it is not watched. Any other token cannot be edited exactly and is left alone.
+  /// Adds `delta` to the logit of a tracked token, or raises (delta >= 0) the best token of the row
+  /// although it is untracked. Any other token cannot be edited exactly: it is left unchanged, and
+  /// debug builds report it (UNMASK_EXPECTS).
   UNMASK_HD void add(token_id token, float delta) {
     const index_t i = find_token(watched_.tokens, watched_.count, token);
     if (i >= 0) {
@@ -112,7 +113,8 @@ class revisable_row {
   }
 
  private:
-  // Raised by x, the best token weighs e^(best / T) (1 - e^(-x / T)) more than it did in its chunk.
+  // Raised by x, the best token gains the weight e^(best / T) (1 - e^(-x / T)) over that in its
+  // chunk.
   UNMASK_HD void join_draw_with_gain(record<All>& whole) const {
     if (gained_ > 0.0F) {
       const float inverse = math::divide(1.0F, draw_.temperature);
@@ -126,7 +128,7 @@ class revisable_row {
     }
   }
 
-  // A token that was named for a row without a finite logit (step::name_token) stays its name.
+  // A token that was named for a row without a finite logit (step::name_token) is kept.
   UNMASK_HD void take_out_unwatched() {
     const token_id name = has_unwatched() ? no_token : unwatched_.token;
     unwatched_ = record<All>::empty();
@@ -157,8 +159,8 @@ class revisable_row {
   float gained_ = 0.0F;
 };
 
-/// A revisable row narrowed to the statistics that one part declared, and without its single tokens
-/// for a part that does not say how many it watches.
+/// A row with access to the statistics that one part declared only, and without access to single
+/// tokens for a part that does not declare `watches`.
 template <statistics S, statistics All, bool Watched>
 class narrowed_row {
  public:

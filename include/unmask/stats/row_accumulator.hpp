@@ -5,14 +5,14 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Folds the logits of a row, in any grouping, into a record: a commutative monoid.
+/// Reduces the logits of a row, in any grouping, to a record: a commutative monoid.
 ///
 /// `{}` is the identity, `push` adds one column, `merge` adds another part of the same row,
-/// `finish` gives the record. This is the one definition of the arithmetic: the host kernel, the
-/// device kernel and the merge of vocabulary shards all go through `merge`. Best, token and second
-/// are exact; the sums are associative up to rounding, so the kernels merge in one fixed tree.
+/// `finish` returns the record. The host kernel, the device kernel and the merge of vocabulary
+/// shards all use `merge`, so the arithmetic is defined once. Best, token and second are exact; the
+/// sums are associative up to rounding, so the kernels merge in one fixed tree.
 ///
-/// -inf columns count as absent. A NaN column never becomes the best and poisons the sums.
+/// -inf columns count as absent. A NaN column never becomes the best and makes the sums NaN.
 /// Source: M. Milakov, N. Gimelshein, Online normalizer calculation for softmax (2018), section 3,
 /// extended here by the runner-up and the moments.
 template <statistics S>
@@ -48,7 +48,7 @@ class row_accumulator {
     state_ = sum;
   }
 
-  /// The record of one column, which takes no part in a draw.
+  /// The record of one column, without a draw.
   [[nodiscard]] UNMASK_HD static record<S> column(float logit, token_id token) {
     record<S> r = record<S>::empty();
     if (math::is_nan(logit)) {
@@ -65,11 +65,11 @@ class row_accumulator {
     return r;
   }
 
-  /// The record of everything added so far.
+  /// The record of all columns added so far.
   [[nodiscard]] UNMASK_HD const record<S>& finish() const { return state_; }
 
  private:
-  // Adds `low`, whose best does not exceed that of `sum`, rescaled to the best of `sum`.
+  // Adds `low`, whose best is at most that of `sum`, rescaled to the best of `sum`.
   UNMASK_HD static void absorb(record<S>& sum, const record<S>& low) {
     if constexpr (provides_v<S, stat::confidence>) {
       const float apart = low.best - sum.best;

@@ -9,7 +9,7 @@
 /// the part declared and with its own state: a part that reads more does not compile.
 namespace UNMASK_NAMESPACE::step {
 
-/// The scope of leaf I for one position (`cell`) of one sequence.
+/// Context of leaf I for one position (`cell`) of one sequence.
 template <std::size_t I, class Policy>
 [[nodiscard]] UNMASK_HD scope<typename Policy::template leaf_type<I>>
 scope_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
@@ -44,12 +44,12 @@ admits(const Part& p, const auto& c, const auto& of_all, auto& own) {
 
 }  // namespace call
 
-/// What a policy's step knows of a candidate among the others.
+/// Rank information of a candidate that the policy's commit rule needs.
 template <class Policy>
 using standing_of =
     std::conditional_t<Policy::anchors, standing_by_anchors, standing_in_run>;
 
-/// The score that the policy's ranking gives a candidate.
+/// Score of a candidate by the policy's ranking.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 score(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
@@ -62,7 +62,7 @@ score(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const 
 
 namespace detail_admission {
 
-// Evaluates the admission expression E whose first leaf has index I.
+// Evaluates the commit rule expression E whose first leaf has index I.
 template <std::size_t I, class E>
 struct expression {
   template <class Policy>
@@ -102,7 +102,7 @@ struct expression<I, any_of<A, B>> {
   }
 };
 
-// The admission among the top-level parts and the index of its first leaf.
+// Finds the commit rule among the top-level parts, and the index of its first leaf.
 template <std::size_t I, class... Parts>
 struct find;
 template <std::size_t I, class Head, class... Tail>
@@ -119,7 +119,7 @@ struct of<policy<Parts...>> : find<0, Parts...> {};
 
 }  // namespace detail_admission
 
-/// True when the policy's admission admits a candidate of that standing.
+/// True if the policy's commit rule commits a candidate with that rank information.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool admits(const slot_memory<Policy>& m,
                                     const candidate<Policy::required>& c,
@@ -128,7 +128,7 @@ template <class Policy>
   return detail_admission::of<Policy>::type::admits(m, c, s, at);
 }
 
-/// How many parts of the policy take part in a stage.
+/// Number of parts of the policy in each stage.
 template <class Policy>
 struct stages {
   template <bool part_traits::*Does>
@@ -144,7 +144,7 @@ struct stages {
   static constexpr int restricts = number_of<&part_traits::restricts>;
 };
 
-/// The cost that the policy's admission puts on a candidate.
+/// Cost of a candidate by the policy's commit rule.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float cost(const slot_memory<Policy>& m,
                                    const candidate<Policy::required>& c) {
@@ -155,7 +155,7 @@ template <class Policy>
   return m.policy->template part_at<I>().cost(narrow);
 }
 
-/// Asks the stopping parts in written order; the first that ends the sequence decides.
+/// Calls the stopping parts in written order; the first one that ends the sequence decides.
 template <class Policy>
 [[nodiscard]] UNMASK_HD ending stop(const slot_memory<Policy>& m, const step_info& at) {
   ending e = ending::running;
@@ -168,7 +168,7 @@ template <class Policy>
   return e;
 }
 
-/// Lets the policy's schedule choose what the next step is about.
+/// Calls the policy's schedule for the plan of the next step.
 template <class Policy>
 UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_info& at) {
   if constexpr (stages<Policy>::schedules > 0) {
@@ -182,8 +182,8 @@ UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_inf
   }
 }
 
-/// Turns the anchor's plan into that of a branch whose token is in its place; `keeps`: for good.
-/// Returns false if the schedule plans no branch on its own.
+/// Changes the anchor's plan into that of a branch whose token is in place; with `keeps` the
+/// schedule's state is updated. Returns false if the schedule does not plan branches separately.
 template <class Policy>
 UNMASK_HD bool replan([[maybe_unused]] const slot_memory<Policy>& m,
                       [[maybe_unused]] plan& next,
@@ -201,7 +201,7 @@ UNMASK_HD bool replan([[maybe_unused]] const slot_memory<Policy>& m,
   return I < Policy::leaf_total;
 }
 
-/// Lets every watching part name its tokens for one position, open or settled.
+/// Collects the tracked tokens of all parts for one position, masked or committed.
 template <mark What, class Policy>
 UNMASK_HD void
 watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_info& at) {
@@ -214,8 +214,8 @@ watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_i
   });
 }
 
-/// Lets every revising part have its turn at one row, open or settled, in written order, and every
-/// part that asks about an open one.
+/// Runs the logits processors on one row, of a masked or committed position, in written order, and
+/// the probes on rows of masked positions.
 template <mark What, class Policy>
 UNMASK_HD void revise(const slot_memory<Policy>& m,
                       revisable_row<Policy::required>& row,
@@ -246,7 +246,7 @@ UNMASK_HD void revise(const slot_memory<Policy>& m,
   });
 }
 
-/// True when every part lets a token be proposed at a position.
+/// True if every part allows a token at a position.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool allows(const Policy& p, token_id token, const step_info& at) {
   return !detail::any_part<Policy, &part_traits::restricts>([&](auto part) {
@@ -254,11 +254,11 @@ template <class Policy>
   });
 }
 
-/// True when some part may delay candidates.
+/// True if some part may delay candidates.
 template <class Policy>
 inline constexpr bool delays_any = stages<Policy>::delays > 0;
 
-/// The strictest delay that a part wants for a candidate between these neighbours.
+/// The strictest result of the parts' delays() for a candidate between these neighbours.
 template <class Policy>
 [[nodiscard]] UNMASK_HD delay delay_between(const slot_memory<Policy>& m,
                                             const candidate<Policy::required>& c,
@@ -285,13 +285,13 @@ template <class Policy>
   return strictest;
 }
 
-/// The part that looks ahead.
+/// The lookahead part.
 template <class Policy>
 [[nodiscard]] UNMASK_HD const auto& lookahead_of(const slot_memory<Policy>& m) {
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::branches>>();
 }
 
-/// The temperature that a drawing part asks for; 1 without one.
+/// Temperature of the drawing part; 1 without one.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float draw_temperature([[maybe_unused]] const Policy& p) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::draws>;
@@ -302,7 +302,7 @@ template <class Policy>
   }
 }
 
-/// What the revisiting parts want of a settled position; the first that does not keep it decides.
+/// Result of revisit() for a committed position: that of the first part that does not keep it.
 template <class Policy>
 [[nodiscard]] UNMASK_HD verdict revisit(const slot_memory<Policy>& m,
                                         const candidate<Policy::required>& c,
@@ -320,8 +320,8 @@ template <class Policy>
   return decided;
 }
 
-/// Calls the renoising part: what a position that was not admitted holds next, or, with `last`,
-/// ends as.
+/// Calls the renoising part for the next token of a position that is not committed or, with `last`,
+/// for its final token.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id
 renoise(const slot_memory<Policy>& m, index_t position, const step_info& at, bool last) {

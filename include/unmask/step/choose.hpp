@@ -5,8 +5,8 @@
 
 namespace UNMASK_NAMESPACE::step {
 
-/// Keys of importances: ascending keys are descending importances. +inf is always chosen, -inf
-/// never; a NaN comes first among the others, -0 equals +0.
+/// Keys of importances: ascending keys are descending importances. +inf is always selected, -inf
+/// never; NaN ranks first among the others, -0 equals +0.
 inline constexpr std::uint32_t always_key = 0;
 inline constexpr std::uint32_t never_key = 0xffffffffU;
 
@@ -21,17 +21,18 @@ inline constexpr std::uint32_t never_key = 0xffffffffU;
   return (bits & 0x80000000U) != 0 ? bits : ~(bits | 0x80000000U);
 }
 
-/// Chooses no index beside the keys.
+/// Selects by keys only.
 struct keys_alone {
   UNMASK_HD constexpr bool operator()(index_t) const { return false; }
 };
 
 /// Writes the indices of all `always` keys, of the `wanted` lowest others and of every i for which
-/// `also(i)`, ascending, and returns how many they are. Equal keys go to the lower index; `never`
-/// keys are not chosen by their key.
+/// `also(i)`, ascending, and returns their number. `never` keys are not selected by their key.
 ///
-/// `wanted` may be anything; `chosen` has room for `count` indices. Exact, O(count) whatever the
-/// keys are: a radix selection in four digits, then one pass. Made for one lane.
+/// Range: any `wanted`; `chosen` has room for `count` indices.
+/// Ties: the lower index.
+/// Cost: O(count) for any keys, exact: a radix selection in four digits, then one pass. For one
+/// lane.
 template <class Also = keys_alone>
 [[nodiscard]] UNMASK_HD index_t choose(const std::uint32_t* keys,
                                        index_t count,
@@ -45,7 +46,7 @@ template <class Also = keys_alone>
     never += keys[i] == never_key ? 1 : 0;
   }
   const index_t others = math::min(math::max(wanted, index_t{0}), count - always - never);
-  // The highest key that is chosen, and how many of its equals.
+  // The highest selected key, and the number of its equals that are selected.
   index_t equals = always + others;
   std::uint32_t last = 0;
   std::uint32_t known = 0;

@@ -3,20 +3,20 @@
 
 #include <unmask/step/rank.hpp>
 
-/// What a step writes: the promise of progress, commits, second thoughts, the next canvas. Spread
-/// over the team, and reported in position order.
+/// Writes of a step: the progress guarantee, commits, rewrites of committed tokens, the next
+/// canvas. Distributed over the lanes, and reported in position order.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// The bit of plan::forced that scored position i answers to.
+/// The bit of plan::forced for scored position i.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::uint64_t bit_of(const slot_memory<Policy>& m, index_t i) {
   const plan& now = m.status->next;
   return std::uint64_t{1} << (block_of(m.state->view, now, now.score.first + i) - now.first_block);
 }
 
-/// The token that scored position i commits to if it is admitted. An invalid row commits its best
-/// token or, without a finite logit, the lowest that may be proposed; where row mask, suppressed
-/// tokens and parts together leave nothing, first the row mask and then the parts are disregarded.
+/// The token that scored position i gets if it is committed. An invalid row commits its best token
+/// or, without a finite logit, the lowest that may be proposed; if row mask, suppressed tokens and
+/// parts exclude every token, first the row mask and then the parts are ignored.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
   token_id token = candidate_at(m, i).token;
@@ -35,30 +35,30 @@ template <class Policy>
   return token;
 }
 
-/// True when scored position i is admitted. One that proposes the mask token, possible only where
-/// that is not suppressed, wins nothing.
+/// True if the commit rule accepts scored position i. A position that proposes the mask token,
+/// which is possible only if that is not suppressed, is never accepted.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool wins(const slot_memory<Policy>& m, index_t i) {
   return m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
 }
 
-/// True when scored position i gets another token than it has: a settled one that competes may win
-/// the one it has.
+/// True if scored position i gets another token: a committed candidate may win with the token that
+/// it has.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool writes(const slot_memory<Policy>& m, index_t i) {
   return wins(m, i) && proposal(m, i) != m.state->tokens[m.status->next.score.first + i];
 }
 
-/// True while an admission may leave a step without a commit.
+/// True while a commit rule may leave a step without a commit.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool may_wait(const slot_memory<Policy>& m) {
   return m.state->view.step < detail::most_waits(*m.policy, m.state->geometry);
 }
 
-/// Each forced block in which nothing was admitted admits its best candidate; one whose rows are
-/// all invalid, its first open position. A barred position only if no block has anything else. A
-/// schedule that does not pace itself cannot plan a step that commits nothing: where no block
-/// admits anything, the best candidate of all blocks is admitted.
+/// Progress guarantee: each forced block without a commit commits its best candidate or, if all its
+/// rows are invalid, its first masked position; an excluded position only if no block has any
+/// other. A schedule that does not set plan::end itself cannot plan a step without commits: if no
+/// block commits anything, the best candidate of all blocks is committed.
 template <class Policy>
 UNMASK_HD void
 keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
@@ -73,7 +73,7 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
       own |= m.roles[i] == role::admitted ? bit_of(m, i) : 0;
     }
     std::uint64_t served = t.any(own);
-    // By rank, then those without one.
+    // Positions in rank order, then those without a rank.
     const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
     const auto admit = [&](index_t i) {
       m.roles[i] = role::admitted;
@@ -109,8 +109,8 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
   }
 }
 
-/// Admits the best of those that were not, and then those without a rank, until more positions
-/// settle than are masked again.
+/// Commits the best of the remaining candidates, and then positions without a rank, until more
+/// positions are committed than remasked.
 template <class Policy>
 UNMASK_HD void
 settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
@@ -143,8 +143,8 @@ settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m,
   }
 }
 
-/// Softmax probability of the token that stands at a settled position whose record is `row`; NaN if
-/// it was not watched.
+/// Softmax probability of the token of a committed position whose record is `row`; NaN if the token
+/// was not tracked.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 current_probability(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t i) {
@@ -160,7 +160,7 @@ current_probability(const slot_memory<Policy>& m, const record<Policy::required>
   return math::from_bits(0x7fc00000U);
 }
 
-/// How many tokens this step commits.
+/// Number of tokens that this step commits.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t commits_of(const deciding_team auto& t,
                                            const slot_memory<Policy>& m) {
@@ -171,7 +171,7 @@ template <class Policy>
   return commits;
 }
 
-/// How many positions of those that competed again are open after this step.
+/// Number of candidates of this step that were committed before and are masked after it.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t losses_of(const deciding_team auto& t,
                                           const slot_memory<Policy>& m) {
@@ -190,8 +190,8 @@ template <class Policy>
   return losses;
 }
 
-/// Gives the settled positions that a part wants replaced or reopened their role. In position order
-/// by lane 0, since parts may count.
+/// Sets the role of committed positions that a part replaces or remasks. In position order by lane
+/// 0, because parts may count.
 template <class Policy>
 UNMASK_HD void revisit(const deciding_team auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::revisits) {
@@ -223,7 +223,7 @@ UNMASK_HD void revisit(const deciding_team auto& t, const slot_memory<Policy>& m
   }
 }
 
-/// Notes the answers of the step, without gaps.
+/// Collects the probe results of the step, without gaps.
 template <class Policy>
 UNMASK_HD void answer(const deciding_team auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::inquiries > 0) {
@@ -243,18 +243,18 @@ UNMASK_HD void answer(const deciding_team auto& t, const slot_memory<Policy>& m)
   }
 }
 
-/// What a step does to a scored position.
+/// Effect of a step on a scored position.
 enum class outcome : std::uint8_t {
-  none,     ///< it did not compete, and no part wants it changed
-  stays,    ///< it competed and is as it was: open, or settled with the token that it proposed
-  settles,  ///< an open one gets its token
-  rewins,   ///< a settled one competed and gets another token
-  loses,    ///< a settled one competed and is open again
-  edited,   ///< a settled one gets another token, as a part wants
-  reopened  ///< a settled one is open again, as a part wants
+  none,     ///< no candidate, and not changed by a part
+  stays,    ///< a candidate without a change: masked, or committed with its proposal
+  settles,  ///< a masked position gets its token
+  rewins,   ///< a committed candidate gets another token
+  loses,    ///< a committed candidate is remasked
+  edited,   ///< a part replaces a committed token
+  reopened  ///< a part remasks a committed position
 };
 
-/// What becomes of scored position i.
+/// Returns the effect of the step on scored position i.
 template <class Policy>
 [[nodiscard]] UNMASK_HD outcome outcome_of(const slot_memory<Policy>& m, index_t i) {
   const role is = m.roles[i];
@@ -278,7 +278,7 @@ template <class Policy>
   return wins(m, i) ? outcome::settles : outcome::stays;
 }
 
-/// Writes the admitted tokens and rewrites the revisited ones; reports them in position order.
+/// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
 UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m) {
   revisit(t, m);
@@ -359,7 +359,7 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
   }
 }
 
-/// Writes the next canvas: admitted positions hold their token, the others noise.
+/// Writes the next canvas: accepted positions keep their drawn token, the others get noise.
 template <class Policy>
 UNMASK_HD void repaint(const deciding_team auto& t, const slot_memory<Policy>& m) {
   slot_state& s = *m.state;

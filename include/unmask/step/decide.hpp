@@ -4,14 +4,15 @@
 #include <unmask/step/plan_next.hpp>
 #include <unmask/step/review.hpp>
 
-/// Everything after the read of the logits: one body for every backend, run by one team per slot.
+/// The step after the read of the logits: one implementation for every backend, run by one thread
+/// group per slot.
 ///
-/// Phases are separated by team barriers that every lane reaches. What is O(positions) is spread
-/// over the lanes, lists included, whose order is that of positions. Lane 0 alone plans, adds up
-/// what has to be added in order (costs, tallies), and asks parts that may count (revisit).
+/// Phases are separated by barriers that every lane reaches. Work of O(positions) is distributed
+/// over the lanes, including lists, which are in position order. Lane 0 alone plans, computes sums
+/// whose order matters (costs, reductions), and calls parts that may count (revisit).
 namespace UNMASK_NAMESPACE::step {
 
-/// Empties the lists of the report, which are of this step.
+/// Empties the lists of the step's report.
 template <class Policy>
 UNMASK_HD void begin_report(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
@@ -24,7 +25,7 @@ UNMASK_HD void begin_report(const auto& t, const slot_memory<Policy>& m) {
 /// The phases of a step, in their order. Each reads and writes the slot's memory.
 namespace step_phase {
 
-/// Forgets what changed in the step before, and takes up the rows that this step goes on with.
+/// Clears the changes of the previous step, and selects the branch whose rows this step uses.
 template <class Policy>
 UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
@@ -35,14 +36,14 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   step::elect(t, m);
 }
 
-/// Edits the rows after their read, and keeps of them what the next step needs.
+/// Edits the rows after their read, and stores what the next step needs of them.
 template <class Policy>
 UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
   phase::revise(t, m);
   phase::remember(t, m);
 }
 
-/// Sorts the candidates and adds up what comes before each. Returns how many there are.
+/// Sorts the candidates and computes the sums over better-ranked ones. Returns their number.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t rank(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
@@ -54,7 +55,7 @@ template <class Policy>
   return count;
 }
 
-/// Gives each of `count` candidates its role, and makes sure that the step gets on.
+/// Sets the role of each of `count` candidates, and ensures progress.
 template <class Policy>
 UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
   phase::admit(t, m, count);
@@ -62,7 +63,7 @@ UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count)
   phase::settle_more_than_open(t, m, count);
 }
 
-/// Answers what parts ask, and writes tokens: those of the admitted, or a new canvas.
+/// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m) {
   phase::answer(t, m);
@@ -74,7 +75,7 @@ UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m) {
   phase::review(t, m);
 }
 
-/// Counts the step; ends the sequence or plans the next one, and the rows that it wants.
+/// Counts the step; ends the sequence, or plans the next step and the rows that it needs.
 template <class Policy>
 UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
@@ -85,7 +86,7 @@ UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
   phase::want_rows(t, m);
 }
 
-/// Makes ready what the next read is given.
+/// Prepares the inputs of the next read.
 template <class Policy>
 UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
   phase::arm(t, m);
@@ -96,8 +97,8 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
 
 /// Decides one step of one slot from the records in m.records, and plans the next.
 ///
-/// O(n log^2 n) exchanges for n scored positions, spread over the team. Allocates nothing and waits
-/// for nothing but the team.
+/// Cost: O(n log^2 n) exchanges for n scored positions, distributed over the thread group.
+/// Allocates nothing and waits only at the group's barriers.
 template <class Policy>
 UNMASK_HD void decide(const deciding_team auto& t, const slot_memory<Policy>& m) {
   begin_report(t, m);
@@ -115,8 +116,9 @@ UNMASK_HD void decide(const deciding_team auto& t, const slot_memory<Policy>& m)
   step_phase::arm(t, m);
 }
 
-/// Opens the answer of a slot whose state, policy and suppressed tokens are written, and plans its
-/// first step. `editable` has a byte for each position, 1 = open; null opens the whole answer.
+/// Masks the answer of a slot whose state, policy and suppressed tokens are already written, and
+/// plans its first step. `editable` has a byte for each position, 1 = masked; null masks the whole
+/// answer.
 template <class Policy>
 UNMASK_HD void
 begin(const deciding_team auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {

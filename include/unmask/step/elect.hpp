@@ -4,12 +4,13 @@
 #include <unmask/step/branch_record.hpp>
 #include <unmask/step/position.hpp>
 
-/// Lookahead: which branch a step goes on with, and which branches the next one tries.
+/// Lookahead: selects the branch with which a step continues, and the branches that the next one
+/// tries.
 namespace UNMASK_NAMESPACE::step {
 
 namespace branches {
 
-/// What the lookahead part thinks of the row of scored position i in a branch.
+/// Worth of the row of scored position i in a branch, from the lookahead part.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 worth(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t position) {
@@ -19,7 +20,7 @@ worth(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t
   return part.worth(c.template as<seen>());
 }
 
-/// Whether the worth of scored position i, open in a branch, is among the lowest `share` there. A
+/// True if the worth of scored position i, masked in a branch, is among the lowest `share` there.
 /// NaN is.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
@@ -43,9 +44,9 @@ is_low(const slot_memory<Policy>& m, index_t branch, index_t i, float share) {
   return counted >= open || lower < counted;
 }
 
-/// The mean of a branch's lowest worths, in position order. Of a window in which nothing is open,
-/// the worth that the branch was created with; 1 if the answer is complete or complete_wins. (The
-/// anchor of a branch always has an open position: the one that the branch fills.)
+/// The mean of a branch's lowest worths, in position order. If no position of the scored range is
+/// masked: the worth with which the branch was created; 1 if the answer is complete or with
+/// complete_wins. (The anchor always has a masked position: that of the branch's token.)
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 mean_worth(const slot_memory<Policy>& m, index_t branch, float creation) {
@@ -63,7 +64,7 @@ mean_worth(const slot_memory<Policy>& m, index_t branch, float creation) {
   return is_answer_complete || lookahead_of(m).complete_wins ? 1.0F : creation;
 }
 
-/// Lane 0: makes the plan of the branch that won the plan of this step.
+/// Lane 0: makes the plan of the winning branch the plan of this step.
 template <class Policy>
 UNMASK_HD void adopt(const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::replans > 0) {
@@ -79,7 +80,8 @@ UNMASK_HD void adopt(const slot_memory<Policy>& m) {
   }
 }
 
-/// Lane 0: asks the schedule how far each branch is scored, and widens the plan to the farthest.
+/// Lane 0: lets the schedule set the scored range of each branch, and extends the plan to the
+/// farthest.
 template <class Policy>
 UNMASK_HD void spread(const slot_memory<Policy>& m) {
   plan& next = m.status->next;
@@ -115,13 +117,13 @@ UNMASK_HD void spread(const slot_memory<Policy>& m) {
 
 }  // namespace branches
 
-/// Goes on with the best branch: scores each from its own rows, picks the highest, and commits the
-/// token it was made with.
+/// Continues with the best branch: computes the score of each from its own rows, selects the
+/// highest, and commits the token with which it was created.
 ///
-/// Order (select_branch): higher score; between equals the branch that was spawned first, the
-/// anchor last (it has one token less). A branch with a NaN score is out; if all are, the anchor
-/// wins. Worths are computed in parallel, each sum in position order by one lane, so that every
-/// team gives the same bits.
+/// Order (select_branch): higher score; between equals the branch that was created first, the
+/// anchor last (it has one token less). A branch with a NaN score cannot win; if all scores are
+/// NaN, the anchor wins. Worths are computed in parallel, each sum in position order by one lane,
+/// so that thread groups of any size give the same bits.
 template <class Policy>
 UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::branches) {
@@ -177,9 +179,9 @@ UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// Places the next branches' tokens: the candidates of the last step (`scored`), still open, still
-/// to be scored and not delayed, of highest worth; ties go to the lower position. Writes over the
-/// keys, which the step no longer needs.
+/// Places the tokens of the next branches: the candidates of the last step (`scored`) that are
+/// still masked, will be scored and are not delayed, of highest worth.
+/// Ties: the lower position. Overwrites the keys, which the step no longer needs.
 template <class Policy>
 UNMASK_HD void spawn(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::branches) {
@@ -196,7 +198,7 @@ UNMASK_HD void spawn(const auto& t, const slot_memory<Policy>& m, range scored) 
           !next.score.contains(position)) {
         continue;
       }
-      // The row of a position just reopened was read while it was settled.
+      // The row of a position that was just remasked was read while its token was committed.
       const bool was_settled = m.roles[i] == role::bystander || m.roles[i] == role::reopened;
       const auto c = candidate<Policy::required>::of(m.row(i), position, mask);
       if (!c.valid() || c.token == mask || was_settled || is_delayed(m, c)) {

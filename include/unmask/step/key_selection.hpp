@@ -7,8 +7,8 @@
 
 namespace UNMASK_NAMESPACE::step {
 
-/// The keys of a layer outside a block, of which a policy that evicts keeps some: the scores of all
-/// positions, from which the block is cut out. One definition for every backend.
+/// The keys of a layer outside a block, from which a policy with eviction selects some: the scores
+/// of all positions, without those of the block. One definition for every backend.
 template <element T>
 struct key_selection {
   const T* scores = nullptr;
@@ -17,8 +17,8 @@ struct key_selection {
   double keep = 1.0;
   index_t pool = 1;
 
-  /// Throws std::invalid_argument for what a selector made for `length` positions cannot select.
-  /// Host only.
+  /// Throws std::invalid_argument if a selector made for `length` positions cannot select from
+  /// these. Host only.
   void check(index_t length) const {
     check_argument(positions >= 0 && positions <= length,
                    "scores",
@@ -40,17 +40,17 @@ struct key_selection {
     check_argument(pool >= 1 && pool % 2 == 1, "pool", pool, "odd and at least 1");
   }
 
-  /// How many keys are chosen among, and how many are kept.
+  /// Numbers of keys to select from and to keep.
   [[nodiscard]] UNMASK_HD index_t size() const { return positions - block.size(); }
   [[nodiscard]] UNMASK_HD index_t kept() const { return static_cast<index_t>(keep * size()); }
 
-  /// Where the i-th stands.
+  /// Position of the i-th key.
   [[nodiscard]] UNMASK_HD index_t position(index_t i) const {
     return i < block.first ? i : i + block.size();
   }
 
-  /// The key of choose() for the i-th: that of the highest score within pool / 2 of it. A NaN is
-  /// the highest; infinite scores are scores like others here. O(pool).
+  /// The key of choose() for the i-th: that of the highest score within pool / 2 of it. NaN is the
+  /// highest; infinite scores are ordinary scores here. Cost: O(pool).
   [[nodiscard]] UNMASK_HD std::uint32_t pooled_key(index_t i) const {
     const index_t last = math::min(i + pool / 2, size() - 1);
     std::uint32_t lowest = never_key;

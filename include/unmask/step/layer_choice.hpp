@@ -3,7 +3,7 @@
 
 #include <unmask/step/layers.hpp>
 
-/// One hook: what the rule measured becomes importances, and the best rows are chosen.
+/// One hook: computes importances from the rule's measurements, and selects the best rows.
 namespace UNMASK_NAMESPACE::step {
 
 namespace layers {
@@ -12,7 +12,7 @@ namespace layers {
 /// halving, so that one lane and a warp of them give the same bits.
 inline constexpr index_t mean_lanes = 32;
 
-/// Whether the drift of the present rows is read at a hook of this pass.
+/// True if the drift of the present rows is read at a hook of this pass.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool measures(const slot_memory<Policy>& m) {
   using rule = rule_of<Policy>;
@@ -20,8 +20,8 @@ template <class Policy>
          (!m.status->next.refresh || unmask::detail::rule_allocates(rule_in(m)));
 }
 
-/// Whether a row takes part in mean and maximum. One that no pass has computed yet does not: what it
-/// was compared with is another sequence's, or was never written.
+/// True if a row takes part in mean and maximum. Not a row that no pass has computed yet: its
+/// stored row is from another sequence or uninitialised.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool counts(const slot_memory<Policy>& m, const layer_row& row) {
   using rule = rule_of<Policy>;
@@ -38,7 +38,7 @@ template <class Policy>
   }
 }
 
-/// Present row i with what was measured of it.
+/// Present row i with its measurement.
 template <class Policy>
 [[nodiscard]] UNMASK_HD layer_row measured_row(const slot_memory<Policy>& m,
                                                index_t i,
@@ -48,7 +48,7 @@ template <class Policy>
   return row;
 }
 
-/// Lane 0: mean and maximum of what was measured.
+/// Lane 0: mean and maximum of the measurements.
 template <class Policy>
 UNMASK_HD void fold(const slot_memory<Policy>& m, index_t first) {
   layer_info& info = m.layers.state->info;
@@ -80,8 +80,8 @@ UNMASK_HD inline void insert(index_t* indices, index_t& size, index_t i) {
   indices[at] = i;
 }
 
-/// Lane 0: what must commit needs logits, so each forced block keeps its most important open
-/// position if it kept none.
+/// Lane 0: a commit needs logits, so each forced block keeps its most important masked position if
+/// it would keep none.
 template <class Policy>
 UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
   const layer_memory& l = m.layers;
@@ -113,11 +113,12 @@ UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
   }
 }
 
-/// Chunks of rows that look() is folded over apart, to be joined in order: the same for every team.
+/// Number of chunks of rows that look() reduces separately and merges in order: the same for thread
+/// groups of any size.
 inline constexpr index_t tally_chunks = 32;
 
-/// What looking rules fold over the rows, known to every lane. `tallies` has room for tally_chunks
-/// of them, which the team shares.
+/// Reduction over the rows for rules with look(), returned in every lane. `tallies` has room for
+/// tally_chunks of them, shared by the thread group.
 template <class Policy>
 [[nodiscard]] UNMASK_HD layer_tally_of<rule_of<Policy>>
 look_at_rows(const auto& t,
@@ -173,7 +174,7 @@ UNMASK_HD void rank_rows(const auto& t,
   t.sync();
 }
 
-/// Whether the rule computes present row i whatever its importance.
+/// True if the rule computes present row i whatever its importance.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_mandatory(const slot_memory<Policy>& m,
                                           index_t i,
@@ -194,7 +195,7 @@ template <class Policy>
   }
 }
 
-/// How many rows the rule wants beside those that are always computed.
+/// Number of rows that the rule selects in addition to those always computed.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t quota_of(const slot_memory<Policy>& m,
                                          const layer_tally_of<rule_of<Policy>>& tally) {
@@ -205,9 +206,9 @@ template <class Policy>
       });
 }
 
-/// Goes on with the first `size` of m.layers.chosen_rows: keeps the promise, writes their positions
-/// to m.layers.chosen, and where skipped rows leave, the others are all that is present from now
-/// on. `size` is lane 0's.
+/// Completes a selection, the first `size` of m.layers.chosen_rows: adds rows that commits need,
+/// writes the positions to m.layers.chosen and, if skipped rows are dropped, makes the selected
+/// rows the present ones. `size` is lane 0's.
 template <class Policy>
 UNMASK_HD void settle_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
   const bool leaves = unmask::detail::rule_leaves(rule_in(m));
@@ -239,7 +240,7 @@ UNMASK_HD void settle_choice(const auto& t, const slot_memory<Policy>& m, index_
 
 }  // namespace layers
 
-/// Begins the hook of a layer: says what it is about.
+/// Begins the hook of a layer: stores its layer_info.
 template <class Policy>
 UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
   const layer_memory& l = m.layers;
@@ -252,11 +253,13 @@ UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
   l.state->next = next_hook(m, layer + 1);
 }
 
-/// Chooses among the present rows of a slot, whose drift is in m.layers.drift if it was read: the
-/// indices of the chosen ones, ascending, are then in m.layers.chosen_rows and their positions in
-/// m.layers.chosen. Where skipped rows leave, the others are all that is present from now on.
+/// Selects among the present rows of a slot, whose drift is in m.layers.drift if it was read:
+/// writes the indices of the selected rows, ascending, to m.layers.chosen_rows and their positions
+/// to m.layers.chosen. If skipped rows are dropped, only the selected ones are present from then
+/// on.
 ///
-/// With one lane; device::choose_rows does the same with a thread block. O(present).
+/// For one lane; device::choose_rows does the same with a thread block.
+/// Cost: O(present).
 template <class Policy>
 void choose_rows(const slot_memory<Policy>& m) {
   constexpr solo alone;

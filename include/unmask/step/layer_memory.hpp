@@ -5,35 +5,35 @@
 
 namespace UNMASK_NAMESPACE::step {
 
-/// Where a pass through the layers stands.
+/// Progress of a pass through the layers.
 struct layer_state {
   index_t fed = 0;      ///< positions that entered
-  index_t fresh = 0;    ///< those of them that no pass ran before
+  index_t fresh = 0;    ///< those of them that no pass computed before
   index_t present = 0;  ///< positions that reach the next layer
-  index_t chosen = 0;   ///< positions that the last hook chose
-  index_t rows = 0;     ///< rows of logits wanted
+  index_t chosen = 0;   ///< positions that the last hook selected
+  index_t rows = 0;     ///< rows of logits to return
   index_t next = 0;     ///< the next layer with a hook; the number of layers behind the last
   layer_info info;
 };
 
-/// What a slot keeps of its pass through the layers; nothing unless the policy is layered.
+/// Memory of a slot for its pass through the layers; empty unless the policy is layered.
 struct layer_memory {
   layer_state* state = nullptr;
-  /// [length]: the positions that reach the next layer, ascending; those that the last hook chose;
-  /// and the indices of the chosen ones among the rows that it was about.
+  /// [length]: the positions that reach the next layer, ascending; those that the last hook
+  /// selected; and the indices of the selected rows among the rows given to the hook.
   index_t* present = nullptr;
   index_t* chosen = nullptr;
   index_t* chosen_rows = nullptr;
-  /// [length]: what the rule measured, and the keys of its importances.
+  /// [length]: measurements of the rule, and the keys of its importances.
   float* drift = nullptr;
   std::uint32_t* keys = nullptr;
-  /// [layers], for a rule that allocates.
+  /// [layers], for a rule with allocate().
   float* means = nullptr;
   index_t* budgets = nullptr;
-  /// [window]: the index, among the present positions, of each wanted row of logits.
+  /// [window]: index among the present positions of each row of logits to return.
   index_t* rows = nullptr;
-  /// [window], by position - score.first: the index of its row among the wanted ones; -1 if its row
-  /// left the pass.
+  /// [window], by position - score.first: index of its row among those to return; -1 if its row was
+  /// dropped.
   index_t* row_of = nullptr;
 
   /// Takes the arrays from a slot_layout.

@@ -4,9 +4,9 @@
 #include <unmask/step/choose.hpp>
 #include <unmask/step/position.hpp>
 
-/// One pass through the layers: what enters it, whom each layer computes, whose logits come out.
-/// Like the rest of a step, one body for every backend; what a backend adds is the read of the
-/// hidden states.
+/// Per-layer position selection: which positions enter a pass, which each layer computes, which
+/// have logits at its end. One implementation for every backend, as for the rest of a step; a
+/// backend adds the read of the hidden states.
 namespace UNMASK_NAMESPACE::step {
 
 namespace layers {
@@ -27,7 +27,7 @@ template <class Policy>
   return m.policy->template part_at<rule_index<Policy>>();
 }
 
-/// The first position that this step decides about; -1 if there is none. O(window).
+/// The first masked position that this step decides; -1 if there is none. Cost: O(window).
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t first_open(const slot_memory<Policy>& m) {
   const range score = m.status->next.score;
@@ -35,8 +35,8 @@ template <class Policy>
   return first < score.last ? first : -1;
 }
 
-/// A position of the pass as the parts see it. Position 0 of a model whose rows are shifted is also
-/// the row of target 0; it is then the row of the open one of the two.
+/// A position of the pass as given to the parts. Position 0 of a model with shifted rows is also
+/// the row of target 0; it then counts as the row of whichever of the two targets is masked.
 template <class Policy>
 [[nodiscard]] UNMASK_HD layer_row row_at(const slot_memory<Policy>& m,
                                          index_t position,
@@ -57,7 +57,7 @@ template <class Policy>
   return row;
 }
 
-/// Calls `use(part, own)` with the scope of leaf I for a row.
+/// Calls `use(part, own)` with the context of leaf I for a row.
 template <std::size_t I, class Policy>
 UNMASK_HD auto
 with_scope(const slot_memory<Policy>& m, const layer_row& row, const auto& tally, const auto& use) {
@@ -74,13 +74,13 @@ with_scope(const slot_memory<Policy>& m, const layer_row& row, const auto& tally
   return use(m.policy->template part_at<I>(), own);
 }
 
-/// layer_state::next of a pass that did not fit where it was run.
+/// Value of layer_state::next for a pass that did not fit into its captured size.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t refused(const slot_memory<Policy>& m) {
   return m.state->model.layers + 1;
 }
 
-/// The index of a position among those present; -1 if it left the pass. O(log present).
+/// The index of a position among those present; -1 if it was dropped. Cost: O(log present).
 [[nodiscard]] UNMASK_HD inline index_t index_of(const layer_memory& l, index_t position) {
   index_t low = 0;
   index_t high = l.state->present;
@@ -95,8 +95,8 @@ template <class Policy>
   return low < l.state->present && l.present[low] == position ? low : -1;
 }
 
-/// Finds the rows of logits that are wanted among the positions still present. Scored positions
-/// share a row only at the beginning of a sequence whose rows are shifted.
+/// Finds the rows of logits to return among the positions still present. Two scored positions share
+/// a row only at the beginning of a sequence with shifted rows.
 template <class Policy>
 UNMASK_HD void map_rows(const deciding_team auto& t, const slot_memory<Policy>& m) {
   const layer_memory& l = m.layers;
@@ -129,8 +129,8 @@ UNMASK_HD void map_rows(const deciding_team auto& t, const slot_memory<Policy>& 
 
 }  // namespace layers
 
-/// Lane 0: asks the cache what enters the next pass, and whether keys are dropped. Positions that
-/// were never computed are fed, and so are the rows decided about.
+/// Lane 0: calls the cache for the positions that enter the next pass, and for the eviction of
+/// keys. Positions that were never computed are fed, and so are the rows that are decided.
 template <class Policy>
 UNMASK_HD void
 feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {
@@ -160,7 +160,7 @@ feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info&
   }
 }
 
-/// Whether the rule hooks a layer. Without a rule none does.
+/// True if the rule has a hook at a layer. False without a rule.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool hooks(const slot_memory<Policy>& m, index_t layer) {
   if constexpr (layers::has_rule<Policy>) {
@@ -172,8 +172,8 @@ template <class Policy>
   }
 }
 
-/// The first layer from `layer` on that the rule hooks; the number of layers if there is none.
-/// O(layers).
+/// The first layer from `layer` on at which the rule has a hook; the number of layers if there is
+/// none. Cost: O(layers).
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t next_hook(const slot_memory<Policy>& m, index_t layer) {
   while (layer < m.state->model.layers && !hooks(m, layer)) {
@@ -182,13 +182,13 @@ template <class Policy>
   return layer;
 }
 
-/// Whether no layer that the rule hooks is left in this pass.
+/// True if the rule has no further hook in this pass.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool has_passed(const slot_memory<Policy>& m) {
   return m.layers.state->next == m.state->model.layers;
 }
 
-/// Lane 0: what the rule measured of a sequence before this one is forgotten.
+/// Lane 0: clears measurements of the previous sequence in the slot.
 template <class Policy>
 UNMASK_HD void forget_layers(const slot_memory<Policy>& m) {
   if constexpr (Policy::layered) {
@@ -202,7 +202,7 @@ UNMASK_HD void forget_layers(const slot_memory<Policy>& m) {
 
 namespace layers {
 
-/// Whether a position enters the pass of plan m.status->next.
+/// True if a position enters the pass of plan m.status->next.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t first) {

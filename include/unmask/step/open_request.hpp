@@ -12,8 +12,9 @@
 
 namespace UNMASK_NAMESPACE::step {
 
-/// The request of a session: its segments, from next() until the step is decided, and which of them
-/// were read. Allocates when it is made only. Throws std::logic_error for calls out of order.
+/// The pending request of a session: its segments, from next() until the step is decided, and which
+/// of them were read. Allocates in its constructor only. Errors: std::logic_error for calls in the
+/// wrong order.
 class open_request {
  public:
   explicit open_request(const limits& capacity) {
@@ -27,8 +28,8 @@ class open_request {
   [[nodiscard]] std::span<const segment> segments() const { return segments_; }
   [[nodiscard]] forward_request view() const { return {segments_, rows_}; }
 
-  /// Asks for the next step of every slot that runs, of policies that look ahead or do not. False
-  /// if none runs.
+  /// Makes the request of the next step of every running slot, for policies with or without
+  /// lookahead. Returns false if no sequence runs.
   bool make(std::span<const slot_status> statuses, index_t row_shift, bool branches) {
     segments_.clear();
     rows_ = 0;
@@ -43,13 +44,13 @@ class open_request {
     return out_;
   }
 
-  /// Before rows of all segments are taken at once.
+  /// Check before rows of all segments are taken at once.
   void check_supply() const {
     check_order(out_, "supply() without a request: call next() first");
     check_order(std::ranges::find(unread_, 0) == unread_.end(),
                 "supply() after read(): give the other segments to read(), then call decide()");
   }
-  /// Before rows of one segment are taken.
+  /// Check before rows of one segment are taken.
   void check_read(std::size_t index) const {
     check_order(out_, "read() without a request: call next() first");
     check_argument(index < segments_.size(),
@@ -61,7 +62,7 @@ class open_request {
                 "read() of a segment that was read already: each once, then decide()");
   }
   void was_read(std::size_t index) { unread_[index] = 0; }
-  /// Before the step is decided whose segments were read one by one.
+  /// Check before a step is decided whose segments were read one by one.
   void check_decide() const {
     check_order(out_, "decide() without a request: call next() first");
     check_order(std::ranges::find(unread_, 1) == unread_.end(),
@@ -87,7 +88,7 @@ class open_request {
   }
 
   std::vector<segment> segments_;
-  std::vector<std::uint8_t> unread_;  ///< 1 for each segment that read() was not given yet
+  std::vector<std::uint8_t> unread_;  ///< 1 for each segment that read() has not read yet
   index_t rows_ = 0;
   bool out_ = false;
 };

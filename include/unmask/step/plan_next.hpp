@@ -4,11 +4,11 @@
 #include <unmask/step/commit.hpp>
 #include <unmask/step/layers.hpp>
 
-/// The end of a step: the sequence ends, or the next forward pass is planned and armed.
+/// End of a step: ends the sequence, or plans and prepares the next forward pass.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Lane 0: settles a canvas with what its part concludes from the step just decided; where that is
-/// no token, because no row of the position was valid, as an invalid row is elsewhere.
+/// Lane 0: writes the final tokens of a canvas from its part's conclude(); if it returns no token,
+/// because no row of the position was valid, the token that an invalid row commits elsewhere.
 template <class Policy>
 UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
   sequence_view& q = m.state->view;
@@ -27,8 +27,8 @@ UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
   q.settled = q.length;
 }
 
-/// Lane 0: gives every position still open the end token, so that an ended sequence holds no mask.
-/// One that this step reopened is reported with it.
+/// Lane 0: writes the end token to every position still masked, so that an ended sequence has no
+/// mask. If this step remasked the position, it is reported with the end token.
 template <class Policy>
 UNMASK_HD void fill(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
@@ -54,7 +54,7 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
   s.view.settled = s.view.length;
 }
 
-/// Lane 0: ends the sequence or plans its next step. Also the first step's plan.
+/// Lane 0: ends the sequence or plans its next step; also plans the first step.
 template <class Policy>
 UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
@@ -106,8 +106,8 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   out.report.open = q.open_count;
 }
 
-/// Says which rows the next step wants: from the first to the last that it reads, and what enters
-/// its pass through the layers.
+/// Determines the rows that the next step reads, from the first to the last, and the positions that
+/// enter its pass through the layers.
 template <class Policy>
 UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>& m) {
   const plan& next = m.status->next;
@@ -136,21 +136,21 @@ UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>&
   t.sync();
 }
 
-/// True when an edit of the policy depends on the tokens around a position.
+/// True if an active edit of the policy depends on the tokens around a position.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool reads_sequence_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::reads_sequence>(
       p, [](const auto& part) -> decltype(part.reads_sequence_now()) { return part.reads_sequence_now(); });
 }
 
-/// True when a part asks for the probability of settled tokens.
+/// True if an active part reads the probability of committed tokens.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool watches_current_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::watches_current>(
       p, [](const auto& part) -> decltype(part.watches_current_now()) { return part.watches_current_now(); });
 }
 
-/// Lists, for each position that the next step reads, the tokens its read leaves out.
+/// Lists, for each position that the next step reads, the tokens that the read excludes.
 template <class Policy>
 UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::watches) {

@@ -3,21 +3,22 @@
 
 #include <unmask/step/call.hpp>
 
-/// What the phases of a step share: a position as the parts see it, and the writing of a token.
+/// Helpers shared by the phases of a step: a position as given to the parts, and the writing of a
+/// token.
 namespace UNMASK_NAMESPACE::step {
 
-/// The active block that a position is decided with: its own, or the first active one for a
-/// position that an earlier block left open, or the last one for a position that is read ahead.
+/// The active block with which a position is decided: its own, or the first active one for a
+/// position that an earlier block left masked, or the last one for a position that is read ahead.
 [[nodiscard]] UNMASK_HD inline index_t
 block_of(const sequence_view& q, const plan& now, index_t position) {
-  // Nearly always there is but one, and a division is the dearest part of the answer.
+  // Usually there is only one block, and the division is the most expensive operation.
   return now.last_block - now.first_block == 1 ? now.first_block
                                                : math::min(math::max(q.block_of(position),
                                                                      now.first_block),
                                                            now.last_block - 1);
 }
 
-/// The step as the parts see it outside any block.
+/// The step as given to the parts outside any block.
 [[nodiscard]] UNMASK_HD inline step_info info_of(const slot_state& s) {
   step_info at;
   at.seed = s.geometry.seed;
@@ -27,7 +28,7 @@ block_of(const sequence_view& q, const plan& now, index_t position) {
   return at;
 }
 
-/// The step that a decision about a scored position belongs to.
+/// The step and block of a decision about a scored position.
 [[nodiscard]] UNMASK_HD inline step_info
 info_of(const slot_state& s, const plan& now, index_t position) {
   step_info at = info_of(s);
@@ -41,7 +42,8 @@ info_of(const slot_state& s, const plan& now, index_t position) {
   return at;
 }
 
-/// Lane 0: notes when the blocks of a plan were first scored, and what is open in them.
+/// Lane 0: stores the step in which the blocks of a plan are first scored, and their masked
+/// positions.
 template <class Policy>
 UNMASK_HD void open_blocks(const slot_memory<Policy>& m, const plan& next) {
   slot_state& s = *m.state;
@@ -56,8 +58,7 @@ UNMASK_HD void open_blocks(const slot_memory<Policy>& m, const plan& next) {
   s.blocks_seen = math::max(s.blocks_seen, next.last_block);
 }
 
-/// The record of a row that promises nothing: its token at confidence and margin 0, infinite
-/// entropy.
+/// The worst possible record: the same token with confidence 0, margin 0 and infinite entropy.
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
   if constexpr (provides_v<S, stat::confidence>) {
@@ -72,7 +73,7 @@ template <statistics S>
   return row;
 }
 
-/// The candidate at scored position i, in the branch that the step goes on with.
+/// The candidate at scored position i, in the branch with which the step continues.
 template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
@@ -86,7 +87,7 @@ template <class Policy>
   return candidate<Policy::required>::of(m.row(i), position, current);
 }
 
-/// The candidate at scored position i as a neighbour: invalid if there is none.
+/// The candidate at scored position i as a neighbour: an invalid record if there is none.
 template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> neighbour_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
@@ -97,7 +98,7 @@ template <class Policy>
   return candidate<Policy::required>::of(row, scored.first + i, no_token);
 }
 
-/// What the delaying parts want of the candidate at scored position i.
+/// Result of the parts' delays() for the candidate at scored position i.
 template <class Policy>
 [[nodiscard]] UNMASK_HD delay delay_at(const slot_memory<Policy>& m,
                                        index_t i,
@@ -110,7 +111,7 @@ template <class Policy>
   }
 }
 
-/// True when a candidate would be delayed if it came alone.
+/// True if a candidate without neighbours would be delayed.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_delayed(const slot_memory<Policy>& m,
                                         const candidate<Policy::required>& c) {
@@ -124,7 +125,7 @@ template <class Policy>
   }
 }
 
-/// The edits of a policy as one function of a logit, in written order.
+/// The logits transforms of a policy as one function of a logit, in written order.
 template <class Policy>
 struct policy_edit {
   const Policy* parts;
@@ -151,8 +152,8 @@ struct policy_edit {
   }
 };
 
-/// The one edit of a policy, as a type that does not name the policy: kernels that read rows are
-/// compiled once for all policies with that edit and the same statistics.
+/// The only logits transform of a policy, as a type independent of the policy: kernels that read
+/// rows are compiled once for all policies with that transform and the same statistics.
 template <class Edit>
 struct part_edit {
   Edit part;
@@ -166,21 +167,21 @@ struct part_edit {
   }
 };
 
-/// The first editing part.
+/// The first part with a logits transform.
 template <class Policy>
 [[nodiscard]] UNMASK_HD const auto& first_edit(const Policy& p) {
   return p.template part_at<detail::part_that<Policy, &part_traits::edits>>();
 }
 
-/// True when a part edits rows with the values that it has.
+/// True if a part transforms logits with its current values.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool edits_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::edits>(
       p, [](const auto& part) -> decltype(part.edits_now()) { return part.edits_now(); });
 }
 
-/// The edits of the slot's policy as a functor for the kernel that reads its rows; no_edit without
-/// any.
+/// The logits transforms of the slot's policy as a functor for the kernel that reads its rows;
+/// no_edit without any.
 template <class Policy>
 [[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::edits == 1) {
@@ -194,7 +195,7 @@ template <class Policy>
   }
 }
 
-/// What the draw of a scored position's token needs, in one branch.
+/// Inputs of the draw of a scored position's token, in one branch.
 template <class Policy>
 [[nodiscard]] UNMASK_HD draw_request draw_of(const slot_memory<Policy>& m, index_t i) {
   draw_request draw;
@@ -207,9 +208,9 @@ template <class Policy>
   return draw;
 }
 
-/// The lowest of the tokens `columns` that may be proposed at a position: it is not suppressed, all
-/// parts allow it, and so does `allowed`, the row's bitmask (row_riders); null allows everything.
-/// no_token if there is none. O(columns) at the worst.
+/// The lowest of the tokens `columns` that may be proposed at a position: not suppressed, allowed
+/// by all parts and by `allowed`, the row's bitmask (row_riders); null allows everything. no_token
+/// if there is none. Cost: O(columns) in the worst case.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m,
                                                 index_t position,
@@ -241,10 +242,10 @@ UNMASK_HD void name_token(const slot_memory<Policy>& m,
   }
 }
 
-/// Writes the lowest watched token among `columns` that may be proposed at scored position i behind
-/// the watched logits `logits`, as bits; -inf if there is none. That is what the row commits if the
-/// parts take out all that is not watched and nothing finite is left: only the read knows the
-/// bitmask. Where the ranks' logits are merged, so are these: the lower columns' wins.
+/// Writes the lowest tracked token among `columns` that may be proposed at scored position i behind
+/// the tracked logits `logits`, as bits; -inf if there is none. The row commits it if the parts
+/// exclude all untracked tokens and no finite logit is left: only the read has the bitmask. When
+/// the logits of ranks are merged, so are these: that of the lower columns wins.
 template <class Policy>
 UNMASK_HD void name_listed(const slot_memory<Policy>& m,
                            index_t i,
@@ -272,8 +273,8 @@ UNMASK_HD void name_listed(const slot_memory<Policy>& m,
   }
 }
 
-/// The token that name_listed() wrote for scored position i of the branch that the step goes on
-/// with, or no_token.
+/// The token that name_listed() wrote for scored position i of the branch with which the step
+/// continues, or no_token.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id listed_name(const slot_memory<Policy>& m, index_t i) {
   if constexpr (stages<Policy>::restricts > 0) {
@@ -291,13 +292,13 @@ template <class Policy>
   }
 }
 
-/// The log-probability that a report gives a token: -inf if its row was invalid.
+/// The log-probability of a token in reports: -inf if its row was invalid.
 template <statistics S>
 [[nodiscard]] UNMASK_HD float log_probability_of(const candidate<S>& c) {
   return c.valid() ? c.log_probability() : -math::infinity();
 }
 
-/// A token at a scored position as reports name it.
+/// The report entry of a token at a scored position.
 template <class Policy>
 [[nodiscard]] UNMASK_HD commit_entry
 entry_of(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
@@ -305,7 +306,7 @@ entry_of(const slot_memory<Policy>& m, index_t position, token_id token, float l
   return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step};
 }
 
-/// Notes scored position i as entry `at` in the trace of the step.
+/// Writes scored position i as entry `at` of the step's trace.
 template <class Policy>
 UNMASK_HD void
 trace(const slot_memory<Policy>& m, index_t at, index_t i, token_id token, bool admitted) {
@@ -314,7 +315,7 @@ trace(const slot_memory<Policy>& m, index_t at, index_t i, token_id token, bool 
       admitted};
 }
 
-/// Lane 0: writes a token to an open position, and reports it.
+/// Lane 0: writes a token to a masked position, and reports it.
 template <class Policy>
 UNMASK_HD void
 settle(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {

@@ -5,10 +5,10 @@
 #include <unmask/step/revise.hpp>
 #include <unmask/step/runs.hpp>
 
-/// Who is a candidate, in which order, and who is admitted.
+/// Determines the candidates, their order, and which of them the commit rule commits.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// What every surveying part notes of one candidate.
+/// Step reductions of one candidate, for every part that has one.
 template <class Policy>
 [[nodiscard]] UNMASK_HD tallies_of<Policy>
 notes_of(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
@@ -24,7 +24,7 @@ notes_of(const slot_memory<Policy>& m, const candidate<Policy::required>& c, con
   return out;
 }
 
-/// Adds what every surveying part noted of one candidate to its tally.
+/// Merges the reductions of one candidate into the sums.
 template <class Policy>
 UNMASK_HD void merge_tallies(tallies_of<Policy>& sum, const tallies_of<Policy>& of_one) {
   detail::for_each_part<Policy, &part_traits::surveys>([&](auto part) {
@@ -34,8 +34,8 @@ UNMASK_HD void merge_tallies(tallies_of<Policy>& sum, const tallies_of<Policy>& 
   });
 }
 
-/// Folds the tallies over the candidates: each on its own by all lanes, their sum in position order
-/// by lane 0.
+/// Computes the step reductions over the candidates: each candidate in parallel, their sum in
+/// position order by lane 0.
 template <class Policy>
 UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::surveys) {
@@ -63,7 +63,7 @@ UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// True when a part wants a settled position to compete again.
+/// True if a part makes a committed position a candidate again.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 remasks(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
@@ -75,7 +75,7 @@ remasks(const slot_memory<Policy>& m, const candidate<Policy::required>& c, cons
   });
 }
 
-/// True when scored position i is settled and competes with the open ones again.
+/// True if scored position i is committed and a candidate again.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_remasked(const slot_memory<Policy>& m, index_t i) {
   if constexpr (Policy::remasks) {
@@ -89,7 +89,7 @@ template <class Policy>
   }
 }
 
-/// Gives each open position of the scored range its role and its key, and sorts the keys.
+/// Sets role and key of each masked position of the scored range, and sorts the keys.
 template <class Policy>
 UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
   const range score_range = m.status->next.score;
@@ -138,8 +138,8 @@ template <class Policy>
   return low;
 }
 
-/// Sums the costs along the ranks, in rank order by lane 0; all lanes know what each candidate
-/// costs.
+/// Sums the costs in rank order by lane 0; the costs of single candidates are computed by all
+/// lanes.
 template <class Policy>
 UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (stages<Policy>::costs > 0) {
@@ -162,13 +162,13 @@ UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count)
   }
 }
 
-/// The score of the candidate at rank r.
+/// Score of the candidate at rank r.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float score_at(const slot_memory<Policy>& m, index_t r) {
   return key_score(m.keys[r]);
 }
 
-/// Asks the admission about every candidate.
+/// Calls the commit rule for every candidate.
 template <class Policy>
 UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
   [[maybe_unused]] index_t radius = -1;

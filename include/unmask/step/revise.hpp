@@ -3,11 +3,11 @@
 
 #include <unmask/step/elect.hpp>
 
-/// The rows of a step before anything is decided: edits after the read, and what the next step
-/// keeps.
+/// Processing of the rows of a step before the decision: edits after the read, and data for the
+/// next step.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// The branch that this step goes on with; 0 without lookahead.
+/// The branch with which this step continues; 0 without lookahead.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t winner_of(const slot_memory<Policy>& m) {
   if constexpr (Policy::branches) {
@@ -18,9 +18,9 @@ template <class Policy>
   }
 }
 
-/// Puts the watched tokens back into the row of scored position i, after the revising parts had
-/// their turn; an invalid row gets back those that the parts allow. False if the parts have left the
-/// watched tokens only.
+/// Adds the tracked tokens back to the row of scored position i, after the logits processors; an
+/// invalid row gets only those that the parts allow. Returns false if the parts have left the
+/// tracked tokens only.
 template <class Policy>
 UNMASK_HD bool revise_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
   const index_t position = m.status->next.score.first + i;
@@ -39,8 +39,8 @@ UNMASK_HD bool revise_row(const slot_memory<Policy>& m, index_t branch, index_t 
   return row.has_unwatched();
 }
 
-/// Revises each row that was read. Not those of a policy that truncates and watches tokens: what
-/// they keep was decided, and they were revised for that, while they were read.
+/// Processes each row that was read. Rows of a policy that truncates and tracks tokens were already
+/// processed while they were read, before the truncation.
 template <class Policy>
 UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
   if constexpr ((slot_memory<Policy>::watches || stages<Policy>::revisions > 0) &&
@@ -54,7 +54,7 @@ UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// Keeps what the next step has to know of the rows just read.
+/// Stores what the next step needs of the rows just read.
 template <class Policy>
 UNMASK_HD void remember(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::compares) {

@@ -3,11 +3,11 @@
 
 #include <unmask/step/slot.hpp>
 
-/// Runs: maximal rows of candidates at consecutive positions. A position that is not open, or whose
-/// row is invalid, ends one. Nothing here is compiled into a policy without a run_aware part.
+/// Runs: maximal sequences of candidates at consecutive positions. A position that is not masked,
+/// or whose row is invalid, ends a run. Compiled only into policies with a run_aware part.
 namespace UNMASK_NAMESPACE::step {
 
-/// Notes the rank of every scored position, so that candidates find those beside them.
+/// Stores the rank of every scored position, so that candidates find their neighbours'.
 template <class Policy>
 UNMASK_HD void place(const auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::needs_runs) {

@@ -12,61 +12,61 @@
 
 namespace UNMASK_NAMESPACE::step {
 
-/// What the host reads of a slot after a step: copied as one piece.
+/// Status of a slot after a step, which the host reads: copied in one piece.
 struct slot_status {
   plan next;
-  /// Rows of logits wanted by the next step; contiguous, the first and the last are of open
+  /// Rows of logits that the next step needs; contiguous, the first and the last are of masked
   /// positions.
   range rows;
   sequence_report report;
 };
 
-/// Everything about a slot's sequence that is neither the policy's nor a row's.
+/// State of a slot's sequence, except that of the policy and of rows.
 struct slot_state {
   model_info model;
   layout geometry;
   token_id* tokens = nullptr;
   sequence_view view;
-  /// The branch whose rows this step goes on with.
+  /// The branch whose rows this step uses.
   index_t winner = 0;
-  /// State of the schedule of a policy that names none.
+  /// State of the default schedule, if the policy names none.
   sequential_blocks::sequence_state fallback_schedule;
   /// Blocks [0, blocks_seen) have been scored at least once.
   index_t blocks_seen = 0;
-  /// Of block b, at b % max_active_blocks: the step it was first scored in, its open positions
-  /// then, and those before the step to come.
+  /// For block b, at b % max_active_blocks: the step in which it was first scored, its masked
+  /// positions then, and those before the next step.
   index_t block_step[max_active_blocks] = {};
   index_t block_opened[max_active_blocks] = {};
   index_t block_open[max_active_blocks] = {};
-  /// A pass has run every position before this one.
+  /// A pass has computed every position before this one.
   index_t reached = 0;
-  /// Tokens reopened that their step did not outnumber by its commits.
+  /// Remasked tokens that were not outnumbered by the commits of their step.
   std::int64_t reopened = 0;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };
 
-/// What a scored position is between ranking and commit.
+/// Role of a scored position between ranking and commit.
 enum class role : std::uint8_t {
-  bystander,  ///< not open, or not looked at
+  bystander,  ///< not masked, or not considered
   candidate,
-  delayed,  ///< a candidate that counts as hopeless
-  refused,  ///< a candidate that the admission is not asked about
-  barred,   ///< open, but not to be committed in this step
-  invalid,  ///< open, but its row cannot be decided on
+  delayed,  ///< a candidate that is ranked last
+  refused,  ///< a candidate that is rejected without calling the commit rule
+  barred,   ///< masked, but excluded from this step's commits
+  invalid,  ///< masked, but its row is invalid
   admitted,
-  replaced,  ///< settled; a part wants its proposed token there
-  reopened   ///< settled; a part wants it masked again
+  replaced,  ///< committed; a part replaces it by its proposed token
+  reopened   ///< committed; a part remasks it
 };
 
-/// True when a part of the policy revisits settled positions with the values that it has.
+/// True if a part of the policy revisits committed positions with its current values.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool revisits_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::rewrites>(
       p, [](const auto& part) -> decltype(part.revisits_now()) { return part.revisits_now(); });
 }
 
-/// One slot's memory, in the backend's space: pointers into one block of bytes.
+/// Memory of one slot, in the backend's space: pointers into one block of bytes.
 template <class Policy>
 struct slot_memory {
   using policy_type = Policy;
@@ -79,22 +79,23 @@ struct slot_memory {
   Policy* policy = nullptr;
   sequence_states<Policy>* sequence = nullptr;
   tallies_of<Policy>* tallies = nullptr;
-  /// [window], by position - score.first: what was noted of each candidate. Only if a part surveys.
+  /// [window], by position - score.first: the reduction of each candidate. Only with a step
+  /// reduction.
   tallies_of<Policy>* surveyed = nullptr;
   /// [window], cell = position % window.
   position_states<Policy>* cells = nullptr;
-  /// [window][vocab] edited logits of the step before and what is known of them, by cell. Only if
-  /// the policy compares rows.
+  /// [window][vocab], by cell: edited logits of the previous step, and their sums. Only if the
+  /// policy compares rows.
   float* previous = nullptr;
   previous_row* previous_rows = nullptr;
-  /// [1 + branches][window], by branch and by position - score.first. Keys, roles and watched
+  /// [1 + branches][window], by branch and by position - score.first. Keys, roles and tracked
   /// tokens have one row, by position - score.first.
   record<contents>* records = nullptr;
   std::uint64_t* keys = nullptr;
   role* roles = nullptr;
-  /// [window][watch_capacity]: the tokens each row's read leaves out, and [1 + branches] times as
-  /// many logits from it, and behind these a token (step::name_listed). Only if the policy watches
-  /// any; otherwise every row leaves `suppressed` out.
+  /// [window][watch_capacity]: tokens that the read of each row excludes, and [1 + branches] times
+  /// as many logits from it, followed by a token (step::name_listed). Only if the policy tracks
+  /// any; otherwise every row excludes `suppressed`.
   token_id* watched = nullptr;
   float* branch_logits = nullptr;
   index_t* watched_count = nullptr;
@@ -106,18 +107,18 @@ struct slot_memory {
   index_t* ranks = nullptr;
   /// [window], by position - score.first: whether it is an anchor. Only if a part anchors.
   bool* anchors = nullptr;
-  /// [1 + branches][window] worths, whether there is one, and whether it is among the lowest of its
-  /// branch; [1 + branches] scores. Only if the policy looks ahead.
+  /// [1 + branches][window]: worths, whether there is one, and whether it is among the lowest of
+  /// its branch; [1 + branches] scores. Only with lookahead.
   float* worths = nullptr;
   bool* is_open = nullptr;
   bool* is_low = nullptr;
   float* branch_scores = nullptr;
-  /// [window + 1]: what the last step committed.
+  /// [window + 1]: tokens that the last step committed.
   commit_entry* entries = nullptr;
-  /// [window]: what the last step decided about; null without limits::trace.
+  /// [window]: candidates of the last step; null without limits::trace.
   candidate_entry* traced = nullptr;
-  /// [window][Policy::inquiries]: answers of the step by position - score.first, no_token where
-  /// there is none; and those of the last step without gaps. Only if the policy asks.
+  /// [window][Policy::inquiries]: probe results of the step by position - score.first, no_token if
+  /// there is none; and those of the last step without gaps. Only with a probe.
   token_probability* asked = nullptr;
   token_probability* answers = nullptr;
   /// [max_suppressed]
@@ -129,7 +130,7 @@ struct slot_memory {
   index_t slot = 0;
   index_t vocab = 0;
 
-  /// The cell of a position. Without anything kept by cell, it is not worth a division.
+  /// The cell of a position. Without state by cell no division is made.
   [[nodiscard]] UNMASK_HD index_t cell_of(index_t position) const {
     if constexpr (std::is_empty_v<position_states<Policy>> && !Policy::compares) {
       return 0;
@@ -138,8 +139,8 @@ struct slot_memory {
     }
   }
 
-  /// The positions whose rows this step may read: the scored range and, where a part reads ahead,
-  /// what the pass runs behind it. Their index i counts from score.first, too.
+  /// Positions whose rows this step may read: the scored range and, if a part reads ahead, the
+  /// positions behind it that the pass computes. Their index i counts from score.first, too.
   [[nodiscard]] UNMASK_HD range read_range() const {
     range r = status->next.score;
     if constexpr (Policy::reads_ahead) {
@@ -150,7 +151,7 @@ struct slot_memory {
     return r;
   }
 
-  /// True when the row of scored position i has to be read: it is open, or settled and revisited.
+  /// True if the row of scored position i has to be read: it is masked, or committed and revisited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
     if constexpr (Policy::layered) {
       if (layers.row_of[i] < 0) {
@@ -165,7 +166,7 @@ struct slot_memory {
     }
   }
 
-  /// The same for one branch, in which the placed token is not open.
+  /// The same for one branch, in which the position of the placed token is not masked.
   [[nodiscard]] UNMASK_HD bool reads(index_t branch, index_t i) const {
     const plan& now = status->next;
     const index_t position = now.score.first + i;
@@ -177,7 +178,7 @@ struct slot_memory {
     return reads(i) && (branch == 0 || now.branch[branch - 1].position != position);
   }
 
-  /// True when scored position i is open in a branch.
+  /// True if scored position i is masked in a branch.
   [[nodiscard]] UNMASK_HD bool decides(index_t branch, index_t i) const {
     return marks[status->next.score.first + i] == mark::open && reads(branch, i);
   }
@@ -187,7 +188,7 @@ struct slot_memory {
     return records[branch * window + i];
   }
 
-  /// The record of scored position i in the branch that the step goes on with.
+  /// The record of scored position i in the branch with which the step continues.
   [[nodiscard]] UNMASK_HD record<contents>& row(index_t i) const {
     if constexpr (Policy::branches) {
       return row(state->winner, i);
@@ -196,12 +197,12 @@ struct slot_memory {
     }
   }
 
-  /// Where the tokens that the read of scored position i leaves out begin.
+  /// The first of the tokens that the read of scored position i excludes.
   [[nodiscard]] UNMASK_HD token_id* watched_of(index_t i) const {
     return watched + std::ptrdiff_t{i} * watch_capacity;
   }
 
-  /// What was kept apart of the row of scored position i in a branch.
+  /// Tracked logits of the row of scored position i in a branch.
   [[nodiscard]] UNMASK_HD watched_logits kept_apart(index_t branch, index_t i) const {
     watched_logits w;
     if constexpr (watches) {
@@ -217,7 +218,7 @@ struct slot_memory {
     return w;
   }
 
-  /// Where the read of scored position i finds and leaves the row of the step before.
+  /// Sets the row of the previous step, which the read of scored position i reads and overwrites.
   UNMASK_HD void recall(row_options& in, index_t i) const {
     if constexpr (Policy::compares) {
       const index_t cell = cell_of(status->next.score.first + i);
@@ -229,7 +230,7 @@ struct slot_memory {
     }
   }
 
-  /// Starts the state of a cell anew.
+  /// Resets the state of a cell.
   UNMASK_HD void reset(index_t cell) const {
     cells[cell] = position_states<Policy>{};
     if constexpr (Policy::compares) {
@@ -237,7 +238,7 @@ struct slot_memory {
     }
   }
 
-  /// The tokens that the read of scored position i leaves out, and where it puts their logits.
+  /// Sets the tokens that the read of scored position i excludes, and the place of their logits.
   UNMASK_HD void blank(row_options& in, index_t branch, index_t i) const {
     if constexpr (watches) {
       const watched_logits w = kept_apart(branch, i);
@@ -253,8 +254,8 @@ struct slot_memory {
   }
 };
 
-/// Lays the arrays of one slot out in memory; the same on host and device. With a null base it only
-/// measures.
+/// Assigns memory to the arrays of one slot; the same on host and device. With a null base it only
+/// computes the size.
 class slot_layout {
  public:
   explicit UNMASK_HD constexpr slot_layout(std::byte* base)
@@ -336,14 +337,14 @@ slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_
   return m;
 }
 
-/// Most rows that a step of a session with these capacities is decided from.
+/// Most rows from which a step of a session with these capacities is decided.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t most_rows(const limits& capacity) {
   return static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(capacity.window) *
          (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
 }
 
-/// Bytes of memory that a session with these capacities, validated, takes for each slot.
+/// Bytes of memory for each slot of a session with these validated capacities.
 template <class Policy>
 [[nodiscard, gnu::noinline]] constexpr std::size_t slot_bytes(const limits& capacity) {
   std::size_t bytes = 0;

@@ -27,12 +27,12 @@ inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
   return (std::uint64_t{~ascending} << 32U) | static_cast<std::uint32_t>(index);
 }
 
-/// The index that order_key put into a key.
+/// The index in a key of order_key().
 [[nodiscard]] UNMASK_HD constexpr index_t key_index(std::uint64_t key) {
   return static_cast<index_t>(key & 0xffffffffU);
 }
 
-/// The score that order_key put into a key.
+/// The score in a key of order_key().
 [[nodiscard]] UNMASK_HD inline float key_score(std::uint64_t key) {
   const std::uint32_t ascending = ~static_cast<std::uint32_t>(key >> 32U);
   return math::from_bits((ascending & 0x80000000U) != 0 ? ascending & 0x7fffffffU : ~ascending);
@@ -40,7 +40,7 @@ inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
 namespace sorting {
 
-// a, or b if `second` is 1: arithmetic, because g++ would make a branch of a conditional.
+// a, or b if `second` is 1: by arithmetic, because g++ would compile a conditional to a branch.
 [[nodiscard]] UNMASK_HD inline std::uint64_t
 picked(std::uint64_t a, std::uint64_t b, std::uint64_t second) {
   return a ^ ((a ^ b) & (std::uint64_t{0} - second));
@@ -55,8 +55,8 @@ UNMASK_HD inline void exchange(std::uint64_t* keys, index_t low, index_t high) {
 }
 
 // Merges two ascending runs of `run` keys at `from` into `to`: the lower half from the front, the
-// upper half from the back, so that neither run can be exhausted and nothing has to be asked but
-// which key is smaller.
+// upper half from the back, so that neither run can be exhausted and the only test is which key is
+// smaller.
 UNMASK_HD inline void merge(const std::uint64_t* from, index_t run, std::uint64_t* to) {
   const std::uint64_t* a = from;
   const std::uint64_t* b = from + run;
@@ -74,8 +74,8 @@ UNMASK_HD inline void merge(const std::uint64_t* from, index_t run, std::uint64_
   }
 }
 
-// sort() by one lane, whose branches cannot be foreseen: a merge sort of pieces that fit on the
-// stack, and a network over those.
+// sort() by one lane, for which branches would be unpredictable: a merge sort of pieces that fit on
+// the stack, and a network over those.
 UNMASK_HD inline void sort_alone(std::uint64_t* keys, index_t size) {
   constexpr index_t piece = 256;
   std::uint64_t other[piece];
@@ -113,9 +113,9 @@ UNMASK_HD inline void sort_alone(std::uint64_t* keys, index_t size) {
 
 }  // namespace sorting
 
-/// Sorts `size` distinct keys (a power of two) ascending with the whole team: a bitonic network, so
-/// that every team size does the same exchanges; a team of one merges. O(size log^2 size)
-/// exchanges.
+/// Sorts `size` distinct keys (a power of two) ascending with the whole thread group: a bitonic
+/// network, so that groups of any size do the same exchanges; a single lane merges.
+/// Cost: O(size log^2 size) exchanges.
 template <team T>
 UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
   if constexpr (std::same_as<T, solo>) {
@@ -142,8 +142,9 @@ UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
   }
 }
 
-/// Brings the `wanted` lowest of `size` distinct keys (a power of two) to the front, ascending; the
-/// others are behind them in some order. As sort(); O(size * wanted) for a team of one.
+/// Moves the `wanted` lowest of `size` distinct keys (a power of two) to the front, ascending,
+/// followed by the others in some order. Implemented as sort().
+/// Cost: O(size * wanted) for a single lane.
 template <team T>
 UNMASK_HD void sort_front(const T& t, std::uint64_t* keys, index_t size, index_t wanted) {
   if constexpr (std::same_as<T, solo>) {

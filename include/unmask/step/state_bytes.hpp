@@ -10,8 +10,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Bytes that a session with these capacities, vocab and layers included, holds for its slots.
-/// Throws std::invalid_argument for capacities that no session has.
+/// Bytes that a session with these capacities, vocab and layers included, allocates for its slots.
+/// Errors: std::invalid_argument for invalid capacities.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t state_bytes(const limits& capacity) {
   const limits c = validated(capacity);
@@ -29,7 +29,7 @@ template <class Policy>
                  " for a policy that asks about ",
                  Policy::inquiries,
                  " tokens a position");
-  // At most 2^62, since a row of the step before is the largest thing kept of a position.
+  // At most 2^62, because a row of the previous step is the largest data of a position.
   const std::size_t slot = step::slot_bytes<Policy>(c);
   const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / slot;
   check_argument(static_cast<std::size_t>(c.sequences) <= most,

@@ -8,9 +8,10 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The threads that run one sequence's step together: one on the host, a thread block on a device.
+/// A thread group: the threads that compute one sequence's step, one on the host, a thread block on
+/// a device.
 ///
-/// Lane 0 .. lanes() - 1; sync() is a barrier that every lane reaches.
+/// Lanes 0 .. lanes() - 1; sync() is a barrier that every lane reaches.
 template <class T>
 concept team = requires(const T& t) {
   { t.lane() } -> std::same_as<index_t>;
@@ -18,24 +19,23 @@ concept team = requires(const T& t) {
   { t.sync() } -> std::same_as<void>;
 };
 
-/// How many lanes said yes: those before the asking one, and all.
+/// Number of lanes with a true argument: those before the calling lane, and all.
 struct lane_count {
   index_t before = 0;
   index_t all = 0;
 };
 
-/// A team that decides: its lanes can ask each other, so that lists are written by all of them, in
-/// order.
+/// A thread group whose lanes can exchange data, so that all of them write lists in order.
 ///
-/// count(yes) counts the lanes that say yes, any(bits) is the bitwise or over all lanes. Every lane
-/// calls; both are barriers.
+/// count(yes) counts the lanes with a true argument, any(bits) is the bitwise or over all lanes.
+/// Every lane calls them; both are barriers.
 template <class T>
 concept deciding_team = team<T> && requires(const T& t, std::uint64_t bits) {
   { t.count(true) } -> std::same_as<lane_count>;
   { t.any(bits) } -> std::same_as<std::uint64_t>;
 };
 
-/// A team of one.
+/// A thread group of one lane: serial.
 struct solo {
   [[nodiscard]] UNMASK_HD constexpr index_t lane() const { return 0; }
   [[nodiscard]] UNMASK_HD constexpr index_t lanes() const { return 1; }
@@ -45,15 +45,16 @@ struct solo {
 };
 static_assert(deciding_team<solo>);
 
-/// Calls body(i, is_there) for i = 0 ... count - 1 spread over the lanes, in rounds that all lanes
-/// take part in, so that `body` may ask the team; is_there is false in a lane that has no i left.
+/// Calls body(i, is_there) for i = 0 ... count - 1 distributed over the lanes, in rounds in which
+/// all lanes take part, so that `body` may call count() and any(); is_there is false in a lane
+/// without an i.
 UNMASK_HD void for_each_in_rounds(const deciding_team auto& t, index_t count, const auto& body) {
   for (index_t first = 0; first < count; first += t.lanes()) {
     body(first + t.lane(), first + t.lane() < count);
   }
 }
 
-/// The same until body returns false, in every lane.
+/// for_each_in_rounds() until body returns false, in every lane.
 UNMASK_HD void while_in_rounds(const deciding_team auto& t, index_t count, const auto& body) {
   for (index_t first = 0; first < count; first += t.lanes()) {
     if (!body(first + t.lane(), first + t.lane() < count)) {
@@ -62,8 +63,8 @@ UNMASK_HD void while_in_rounds(const deciding_team auto& t, index_t count, const
   }
 }
 
-/// Calls use(i) for the lowest of i = 0 ... count - 1 that is(i), in the lane that has it. False,
-/// in every lane, if there is none.
+/// Calls use(i) for the lowest i = 0 ... count - 1 with is(i), in the lane that has it. Returns
+/// false, in every lane, if there is none.
 UNMASK_HD bool
 with_first(const deciding_team auto& t, index_t count, const auto& is, const auto& use) {
   bool any = false;

@@ -4,10 +4,10 @@
 #include <unmask/stats/truncate.hpp>
 #include <unmask/step/revise.hpp>
 
-/// What a truncating policy makes of a row that was just read, before the step decides.
+/// Truncation of a row that was just read, before the step decides.
 namespace UNMASK_NAMESPACE::step {
 
-/// The rules of all truncating parts at once.
+/// The rules of all truncating parts together.
 template <class Policy>
 [[nodiscard]] UNMASK_HD truncation truncation_of(const Policy& p) {
   truncation all;
@@ -16,15 +16,15 @@ template <class Policy>
   return all;
 }
 
-/// Most columns that the head of a row has: those held and the edited watched tokens.
+/// Most columns in the head of a row: those held and the edited tracked tokens.
 template <class Policy>
 inline constexpr index_t cut_room =
     held_tokens::capacity + (Policy::watches > 0 ? Policy::watches : 1);
 
-/// Finishes the record of scored position i in a branch from what the read held, as far as that
-/// goes; false, in every lane, if it does not prove what is kept. Edits of watched tokens come
-/// first: they keep no state, so the phase that revises rows has nothing left to do. `cut(row,
-/// watched tokens, rules, draw)` is canonical::cut_held().
+/// Completes the record of scored position i in a branch from the columns that the read held;
+/// returns false, in every lane, if these do not determine the truncation. Edits of tracked tokens
+/// are applied first: they keep no state, so the later processing phase has nothing left to do.
+/// `cut(row, tracked tokens, rules, draw)` is canonical::cut_held().
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool keep_held(const auto& t,
                                        const slot_memory<Policy>& m,
