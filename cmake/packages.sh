@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # shellcheck shell=bash
 #
-# Sourced by tests/run.sh and examples/run.sh, which set -euo pipefail.
+# Sourced by tests/*.sh and examples/run.sh, which set -euo pipefail.
 
 # unmask_packages <package>...: makes sure that a compiler, CMake, Ninja and these packages of
 # Debian and Ubuntu are there. Elsewhere says what is needed and ends with status 2.
@@ -77,4 +77,33 @@ unmask_build() {
     # The one thing that a quiet Ninja still says when all is well.
     cmake --build "$folder" "$@" -- --quiet | sed '/^ninja: no work to do\.$/d'
   fi
+}
+
+# unmask_wheel <program> <version> <install>: puts the path of a program from PyPI, in that version,
+# into `program`. The variable UNMASK_<PROGRAM> names it, else it is looked for in build/<program> and
+# on PATH. Installs it into build/<program> if <install> is 1; says how to get it and ends with status
+# 2 if not.
+unmask_wheel() {
+  local name=$1 version=$2 install=$3 own folder=build/$1 candidate
+  own=UNMASK_${name^^}
+  own=${own//-/_}
+  for candidate in "${!own:-}" "$folder/bin/$name" "$name" "$name-${version%%.*}"; do
+    if [[ -n $candidate && $("$candidate" --version 2>/dev/null) == *"version $version"* ]]; then
+      program=$candidate
+      return
+    fi
+  done
+  if ((!install)); then
+    cat >&2 <<TEXT
+$name $version is not here. Either
+  python3 -m pip install $name==$version
+or run this again with --install, for one of its own in $folder.
+TEXT
+    exit 2
+  fi
+  unmask_packages python3 python3-venv
+  echo "Installing $name $version into $folder"
+  unmask_quietly python3 -m venv "$folder"
+  unmask_quietly "$folder/bin/python" -m pip --disable-pip-version-check install "$name==$version"
+  program=$folder/bin/$name
 }

@@ -6,13 +6,12 @@
 #   bash tests/format.sh [--check]    lists the files that are not formatted; status 1 if there are any
 #   bash tests/format.sh --fix        formats them, and brings the code that pages show up to date
 #
-# --install beside either installs that version from PyPI into build/format if it is not found;
+# --install beside either installs that version from PyPI into build/clang-format if it is not found;
 # UNMASK_CLANG_FORMAT names the program itself.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-version=21.1.8
-folder=build/format
+# shellcheck source=cmake/packages.sh
+source cmake/packages.sh
 
 fix=0 install=0
 for option in "$@"; do
@@ -27,38 +26,7 @@ for option in "$@"; do
   esac
 done
 
-is_that_version() { [[ $("$1" --version 2>/dev/null) == *"version $version"* ]]; }
-
-find_it() {
-  local program
-  for program in ${UNMASK_CLANG_FORMAT:+"$UNMASK_CLANG_FORMAT"} "$folder/bin/clang-format" \
-    clang-format clang-format-${version%%.*}; do
-    if is_that_version "$program"; then
-      echo "$program"
-      return
-    fi
-  done
-}
-
-program=$(find_it)
-if [[ -z $program ]] && ((install)); then
-  # shellcheck source=cmake/packages.sh
-  source cmake/packages.sh
-  unmask_packages python3 python3-venv
-  echo "Installing clang-format $version into $folder"
-  unmask_quietly python3 -m venv "$folder"
-  unmask_quietly "$folder/bin/python" -m pip --disable-pip-version-check install \
-    clang-format==$version
-  program=$(find_it)
-fi
-if [[ -z $program ]]; then
-  cat >&2 <<TEXT
-tests/format.sh: clang-format $version is not here. Either
-  python3 -m pip install clang-format==$version
-or run this again with --install, for one of its own in $folder.
-TEXT
-  exit 2
-fi
+unmask_wheel clang-format 21.1.8 "$install"
 
 mapfile -t files < <(git ls-files --cached --others --exclude-standard -- \
   '*.c' '*.h' '*.cpp' '*.hpp' '*.cu' '*.cuh' | while read -r file; do

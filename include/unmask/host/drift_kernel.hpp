@@ -72,7 +72,7 @@ struct drift_kernel<UNMASK_SIMD> {
 
  private:
   template <drift_terms Terms>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void add(floats h, floats g, sums& s) {
+  UNMASK_TARGET __attribute__((always_inline)) static void add(floats h, floats g, sums& s) {
     const floats apart = simd::sub(h, g);
     if constexpr (contains(Terms, drift_terms::distance_1)) {
       s.distance_1 = simd::add(s.distance_1, simd::max(simd::sub(g, h), apart));
@@ -91,13 +91,13 @@ struct drift_kernel<UNMASK_SIMD> {
     }
   }
 
-  UNMASK_TARGET __attribute__((always_inline)) static inline void store(const sums& s,
-                                                                        index_t lane,
-                                                                        float* distance_1,
-                                                                        float* distance_2,
-                                                                        float* product,
-                                                                        float* square,
-                                                                        float* previous) {
+  UNMASK_TARGET __attribute__((always_inline)) static void store(const sums& s,
+                                                                 index_t lane,
+                                                                 float* distance_1,
+                                                                 float* distance_2,
+                                                                 float* product,
+                                                                 float* square,
+                                                                 float* previous) {
     simd::store(distance_1 + lane, s.distance_1);
     simd::store(distance_2 + lane, s.distance_2);
     simd::store(product + lane, s.product);

@@ -107,7 +107,8 @@ void read_rows(std::span<const row_input<T>> rows,
       head->clear();
     }
     for (index_t i = 0; i * cut.run < row_chunks; ++i) {
-      const auto piece = static_cast<std::size_t>(r * cut.runs_per_row + i);
+      const auto piece = static_cast<std::size_t>(r) * static_cast<std::size_t>(cut.runs_per_row) +
+                         static_cast<std::size_t>(i);
       tree.push(scratch[piece]);
       if (holds) {
         head->merge(held[piece]);
