@@ -14,7 +14,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// The distance is in positions, whatever lies between, and crosses blocks if several are scored.
 /// Anchors are candidates of the same step, delayed ones with confidence 0; what is admitted near
-/// an anchor is none itself. A candidate with an invalid row is neither. `relaxed` = `threshold` is
+/// an anchor is none itself, and neither is an invalid row. `relaxed` = `threshold` is
 /// confidence_at_least; a larger `relaxed` asks for more near anchors, and of them.
 ///
 /// Range threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence. O(radius) a
