@@ -22,6 +22,8 @@ namespace UNMASK_NAMESPACE {
 /// The forward pass that verifies the branches is also the winner's next pass: one batch of 1 +
 /// branches sequences. With 0 branches the policy decides as without this part.
 ///
+///     score = creation_weight worth + (1 - creation_weight) mean(worth of the masked positions)
+///
 /// Range: `branches` in [0, limits::branches], the anchor not counted. lowest_share in (0, 1].
 /// creation_weight in [0, 1] is the weight of the worth with which a branch was created (1 for the
 /// anchor). `anchor_competes` and `anchor_wins` are the ablations of the paper. `complete_wins` is

@@ -10,10 +10,12 @@
 /// forced block commits its best candidate if the rule commits none of the block.
 namespace UNMASK_NAMESPACE {
 
-/// Commits a candidate whose confidence exceeds `threshold`, strictly.
-/// Range: [0, 1]; with 1 nothing exceeds it.
+/// Commits a candidate whose confidence exceeds `threshold`, strictly:
 ///
-/// Reads stat::confidence.
+///     confidence > threshold
+///
+/// Range: [0, 1]; with 1 nothing exceeds it. Reads stat::confidence.
+/// Example: `threshold(0.9)`, confidences 0.95 0.6 0.92: commits 0.95 0.92.
 /// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison of LoPA (equation 1)
 /// and SGLang.
 struct confidence_above {
@@ -29,10 +31,12 @@ struct confidence_above {
 };
 static_assert(admission<confidence_above>);
 
-/// Commits a candidate whose confidence is `threshold` or more.
-/// Range: [0, 1].
+/// Commits a candidate whose confidence is `threshold` or more:
 ///
-/// Reads stat::confidence.
+///     confidence >= threshold
+///
+/// Range: [0, 1]. Reads stat::confidence.
+/// Example: `at_least(0.7)`, confidences 0.95 0.6 0.8: commits 0.95 0.8.
 /// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison of its released code.
 struct confidence_at_least {
   float threshold = 0.9F;
@@ -51,6 +55,8 @@ static_assert(admission<confidence_at_least>);
 
 /// Commits the `k` best-ranked candidates.
 /// Range: k >= 0.
+/// Example: `top_k(2)`, confidences 0.5 0.95 0.6: commits 0.95 0.6.
+/// Source: S. Nie et al., Large language diffusion models (2025), a fixed number of tokens a step.
 struct top_k {
   index_t k = 1;
   static constexpr statistics required = stat::none;
@@ -66,7 +72,10 @@ static_assert(admission<top_k>);
 /// first scored, step s commits m div steps, one more in the first m mod steps. From step `steps`
 /// on it commits nothing.
 ///
+///     rank < floor(m / steps) + (1 if s < m mod steps)        ranks from 0
+///
 /// Range: steps >= 1, for each block.
+/// Example: `scheduled(2)`, confidences 0.5 0.95 0.6: commits 0.95 0.6.
 /// Source: S. Nie et al., Large language diffusion models (2025), appendix B (the schedule of its
 /// sampler).
 struct scheduled {
@@ -88,12 +97,15 @@ struct scheduled {
 };
 static_assert(admission<scheduled>);
 
-/// Commits ranks n = 1, 2, ... as long as confidence(n) >= 1 - factor / (n + 1): the more tokens,
-/// the higher the confidence that each needs. Goes with by_confidence only.
+/// Commits ranks n = 1, 2, ... as long as
 ///
+///     confidence(n) >= 1 - value / (n + 1),
+///
+/// so the more tokens, the higher the confidence that each needs. Goes with by_confidence only.
 /// With `accept_last` the last-ranked candidate commits untested if all before it do, as in the
 /// released code.
-/// Range: factor >= 0. Reads stat::confidence.
+/// Range: value >= 0. Reads stat::confidence.
+/// Example: `factor(1)`, confidences 0.95 0.6 0.8: commits 0.95 0.8.
 /// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, theorem 1 and the factor-based strategy.
 struct factor {
   float value = 1.0F;
@@ -123,12 +135,15 @@ struct factor {
 };
 static_assert(admission<factor>);
 
-/// Commits ranks as long as the sum of their entropies minus the largest stays within `bound` nats:
-/// an upper bound on the information lost by committing them independently.
+/// Commits ranks n = 1, 2, ... as long as the sum of their entropies minus the largest stays within
+/// `bound` nats: an upper bound on the information lost by committing them independently.
+///
+///     H(1) + ... + H(n) - max(H(1), ..., H(n)) <= bound
 ///
 /// The first rank always commits; candidates ranked last by a part (infinite entropy) never commit
 /// behind it.
 /// Range: bound >= 0. Reads stat::entropy.
+/// Example: `entropy_bound(0.1)`, confidences 0.95 0.99 0.98: commits 0.99 0.98.
 /// Source: H. Ben-Hamu et al., Accelerated sampling from masked diffusion models via entropy
 /// bounded unmasking (2025), section 4.
 struct entropy_bound {

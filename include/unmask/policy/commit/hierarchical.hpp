@@ -18,6 +18,7 @@ namespace UNMASK_NAMESPACE {
 /// Range: low, threshold in [0, 1]. Reads stat::confidence and standing_in_run::run_rank.
 /// Ties: one winner a run, the lower position.
 /// Cost: O(length of the run) a candidate, 4 bytes a position.
+/// Example: `hierarchical(0.6, 0.85)`, confidences 0.7 0.88 0.92 0.8: commits 0.88 0.92.
 /// Source: inclusionAI, dInfer (2025), hierarchical decoding; released as `HierarchyDecoder`, which
 /// commits all equally good winners of a run.
 struct hierarchical {

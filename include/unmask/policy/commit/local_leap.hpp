@@ -17,9 +17,10 @@ namespace UNMASK_NAMESPACE {
 /// an anchor is none itself, and neither is an invalid row. `relaxed` = `threshold` is
 /// confidence_at_least; a larger `relaxed` asks for more near anchors, and of them.
 ///
-/// Range threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence. O(radius) a
-/// candidate, a byte a position.
-///
+/// Range: threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence.
+/// State: 1 byte a position.
+/// Cost: O(radius) a candidate.
+/// Example: `local_leap(0.9, 0.75, 1)`, confidences 0.95 0.8 0.78: commits 0.95 0.8.
 /// Source: F. Kong et al., Accelerating diffusion LLM inference via local determinism propagation
 /// (2025), LocalLeap. The comparisons, and the defaults for LLaDA-8B-Instruct, are those of a
 /// public copy of its released code; they could not be checked against the sections of the paper.

@@ -72,7 +72,6 @@ UNMASK_HD void earn_credit(auto& row,
 ///
 /// Source: CreditDecoding (2025), section 4.2, equations 4 to 7 and algorithm 1; the defaults are
 /// those of section 5.1, `credit_released` has those of the code.
-/// those of section 5.1, `credit_released` gives those of the code.
 template <int Slots = 64>
 struct trace_credit {
   float strength = 0.65F;
