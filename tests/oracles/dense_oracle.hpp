@@ -21,33 +21,16 @@
 #include <string>
 #include <vector>
 
+#include "support/dice.hpp"
 #include "support/requested_rows.hpp"
 
 namespace unmask::testing {
 
-/// Random choices that are the same with every standard library (splitmix64).
-class chances {
- public:
-  explicit chances(std::uint64_t seed) : state_(seed) {}
-
-  [[nodiscard]] std::uint64_t bits() {
-    state_ += 0x9e3779b97f4a7c15U;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31U);
-  }
-  /// In [first, last].
-  [[nodiscard]] index_t within(index_t first, index_t last) {
-    return first + static_cast<index_t>(bits() % static_cast<std::uint64_t>(last - first + 1));
-  }
-  [[nodiscard]] float real(double low, double high) {
-    return static_cast<float>(low + (high - low) * static_cast<double>(bits() >> 40U) * 0x1p-24);
-  }
-  [[nodiscard]] bool chance(double p) { return real(0.0, 1.0) < p; }
-
- private:
-  std::uint64_t state_;
+/// The dice with the steps of splitmix64.
+struct chances : dice {
+  explicit chances(std::uint64_t seed)
+      : dice(seed - step, step) {}
+  static constexpr std::uint64_t step = 0x9E3779B97F4A7C15U;
 };
 
 /// A model that needs no weights: row r is a hash of the tokens within two positions of r.

@@ -36,7 +36,7 @@ class dice {
       : state_(mixed(seed)) {}
 
   [[nodiscard]] std::uint64_t bits() {
-    ++state_;
+    state_ += step_;
     return mixed(state_);
   }
   /// A whole number in [first, last], both included.
@@ -63,8 +63,14 @@ class dice {
     return order;
   }
 
+ protected:
+  dice(std::uint64_t state, std::uint64_t step)
+      : state_(state)
+      , step_(step) {}
+
  private:
   std::uint64_t state_;
+  std::uint64_t step_ = 1;
 };
 
 }  // namespace unmask::testing
