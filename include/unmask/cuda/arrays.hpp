@@ -10,27 +10,7 @@
 /// Where a session's arrays lie in its two pieces of memory, on the device and on the host.
 namespace UNMASK_NAMESPACE::device {
 
-/// Lays arrays out one behind the other. With a null base it only measures.
-class arena {
- public:
-  explicit arena(std::byte* base)
-      : base_(base) {}
-
-  template <class T>
-  [[nodiscard]] T* take(std::size_t count) {
-    static_assert(alignof(T) <= alignment);
-    T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
-    used_ += (sizeof(T) * count + alignment - 1) / alignment * alignment;
-    return result;
-  }
-  [[nodiscard]] std::size_t used() const { return used_; }
-
-  static constexpr std::size_t alignment = 256;
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
+using arena = step::array_layout<256>;
 
 /// What a slot may have to report of one step: a commit at each position and a branch's token
 /// beside them, and the candidates if they are traced.
@@ -47,16 +27,30 @@ template <class Policy>
   return static_cast<std::size_t>(capacity.window) * static_cast<std::size_t>(Policy::inquiries);
 }
 
-/// Device memory of a session.
-template <class Policy>
-struct device_arrays {
-  std::byte* slot_bytes = nullptr;
-  step::slot_memory<Policy>* slots = nullptr;
+/// What the device writes and the host mirrors, and the way of editable positions to the device.
+struct mirrored_arrays {
   step::slot_status* statuses = nullptr;
   commit_entry* entries = nullptr;
   candidate_entry* traced = nullptr;
   token_probability* answers = nullptr;
   std::uint8_t* editable = nullptr;
+
+  template <class Policy>
+  void take(arena& next, const limits& capacity) {
+    const auto slots = static_cast<std::size_t>(capacity.sequences);
+    statuses = next.take<step::slot_status>(slots);
+    entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
+    traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
+    answers = next.take<token_probability>(slots * answers_per_slot<Policy>(capacity));
+    editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
+  }
+};
+
+/// Device memory of a session.
+template <class Policy>
+struct device_arrays : mirrored_arrays {
+  std::byte* slot_bytes = nullptr;
+  step::slot_memory<Policy>* slots = nullptr;
   record<Policy::required>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
   std::uint64_t* held = nullptr;
@@ -72,11 +66,7 @@ struct device_arrays {
     device_arrays a;
     a.slot_bytes = next.take<std::byte>(slots * step::slot_bytes<Policy>(capacity));
     a.slots = next.take<step::slot_memory<Policy>>(slots);
-    a.statuses = next.take<step::slot_status>(slots);
-    a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
-    a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
-    a.answers = next.take<token_probability>(slots * answers_per_slot<Policy>(capacity));
-    a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
+    a.template take<Policy>(next, capacity);
     a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
     a.arrived = next.take<std::uint32_t>(rows);
     a.held = next.take<std::uint64_t>(Policy::truncates ? rows * static_cast<std::size_t>(shape.runs) *
@@ -91,9 +81,8 @@ struct device_arrays {
   /// The memory of one slot, as the kernels see it.
   [[nodiscard]] step::slot_memory<Policy> slot(index_t which, const limits& capacity) const {
     const auto i = static_cast<std::size_t>(which);
-    std::size_t size = 0;
     std::byte* const base = slot_bytes + i * step::slot_bytes<Policy>(capacity);
-    step::slot_memory<Policy> m = step::slot_memory_at<Policy>(base, which, capacity, size);
+    step::slot_memory<Policy> m{step::slot_layout{base}, capacity, which};
     m.status = statuses + i;
     m.entries = entries + i * commits_per_slot(capacity);
     if constexpr (Policy::inquiries > 0) {
@@ -105,13 +94,8 @@ struct device_arrays {
 };
 
 /// Host memory of a session: the mirror of what the host looks at, and the way to the device.
-struct host_arrays {
-  step::slot_status* statuses = nullptr;
+struct host_arrays : mirrored_arrays {
   std::uint32_t* running = nullptr;
-  commit_entry* entries = nullptr;
-  candidate_entry* traced = nullptr;
-  token_probability* answers = nullptr;
-  std::uint8_t* editable = nullptr;
   /// Only if the policy is asked at layers.
   step::layer_state* passes = nullptr;
   index_t* budgets = nullptr;
@@ -122,12 +106,8 @@ struct host_arrays {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     arena next{base};
     host_arrays a;
-    a.statuses = next.take<step::slot_status>(slots);
+    a.take<Policy>(next, capacity);
     a.running = next.take<std::uint32_t>(slots);
-    a.entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
-    a.traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
-    a.answers = next.take<token_probability>(slots * answers_per_slot<Policy>(capacity));
-    a.editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
     if constexpr (Policy::layered) {
       a.passes = next.take<step::layer_state>(slots);
       a.budgets = next.take<index_t>(slots * static_cast<std::size_t>(capacity.layers));

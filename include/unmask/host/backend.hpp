@@ -56,11 +56,9 @@ class on_host::workspace {
     slots_.resize(statuses_.size());
     std::byte* base = memory_.data()->bytes;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      std::size_t bytes = 0;
-      slots_[slot] =
-          step::slot_memory_at<Policy>(base, static_cast<index_t>(slot), capacity, bytes);
+      slots_[slot] = {step::slot_layout{base}, capacity, static_cast<index_t>(slot)};
       slots_[slot].status = &statuses_[slot];
-      base += bytes;
+      base += slots_[slot].at.used();
     }
   }
 

@@ -36,21 +36,23 @@ struct layer_memory {
   /// dropped.
   index_t* row_of = nullptr;
 
-  /// Takes the arrays from a slot_layout.
+  /// With the arrays taken from an array_layout.
   template <class Policy>
-  UNMASK_HD constexpr void take(auto& at, const limits& capacity) {
+  [[nodiscard]] UNMASK_HD static constexpr layer_memory taken(auto& at, const limits& capacity) {
+    layer_memory m;
     if constexpr (Policy::layered) {
-      state = at.template take<layer_state>(1);
-      present = at.template take<index_t>(capacity.length);
-      chosen = at.template take<index_t>(capacity.length);
-      chosen_rows = at.template take<index_t>(capacity.length);
-      drift = at.template take<float>(capacity.length);
-      keys = at.template take<std::uint32_t>(capacity.length);
-      means = at.template take<float>(capacity.layers);
-      budgets = at.template take<index_t>(capacity.layers);
-      rows = at.template take<index_t>(capacity.window);
-      row_of = at.template take<index_t>(capacity.window);
+      m.state = at.template take<layer_state>(1);
+      m.present = at.template take<index_t>(capacity.length);
+      m.chosen = at.template take<index_t>(capacity.length);
+      m.chosen_rows = at.template take<index_t>(capacity.length);
+      m.drift = at.template take<float>(capacity.length);
+      m.keys = at.template take<std::uint32_t>(capacity.length);
+      m.means = at.template take<float>(capacity.layers);
+      m.budgets = at.template take<index_t>(capacity.layers);
+      m.rows = at.template take<index_t>(capacity.window);
+      m.row_of = at.template take<index_t>(capacity.window);
     }
+    return m;
   }
 };
 

@@ -66,7 +66,36 @@ template <class Policy>
       p, [](const auto& part) -> decltype(part.revisits_now()) { return part.revisits_now(); });
 }
 
-/// Memory of one slot, in the backend's space: pointers into one block of bytes.
+/// Assigns memory to arrays, one behind the other; the same on host and device. With a null base it
+/// only computes the size.
+template <std::size_t Alignment>
+class array_layout {
+ public:
+  explicit UNMASK_HD constexpr array_layout(std::byte* base)
+      : base_(base) {}
+
+  template <class T>
+  [[nodiscard]] UNMASK_HD constexpr T* take(auto count) {
+    static_assert(alignof(T) <= alignment);
+    T* const result =
+        base_ == nullptr || count == 0 ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
+    used_ += (bytes + alignment - 1) / alignment * alignment;
+    return result;
+  }
+  [[nodiscard]] UNMASK_HD constexpr std::size_t used() const { return used_; }
+
+  static constexpr std::size_t alignment = Alignment;
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+using slot_layout = array_layout<64>;
+
+/// Memory of one slot, in the backend's space: pointers into one block of bytes, each with the
+/// number of elements that it takes of the block; null if that is 0.
 template <class Policy>
 struct slot_memory {
   using policy_type = Policy;
@@ -74,61 +103,63 @@ struct slot_memory {
   static constexpr bool watches = Policy::watches > 0;
   static constexpr index_t watch_capacity = watches ? Policy::watches + max_suppressed + 1 : 0;
 
-  slot_status* status = nullptr;
-  slot_state* state = nullptr;
-  Policy* policy = nullptr;
-  sequence_states<Policy>* sequence = nullptr;
-  tallies_of<Policy>* tallies = nullptr;
-  /// [window], by position - score.first: the reduction of each candidate. Only with a step
-  /// reduction.
-  tallies_of<Policy>* surveyed = nullptr;
-  /// [window], cell = position % window.
-  position_states<Policy>* cells = nullptr;
+  /// The block of bytes; after the last array its size is known.
+  slot_layout at{nullptr};
+  limits capacity = {};
+  index_t slot = 0;
+  index_t window = capacity.window;
+  index_t vocab = capacity.vocab;
+  std::ptrdiff_t places = window;
+  std::ptrdiff_t rows = Policy::branches ? places * (1 + capacity.branches) : places;
+
+  slot_status* status = nullptr;  ///< not in the block: those of all slots are contiguous
+  slot_state* state = at.take<slot_state>(1);
+  Policy* policy = at.take<Policy>(1);
+  sequence_states<Policy>* sequence = at.take<sequence_states<Policy>>(1);
+  tallies_of<Policy>* tallies = at.take<tallies_of<Policy>>(1);
+  /// By position - score.first: the reduction of each candidate. Only with a step reduction.
+  tallies_of<Policy>* surveyed = at.take<tallies_of<Policy>>(Policy::surveys ? window : 0);
+  /// By cell = position % window.
+  position_states<Policy>* cells = at.take<position_states<Policy>>(window);
   /// [window][vocab], by cell: edited logits of the previous step, and their sums. Only if the
   /// policy compares rows.
-  float* previous = nullptr;
-  previous_row* previous_rows = nullptr;
+  float* previous = at.take<float>(Policy::compares ? places * vocab : 0);
+  previous_row* previous_rows = at.take<previous_row>(Policy::compares ? window : 0);
   /// [1 + branches][window], by branch and by position - score.first. Keys, roles and tracked
   /// tokens have one row, by position - score.first.
-  record<contents>* records = nullptr;
-  std::uint64_t* keys = nullptr;
-  role* roles = nullptr;
+  record<contents>* records = at.take<record<contents>>(rows);
+  std::uint64_t* keys = at.take<std::uint64_t>(sort_size(window));
+  role* roles = at.take<role>(window);
   /// [window][watch_capacity]: tokens that the read of each row excludes, and [1 + branches] times
   /// as many logits from it, followed by a token (step::name_listed). Only if the policy tracks
   /// any; otherwise every row excludes `suppressed`.
-  token_id* watched = nullptr;
-  float* branch_logits = nullptr;
-  index_t* watched_count = nullptr;
-  /// [window], by rank.
-  float* cost_before = nullptr;
-  float* largest_before = nullptr;
-  /// [window], by position - score.first: the rank, -1 for no candidate. Only if the policy needs
-  /// runs.
-  index_t* ranks = nullptr;
-  /// [window], by position - score.first: whether it is an anchor. Only if a part anchors.
-  bool* anchors = nullptr;
+  token_id* watched = at.take<token_id>(places * watch_capacity);
+  float* branch_logits = at.take<float>(rows * watch_capacity);
+  index_t* watched_count = at.take<index_t>(watches ? window : 0);
+  /// By rank.
+  float* cost_before = at.take<float>(window);
+  float* largest_before = at.take<float>(window);
+  /// By position - score.first: the rank, -1 for no candidate. Only if the policy needs runs.
+  index_t* ranks = at.take<index_t>(Policy::needs_runs ? window : 0);
+  /// By position - score.first: whether it is an anchor. Only if a part anchors.
+  bool* anchors = at.take<bool>(Policy::anchors ? window : 0);
   /// [1 + branches][window]: worths, whether there is one, and whether it is among the lowest of
   /// its branch; [1 + branches] scores. Only with lookahead.
-  float* worths = nullptr;
-  bool* is_open = nullptr;
-  bool* is_low = nullptr;
-  float* branch_scores = nullptr;
-  /// [window + 1]: tokens that the last step committed.
-  commit_entry* entries = nullptr;
-  /// [window]: candidates of the last step; null without limits::trace.
-  candidate_entry* traced = nullptr;
+  float* worths = at.take<float>(Policy::branches ? rows : 0);
+  bool* is_open = at.take<bool>(Policy::branches ? rows : 0);
+  bool* is_low = at.take<bool>(Policy::branches ? rows : 0);
+  float* branch_scores = at.take<float>(Policy::branches ? 1 + capacity.branches : 0);
+  /// Tokens that the last step committed.
+  commit_entry* entries = at.take<commit_entry>(window + 1);
+  /// Candidates of the last step. Only with limits::trace.
+  candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? window : 0);
   /// [window][Policy::inquiries]: probe results of the step by position - score.first, no_token if
   /// there is none; and those of the last step without gaps. Only with a probe.
-  token_probability* asked = nullptr;
-  token_probability* answers = nullptr;
-  /// [max_suppressed]
-  token_id* suppressed = nullptr;
-  /// [length]
-  mark* marks = nullptr;
-  layer_memory layers;
-  index_t window = 0;
-  index_t slot = 0;
-  index_t vocab = 0;
+  token_probability* asked = at.take<token_probability>(places * Policy::inquiries);
+  token_probability* answers = at.take<token_probability>(places * Policy::inquiries);
+  token_id* suppressed = at.take<token_id>(max_suppressed);
+  mark* marks = at.take<mark>(capacity.length);
+  layer_memory layers = layer_memory::taken<Policy>(at, capacity);
 
   /// The cell of a position. Without state by cell no division is made.
   [[nodiscard]] UNMASK_HD index_t cell_of(index_t position) const {
@@ -254,89 +285,6 @@ struct slot_memory {
   }
 };
 
-/// Assigns memory to the arrays of one slot; the same on host and device. With a null base it only
-/// computes the size.
-class slot_layout {
- public:
-  explicit UNMASK_HD constexpr slot_layout(std::byte* base)
-      : base_(base) {}
-
-  template <class T>
-  [[nodiscard]] UNMASK_HD constexpr T* take(std::ptrdiff_t count) {
-    static_assert(alignof(T) <= alignment);
-    T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
-    const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
-    used_ += (bytes + alignment - 1) / alignment * alignment;
-    return result;
-  }
-  [[nodiscard]] UNMASK_HD constexpr std::size_t used() const { return used_; }
-
-  static constexpr std::size_t alignment = 64;
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
-
-/// The memory of one slot at `base`; `bytes` receives its size.
-template <class Policy>
-[[nodiscard]] UNMASK_HD constexpr slot_memory<Policy>
-slot_memory_at(std::byte* base, index_t slot, const limits& capacity, std::size_t& bytes) {
-  slot_layout at{base};
-  slot_memory<Policy> m;
-  const index_t window = capacity.window;
-  const std::ptrdiff_t places = window;
-  const std::ptrdiff_t rows = Policy::branches ? places * (1 + capacity.branches) : places;
-  m.window = window;
-  m.slot = slot;
-  m.vocab = capacity.vocab;
-  m.state = at.take<slot_state>(1);
-  m.policy = at.take<Policy>(1);
-  m.sequence = at.take<sequence_states<Policy>>(1);
-  m.tallies = at.take<tallies_of<Policy>>(1);
-  if constexpr (Policy::surveys) {
-    m.surveyed = at.take<tallies_of<Policy>>(window);
-  }
-  m.cells = at.take<position_states<Policy>>(window);
-  if constexpr (Policy::compares) {
-    m.previous = at.take<float>(places * capacity.vocab);
-    m.previous_rows = at.take<previous_row>(window);
-  }
-  m.records = at.take<record<Policy::required>>(rows);
-  m.keys = at.take<std::uint64_t>(sort_size(window));
-  m.roles = at.take<role>(window);
-  if constexpr (slot_memory<Policy>::watches) {
-    m.watched = at.take<token_id>(places * m.watch_capacity);
-    m.branch_logits = at.take<float>(rows * m.watch_capacity);
-    m.watched_count = at.take<index_t>(window);
-  }
-  m.cost_before = at.take<float>(window);
-  m.largest_before = at.take<float>(window);
-  if constexpr (Policy::needs_runs) {
-    m.ranks = at.take<index_t>(window);
-  }
-  if constexpr (Policy::anchors) {
-    m.anchors = at.take<bool>(window);
-  }
-  if constexpr (Policy::branches) {
-    m.worths = at.take<float>(rows);
-    m.is_open = at.take<bool>(rows);
-    m.is_low = at.take<bool>(rows);
-    m.branch_scores = at.take<float>(1 + capacity.branches);
-  }
-  m.entries = at.take<commit_entry>(window + 1);
-  m.traced = capacity.trace ? at.take<candidate_entry>(window) : nullptr;
-  if constexpr (Policy::inquiries > 0) {
-    m.asked = at.take<token_probability>(places * Policy::inquiries);
-    m.answers = at.take<token_probability>(places * Policy::inquiries);
-  }
-  m.suppressed = at.take<token_id>(max_suppressed);
-  m.marks = at.take<mark>(capacity.length);
-  m.layers.template take<Policy>(at, capacity);
-  bytes = at.used();
-  return m;
-}
-
 /// Most rows from which a step of a session with these capacities is decided.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t most_rows(const limits& capacity) {
@@ -347,9 +295,7 @@ template <class Policy>
 /// Bytes of memory for each slot of a session with these validated capacities.
 template <class Policy>
 [[nodiscard, gnu::noinline]] constexpr std::size_t slot_bytes(const limits& capacity) {
-  std::size_t bytes = 0;
-  static_cast<void>(slot_memory_at<Policy>(nullptr, 0, capacity, bytes));
-  return bytes;
+  return slot_memory<Policy>{slot_layout{nullptr}, capacity}.at.used();
 }
 
 }  // namespace unmask::step

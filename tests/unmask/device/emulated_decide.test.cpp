@@ -33,11 +33,10 @@ struct lone_slot {
   lone_slot(const limits& capacity, const std::vector<token_id>& prompt)
       : tokens(prompt)
       , memory(step::slot_bytes<Policy>(capacity) + step::slot_layout::alignment) {
-    std::size_t bytes = 0;
     auto at = reinterpret_cast<std::uintptr_t>(memory.data());
     at = (at + step::slot_layout::alignment - 1) / step::slot_layout::alignment *
          step::slot_layout::alignment;
-    m = step::slot_memory_at<Policy>(reinterpret_cast<std::byte*>(at), 0, capacity, bytes);
+    m = {step::slot_layout{reinterpret_cast<std::byte*>(at)}, capacity};
     m.status = &status;
     supplied.resize(static_cast<std::size_t>(1 + capacity.branches));
     site.slots = &m;

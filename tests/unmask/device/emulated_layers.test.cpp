@@ -36,11 +36,10 @@ struct lone_sequence {
   step::slot_memory<Policy> m;
 
   explicit lone_sequence(const Policy& p) {
-    std::size_t bytes = 0;
     auto at = reinterpret_cast<std::uintptr_t>(memory.data());
     at = (at + step::slot_layout::alignment - 1) / step::slot_layout::alignment *
          step::slot_layout::alignment;
-    m = step::slot_memory_at<Policy>(reinterpret_cast<std::byte*>(at), 0, capacity, bytes);
+    m = {step::slot_layout{reinterpret_cast<std::byte*>(at)}, capacity};
     m.status = &status;
     std::construct_at(m.policy, p);
     std::construct_at(m.sequence);

@@ -77,17 +77,16 @@ TEST(Sizes, ProductsOfCapacitiesDoNotOverflow) {
 // not there.
 TEST(Sizes, ArraysOfASlotLieBehindEachOther) {
   constexpr limits c = {.length = 16384, .window = 16384, .branches = 16, .vocab = 152064};
-  std::size_t bytes = 0;
   auto* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40U);
-  const auto m = step::slot_memory_at<comparing>(base, 0, c, bytes);
+  const step::slot_memory<comparing> m{step::slot_layout{base}, c};
   const auto at = [base](const void* p) {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(base);
   };
   EXPECT_EQ(at(m.previous_rows) - at(m.previous), std::size_t{16384} * 152064 * sizeof(float));
   EXPECT_GT(at(m.marks), at(m.previous_rows));
-  EXPECT_LE(at(m.marks + c.length), bytes);
-  const auto b = step::slot_memory_at<watching_branches>(
-      base, 0, {.length = 1 << 26, .window = 1 << 26, .branches = 15}, bytes);
+  EXPECT_LE(at(m.marks + c.length), m.at.used());
+  const step::slot_memory<watching_branches> b{
+      step::slot_layout{base}, {.length = 1 << 26, .window = 1 << 26, .branches = 15}};
   constexpr std::uintptr_t capacity = b.watch_capacity;
   EXPECT_EQ(at(b.watched_of((1 << 26) - 1)) - at(b.watched), ((1U << 26U) - 1) * capacity * 4);
 }
