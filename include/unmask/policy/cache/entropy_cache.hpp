@@ -16,9 +16,9 @@ namespace UNMASK_NAMESPACE {
 /// sequence computes everything. The positions of a pass are a set, so the engine decodes with
 /// layer_session.
 ///
-/// Range threshold >= 0, recent in [0, most]. Reads stat::entropy. O(commits + recent) a step and
-/// O(recent) a position; 268 bytes a sequence.
-///
+/// Range: threshold >= 0, recent in [0, most]. Reads stat::entropy.
+/// State: 268 bytes a sequence.
+/// Cost: O(commits + recent) a step and O(recent) a position.
 /// Source: M. Cheong et al., EntropyCache: decoded token entropy guided KV caching for diffusion
 /// language models (2026): its abstract, and the overview figure of its repository, which has no
 /// code. The figure's comparison, E > tau, is read as the abstract has it: more entropy is more

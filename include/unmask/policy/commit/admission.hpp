@@ -97,11 +97,11 @@ struct scheduled {
 };
 static_assert(admission<scheduled>);
 
-/// Commits ranks n = 1, 2, ... as long as
+/// Commits ranks n = 1, 2, ... as long as each reaches a bound that rises with n:
 ///
-///     confidence(n) >= 1 - value / (n + 1),
+///     confidence(n) >= 1 - value / (n + 1)
 ///
-/// so the more tokens, the higher the confidence that each needs. Goes with by_confidence only.
+/// The more tokens, the higher the confidence that each needs. Goes with by_confidence only.
 /// With `accept_last` the last-ranked candidate commits untested if all before it do, as in the
 /// released code.
 /// Range: value >= 0. Reads stat::confidence.
@@ -157,6 +157,7 @@ struct entropy_bound {
   static constexpr knob<entropy_bound> knobs[] = {
       {"bound", &entropy_bound::bound, at_least(0).in("nats")}};
 
+  /// Entropy in nats, which standing::cost_before sums over the better ranks.
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
   UNMASK_HD bool admits(const auto& c, const standing& s) const {
     // The sum without its largest term, computed without adding and subtracting that term.

@@ -31,8 +31,12 @@ namespace detail {
 
 }  // namespace detail
 
-/// Commits the best-ranked share of the masked positions, rounded down.
+/// Commits the best-ranked share of the m masked positions, rounded down; all of them in the last
+/// step:
 ///
+///     rank < floor(m (1 - t(j + 1) / t(j))),  t(j) = 1 + j (epsilon - 1) / steps
+///
+/// Range: steps >= 1, 0 < epsilon < 1.
 /// Source: J. Ye et al., Dream 7B (2025), its released sampler (`maskgit_plus`, `topk_margin`,
 /// `entropy` by ranking).
 struct timesteps {
@@ -56,8 +60,10 @@ struct timesteps {
 };
 static_assert(admission<timesteps>);
 
-/// Commits each masked position independently with the share as its probability, whatever its rank.
+/// Commits each masked position independently, whatever its rank, with probability
+/// 1 - t(j + 1) / t(j); all of them in the last step. See timesteps.
 ///
+/// Range: steps >= 1, 0 < epsilon < 1.
 /// Source: J. Ye et al., Dream 7B (2025), its released sampler, `origin`.
 struct independent_timesteps {
   index_t steps = 512;
