@@ -45,7 +45,7 @@ extern "C" {
 /// No token: for a model without an end token.
 #define UNMASK_NO_TOKEN 0x7fffffff
 
-/// What a call returns.
+/// Result of a call.
 enum unmask_status_codes {
   UNMASK_OK = 0,                ///< done
   UNMASK_INVALID_ARGUMENT = 1,  ///< an argument breaks a rule

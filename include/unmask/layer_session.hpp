@@ -88,7 +88,7 @@ class layer_session : public session<Policy, Backend, true> {
   /// Tensor that the rule compares. Meaningless without hooks, and for any_layer_rule, whose tensor
   /// any_layer_session returns at run time.
   static constexpr feature reads = rule_constants<Policy, has_hooks>::reads;
-  /// What becomes of a position that a layer does not compute.
+  /// Treatment of positions that a layer does not compute.
   static constexpr skipping skipped = rule_constants<Policy, has_hooks>::skipped;
 
   /// Errors as the constructors of session.

@@ -99,7 +99,7 @@ struct second_moment {
 /// A race of keys, which does not depend on the best columns.
 struct sampled {
   static constexpr statistics names = stat::sampled;  ///< The statistic of the field.
-  float key = 0.0F;  ///< What won the race.
+  float key = 0.0F;  ///< The winning key.
   float drawn_logit = 0.0F;  ///< The logit of the token drawn.
   token_id drawn = no_token;  ///< The token drawn.
 

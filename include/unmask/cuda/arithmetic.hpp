@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <cstring>
 
-/// What core/math.hpp says, where the device has one instruction for it. Every function gives the
+/// Functions of core/math.hpp for which the device has one instruction. Every function gives the
 /// same bits on both sides except the payload of a NaN and the sign of a zero.
 namespace UNMASK_NAMESPACE::device {
 
-/// The larger of two numbers; a NaN loses to a number.
+/// The larger of two numbers; if one is NaN, the other one.
 [[nodiscard]] UNMASK_HD inline float larger(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return fmaxf(a, b);
@@ -31,7 +31,7 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
-/// How many bits are set.
+/// Number of bits that are set.
 [[nodiscard]] UNMASK_HD inline index_t count_bits(std::uint32_t x) {
 #if defined(__CUDA_ARCH__)
   return __popc(x);
@@ -40,7 +40,7 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
-/// The lowest bit that is set, of one at least.
+/// The lowest bit that is set; at least one must be.
 [[nodiscard]] UNMASK_HD inline index_t lowest_bit(std::uint64_t x) {
 #if defined(__CUDA_ARCH__)
   return __ffsll(static_cast<long long>(x)) - 1;
@@ -65,7 +65,7 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
-/// Two neighbouring logits; `p` is aligned to both.
+/// Loads two adjacent logits; `p` is aligned to both.
 UNMASK_HD inline void load_pair(const float* p, float& first, float& second) {
 #if defined(__CUDA_ARCH__)
   const float2 pair = __ldcs(reinterpret_cast<const float2*>(p));  // read once: first to be evicted
@@ -91,7 +91,7 @@ UNMASK_HD inline void load_pair(const Half* p, float& first, float& second) {
 /// Bytes that one access of a thread can move.
 inline constexpr index_t widest_access = 16;
 
-/// Copies so many bytes between addresses aligned to as many.
+/// Copies `widest_access` bytes between addresses aligned to it.
 UNMASK_HD inline void copy_widest(const void* from, void* to) {
 #if defined(__CUDA_ARCH__)
   *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
@@ -114,8 +114,8 @@ struct exact_exponential {
   }
 };
 
-/// The hardware's power of two: fewer instructions, error below 2e-7, bits of its own. Only for who
-/// gives up equality with the host; it is the same on every device.
+/// The hardware's power of two: fewer instructions, error below 2e-7. Not equal to the host's bits,
+/// but the same on every device.
 struct hardware_exponential {
   [[nodiscard]] UNMASK_HD float operator()(float t) const {
 #if defined(__CUDA_ARCH__)

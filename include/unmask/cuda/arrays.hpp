@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Where a session's arrays lie in its two pieces of memory, on the device and on the host.
+/// Layout of a session's arrays in its two blocks of memory, on the device and on the host.
 namespace UNMASK_NAMESPACE::device {
 
 using arena = step::array_layout<256>;
 
-/// What a slot may have to report of one step: a commit at each position and a branch's token
-/// beside them, and the candidates if they are traced.
+/// Most entries of a slot's report of one step: a commit at each position and the token of a
+/// branch, and the candidates if they are traced.
 [[nodiscard]] inline std::size_t commits_per_slot(const limits& capacity) {
   return static_cast<std::size_t>(capacity.window) + 1;
 }
@@ -21,13 +21,13 @@ using arena = step::array_layout<256>;
   return capacity.trace ? static_cast<std::size_t>(capacity.window) : 0;
 }
 
-/// Answers of one step of a slot, if the policy asks.
+/// Most probe results of one step of a slot.
 template <class Policy>
 [[nodiscard]] std::size_t answers_per_slot(const limits& capacity) {
   return static_cast<std::size_t>(capacity.window) * static_cast<std::size_t>(Policy::inquiries);
 }
 
-/// What the device writes and the host mirrors, and the way of editable positions to the device.
+/// Arrays that the device writes and the host mirrors, and staging memory for editable positions.
 struct mirrored_arrays {
   step::slot_status* statuses = nullptr;
   commit_entry* entries = nullptr;
@@ -78,7 +78,7 @@ struct device_arrays : mirrored_arrays {
     return a;
   }
 
-  /// The memory of one slot, as the kernels see it.
+  /// The memory of one slot for the kernels.
   [[nodiscard]] step::slot_memory<Policy> slot(index_t which, const limits& capacity) const {
     const auto i = static_cast<std::size_t>(which);
     std::byte* const base = slot_bytes + i * step::slot_bytes<Policy>(capacity);
@@ -93,10 +93,11 @@ struct device_arrays : mirrored_arrays {
   }
 };
 
-/// Host memory of a session: the mirror of what the host looks at, and the way to the device.
+/// Host memory of a session: the mirror of the data that the host reads, and staging memory for the
+/// device.
 struct host_arrays : mirrored_arrays {
   std::uint32_t* running = nullptr;
-  /// Only if the policy is asked at layers.
+  /// Only if the policy is layered.
   step::layer_state* passes = nullptr;
   index_t* budgets = nullptr;
   std::size_t bytes = 0;

@@ -6,11 +6,11 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Chooses the rows of a layer: grid (any, segments of the batch), layer_threads to a block.
+/// Selects the rows of a layer: grid (any, segments of the batch), layer_threads to a block.
 template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
     choose_at_layer(const session_site<Policy> site, const __grid_constant__ layer_batch<T> batch) {
-  // Bytes, because a shared variable may not have constructors.
+  // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(
       alignof(choice_space<Policy>)) unsigned char shared[sizeof(choice_space<Policy>)];
   layer_block(device_block{},
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor
               *reinterpret_cast<choice_space<Policy>*>(shared));
 }
 
-/// Stores the rows that it chose: grid (rows at the most, segments of the batch).
+/// Stores the selected rows: grid (most rows, segments of the batch).
 template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
     store_at_layer(const session_site<Policy> site, const __grid_constant__ layer_batch<T> batch) {

@@ -7,23 +7,23 @@
 #include <unmask/cuda/read_rows.hpp>
 #include <unmask/step/layer_choice.hpp>
 
-/// A hook of a layer on the device: the drift of the rows, the choice, the rows stored. The host
-/// knows how many rows there can be and never how many there are.
+/// A hook of a layer on the device: computes the drift of the rows, selects, and stores rows. The
+/// host knows an upper bound of the number of rows, not the number.
 namespace UNMASK_NAMESPACE::device {
 
-/// What an engine lends at a hook for one segment.
+/// Arguments that an engine lends at a hook for one segment.
 template <element T>
 struct layer_arguments {
   rows_view<T, memory::device> now;
   state_view<T, memory::device> stored;
   index_t slot = 0;
   index_t layer = 0;
-  /// Rows that the engine's kernels make room for behind the hook.
+  /// Rows for which the engine's kernels have room behind the hook.
   index_t most = 0;
 };
 
-/// Hooks of several segments at one layer, each of a slot of its own. It travels as a kernel's
-/// argument; each segment has as many blocks as the one with most rows.
+/// Hooks of several segments at one layer, each of a different slot. Passed as a kernel argument;
+/// each segment has as many blocks as the one with most rows.
 template <element T>
 struct layer_batch {
   static constexpr index_t capacity = 16;
@@ -32,7 +32,7 @@ struct layer_batch {
   layer_arguments<T> segments[capacity];
 };
 
-/// Shared memory of a block that may come last, and choose.
+/// Shared memory of a block, of which any may be the last one and select.
 template <class Policy>
 struct choice_space {
   count_space counts;
@@ -62,7 +62,7 @@ UNMASK_HD void fold_drift(const auto& b,
       row = step::layers::measured_row(m, begin + lane, first);
       counts = step::layers::counts(m, row);
     }
-    // Each goes to the thread of the sum that it belongs to, one at the most to each.
+    // Each counting row goes to the thread of its sum, at most one to each thread.
     const std::uint32_t counting = b.ballot(counts);
     const std::uint32_t before = counting & ((1U << static_cast<unsigned>(lane)) - 1U);
     if (counts) {
@@ -89,8 +89,8 @@ UNMASK_HD void fold_drift(const auto& b,
   }
 }
 
-/// Measures a block's share of the rows of a hook, a warp each, and stores them if the rule stores
-/// all.
+/// Measures a block's share of the rows of a hook, one warp for each row, and stores them if the
+/// rule stores all.
 template <bool Stores, element T, class Policy>
 UNMASK_HD void measure_rows(const auto& b,
                             const step::slot_memory<Policy>& m,
@@ -120,7 +120,8 @@ UNMASK_HD void measure_rows(const auto& b,
 
 }  // namespace detail
 
-/// step::begin_layer and step::choose_rows by a thread block: the same choice. The drift is read.
+/// step::begin_layer and step::choose_rows by a thread block, with the same selection. The drift is
+/// already computed.
 template <class Policy>
 UNMASK_HD void choose_rows(const auto& b,
                            const step::slot_memory<Policy>& m,
@@ -160,12 +161,12 @@ UNMASK_HD void choose_rows(const auto& b,
   step::layers::settle_choice(b, m, size);
 }
 
-/// One block of the `blocks` that work on a hook: measures its share of the rows, a warp each, and
-/// stores them if the rule stores all; the block that comes last chooses.
+/// Work of one of the `blocks` blocks of a hook: measures its share of the rows, one warp for each,
+/// and stores them if the rule stores all; the last block to finish selects.
 ///
-/// A pass that does not fit, because it has more rows than the engine lends or makes room for, is
-/// refused: its step will not be decided, and begins anew. Passes that the host planned do fit; the
-/// replay of a captured one may find others.
+/// A pass that does not fit, because it has more rows than the engine lends or has room for, is
+/// rejected: its step is not decided and starts again. Passes that the host planned always fit; the
+/// replay of a captured pass may not.
 template <element T, class Policy>
 UNMASK_HD void layer_block(const auto& b,
                            const session_site<Policy>& site,
@@ -178,7 +179,7 @@ UNMASK_HD void layer_block(const auto& b,
   const step::layer_memory& l = m.layers;
   const plan& now = m.status->next;
   const index_t present = l.state->present;
-  // All blocks find the same: who changes any of it has seen that all are through.
+  // All blocks get the same result: the data are changed only after all blocks have finished.
   const bool fits =
       l.state->next == a.layer && present <= a.now.rows && (!now.refresh || present <= a.most);
   if (!now.active() || !fits) {
@@ -205,8 +206,8 @@ UNMASK_HD void layer_block(const auto& b,
   }
 }
 
-/// Stores the k-th row that the hook chose: the work of one block, for rules that store those
-/// alone.
+/// Stores the k-th row that the hook selected: the work of one block, for rules that store selected
+/// rows only.
 template <element T, class Policy>
 UNMASK_HD void store_chosen(const auto& b,
                             const session_site<Policy>& site,

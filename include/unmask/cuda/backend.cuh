@@ -14,8 +14,8 @@
 #include <unmask/cuda/shards.cuh>
 #include <unmask/cuda/workspace.hpp>
 
-/// What on_stream::workspace and shard_workspace launch. With this header, a .cu file can
-/// instantiate them.
+/// The kernels that on_stream::workspace and shard_workspace launch. With this header, a .cu file
+/// can instantiate them.
 namespace UNMASK_NAMESPACE::device {
 
 template <class T, class Policy>

@@ -22,29 +22,29 @@ namespace UNMASK_NAMESPACE {
 
 /// The CUDA backend: kernels over the engine's device memory, in the order of one stream.
 ///
-/// start(), supply() and a pass's at_layer() only enqueue; next(), report() and their like wait.
-/// Tokens, logits and the arrays of row_riders are device memory; start_options is host memory and
-/// is copied at once.
+/// start(), supply() and a pass's at_layer() only enqueue; next(), report() and the calls that
+/// return results synchronise. Tokens, logits and the arrays of row_riders are device memory;
+/// start_options is host memory and is copied during the call.
 ///
-/// supply() may be captured into a CUDA graph, the engine's forward pass with it: it allocates
-/// nothing, copies nothing and waits for nothing; it is one kernel, which reads and decides (see
-/// workspace::decide() for when it is two). A captured step reads its plan on
-/// the device, so the graph may be replayed while the sequences move on, as long as it computes the
-/// same rows: the logits of a position are read from where they were at the capture. For a sequence
-/// that has ended, or that wants other rows by now, a replay does nothing, so it is never too late
-/// to look: report() tells how far it got, next() what to run then. (Lookahead branches place other
-/// tokens in each step, which a captured forward pass cannot know: do not replay those. Of passes
-/// that a policy is asked in, at their layers, see cuda/README.md.)
+/// supply() may be captured into a CUDA graph, together with the engine's forward pass: it
+/// allocates and copies nothing and does not synchronise; it is one kernel, which reads and decides
+/// (workspace::decide() says when it is two). A captured step reads its plan on the device, so the
+/// graph may be replayed as the sequences proceed, as long as it computes the same rows: the logits
+/// of a position are read from their address at the capture. For a sequence that has ended, or that
+/// needs other rows, a replay has no effect, so the host may check at any later time: report() says
+/// how far it got, next() what to compute then. (Do not replay lookahead branches: they place other
+/// tokens in each step, which a captured forward pass cannot know. For layered policies see
+/// cuda/README.md.)
 ///
 /// A session<Policy, on_stream> needs `template class unmask::on_stream::workspace<Policy>;` in one
 /// .cu file that includes <unmask/cuda.cuh>; everything else may be C++.
 struct on_stream {
   static constexpr memory space = memory::device;
 
-  /// Must outlive the session and belong to the device that is current whenever the session is
-  /// used.
+  /// The stream. It must outlive the session and belong to the device that is current whenever the
+  /// session is used.
   cudaStream_t stream = nullptr;
-  /// Where device memory comes from; used when a session is made and when it is destroyed.
+  /// Source of device memory; used by the session's constructor and destructor.
   device::allocator_ref allocator = {};
 
   template <class Policy>
@@ -56,23 +56,24 @@ struct on_stream {
 
 /// Slots of a session on the device, and their mirror on the host.
 ///
-/// Throws cuda_error when the device fails, std::bad_alloc or what the allocator throws when there
-/// is no memory; a constructor that throws leaves nothing behind.
+/// Errors: cuda_error if the device fails; std::bad_alloc, or the allocator's exception, without
+/// memory. A constructor that throws releases everything.
 template <class Policy>
 class on_stream::workspace {
  public:
-  /// Allocates everything and waits for the stream.
+  /// Allocates all memory and synchronises with the stream.
   workspace(const model_info& model, const limits& capacity, const on_stream& where);
 
-  /// Enqueues the start of a sequence. Waits only if the slot was started, with options.editable,
-  /// and nobody has looked at the session since.
+  /// Enqueues the start of a sequence. Synchronises only if the slot was started with
+  /// options.editable and statuses() was not called since.
   void start(index_t slot,
              const Policy& policy,
              tokens_view<memory::device> tokens,
              const layout& geometry,
              const start_options& options);
 
-  /// Notes one segment's logits; decide() reads them. Row r of `logits` is wanted row r.
+  /// Enqueues one segment's logits; decide() reads them. Row r of `logits` is row r of the
+  /// request's segment.
   void
   read(const segment& s, const rows_view<float, space>& logits, const row_riders<float>& riders);
   void read(const segment& s,
@@ -82,23 +83,23 @@ class on_stream::workspace {
             const rows_view<float16, space>& logits,
             const row_riders<float16>& riders);
 
-  /// Enqueues the read of the rows noted so far.
+  /// Enqueues the read of the rows given so far.
   void flush();
 
-  /// Enqueues what is left to read and the decision of every running slot: one launch if flush()
-  /// had nothing to do in this step, the segments fit one row_batch and the window is no larger
-  /// than device::joint_window, else two. The kernels write the statuses to the host themselves.
+  /// Enqueues the remaining reads and the decision of every running slot: one launch if flush()
+  /// launched nothing in this step, the segments fit one row_batch and the window is at most
+  /// device::joint_window; otherwise two. The kernels write the statuses to host memory themselves.
   void decide();
 
-  /// Waits for the stream.
+  /// Synchronises with the stream.
   [[nodiscard]] std::span<const step::slot_status> statuses();
 
-  /// A word for each slot, 1 while its sequence runs, which each step writes when it is through.
-  /// Host memory that the device reads, too.
+  /// A word for each slot, 1 while its sequence runs, which each step writes at its end. Host
+  /// memory that the device can read.
   [[nodiscard]] std::span<const std::uint32_t> running() const;
 
-  /// What the last step committed, what it decided about and what it was asked. The first call
-  /// after a step copies the lists of all slots and waits. Call statuses() first.
+  /// Committed tokens, candidates and probe results of the last step. The first call after a step
+  /// copies the lists of all slots and synchronises. Call statuses() first.
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot, index_t count);
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot, index_t count);
   [[nodiscard]] std::span<const token_probability> probabilities(index_t slot, index_t count);
@@ -106,8 +107,8 @@ class on_stream::workspace {
   /// Enqueues the end of a sequence. Call statuses() first.
   void cancel(index_t slot);
 
-  /// Where a slot's pass through the layers stands, as far as the host knows it; see
-  /// device::known_passes. Of a policy that is asked at layers.
+  /// Progress of a slot's pass through the layers, as known to the host; see device::known_passes.
+  /// For layered policies.
   [[nodiscard]] bool hooks(index_t slot, index_t layer) { return passes_.hooks(slot, layer); }
   [[nodiscard]] index_t next_hook(index_t slot) { return passes_.next_hook(slot); }
   [[nodiscard]] bool has_passed(index_t slot) { return passes_.has_passed(slot); }
@@ -115,9 +116,9 @@ class on_stream::workspace {
   [[nodiscard]] device_list positions(index_t slot) { return passes_.positions(slot); }
   [[nodiscard]] device_list rows(index_t slot) { return passes_.rows(slot); }
 
-  /// Enqueues the choice of the segments' rows at a layer and the store of rows for the next pass:
-  /// for each device::layer_batch one launch if the rule stores all rows, else two. Waits for
-  /// nothing.
+  /// Enqueues the selection of the segments' rows at a layer and the storing of rows for the next
+  /// pass: for each device::layer_batch one launch if the rule stores all rows, otherwise two. Does
+  /// not synchronise.
   void at_layer(std::span<const segment> segments,
                 index_t layer,
                 std::span<layer_hook<float, space>> hooks);
@@ -128,7 +129,7 @@ class on_stream::workspace {
                 index_t layer,
                 std::span<layer_hook<float16, space>> hooks);
 
-  /// What the kernels know of the session, and the threads of a block that decides a slot.
+  /// The kernels' view of the session, and the number of threads of a block that decides a slot.
   [[nodiscard]] const device::session_site<Policy>& site() const { return site_; }
   [[nodiscard]] unsigned decide_block() const;
 
@@ -159,12 +160,12 @@ class on_stream::workspace {
   device::device_arrays<Policy> device_;
   device::host_arrays host_;
   device::known_passes<Policy> passes_;
-  // Segments noted since the last launch.
+  // Segments given since the last launch.
   device::row_batch batch_;
   kind kind_ = kind::f32;
-  // Whether a part of this step was launched already.
+  // True if part of this step was already launched.
   bool split_ = false;
-  // Slots whose `editable` bytes may still be on their way.
+  // Slots whose `editable` bytes may still be copied.
   std::vector<std::uint8_t> staged_;
   // forwards() when the lists were copied; -1 if never.
   std::int64_t fetched_at_ = -1;

@@ -8,12 +8,12 @@
 /// step::choose by a thread block: the same indices in the same order.
 namespace UNMASK_NAMESPACE::device {
 
-/// Shared memory of a block that counts: a number for each of its warps.
+/// Shared memory of a block for counts: a number for each of its warps.
 struct count_space {
   std::uint32_t warps[decide_threads / warp_threads];
 };
 
-/// The sum of every thread's x, for all of them. Called by a whole block.
+/// The sum of x over all threads, in every thread. Called by a whole block.
 [[nodiscard]] UNMASK_HD inline std::uint32_t
 sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
   for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
@@ -32,11 +32,12 @@ sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
 }
 
 /// Writes the indices of all `always` keys, of the `wanted` lowest others and of every i for which
-/// `also(i)`, ascending, and returns how many they are: see step::choose. Called by a whole block
-/// of whole warps.
+/// `also(i)`, ascending, and returns their number: see step::choose. Called by a whole block of
+/// whole warps.
 ///
-/// The highest key that is chosen is found bit by bit, with a count of the keys for each: 32 reads
-/// of the keys, whatever they are, and two for the list. O(34 count / threads).
+/// The highest selected key is found bit by bit, with a count of the keys for each bit: 32 reads of
+/// any keys, and two for the list.
+/// Cost: O(34 count / threads).
 template <class Also = step::keys_alone>
 [[nodiscard]] UNMASK_HD index_t choose(const auto& b,
                                        const std::uint32_t* keys,
@@ -55,7 +56,7 @@ template <class Also = step::keys_alone>
   const index_t always = count_if([](std::uint32_t key) { return key == step::always_key; });
   const index_t never = count_if([](std::uint32_t key) { return key == step::never_key; });
   const index_t others = math::min(math::max(wanted, index_t{0}), count - always - never);
-  // The highest key that is chosen, and how many of its equals.
+  // The highest selected key, and the number of its equals that are selected.
   index_t equals = always + others;
   std::uint32_t last = 0;
   for (std::uint32_t bit = 0x80000000U; bit > 0 && equals > 0; bit >>= 1U) {

@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE::device {
 
 namespace detail {
 
-// Puts a chunk's logits in the place of those of the step before.
+// Overwrites a chunk's logits of the previous step.
 template <element T>
 UNMASK_HD void replace_previous(
     const auto& b, const row_input<T>& row, index_t first, index_t count, const chunk_logits& z) {
@@ -21,7 +21,7 @@ UNMASK_HD void replace_previous(
   });
 }
 
-// canonical::compare_chunk, by a warp. `valid` says that no logit is NaN and the best is finite.
+// canonical::compare_chunk, by a warp. `valid`: no logit is NaN and the best is finite.
 template <statistics S, element T>
 UNMASK_HD void compare(const auto& b,
                        const row_input<T>& row,

@@ -9,9 +9,9 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Rows of a compact tensor and the places of some of them in a state: row rows[k] of `from` goes
-/// to the row of positions[k] in `to`, for all k; positions outside of `to` are left out. `rows`
-/// and `positions` are equally long.
+/// Copies between a compact tensor and a state: row rows[k] of `from` to the row of positions[k] in
+/// `to`, for all k; positions outside of `to` are skipped. `rows` and `positions` have the same
+/// length.
 template <element T>
 struct row_copies {
   rows_view<T, memory::device> from;
@@ -20,14 +20,14 @@ struct row_copies {
   state_view<T, memory::device> to;
 };
 
-/// Copies `count` elements with a whole block, 16 bytes at a time where both addresses are equally
-/// far from a multiple of 16. The arrays do not overlap.
+/// Copies `count` elements with a whole block, 16 bytes at a time if both addresses have the same
+/// distance to a multiple of 16. The arrays do not overlap.
 template <element T>
 UNMASK_HD void copy_elements(const auto& b, const T* from, T* to, index_t count) {
   constexpr auto bytes = std::uintptr_t{widest_access};
   constexpr auto group = static_cast<index_t>(bytes / sizeof(T));
   const auto away = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p) % bytes; };
-  // Elements in front of the first that is aligned, and those in whole groups behind it.
+  // Elements before the first aligned one, and those in complete groups behind it.
   index_t head = count;
   index_t whole = 0;
   if (away(from) == away(to)) {
@@ -46,7 +46,7 @@ UNMASK_HD void copy_elements(const auto& b, const T* from, T* to, index_t count)
   }
 }
 
-/// Row k of the copies: the work of one block. Nothing behind the end of the list.
+/// Copies row k: the work of one block. No effect behind the end of the list.
 template <element T>
 UNMASK_HD void copy_row(const auto& b, const row_copies<T>& copies, index_t k) {
   if (k >= copies.rows.size()) {

@@ -9,20 +9,20 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// What a sequence is started with. A kernel's argument, at most 4 KB with the policy's knobs.
+/// Arguments of the start of a sequence. A kernel's argument, at most 4 KB with the policy's knobs.
 template <class Policy>
 struct start_arguments {
   Policy policy;
   model_info model;
   layout geometry;
   token_id* tokens = nullptr;
-  /// Null opens the whole answer. Device memory.
+  /// Null masks the whole answer. Device memory.
   const std::uint8_t* editable = nullptr;
   index_t suppressed_count = 0;
   token_id suppressed[max_suppressed] = {};
 };
 
-/// Writes a slot's state and plans its first step: the twin of on_host::workspace::start().
+/// Writes a slot's state and plans its first step, as on_host::workspace::start().
 template <class Policy>
 UNMASK_HD void start_slot(const auto& t,
                           const start_arguments<Policy>& a,
@@ -48,8 +48,8 @@ UNMASK_HD void start_slot(const auto& t,
   show(t, site, slot);
 }
 
-/// Moves what only one step uses to `base`, which is faster memory; returns the bytes that takes.
-/// Null only measures.
+/// Moves the data that only one step uses to `base`, which is faster memory; returns their size in
+/// bytes. With null it only computes the size.
 template <class Policy>
 UNMASK_HD std::size_t use_scratch(step::slot_memory<Policy>& m, std::byte* base) {
   step::slot_layout at{base};
@@ -60,7 +60,8 @@ UNMASK_HD std::size_t use_scratch(step::slot_memory<Policy>& m, std::byte* base)
   return at.used();
 }
 
-/// Shared memory for the scratch of a slot; 0 if it is too large and stays where it is.
+/// Size of the shared memory for the scratch of a slot; 0 if it is too large and stays in global
+/// memory.
 template <class Policy>
 [[nodiscard]] std::size_t scratch_bytes(index_t window) {
   step::slot_memory<Policy> m;
@@ -71,8 +72,8 @@ template <class Policy>
 
 /// Decides one step of one slot, with `scratch` of scratch_bytes(), or null.
 ///
-/// Does nothing unless the logits of every row that the step wants were there: a captured graph may
-/// be replayed after the sequence has left the rows that it was captured with.
+/// No effect unless the logits of every row of the step were given: a captured graph may be
+/// replayed after the sequence needs other rows than at the capture.
 template <class Policy>
 UNMASK_HD void
 decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::byte* scratch) {

@@ -5,7 +5,7 @@
 #include <unmask/stats/draw.hpp>
 
 /// canonical::draw_column, by a warp, in two halves: every chunk gets its key while it is read; the
-/// column is picked once a row, when the chunk that won is known.
+/// column is picked once per row, when the winning chunk is known.
 namespace UNMASK_NAMESPACE::device {
 
 namespace detail {
@@ -19,7 +19,7 @@ static_assert(canonical::draw_run == canonical::lanes, "a run is what a warp hol
              : 0.0F;
 }
 
-// `sum` and the 64 numbers of a warp, two a thread, added one after the other in column order.
+// `sum` plus the 64 numbers of a warp, two in each thread, added in column order.
 [[nodiscard]] UNMASK_HD inline float
 add_in_column_order(const auto& b, float sum, float even, float odd) {
   rolled<warp_threads>([&](index_t t) {
@@ -29,7 +29,7 @@ add_in_column_order(const auto& b, float sum, float even, float odd) {
   return sum;
 }
 
-// The key that a chunk takes part in the draw with.
+// Key of a chunk in the draw.
 template <statistics S>
 [[nodiscard]] UNMASK_HD float draw_key(const auto& b,
                                        const draw_request& draw,

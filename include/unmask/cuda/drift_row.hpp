@@ -7,19 +7,20 @@
 
 #include <type_traits>
 
-/// A hidden vector against its predecessor, read by one warp: thread t is lane t of the canonical
-/// order, so that no column changes threads.
+/// Comparison of a hidden vector with its predecessor by one warp: thread t is lane t of the
+/// canonical order, so that no column changes threads.
 namespace UNMASK_NAMESPACE::device {
 
 static_assert(canonical::drift_lanes == warp_threads);
 
 /// Columns of each vector that a thread loads before it uses the first: 2,048 bytes of float or
-/// 1,024 of a half on the way for each warp and vector. Widths of models are multiples of 512.
+/// 1,024 of a 16-bit type in flight for each warp and vector. Widths of models are multiples of
+/// 512.
 inline constexpr index_t drift_batch = 16;
 
 namespace detail {
 
-// Adds what the threads of a warp hold, as canonical::sum_of_drift_lanes.
+// Adds the numbers of a warp's threads, as canonical::sum_of_drift_lanes.
 template <bool Wanted>
 [[nodiscard]] UNMASK_HD float sum_of_warp(const auto& b, float x) {
   if constexpr (Wanted) {
@@ -53,11 +54,11 @@ UNMASK_HD void add_drift(float h, float g, drift_sums& s) {
 }  // namespace detail
 
 /// Terms of the drift of `now` from `before`, in one read of both, with the bits of
-/// canonical::drift_of as long as no sum is NaN; a null `before` stands for zeros. With `Stores`,
-/// `now` is then in its place.
+/// canonical::drift_of as long as no sum is NaN; a null `before` counts as zeros. With `Stores`,
+/// `now` then replaces `before`.
 ///
 /// Called by a whole warp; every thread gets the sums. Any alignment: a warp's loads and stores are
-/// neighbours, 4 bytes a thread of float, 2 of a half.
+/// adjacent, 4 bytes a thread for float, 2 for a 16-bit type.
 template <drift_terms Terms, bool Stores, element T>
 [[nodiscard]] UNMASK_HD drift_sums drift_row(const auto& b,
                                              const T* now,

@@ -10,8 +10,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The device failed. A session that threw it may have done a part of the call; start its sequences
-/// anew or give it up. what() names the call and the runtime's reason.
+/// An error of the device. A session that threw it may have done part of the call: start its
+/// sequences again or discard it. what() names the call and the runtime's reason.
 class cuda_error : public std::runtime_error {
  public:
   cuda_error(cudaError_t code, const char* call)
@@ -26,7 +26,7 @@ class cuda_error : public std::runtime_error {
 
 namespace device {
 
-/// Throws cuda_error unless `code` is cudaSuccess. `call` says what was tried.
+/// Throws cuda_error unless `code` is cudaSuccess. `call` names the call.
 inline void check(cudaError_t code, const char* call) {
   if (code != cudaSuccess) {
     static_cast<void>(cudaGetLastError());  // the runtime would report it again at the next launch

@@ -5,12 +5,12 @@
 #include <unmask/cuda/stage_chunk.hpp>
 #include <unmask/step/sort.hpp>
 
-/// A held_list that a warp fills while it reads: what a truncation is decided from.
+/// A held_list that a warp fills while it reads: the input of a truncation.
 namespace UNMASK_NAMESPACE::device {
 
-/// Shared memory of a warp's list: the inverted keys of the columns held, ascending, and behind
-/// them those of columns that may belong to them. Most columns of a row are refused by a look at
-/// the last one held, so the list is put in order a few times a row only.
+/// Shared memory of a warp's list: the inverted keys of the held columns, ascending, and behind
+/// them those of columns that may have to be held. Most columns of a row are rejected by a
+/// comparison with the last held one, so the list is sorted only a few times per row.
 struct warp_list {
   static constexpr index_t held = held_tokens::capacity;
   static constexpr index_t room = 256;
@@ -20,7 +20,7 @@ struct warp_list {
 
 namespace detail {
 
-// One bit for each index i of a thread's logits that is(i).
+// A bit for each index i of a thread's logits, set if is(i).
 [[nodiscard]] UNMASK_HD std::uint64_t indices_where(const auto& is) {
   std::uint64_t bits = 0;
   unrolled<2 * lane_columns>([&](index_t i) {
@@ -30,7 +30,7 @@ namespace detail {
 }
 
 // Calls use(there, logit, column) in all threads for the columns whose bit is set in `wanted`, one
-// of each thread at a time; `there` is false in a thread that has no more.
+// of each thread at a time; `there` is false in a thread without further columns.
 UNMASK_HD void for_each_of(const auto& b,
                            const chunk_logits& z,
                            std::uint64_t wanted,
@@ -53,7 +53,7 @@ UNMASK_HD void for_each_of(const auto& b,
 template <class Block>
 class warp_holder {
  public:
-  /// Of an empty list.
+  /// Starts with an empty list.
   UNMASK_HD warp_holder(const Block& b, warp_list& list)
       : b_(b)
       , keys_(list.keys) {
@@ -80,7 +80,7 @@ class warp_holder {
     }
   }
 
-  /// Offers the columns of a chunk, whose best logit is `best` and whose first token is `first`.
+  /// Offers the columns of a chunk with the largest logit `best` and the first token `first`.
   UNMASK_HD void push_chunk(const chunk_logits& z, float best, token_id first) {
     const std::uint64_t last = keys_[warp_list::held - 1];
     float least = last == step::no_key ? -math::infinity() : ranked(~last).logit;
@@ -88,8 +88,8 @@ class warp_holder {
       return;
     }
     if (last == step::no_key) {
-      // The threads hold two columns each, as many as the list, that are not below the least of
-      // their second largest: no column below it will be held.
+      // The threads have two columns each, together as many as the list, that are at least the
+      // minimum of their second largest: no column below it will be held.
       float largest = -math::infinity();
       float second = -math::infinity();
       unrolled<2 * lane_columns>([&](index_t i) {
@@ -109,7 +109,7 @@ class warp_holder {
     b_.sync_warp();
   }
 
-  /// Puts the list in order.
+  /// Sorts the list.
   UNMASK_HD void settle() {
     for (index_t i = warp_list::held + waiting_ + b_.warp_lane(); i < warp_list::room;
          i += warp_threads) {
@@ -119,7 +119,7 @@ class warp_holder {
     step::sort(warp_of(b_), keys_, warp_list::room);
   }
 
-  /// Offers what another list holds.
+  /// Offers the columns of another list.
   UNMASK_HD void push_list(const std::uint64_t* keys) {
     for (index_t i = b_.warp_lane(); i < warp_list::held; i += warp_threads) {
       push(keys[i]);

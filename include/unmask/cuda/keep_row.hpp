@@ -5,7 +5,7 @@
 #include <unmask/stats/truncate.hpp>
 #include <unmask/step/truncate.hpp>
 
-/// A truncating policy on a device: the twin of host/second_read.hpp, by one thread block.
+/// Truncation on a device, as host/second_read.hpp, by one thread block.
 namespace UNMASK_NAMESPACE::device {
 
 /// Shared memory of a block that may read a row again.
@@ -22,7 +22,7 @@ struct second_space {
 
 namespace detail {
 
-// Puts the watched tokens back in their places, with their edited logits.
+// Puts the edited logits of tracked tokens back.
 UNMASK_HD inline void put_back(const auto& b,
                                const watched_logits& watched,
                                token_id first,
@@ -39,7 +39,7 @@ UNMASK_HD inline void put_back(const auto& b,
   }
 }
 
-// Reads a row again by the whole block, chunk after chunk: use(z, chunk, count) in each warp for
+// Reads a row again with the whole block, chunk after chunk: use(z, chunk, count) in each warp for
 // its chunks of [chunks.first, chunks.last).
 template <element T, class Edit>
 UNMASK_HD void sweep_chunks(const auto& b,
@@ -60,7 +60,7 @@ UNMASK_HD void sweep_chunks(const auto& b,
 
 }  // namespace detail
 
-/// Finishes the record of a row by reading the row again, with the bits of host::read_again().
+/// Completes the record of a row by reading the row again, with the bits of host::read_again().
 /// row.blanked_logits is null; `run_chunks` and `parts` are those of read_row().
 template <class Exponential, statistics S, element T, class Edit>
 UNMASK_HD void read_again(const auto& b,

@@ -4,14 +4,15 @@
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/select_keys.hpp>
 
-/// host/key_selector.hpp for keys on the device: the same scores, the same choice.
+/// host/key_selector.hpp for keys on the device, with the same scores and the same selection.
 ///
 ///     device::score_keys(keys, query, scores, stream);
 ///     const device_list stay = selector[layer].select(scores, attended, blocks, keep, pool);
 ///
-/// What is launched is declared here and defined by key_selector.cuh: called from a .cu file, or
-/// from C++ if one says `template cudaError_t unmask::device::launch_scores(const
-/// key_products<float>&, cudaStream_t);` and the same of launch_selection and selection_arguments.
+/// The launched kernels are declared here and defined by key_selector.cuh: call them from a .cu
+/// file, or from C++ with `template cudaError_t unmask::device::launch_scores(const
+/// key_products<float>&, cudaStream_t);` in one .cu file, and likewise launch_selection with
+/// selection_arguments.
 namespace UNMASK_NAMESPACE::device {
 
 /// Enqueues score_block() for all keys.
@@ -23,11 +24,12 @@ template <element T>
 [[nodiscard]] cudaError_t launch_selection(const selection_arguments<T>& a,
                                            cudaStream_t stream) noexcept;
 
-/// Scores of keys against a block's mean query, as host::score_keys, with its bits: out[r] = query
-/// * row r. `query` has as many columns as the keys, `out` room for as many numbers as keys; both
-/// are device memory, aligned as their type.
+/// Scores of keys against a block's mean query, with the bits of host::score_keys: out[r] = query *
+/// row r. `query` has as many columns as the keys, `out` one number for each key; both are device
+/// memory, aligned to their type.
 ///
-/// One launch, a warp for each key; waits for nothing. Throws cuda_error.
+/// Cost: one launch, a warp for each key; does not synchronise.
+/// Errors: cuda_error.
 template <element T>
 void score_keys(const rows_view<T, memory::device>& keys,
                 const T* query,
@@ -36,14 +38,14 @@ void score_keys(const rows_view<T, memory::device>& keys,
   check(launch_scores<T>({keys, query, out}, stream), "launch of score_rows");
 }
 
-/// host::key_selector on a stream: chooses the keys that a layer keeps, bit by bit as that does.
+/// host::key_selector on a stream: selects the keys that a layer keeps, with the same result.
 ///
-/// Its list stays until the next call: an engine has one for each layer of a sequence, 8 bytes a
-/// position, or gathers what stays at once. Allocates when it is made; one thread at a time may use
-/// it.
+/// Its list is valid until the next call: an engine has one selector for each layer of a sequence,
+/// 8 bytes a position, or gathers the kept keys at once. Allocates in its constructor only; one
+/// thread at a time may use it.
 class key_selector {
  public:
-  /// For sequences of up to `length` positions; its memory comes from where.allocator. Throws as
+  /// For sequences of up to `length` positions; its memory comes from where.allocator. Errors: as
   /// on_stream::workspace.
   key_selector(index_t length, const on_stream& where)
       : length_(length)
@@ -53,11 +55,11 @@ class key_selector {
                                       (sizeof(std::uint32_t) + sizeof(index_t)),
                                   where.stream)) {}
 
-  /// As host::key_selector::select(), of `count` scores in device memory; what it says of range,
-  /// ties, NaN and errors holds here, and cuda_error.
+  /// host::key_selector::select() of `count` scores in device memory, with the same range, ties,
+  /// NaN and errors, and cuda_error.
   ///
-  /// One launch of one block, O(count (pool + 34) / threads); waits for nothing, may be captured.
-  /// How many keys stay is known beforehand: the list's `most` is exact.
+  /// Cost: one launch of one block, O(count (pool + 34) / threads); does not synchronise, may be
+  /// captured. The number of kept keys is known in advance: the list's `most` is exact.
   template <element T>
   [[nodiscard]] device_list
   select(const T* scores, index_t count, range block, double keep, index_t pool) {

@@ -4,7 +4,7 @@
 #include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/backend.hpp>
 
-/// The members of on_stream::workspace that an engine reaches inside its layers; see workspace.hpp.
+/// Members of on_stream::workspace that an engine calls inside its layers; see workspace.hpp.
 namespace UNMASK_NAMESPACE {
 
 namespace device {

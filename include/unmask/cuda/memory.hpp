@@ -13,19 +13,19 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Device memory that an engine lends: its caching pool, say.
+/// An allocator of device memory lent by an engine, for example its caching pool.
 ///
-/// `allocate(bytes, stream)` gives memory aligned to 256 bytes that work on `stream` may use from
-/// now on, or throws; `deallocate(p, stream)` takes it back once the work enqueued so far is done,
-/// and does not throw.
+/// `allocate(bytes, stream)` returns memory aligned to 256 bytes for work enqueued to `stream` from
+/// now on, or throws; `deallocate(p, stream)` releases it after the work enqueued so far, and does
+/// not throw.
 template <class A>
 concept stream_allocator = requires(A& a, std::size_t bytes, void* p, cudaStream_t stream) {
   { a.allocate(bytes, stream) } -> std::convertible_to<void*>;
   a.deallocate(p, stream);
 };
 
-/// A reference to a stream_allocator, which must outlive every session made with it; without one,
-/// cudaMalloc and cudaFree.
+/// A reference to a stream_allocator, which must outlive every session made with it; the default
+/// uses cudaMalloc and cudaFree.
 class allocator_ref {
  public:
   allocator_ref() = default;
@@ -66,7 +66,7 @@ struct release_device {
   cudaStream_t stream = nullptr;
   void operator()(std::byte* p) const { from.deallocate(p, stream); }
 };
-/// Bytes on the device, given back in the order of the stream.
+/// Device memory, released in stream order.
 using device_bytes = std::unique_ptr<std::byte, release_device>;
 
 [[nodiscard]] inline device_bytes
@@ -81,7 +81,7 @@ struct release_pinned {
     static_cast<void>(cudaFreeHost(p));
   }
 };
-/// Bytes on the host that the device copies from and to without a detour.
+/// Pinned host memory, which the device copies from and to directly.
 using pinned_bytes = std::unique_ptr<std::byte, release_pinned>;
 
 [[nodiscard]] inline pinned_bytes make_pinned_bytes(std::size_t bytes, cudaStream_t stream) {
@@ -101,7 +101,7 @@ using event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, release_event>
   return event{e};
 }
 
-/// Multiprocessors of the current device.
+/// Number of multiprocessors of the current device.
 [[nodiscard]] inline int multiprocessors() {
   int which = 0;
   int count = 0;

@@ -10,12 +10,12 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// What the host knows of the passes through the layers without waiting inside one: which hook is
-/// next, and how many rows there can be. Of a policy that is asked at layers.
+/// Host-side knowledge of the passes through the layers, without synchronising inside one: the next
+/// hook, and an upper bound on the number of rows. For layered policies.
 ///
-/// Exact are the positions that enter a pass, the rows of logits wanted then, and the rows of a
-/// pass that refreshes; they are shown with the plan. Behind a hook, what the rule's most() says,
-/// if it has one, with what the library may add.
+/// Exact are the positions that enter a pass, the rows of logits to return then, and the rows of a
+/// pass that refreshes; the device reports them with the plan. Behind a hook the bound is that of
+/// the rule's most(), if it has one, plus the rows that the library may add.
 template <class Policy>
 class known_passes {
  public:
@@ -32,14 +32,14 @@ class known_passes {
     k.geometry = geometry;
     k.begun = false;
   }
-  /// A step was enqueued: every slot's next pass is another one.
+  /// To be called when a step was enqueued: every slot begins another pass.
   void forget() {
     for (known& k : slots_) {
       k.begun = false;
     }
   }
 
-  // Everything below is about the pass that the host was shown last.
+  // All functions below concern the pass that the device last reported to the host.
 
   [[nodiscard]] bool hooks(index_t slot, index_t layer) {
     if constexpr (step::layers::has_rule<Policy>) {
@@ -70,7 +70,7 @@ class known_passes {
     return {l.chosen, &l.state->chosen, most};
   }
 
-  /// The most rows that the hook of a layer chooses.
+  /// Most rows that the hook of a layer selects.
   [[nodiscard]] index_t most_chosen(index_t slot, index_t layer) {
     const known& k = begun(slot);
     const step::layer_state& pass = shown_.passes[slot];
@@ -94,7 +94,7 @@ class known_passes {
     return k.present;
   }
 
-  /// Notes that a hook chose at most `most` rows.
+  /// Stores that a hook selected at most `most` rows.
   void pass_hook(index_t slot, index_t layer, index_t most) {
     known& k = begun(slot);
     k.next = next_from(k, layer + 1);

@@ -10,8 +10,8 @@ namespace UNMASK_NAMESPACE::device {
 
 namespace detail {
 
-// The first column but `skipped` whose logit equals x; -1 skips none. A thread compares indices,
-// which are constants: 64 columns would take registers that a chunk has not left.
+// The first column except `skipped` whose logit equals x; -1 skips none. A thread compares indices,
+// which are constants: storing 64 columns would take more registers than a chunk leaves.
 [[nodiscard]] UNMASK_HD inline place
 first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
   const index_t hole = skipped < 0 ? -1 : index_of(b, skipped);
@@ -36,7 +36,7 @@ first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
   return found;
 }
 
-// The largest logit x that counts(x); NaN never is.
+// The largest logit x with counts(x); NaN is ignored.
 [[nodiscard]] UNMASK_HD float largest(const auto& b, const chunk_logits& z, const auto& counts) {
   float best = -math::infinity();
   unrolled<2 * lane_columns>([&](index_t i) { best = z[i] > best && counts(z[i]) ? z[i] : best; });
@@ -46,7 +46,7 @@ first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
   return best;
 }
 
-// The largest logit of all columns but `best.column`, which holds the maximum of all.
+// The largest logit of all columns except `best.column`, the column of the maximum.
 [[nodiscard]] UNMASK_HD inline float
 runner_up(const auto& b, const chunk_logits& z, const place& best) {
   const place equal = first_equal(b, z, best.logit, best.column);
@@ -54,7 +54,7 @@ runner_up(const auto& b, const chunk_logits& z, const place& best) {
     return equal.logit;
   }
   const float second = largest(b, z, [&](float x) { return x < best.logit; });
-  // Which of -0 and +0 came first shows in the bits.
+  // The first column decides between -0 and +0.
   return second == 0.0F ? first_equal(b, z, second, best.column).logit : second;
 }
 
@@ -87,7 +87,7 @@ template <statistics S, bool Usual, class Exponential>
   return s;
 }
 
-// The scale that the chunk's sums are relative to. No logit is NaN, and `best` is finite.
+// The scale of the chunk's sums. No logit is NaN, and `best` is finite.
 [[nodiscard]] UNMASK_HD inline canonical::scale
 scale_of(const auto& b, const chunk_logits& z, float best) {
   float first_best = larger(z[0], z[1]);
@@ -122,7 +122,7 @@ template <statistics S, class Exponential>
   return canonical::chunk_record<S>(best, token, second, reference, all);
 }
 
-// What a field is in another thread of the warp.
+// The field of another thread of the warp.
 template <class F>
 [[nodiscard]] UNMASK_HD F shuffled(const auto& b, const F& f, index_t distance) {
   static_assert(sizeof(F) % sizeof(std::uint32_t) == 0 && std::is_trivially_copyable_v<F>);
@@ -157,15 +157,15 @@ template <class F>
 
 }  // namespace detail
 
-/// The record of a chunk of `count` logits that starts at token `first`, held by one warp; every
-/// thread of the warp gets it.
+/// The record of a chunk of `count` logits that starts at token `first`, in the registers of one
+/// warp; every thread of the warp gets it.
 ///
-/// `best_before` is the largest logit that this warp has met in the row, -inf at first, and is
-/// brought up to date. A chunk that does not beat it leaves token = no_token and second = -inf,
-/// because the record of the row cannot show them; all else has the bits of canonical::fold_chunk.
-/// (The first chunk that reaches the row's maximum beat all before it, so it is complete. On a tie
+/// `best_before` is the largest logit that this warp has read of the row, initially -inf; it is
+/// updated. A chunk that does not exceed it leaves token = no_token and second = -inf, which have
+/// no effect on the record of the row; everything else has the bits of canonical::fold_chunk. (The
+/// first chunk that reaches the row's maximum exceeds all before it, so it is complete. On a tie
 /// the tree takes the lower token, and the later side never has one. Runners-up of other chunks
-/// cannot exceed their best.) `valid` says whether the chunk holds neither NaN nor an infinite best.
+/// cannot exceed their best.) `valid`: the chunk has neither NaN nor an infinite best.
 template <statistics S, class Exponential>
 [[nodiscard]] UNMASK_HD record<S> fold_chunk(const auto& b,
                                              const chunk_logits& z,
@@ -222,9 +222,10 @@ template <statistics S, class Exponential>
   return r;
 }
 
-/// The record of chunk `chunk` of a row, read by one warp: fold_chunk() of it, and what is drawn,
-/// compared and held of its columns. Where a token is drawn, `drawn` is the first token of the
-/// chunk and drawn_logit is missing, until read_row() picks the column. `holder` is the warp's, for what is held.
+/// The record of chunk `chunk` of a row, read by one warp: its fold_chunk(), and its draw,
+/// comparison and held columns. If a token is drawn, `drawn` is the first token of the chunk and
+/// drawn_logit is not set until read_row() picks the column. `holder` is the warp's, for held
+/// columns.
 template <statistics S, class Exponential, element T, class Edit>
 [[nodiscard]] UNMASK_HD record<S> read_chunk(const auto& b,
                                              const row_input<T>& row,

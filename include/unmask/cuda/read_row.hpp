@@ -6,8 +6,8 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Where the thread blocks that share one row meet: one record for each of its runs, a counter that
-/// is zero before and after, and, where columns are held, warp_list::held keys for each run.
+/// Cross-block reduction workspace of one row: a record for each of its runs, a counter that is
+/// zero before and after and, if columns are held, warp_list::held keys for each run.
 template <statistics S>
 struct row_meeting {
   record<S>* parts = nullptr;
@@ -15,11 +15,11 @@ struct row_meeting {
   std::uint64_t* held = nullptr;
 };
 
-/// Words from one thread's chunk to the next one's where a warp keeps a chunk in shared memory.
+/// Distance in words of the chunks of adjacent threads if a warp stores a chunk in shared memory.
 inline constexpr index_t apart_words = 2 * lane_columns + 1;
 
-/// Records of shared memory that read_row() wants: one for each chunk of a run and for each run of
-/// a row, and room for a chunk where a token is drawn.
+/// Number of records of shared memory that read_row() needs: one for each chunk of a run and for
+/// each run of a row, and room for a chunk if a token is drawn.
 template <statistics S>
 inline constexpr index_t node_count = [] {
   constexpr auto size = static_cast<index_t>(sizeof(record<S>));
@@ -44,11 +44,11 @@ UNMASK_HD void merge_tree(const auto& b, record<S>* nodes, index_t count) {
   }
 }
 
-// Stands for a warp_holder where no columns are held.
+// Placeholder for a warp_holder if no columns are held.
 struct no_holder {};
 
-// Merges the runs of a row into nodes[0], and what was held of them into `list`, in the block that
-// comes last, which gets true, and makes the counter zero again.
+// Merges the runs of a row into nodes[0], and their held columns into `list`, in the last block to
+// finish, which gets true, and resets the counter to zero.
 template <statistics S>
 [[nodiscard]] UNMASK_HD bool meet(const auto& b,
                                   const row_meeting<S>& at,
@@ -93,9 +93,9 @@ template <statistics S>
   return true;
 }
 
-// Draws a token from the chunk that won, with the chunk in shared memory: its registers are all
-// taken by the chunks that are read, and a row draws once. Threads are an odd number of words apart,
-// in different banks.
+// Draws a token from the winning chunk, with the chunk in shared memory: the chunks that are read
+// occupy all registers, and a row draws only once. Threads are an odd number of words apart, in
+// different banks.
 template <statistics S, element T, class Edit>
 UNMASK_HD void
 draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apart, record<S>& r) {
@@ -114,16 +114,16 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
 
 }  // namespace detail
 
-/// One thread block's share of a row: run `run` of the row's chunks, `run_chunks` (a power of two)
-/// to a run. The block that finishes a row writes its record to `out`, with the bits of
-/// canonical::fold_chunk and canonical::chunk_tree whatever the cut.
+/// One thread block's share of a row: run `run` of the row's chunks, with `run_chunks` (a power of
+/// two) chunks in a run. The block that completes a row writes its record to `out`, with the bits
+/// of canonical::fold_chunk and canonical::chunk_tree for any division.
 ///
-/// True in the first warp of that block: everything that the read of the row writes is written, and
-/// this warp sees it.
+/// Returns true in the first warp of that block: all results of the read are written and visible to
+/// this warp.
 ///
-/// `nodes` is shared memory for node_count<S> records, `lists` for a list of each warp where columns
-/// are held; then *row.held gets those of the row. A row of one run needs no meeting. At most
-/// max_run_chunks runs; no run is empty.
+/// `nodes` is shared memory for node_count<S> records, `lists` for a list of each warp if columns
+/// are held; *row.held then gets those of the row. A row of one run needs no reduction across
+/// blocks. At most max_run_chunks runs; no run is empty.
 template <statistics S, class Exponential, element T, class Edit>
 UNMASK_HD bool read_row(const auto& b,
                         const row_input<T>& row,

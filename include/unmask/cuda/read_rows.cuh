@@ -6,20 +6,20 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Reads the rows of a batch, and decides its slots if the batch says so: grid (window, runs,
+/// Reads the rows of a batch and, if the batch says so, decides its slots: grid (window, runs,
 /// segments), read_threads to a block. Dynamic shared memory: scratch_bytes() if it decides.
 ///
-/// Reads that compare rows hold a chunk of each step, and those that cut rows off what they hold
-/// of the row, so they get the registers of two blocks.
-/// Blocks without a row to read end at once: the grid follows from capacities alone and the plans
-/// are read here, so a captured launch stays right while the sequences move on.
+/// Reads that compare rows have a chunk of each step in registers, and those that truncate rows the
+/// held columns, so they get the registers of two blocks. Blocks without a row to read end at once:
+/// the grid depends on capacities only and the plans are read here, so a captured launch stays
+/// valid as the sequences proceed.
 template <class T, class Exponential, class Policy>
 __global__ void __launch_bounds__(read_threads,
                                   Policy::compares || Policy::truncates ? 2 : read_blocks_per_multiprocessor)
     read_rows(const session_site<Policy> site, const __grid_constant__ row_batch batch) {
   using space = read_space<T, Policy>;
   extern __shared__ __align__(64) unsigned char scratch[];
-  // Bytes, because a shared variable may not have constructors.
+  // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
   step_position<T, Exponential>(device_block{},
                                 site,

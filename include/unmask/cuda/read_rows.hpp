@@ -11,8 +11,8 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// The logits of one segment, of any element type: `logits` is the row of position rows.first. Of a
-/// policy that is asked at layers, `rows` counts the rows there are.
+/// The logits of one segment, of any element type: `logits` is the row of position rows.first. For
+/// a layered policy `rows` counts the existing rows.
 struct segment_rows {
   const void* logits = nullptr;
   const void* unconditional = nullptr;
@@ -20,18 +20,18 @@ struct segment_rows {
   range rows;
   index_t slot = 0;
   index_t branch = 0;
-  /// Segments of this slot in the batch.
+  /// Number of segments of this slot in the batch.
   index_t of_slot = 1;
 };
 
-/// The logits of several segments that share strides and guidance. It travels as a kernel's
-/// argument: nothing to copy, nothing to wait for, and a captured graph keeps its own.
+/// The logits of several segments with the same strides and guidance. Passed as a kernel argument:
+/// nothing to copy or to wait for, and a captured graph keeps its own.
 struct row_batch {
   static constexpr index_t capacity = 64;
 
   index_t count = 0;
-  /// Whether each slot is decided by the thread block that comes last in it. Then all segments of
-  /// its step are in this batch.
+  /// Whether each slot is decided by its last thread block to finish. All segments of its step are
+  /// then in this batch.
   bool decides = false;
   float cfg_scale = 0.0F;
   std::ptrdiff_t stride = 0;
@@ -57,7 +57,7 @@ struct row_batch {
     return found;
   }
 
-  /// True when a segment of a tensor like `other`'s can be added.
+  /// True when a segment of a tensor like that of `other` can be added.
   [[nodiscard]] bool takes_more_like(const row_batch& other) const {
     return count < capacity && stride == other.stride && allowed_stride == other.allowed_stride &&
            unconditional_stride == other.unconditional_stride &&
@@ -65,7 +65,7 @@ struct row_batch {
   }
 };
 
-/// What a block that reads for a truncating policy has beside that.
+/// Additional shared memory of a block that reads for a truncating policy.
 template <class Policy>
 struct keep_room {
   warp_list lists[read_threads / warp_threads];
@@ -77,20 +77,20 @@ struct no_keep_room {
   warp_list* lists = nullptr;
 };
 
-/// Shared memory of a block that reads: more than registers, of which the chunks take all.
+/// Shared memory of a block that reads: the chunks occupy all registers.
 template <element T, class Policy>
 struct read_space {
   record<Policy::required> nodes[node_count<Policy::required>];
   row_input<T> row;
   std::conditional_t<Policy::truncates, keep_room<Policy>, no_keep_room> keep;
-  /// Of lane 0, for all.
+  /// Written by lane 0, read by all.
   bool verdict;
 };
 
 namespace detail {
 
-// The row that position score.first + i of a segment's sequence is decided from; false if no
-// decision is due there. Everything but the addresses is read from the plan on the device.
+// The row from which position score.first + i of a segment's sequence is decided; false if the
+// position needs no decision. Everything but the addresses is read from the plan on the device.
 template <element T, class Policy>
 [[nodiscard]] UNMASK_HD bool row_of(const step::slot_memory<Policy>& m,
                                     const row_batch& batch,
@@ -122,7 +122,7 @@ template <element T, class Policy>
   return true;
 }
 
-// Whether the segment has the rows that a step wants of it.
+// True if the segment has the rows that a step needs of it.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool has_rows(const step::slot_memory<Policy>& m,
                                       const segment_rows& from) {
@@ -138,8 +138,8 @@ template <class Policy>
 
 namespace detail {
 
-// Cuts off the row of scored position i that was just read. `through` is true in the first warp of
-// the block that has finished it.
+// Truncates the row of scored position i, which was just read. `through` is true in the first warp
+// of the block that completed it.
 template <element T, class Exponential, class Policy>
 UNMASK_HD void cut_row(const auto& b,
                        const session_site<Policy>& site,
@@ -184,10 +184,10 @@ UNMASK_HD void cut_row(const auto& b,
 }  // namespace detail
 
 /// The work of one thread block: run `run` of the row of position score.first + i for segment `n`
-/// of the batch. Nothing if no decision is due there, or if the step wants rows that the segment
-/// has not.
+/// of the batch. No effect if the position needs no decision, or if the step needs rows that the
+/// segment does not have.
 ///
-/// True in the first warp of one block for each position, after all that was to be read there.
+/// Returns true in the first warp of one block for each position, after all reads of the position.
 template <element T, class Exponential, class Policy>
 UNMASK_HD bool read_position(const auto& b,
                              const session_site<Policy>& site,
@@ -245,10 +245,10 @@ UNMASK_HD bool read_position(const auto& b,
   return through;
 }
 
-/// Counts the positions of a slot that are through, of `positions` in a launch that also decides.
-/// `through` is what read_position() gave this thread; true in all threads of the block that comes
-/// last, which then sees all that the others wrote, and the counter is zero again. `verdict` is
-/// shared memory that no thread reads any more.
+/// Counts the completed positions of a slot, of `positions` in a launch that also decides.
+/// `through` is the result of read_position() in this thread. Returns true in all threads of the
+/// last block to finish, which then sees all writes of the others, and resets the counter to zero.
+/// `verdict` is shared memory that no thread reads any more.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool comes_last(const auto& b,
                                         const session_site<Policy>& site,
@@ -275,8 +275,8 @@ template <class Policy>
   return verdict;
 }
 
-/// read_position(), and the decision of the slot by the block that comes last in it: the whole step
-/// in one launch. `scratch` as for decide_slot().
+/// read_position(), and the decision of the slot by its last block to finish: the whole step in one
+/// launch. `scratch` as for decide_slot().
 template <element T, class Exponential, class Policy>
 UNMASK_HD void step_position(const auto& b,
                              const session_site<Policy>& site,

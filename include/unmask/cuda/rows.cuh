@@ -7,7 +7,7 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// row_copies: grid (rows at the most).
+/// row_copies: grid (most rows).
 template <class T>
 __global__ void __launch_bounds__(layer_threads)
     copy_rows(const __grid_constant__ row_copies<T> copies) {

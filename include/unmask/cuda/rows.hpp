@@ -5,14 +5,15 @@
 
 #include <cuda_runtime_api.h>
 
-/// host/rows.hpp for lists on the device: rows that are copied between a compact tensor, one row
-/// for each position that is computed, and an engine's memory, one row for each position there is.
+/// host/rows.hpp for lists on the device: copies of rows between a compact tensor, one row for each
+/// computed position, and an engine's memory, one row for each position of the sequence.
 ///
-/// Declared here and defined by rows.cuh: called from a .cu file, or from C++ if one says
-/// `template cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t);`.
-/// One launch of list.most blocks, of which those behind the end of the list do nothing; 16 bytes
-/// an access where `from` and `to` are equally far from a multiple of 16, else one number. Nothing
-/// is waited for; any stride.
+/// Declared here and defined by rows.cuh: call them from a .cu file, or from C++ with `template
+/// cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t);` in one .cu
+/// file. Any stride; does not synchronise.
+/// Cost: one launch of list.most blocks, of which those behind the end of the list have no effect;
+/// 16 bytes an access if `from` and `to` have the same distance to a multiple of 16, otherwise one
+/// number.
 namespace UNMASK_NAMESPACE::device {
 
 /// Enqueues copy_row() for all rows of the lists.
@@ -32,8 +33,8 @@ template <element T>
                           stream);
 }
 
-/// Copies row k of `from` to the row of positions[k] in `to`; positions outside of `to` are left
-/// out.
+/// Copies row k of `from` to the row of positions[k] in `to`; positions outside of `to` are
+/// skipped.
 template <element T>
 [[nodiscard]] cudaError_t scatter_rows(const rows_view<T, memory::device>& from,
                                        const device_list& positions,

@@ -5,10 +5,10 @@
 #include <unmask/cuda/drift_row.hpp>
 #include <unmask/step/key_selection.hpp>
 
-/// What thread blocks do for key_selector.hpp.
+/// Bodies of the thread blocks of key_selector.hpp.
 namespace UNMASK_NAMESPACE::device {
 
-/// Keys, the query they are multiplied with, and a number for each. A kernel's argument.
+/// Keys, their query, and the output, a number for each key. A kernel's argument.
 template <element T>
 struct key_products {
   rows_view<T, memory::device> keys;
@@ -16,7 +16,7 @@ struct key_products {
   float* scores = nullptr;
 };
 
-/// Scores the keys of one block, a warp each: those from block * b.warps() on.
+/// Computes the scores of one block's keys, one warp for each: those from block * b.warps() on.
 template <element T>
 UNMASK_HD void score_block(const auto& b, const key_products<T>& a, index_t block) {
   const index_t r = block * b.warps() + b.warp();
@@ -29,8 +29,8 @@ UNMASK_HD void score_block(const auto& b, const key_products<T>& a, index_t bloc
   }
 }
 
-/// A selection and where it leaves its keys and its list, as many entries as it chooses among. A
-/// kernel's argument.
+/// A selection and the memory for its keys and its list, one entry for each position it selects
+/// from. A kernel's argument.
 template <element T>
 struct selection_arguments {
   step::key_selection<T> selection;
@@ -38,7 +38,7 @@ struct selection_arguments {
   index_t* kept = nullptr;
 };
 
-/// Makes a selection: the work of one block.
+/// Performs a selection: the work of one block.
 template <element T>
 UNMASK_HD void select_keys(const auto& b, const selection_arguments<T>& a, count_space& space) {
   const step::key_selection<T>& s = a.selection;

@@ -6,23 +6,24 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What a sharded_session on a stream has beside its workspace: its messages on the device.
+/// Workspace of a sharded_session on a stream in addition to that of its session: its messages on
+/// the device.
 ///
-/// Throws as on_stream::workspace.
+/// Errors: as on_stream::workspace.
 template <class Policy>
 class on_stream::shard_workspace {
  public:
   using messages = ranks::device_messages;
 
-  /// Allocates everything and waits for the stream. `nodes` is what a message has room for in a
-  /// row.
+  /// Allocates all memory and synchronises with the stream. `nodes` is the number of nodes of a row
+  /// for which a message has room.
   shard_workspace(const model_info& model,
                   const limits& capacity,
                   range columns,
                   index_t nodes,
                   const on_stream& where);
 
-  /// Bytes of every message.
+  /// Size in bytes of every message.
   [[nodiscard]] std::size_t most_bytes() const {
     return ranks::message_bytes<Policy::required>(site_.header);
   }
@@ -52,15 +53,16 @@ class on_stream::shard_workspace {
                               const row_riders<float16>& riders,
                               std::uint32_t step);
 
-  /// Enqueues the merge of `count` messages: one launch. Where they do not go together the rows of
-  /// this step count as not given, and the next check_merged() says why.
+  /// Enqueues the merge of `count` messages: one launch. If they do not fit together, the rows of
+  /// this step count as not given, and the next check_merged() throws.
   void merge(const workspace<Policy>& slots,
              std::span<const segment> all,
              messages from,
              index_t count,
              std::uint32_t step);
 
-  /// Throws std::invalid_argument, once, for what the last merge found. Wait for the stream first.
+  /// Throws std::invalid_argument, once, for errors that the last merge detected. Synchronise with
+  /// the stream first.
   void check_merged();
 
  private:
@@ -78,7 +80,7 @@ class on_stream::shard_workspace {
   std::vector<device::shard_run> runs_;
   device::device_bytes memory_;
   device::pinned_bytes mirror_;
-  // Lines whose logits read() was given in this step.
+  // Lines whose logits were given to read() in this step.
   range read_;
 };
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-/// The members of on_stream::shard_workspace, in C++: what they launch is declared here and defined
-/// by backend.cuh, so that the tests can run all of it without a device.
+/// Members of on_stream::shard_workspace, in C++: the kernels that they launch are declared here
+/// and defined by backend.cuh, so that the tests can run everything without a device.
 namespace UNMASK_NAMESPACE {
 
 namespace device {
@@ -34,7 +34,7 @@ template <class Policy>
                                         unsigned threads,
                                         cudaStream_t stream) noexcept;
 
-/// The runs of a shard's nodes, `run_chunks` to a run.
+/// Runs of a shard's nodes, with `run_chunks` chunks in a run.
 [[nodiscard]] inline std::vector<shard_run>
 runs_of_shard(range columns, index_t vocab, index_t run_chunks) {
   std::vector<shard_run> runs;
@@ -49,7 +49,7 @@ runs_of_shard(range columns, index_t vocab, index_t run_chunks) {
   return runs;
 }
 
-/// Where the arrays of a shard lie in its device memory.
+/// Layout of a shard's arrays in its device memory.
 template <class Policy>
 struct shard_arrays {
   shard_run* run = nullptr;

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(read_threads,
   static_assert(sizeof(site) + sizeof(shard) + sizeof(batch) <= 4000,
                 "a kernel has 4 KB of arguments");
   using space = shard_space<T, Policy>;
-  // Bytes, because a shared variable may not have constructors.
+  // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
   read_shard<T, Exponential>(device_block{},
                              site,

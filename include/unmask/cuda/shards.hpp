@@ -4,26 +4,26 @@
 #include <unmask/cuda/read_rows.hpp>
 #include <unmask/ranks/gather.hpp>
 
-/// The read of one rank's columns into a message, and the merge of all ranks' messages.
+/// Read of one rank's columns into a message, and merge of all ranks' messages.
 ///
 /// A message has a row for each line of the session and position of its window, at line * window +
-/// i, whether the step reads it or not: only the device knows which ones it does, and so a captured
-/// step has its messages where they were.
+/// i, whether the step reads it or not: only the device knows which rows are read, and a captured
+/// step finds its messages at constant addresses.
 namespace UNMASK_NAMESPACE::device {
 
-/// A run of chunks of one of a shard's nodes: what a thread block reads of a row.
+/// A run of chunks of one of a shard's nodes: a thread block's share of a row.
 struct shard_run {
   range node;
-  index_t which = 0;  ///< of the shard's nodes
-  index_t run = 0;    ///< of the node's runs
+  index_t which = 0;  ///< index among the shard's nodes
+  index_t run = 0;    ///< index among the node's runs
 };
 
-/// What the kernels know of a rank's shard, beside its session.
+/// Device view of a rank's shard, in addition to that of its session.
 template <class Policy>
 struct shard_site {
   static constexpr statistics contents = Policy::required;
 
-  /// Of this rank's message of the step.
+  /// Header of this rank's message of the step.
   ranks::message_header header;
   index_t run_chunks = 1;
   index_t nodes = 0;
@@ -31,11 +31,11 @@ struct shard_site {
   /// [runs]
   const shard_run* run = nullptr;
   /// For each row of a message: `runs` records, and for each node a counter, which is zero between
-  /// launches. Here the thread blocks that share a node meet.
+  /// launches. Cross-block reduction workspace of a node.
   record<contents>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
   std::byte* message = nullptr;
-  /// Host memory that the device writes to: what was wrong with the messages.
+  /// Host memory that the device writes: the error found in the messages.
   ranks::complaint* found = nullptr;
 
   [[nodiscard]] UNMASK_HD record<contents>& node_at(index_t row, index_t node) const {
@@ -47,8 +47,8 @@ struct shard_site {
   }
 };
 
-/// Shared memory of a block that reads a part of a shard: where it leaves the rest of what it
-/// knows, too, because the chunks take all registers.
+/// Shared memory of a block that reads part of a shard: also for data that would not fit into
+/// registers, all of which the chunks occupy.
 template <element T, class Policy>
 struct shard_space {
   read_space<T, Policy> read;
@@ -59,8 +59,8 @@ struct shard_space {
 
 namespace detail {
 
-// What this rank has of the part of a row that one block reads: its columns of the row, cut to the
-// node. False if no decision is due there.
+// This rank's columns of a row, cut to one node: the share of one block. False if the position
+// needs no decision.
 template <element T, class Policy>
 [[nodiscard]] UNMASK_HD bool shard_row_of(const step::slot_memory<Policy>& m,
                                           const shard_site<Policy>& shard,
@@ -81,7 +81,7 @@ template <element T, class Policy>
   return true;
 }
 
-// -inf for the watched tokens that other ranks have; the name behind them.
+// Writes -inf for the tracked tokens of other ranks, and the name behind them.
 template <class Policy>
 UNMASK_HD void blank_foreign(const auto& b,
                              const step::slot_memory<Policy>& m,
@@ -102,7 +102,7 @@ UNMASK_HD void blank_foreign(const auto& b,
   }
 }
 
-// The fault of message `which` or, from `count` on, with row `which` - count, if it is read.
+// The error of message `which` or, from `count` on, of row `which` - count, if it is read.
 template <class Policy>
 [[nodiscard]] UNMASK_HD ranks::complaint complaint_about(const session_site<Policy>& site,
                                                          const shard_site<Policy>& shard,
@@ -136,11 +136,11 @@ template <class Policy>
 }  // namespace detail
 
 /// The work of one thread block: run `run` of the shard's runs, of the row of position score.first
-/// + i for segment `n` of the batch, as read_position(). The block that comes last in a node writes
-/// its record to the message; the very first one writes the header.
+/// + i for segment `n` of the batch, as read_position(). The last block of a node to finish writes
+/// its record to the message; the very first block writes the header.
 ///
-/// A batch may be empty, and a shard without columns has no runs: one block is launched all the
-/// same.
+/// A batch may be empty, and a shard without columns has no runs: one block is launched in any
+/// case.
 template <element T, class Exponential, class Policy>
 UNMASK_HD void read_shard(const auto& b,
                           const session_site<Policy>& site,
@@ -201,11 +201,11 @@ UNMASK_HD void read_shard(const auto& b,
   }
 }
 
-/// Puts the rows of one line, of `lines`, together from `count` messages. `read` are the lines that
-/// this rank's read_shard() was given. `wrong` is shared memory.
+/// Merges the rows of one line, of `lines`, from `count` messages. `read` are the lines that were
+/// given to this rank's read_shard(). `wrong` is shared memory.
 ///
-/// Where anything is wrong with the messages no block does anything, so that nothing is decided,
-/// and the host is told what it is.
+/// If there is any error in the messages, no block has any effect, so that nothing is decided, and
+/// the error is written to host memory.
 template <class Policy>
 UNMASK_HD void merge_line(const auto& b,
                           const session_site<Policy>& site,

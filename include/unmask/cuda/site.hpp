@@ -10,7 +10,7 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// What the kernels know of a session: device memory that stays where it is for the session's life.
+/// Device view of a session: addresses in device memory, constant for the session's life.
 ///
 /// A line is a slot with one of its branches, in this order.
 template <class Policy>
@@ -20,22 +20,22 @@ struct session_site {
   index_t branches = 0;
   row_shape shape;
   /// For each line and scored position: shape.runs records and a counter, which is zero between
-  /// launches. Here the thread blocks that share a row meet.
+  /// launches. Cross-block reduction workspace of a row.
   record<Policy::required>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
-  /// As `parts`, warp_list::held keys for each record. Null unless the policy truncates.
+  /// Like `parts`: warp_list::held keys for each record. Null unless the policy truncates.
   std::uint64_t* held = nullptr;
-  /// For each line: whether the logits that this step wants were given. Zero between steps.
+  /// For each line: whether the logits that this step needs were given. Zero between steps.
   std::uint32_t* supplied = nullptr;
-  /// For each slot: how many of its positions are through in a launch that also decides. Zero
-  /// between launches.
+  /// For each slot: number of its completed positions in a launch that also decides. Zero between
+  /// launches.
   std::uint32_t* through = nullptr;
-  /// Host memory that the device writes to: the statuses as the host sees them, and for each slot a
-  /// word that is 1 while its sequence runs. Null where nobody looks.
+  /// Host memory that the device writes: the host's copy of the statuses, and for each slot a word
+  /// that is 1 while its sequence runs. Null if the host does not read them.
   step::slot_status* mirror = nullptr;
   std::uint32_t* running = nullptr;
-  /// The same for a policy that is asked at layers: the passes to come, and the budgets of their
-  /// `layers` layers if its rule shares one out.
+  /// The same for a layered policy: the next passes, and the budgets of their `layers` layers if
+  /// its rule has allocate().
   step::layer_state* passes = nullptr;
   index_t* budgets = nullptr;
   index_t layers = 0;
@@ -45,7 +45,7 @@ struct session_site {
   }
 };
 
-/// Copies `count` objects with a team, word by word.
+/// Copies `count` objects with a thread group, word by word.
 template <class T>
 UNMASK_HD void copy_objects(const auto& t, const T* from, T* to, index_t count) {
   static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
@@ -58,7 +58,7 @@ UNMASK_HD void copy_objects(const auto& t, const T* from, T* to, index_t count) 
   }
 }
 
-/// Shows the host the status of a slot, which the block has just written.
+/// Writes the status of a slot, which the block has just written, to host memory.
 template <class Policy>
 UNMASK_HD void show(const auto& b, const session_site<Policy>& site, index_t slot) {
   if (site.mirror == nullptr) {

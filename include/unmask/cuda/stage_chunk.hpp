@@ -12,28 +12,28 @@
 /// that is the columns 64 k + 2 t and 64 k + 2 t + 1 for k = 0 ... 31, at 2 k and 2 k + 1.
 namespace UNMASK_NAMESPACE::device {
 
-/// Columns that a lane adds up in a chunk.
+/// Columns of a chunk that a lane adds up.
 inline constexpr index_t lane_columns = canonical::chunk_columns / canonical::lanes;
 static_assert(canonical::lanes == 2 * warp_threads,
               "a thread holds two lanes of the canonical order");
 
-/// The logits of a chunk that one thread holds.
+/// A thread's logits of a chunk.
 using chunk_logits = float[2 * lane_columns];
 
 namespace detail {
 
-// The column of the chunk that a thread holds at index i.
+// The column of the chunk at index i of a thread.
 [[nodiscard]] UNMASK_HD inline index_t column_of(const auto& b, index_t i) {
   return canonical::lanes * (i / 2) + 2 * b.warp_lane() + i % 2;
 }
 
-// The index at which a thread holds a column of the chunk, -1 where another thread does.
+// The index at which a thread has a column of the chunk, -1 if another thread has it.
 [[nodiscard]] UNMASK_HD inline index_t index_of(const auto& b, index_t column) {
   const bool mine = column % canonical::lanes / 2 == b.warp_lane();
   return mine ? 2 * (column / canonical::lanes) + column % 2 : -1;
 }
 
-// A column of the chunk and what is there; column = chunk_columns if there is none.
+// A column of the chunk and its logit; column = chunk_columns if there is none.
 struct place {
   index_t column;
   float logit;
@@ -41,7 +41,7 @@ struct place {
 
 // Adds the 64 lanes of a warp by halving, as canonical::sum_of_lanes; every thread gets the sum.
 [[nodiscard]] UNMASK_HD inline float sum_of_lanes(const auto& b, float even, float odd) {
-  // Lanes 32 apart are threads 16 apart. One half of the warp goes on with the even lanes, the
+  // Lanes 32 apart are threads 16 apart. One half of the warp continues with the even lanes, the
   // other with the odd ones: half the shuffles.
   const bool upper = b.warp_lane() >= warp_threads / 2;
   float sum = upper ? odd : even;
@@ -57,7 +57,7 @@ template <class T>
   return reinterpret_cast<std::uintptr_t>(p) % (2 * sizeof(T)) == 0;
 }
 
-// Calls take(i, logit) for each column, with -inf from `count` on. No column behind `count` is
+// Calls take(i, logit) for each column, with -inf from `count` on. Columns behind `count` are not
 // read.
 template <element T, class Take>
 UNMASK_HD void load(const auto& b, const T* chunk, index_t count, const Take& take) {
@@ -137,9 +137,9 @@ UNMASK_HD void take_blanked(
 
 }  // namespace detail
 
-/// Reads the columns [first, first + count) of a row, each once: their logits as the statistics see
-/// them, continued with -inf. The order of the options is that of host::read_run: guidance, `edit`,
-/// the tokens that are not allowed, the blanked tokens (whose logits are written out).
+/// Reads the columns [first, first + count) of a row once each: the logits as edited, padded with
+/// -inf. The order of the options is that of host::read_run: guidance, `edit`, the tokens that are
+/// not allowed, the blanked tokens (whose logits are written out).
 template <element T, class Edit>
 UNMASK_HD void stage(const auto& b,
                      const row_input<T>& row,

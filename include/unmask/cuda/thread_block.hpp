@@ -7,20 +7,21 @@
 #include <cstdint>
 
 /// Kernel bodies are functions of a thread block, written in plain C++: on a device the block is
-/// device_block, in the tests an emulation whose threads are fibers. One source, so that what is
-/// tested without a GPU is what runs on one.
+/// device_block, in the tests an emulation whose threads are fibers. The code tested without a GPU
+/// is the code that runs on one.
 namespace UNMASK_NAMESPACE::device {
 
 /// Threads of a warp.
 inline constexpr index_t warp_threads = 32;
 
-/// One thread's view of its thread block: a team whose lanes are the threads, with their warps.
+/// One thread's view of its thread block: a thread group whose lanes are the threads, with their
+/// warps.
 ///
 /// shuffle_xor(x, m) is the x of the lane whose number differs by the bits m, shuffle(x, l) that of
-/// lane l; a whole warp calls them at once. sync_warp() is a barrier of one warp. take_ticket(n)
-/// adds one to a counter that all blocks share and gives its former value; fence() orders this
-/// thread's memory accesses before it and after it for the other blocks. publish(p, x) writes x
-/// where the host may be looking, who then sees all that was written before, too.
+/// lane l; a whole warp calls them together. sync_warp() is a barrier of one warp. take_ticket(n)
+/// adds one to a counter that all blocks share and returns its former value; fence() orders this
+/// thread's memory accesses before it and after it for the other blocks. publish(p, x) writes x to
+/// memory that the host may be reading; a host that sees x also sees all earlier writes.
 template <class B>
 concept thread_block = deciding_team<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
   { b.warp() } -> std::same_as<index_t>;
@@ -39,7 +40,7 @@ concept thread_block = deciding_team<B> && requires(const B& b, float x, std::ui
   { b.publish(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
 };
 
-/// One warp of a block as a team.
+/// One warp of a block as a thread group.
 template <class Block>
 struct warp_team {
   const Block& block;
@@ -67,7 +68,8 @@ UNMASK_HD void unrolled(const Body& body) {
   }
 }
 
-/// The same, never unrolled: for loops that shuffle, of which there are many.
+/// Calls body(0) ... body(Count - 1), never unrolled: for loops with shuffles, of which there are
+/// many.
 template <index_t Count, class Body>
 UNMASK_HD void rolled(const Body& body) {
 #if defined(__CUDA_ARCH__)

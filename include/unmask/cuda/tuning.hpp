@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-/// Numbers that decide how fast the kernels are and never what they give. They come from arithmetic
-/// on the data sheets of sm_80 to sm_100, not from measurements yet.
+/// Constants that affect the speed of the kernels and never their results. Derived from the data
+/// sheets of sm_80 to sm_100, not from measurements yet.
 namespace UNMASK_NAMESPACE::device {
 
 /// Threads of a block that reads rows: four warps, each with a chunk of 2,048 logits on the way.
@@ -15,28 +15,29 @@ namespace UNMASK_NAMESPACE::device {
 inline constexpr index_t read_threads = 128;
 inline constexpr index_t read_blocks_per_multiprocessor = 3;
 
-/// Threads of a block that measures rows at a layer, a warp each, or copies one row; the rows that
-/// it measures; and blocks that fit a multiprocessor with the registers they need.
+/// Threads of a block that measures rows at a layer, one warp for each, or copies one row; the rows
+/// that it measures; and the number of blocks for which a multiprocessor has registers.
 inline constexpr index_t layer_threads = 128;
 inline constexpr index_t layer_rows = layer_threads / 32;
 inline constexpr index_t layer_blocks_per_multiprocessor = 5;
 
-/// Most chunks that one block reads of one row, and most blocks that share a row. A row has at most
+/// Most chunks that one block reads of one row, and most blocks that share a row: a row has at most
 /// max_run_chunks^2 chunks, 33 million columns.
 inline constexpr index_t max_run_chunks = 128;
 
-/// Most threads of a block that decides one slot. It has as many as positions can be scored, in
-/// whole warps: more would only wait for each other.
+/// Most threads of a block that decides one slot. It has as many as there are positions to score,
+/// in whole warps: more would be idle.
 inline constexpr index_t decide_threads = 256;
 
-/// Largest window whose steps are one launch: the block that comes last in a sequence decides it.
-/// Beyond it that block would have too much to do, and too much shared memory, for a reading block.
+/// Largest window whose steps are one launch, in which the last block of a sequence to finish
+/// decides it. For larger windows that block would need too much time and shared memory for a
+/// reading block.
 inline constexpr index_t joint_window = 1024;
 
-/// Shared memory that a block gets without asking, on every device.
+/// Shared memory that every device gives a block without opting in.
 inline constexpr std::size_t shared_bytes = 48 * 1024;
 
-/// How rows are shared among thread blocks.
+/// Division of rows over thread blocks.
 struct row_shape {
   /// Chunks of a run, a power of two.
   index_t run_chunks = 1;
@@ -44,9 +45,9 @@ struct row_shape {
   index_t runs = 1;
 };
 
-/// Cuts rows as coarsely as still fills the device twice over (the blocks of settled positions end
-/// at once); one chunk for each warp of a block at the least. It follows from capacities alone, so
-/// that a captured graph stays valid.
+/// Divides rows as coarsely as still fills the device twice (the blocks of committed positions end
+/// at once); at least one chunk for each warp of a block. Depends on capacities only, so that a
+/// captured graph stays valid.
 [[nodiscard]] constexpr row_shape
 shape_rows(std::int64_t rows, index_t columns, index_t multiprocessors) {
   const index_t chunks = canonical::chunks_of(columns);

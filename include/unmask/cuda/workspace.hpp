@@ -10,8 +10,8 @@
 #include <string>
 #include <type_traits>
 
-/// The members of on_stream::workspace, in C++: what they launch is declared here and defined by
-/// backend.cuh, so that the tests can run all of it without a device.
+/// Members of on_stream::workspace, in C++: the kernels that they launch are declared here and
+/// defined by backend.cuh, so that the tests can run everything without a device.
 namespace UNMASK_NAMESPACE {
 
 namespace device {
@@ -94,7 +94,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
       passes_.add_slot(slots.back().layers);
     }
   }
-  // Zeroes: every slot idle, every counter ready.
+  // Zeroes: every slot is idle, every counter ready.
   device::check(cudaMemsetAsync(memory_.get(), 0, device_.bytes, where.stream), "cudaMemsetAsync");
   device::check(cudaMemcpyAsync(device_.slots,
                                 slots.data(),
@@ -105,7 +105,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   device::check(cudaStreamSynchronize(where.stream), "cudaStreamSynchronize");
 }
 
-// Whole warps, and no more of them than there is work for.
+// Whole warps, and not more than there is work for.
 template <class Policy>
 unsigned on_stream::workspace<Policy>::decide_block() const {
   const index_t whole = (capacity_.window + device::warp_threads - 1) / device::warp_threads;
@@ -212,8 +212,8 @@ void on_stream::workspace<Policy>::flush() {
   }
 }
 
-// In one launch if nothing of this step was launched before; the slots without a segment have
-// nothing to decide then, and the host notes that they committed nothing.
+// In one launch if nothing of this step was launched before; slots without a segment then have
+// nothing to decide, and the host records that they committed nothing.
 template <class Policy>
 void on_stream::workspace<Policy>::decide() {
   passes_.forget();
@@ -250,7 +250,7 @@ std::span<const std::uint32_t> on_stream::workspace<Policy>::running() const {
   return {host_.running, static_cast<std::size_t>(capacity_.sequences)};
 }
 
-// Grows with every step of any slot.
+// A number that grows with every step of any slot.
 template <class Policy>
 std::int64_t on_stream::workspace<Policy>::forwards() const {
   std::int64_t sum = 0;

@@ -24,8 +24,8 @@ namespace UNMASK_NAMESPACE {
 struct on_host {
   static constexpr memory space = memory::host;
 
-  /// Threads that read rows: serial by default; a host::thread_pool or the engine's own pool. Must
-  /// outlive the session.
+  /// Threads that read rows: serial by default; otherwise a host::thread_pool or the engine's own
+  /// pool, which must outlive the session.
   host::executor_ref executor = {};
   /// Instruction set; the best one of this machine by default.
   host::tier tier = host::best_tier();
@@ -83,7 +83,8 @@ class on_host::workspace {
     step::begin(solo{}, m, options.editable.empty() ? nullptr : options.editable.data());
   }
 
-  /// Notes the open rows of one segment; decide() reads them. Row r of `logits` is wanted row r.
+  /// Enqueues the masked rows of one segment; decide() reads them. Row r of `logits` is row r of
+  /// the request's segment.
   template <element T>
   void
   read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
@@ -106,7 +107,7 @@ class on_host::workspace {
     }
   }
 
-  /// Reads the rows noted so far, of all sequences at once.
+  /// Reads the rows enqueued so far, of all sequences together.
   void flush() {
     rows_.read();
     for (std::size_t r = 0; r < targets_.size(); ++r) {
@@ -125,7 +126,7 @@ class on_host::workspace {
     targets_.clear();
   }
 
-  /// Reads what is left to read and decides every running slot.
+  /// Reads the remaining rows and decides every running slot.
   void decide() {
     flush();
     for (const step::slot_memory<Policy>& m : slots_) {
@@ -143,12 +144,12 @@ class on_host::workspace {
     return {slots_[static_cast<std::size_t>(slot)].traced, static_cast<std::size_t>(count)};
   }
 
-  /// What is kept of a slot.
+  /// The memory of a slot.
   [[nodiscard]] const step::slot_memory<Policy>& memory_of(index_t slot) const {
     return slots_[static_cast<std::size_t>(slot)];
   }
-  /// Where the slot's pass through the layers stands: whether the rule hooks a layer, which hook is
-  /// next, whether there is none any more, who is present, whose logits are wanted.
+  /// Progress of the slot's pass through the layers: whether the rule has a hook at a layer, the
+  /// next hook, whether all are passed, the present positions, the rows of logits to return.
   [[nodiscard]] bool hooks(index_t slot, index_t layer) const requires(Policy::layered) {
     return step::hooks(memory_of(slot), layer);
   }
@@ -170,8 +171,8 @@ class on_host::workspace {
     return {l.rows, static_cast<std::size_t>(l.state->rows)};
   }
 
-  /// Chooses which of the segments' present rows go on from a layer, and stores rows for the next
-  /// pass.
+  /// Selects the present rows of the segments that are kept at a layer, and stores rows for the
+  /// next pass.
   template <element T>
   void at_layer(std::span<const segment> segments,
                 index_t layer,
@@ -181,7 +182,7 @@ class on_host::workspace {
     }
   }
 
-  /// The same of one slot.
+  /// at_layer() of one slot.
   template <element T>
   layer_choice at_layer(index_t slot,
                         index_t layer,
@@ -234,7 +235,7 @@ class on_host::workspace {
   }
 
  private:
-  /// The row of a segment's logits that scored position i reads.
+  /// The row of a segment's logits for scored position i.
   [[nodiscard]] index_t
   row_of(const step::slot_memory<Policy>& m, const segment& s, index_t position, index_t i) const {
     if constexpr (Policy::layered) {
@@ -257,13 +258,13 @@ class on_host::workspace {
     }
   }
 
-  // Slots begin at lines of their own.
+  // Slots begin at cache lines of their own.
   struct alignas(step::slot_layout::alignment) line {
     std::byte bytes[step::slot_layout::alignment];
   };
 
-  // The place of a row's record, slot_memory::records[index], and what step::name_token() and
-  // step::name_listed() take.
+  // Destination of a row's record, slot_memory::records[index], and inputs of step::name_token()
+  // and step::name_listed().
   struct target {
     index_t slot = 0;
     index_t index = 0;
@@ -289,8 +290,8 @@ class on_host::workspace {
                         in.blanked_logits});
   }
 
-  // Cuts off the rows just read, each from what is held of it or, where that is not enough, by a
-  // second read; the logits are still there.
+  // Truncates the rows just read, each from its held columns or, if these are not enough, by a
+  // second read; the logits are still available.
   void truncate() {
     const auto cut_off = [&](index_t r) noexcept {
       const auto at = static_cast<std::size_t>(r);
@@ -324,7 +325,7 @@ class on_host::workspace {
   std::vector<step::slot_memory<Policy>> slots_;
   host::row_reader<Policy::required> rows_;
   std::vector<target> targets_;
-  // Of a truncating policy: whether a row was read again.
+  // True for rows that were read again; used by truncating policies.
   std::vector<std::uint8_t> again_;
 };
 

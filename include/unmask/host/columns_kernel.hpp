@@ -11,8 +11,8 @@ struct columns_kernel<UNMASK_SIMD> {
   using floats = simd::floats;
   static constexpr index_t width = simd::width;
 
-  // Columns of which a mask leaves some out: what read_chunk() reads in place of a pointer. Bit
-  // `column` of the words, counted from `allowed`, is the first column's.
+  // Masked columns: the argument of read_chunk() in place of a pointer. Bit `column` of the words,
+  // counted from `allowed`, is the first column's.
   template <element T>
   struct masked {
     const T* logits;
@@ -20,12 +20,12 @@ struct columns_kernel<UNMASK_SIMD> {
     index_t column;
 
     masked operator+(index_t n) const { return {logits + n, allowed, column + n}; }
-    // Of `width` columns from a multiple of it on; bits above them may be anything.
+    // Bits of `width` columns from a multiple of it on; higher bits are undefined.
     [[nodiscard]] std::uint32_t bits() const {
       const auto bit = static_cast<std::uint32_t>(column);
       return allowed[bit / 32] >> bit % 32;
     }
-    // Of four vectors, from a multiple of that on.
+    // Bits of four vectors, from a multiple of that on.
     [[nodiscard]] std::uint64_t group() const {
       if constexpr (4 * width == 64) {
         const std::uint32_t* const word = allowed + static_cast<std::uint32_t>(column) / 32;
@@ -44,7 +44,7 @@ struct columns_kernel<UNMASK_SIMD> {
   UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const masked<T>& z) {
     return simd::kept(simd::load(z.logits), z.bits());
   }
-  // Four vectors of columns: two of simd::load_pair(), or as they lie.
+  // Four vectors of columns: two simd::load_pair(), or in memory order.
   template <element T>
   UNMASK_TARGET __attribute__((always_inline)) static inline void
   load_four(const T* z, floats& a, floats& b, floats& c, floats& d) {
@@ -63,7 +63,7 @@ struct columns_kernel<UNMASK_SIMD> {
     c = simd::kept(simd::load(z.logits + 2 * width), from(2));
     d = simd::kept(simd::load(z.logits + 3 * width), from(3));
   }
-  // The order in which load_four() leaves columns is that of elements of this type.
+  // The order of columns after load_four() is that for elements of this type.
   template <element T>
   static T order_of(const T*);
   template <element T>
@@ -78,7 +78,7 @@ struct columns_kernel<UNMASK_SIMD> {
     return ((z + column).bits() & 1U) != 0 ? math::to_float(z.logits[column]) : -math::infinity();
   }
 
-  // The largest of some columns, a multiple of `width`; NaN never is.
+  // The largest of some columns, a multiple of `width`; NaN is ignored.
   template <class Z>
   UNMASK_TARGET static float largest_of(Z z, index_t count) {
     floats even = simd::splat(-math::infinity());
@@ -99,7 +99,7 @@ struct columns_kernel<UNMASK_SIMD> {
     return simd::largest(simd::max(even, odd));
   }
 
-  // The least of the largest columns of the 64 lanes.
+  // The minimum over the 64 lanes of each lane's maximum.
   template <class Z>
   UNMASK_TARGET static float least_of_lanes(Z z, index_t padded) {
     alignas(64) float largest[canonical::lanes];
@@ -113,16 +113,16 @@ struct columns_kernel<UNMASK_SIMD> {
     return *std::min_element(largest, largest + canonical::lanes);
   }
 
-  // The columns one chunk further on in the row, or behind it, where the next row may begin. They
-  // are asked for while a chunk is summed: the exponentials keep the processor from looking far
-  // enough ahead for it to ask by itself, and hardware that follows streams stops at each page.
+  // Prefetches the columns one chunk further on in the row, or behind it, where the next row may
+  // begin, while a chunk is summed: the exponentials keep the processor from reaching these loads
+  // early enough, and the hardware's stream prefetch stops at each page.
   template <std::size_t Size>  // of a logit
   class next_chunk {
    public:
     UNMASK_TARGET explicit next_chunk(const void* chunk)
         : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * Size) {}
 
-    // Four vectors of columns, from column j on.
+    // Prefetches four vectors of columns, from column j on.
     UNMASK_TARGET __attribute__((always_inline)) inline void ask_for(index_t j) const {
       constexpr std::size_t line = 64;
       const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * Size;

@@ -19,12 +19,13 @@ struct drift_kernel;
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Terms of the drift of a row from its predecessor, in one read of both; a null `before` stands
-/// for zeros.
+/// Terms of the drift of a row from its predecessor, in one read of both; a null `before` counts as
+/// zeros.
 ///
-/// The bits of canonical::drift_of on every tier, as long as no sum is NaN. A NaN or an infinity in
-/// a row makes the sums that it enters NaN or infinite. `level` must be available. Any alignment.
-/// O(columns), a kilobyte of stack, no allocation.
+/// The bits are those of canonical::drift_of on every instruction set, as long as no sum is NaN.
+/// NaN or infinity in a row makes the sums that contain it NaN or infinite. `level` must be
+/// available. Any alignment.
+/// Cost: O(columns), a kilobyte of stack, no allocation.
 template <drift_terms Terms, element T>
 [[nodiscard]] drift_sums drift(const T* now, const T* before, index_t columns, tier level) {
   return with_vectors(level, [&]<class Simd>(Simd) {
@@ -32,11 +33,11 @@ template <drift_terms Terms, element T>
   });
 }
 
-/// Below this many numbers in all, one thread is faster than waking a second.
+/// With fewer numbers in total, one thread is faster than waking a second one.
 inline constexpr std::int64_t parallel_columns = std::int64_t{1} << 18;
 
 /// Calls work(i) for each of `rows` rows of `columns` numbers, with the threads of `threads` if
-/// that is worth waking them.
+/// there are enough numbers.
 void for_each_row(index_t rows, index_t columns, auto& work, executor_ref threads) {
   if (threads.concurrency() <= 1 || std::int64_t{rows} * columns < parallel_columns) {
     serial_executor::run(rows, work);

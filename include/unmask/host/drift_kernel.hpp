@@ -28,7 +28,7 @@ struct drift_kernel<UNMASK_SIMD> {
     static_assert(lanes % (2 * width) == 0);
     const index_t whole = columns / lanes * lanes;
     const index_t rest = columns - whole;
-    // What is left of the row, continued with zeros, which change no sum.
+    // The end of the row, padded with zeros, which change no sum.
     T last_now[lanes] = {};
     T last_before[lanes] = {};
     std::copy_n(now + whole, rest, last_now);

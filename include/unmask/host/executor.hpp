@@ -26,12 +26,12 @@ class task {
   void (*call_)(void*, index_t) noexcept;
 };
 
-/// Something that runs independent pieces of work, on any threads.
+/// Runs independent pieces of work on any threads.
 ///
 /// `run(count, work)` calls work(i) once for every 0 <= i < count and returns when all calls have
-/// returned; what they wrote is visible to the caller. `concurrency()` >= 1 is the number of calls
-/// that may run at a time; it decides how finely the work is cut, never a result. An engine lends
-/// its own threads with five lines:
+/// returned; their writes are then visible to the caller. `concurrency()` >= 1 is the number of
+/// calls that may run at a time; it determines the size of the pieces, never a result. An engine
+/// can lend its own threads in five lines:
 ///
 ///     struct engine_executor {
 ///       engine::pool& pool;
@@ -44,7 +44,7 @@ concept executor = requires(E& e, index_t count, task work) {
   e.run(count, work);
 };
 
-/// Runs everything on the calling thread.
+/// Runs all calls on the calling thread.
 struct serial_executor {
   [[nodiscard]] static constexpr index_t concurrency() { return 1; }
   static void run(index_t count, task work) {
@@ -54,11 +54,11 @@ struct serial_executor {
   }
 };
 
-/// A reference to any executor: what the backend holds, so that it is no template on it. Does not
-/// allocate; valid as long as the executor is.
+/// A reference to any executor, so that the backend is no template on its type. Does not allocate;
+/// valid as long as the executor is.
 class executor_ref {
  public:
-  /// The calling thread alone.
+  /// The calling thread only.
   executor_ref()
       : executor_ref(serially()) {}
 

@@ -7,19 +7,19 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Collects columns for a held_list while a run of a row is read, in ascending tokens. A list in
-/// order moves half of its columns for each that is taken in; a pool appends, and drops what
-/// cannot be held any more when it is full. 2 KB.
+/// Collects columns for a held_list while a run of a row is read, in ascending tokens. A sorted
+/// list moves half of its columns for each insertion; a pool appends, and when it is full drops the
+/// columns that cannot be held. 2 KB.
 class held_pool {
  public:
-  /// Nothing is collected for null.
+  /// Collects nothing if `list` is null.
   explicit held_pool(held_tokens* list)
       : list_(list)
       , bar_(list == nullptr ? math::infinity() : list->threshold()) {}
 
-  /// Only columns above it can be held.
+  /// A column can be held only if its logit is above this.
   [[nodiscard]] float bar() const { return bar_; }
-  /// Says that as many columns as are held reach `logit`.
+  /// Tells the pool that at least as many columns as can be held have a logit of at least `logit`.
   void expect(float logit) { bar_ = std::max(bar_, __builtin_nextafterf(logit, -math::infinity())); }
 
   void push(float logit, token_id token) {
@@ -29,7 +29,7 @@ class held_pool {
     }
   }
 
-  /// Gives the list what it holds of all.
+  /// Moves the collected columns to the list.
   void finish() {
     if (size_ > held_tokens::capacity) {
       drop();
@@ -57,7 +57,7 @@ class held_pool {
   std::uint64_t keys_[room];
 };
 
-/// Stands for one where nothing is held.
+/// Placeholder for reads without held columns.
 struct no_pool {
   explicit no_pool(held_tokens* /*list*/) {}
   [[nodiscard]] static float bar() { return math::infinity(); }

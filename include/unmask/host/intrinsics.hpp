@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-// The intrinsics of the x86 tiers. <immintrin.h> declares thousands, a quarter of what including
-// this library would cost; these headers have those of AVX2, FMA, F16C and AVX-512 F. Compilers
-// want them included through <immintrin.h>, whose guard is therefore defined meanwhile: a later
-// <immintrin.h> adds the rest. Only with compilers that this was tried with.
+// The intrinsics of the x86 instruction sets. <immintrin.h> declares thousands, a quarter of the
+// compile time of this library's headers; these five headers have those of AVX2, FMA, F16C and
+// AVX-512 F. Compilers require them to be included through <immintrin.h>, so its guard is defined
+// meanwhile: a later <immintrin.h> adds the rest. Only for compilers with which this was tested.
 #if defined(__x86_64__)
 #  if !defined(_IMMINTRIN_H_INCLUDED) && !defined(__clang__) && __GNUC__ == 12
 #    define _IMMINTRIN_H_INCLUDED

@@ -10,11 +10,12 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Scores of keys against a block's mean query: out[r] = query * row r, all heads at once. With
-/// several heads that is the sum over heads, which orders keys as the mean does; repeat the keys of
-/// grouped heads, or add up the queries of a group first.
+/// Scores of keys against a block's mean query: out[r] = query * row r, all heads together. With
+/// several heads this is the sum over heads, which has the same order as the mean; repeat the keys
+/// of grouped heads, or add up the queries of a group first.
 ///
-/// The bits are those of canonical::drift_of on every tier. O(rows * columns).
+/// The bits are those of canonical::drift_of on every instruction set.
+/// Cost: O(rows * columns).
 template <element T>
 void score_keys(const rows_view<T, memory::host>& keys,
                 std::span<const T> query,
@@ -36,8 +37,8 @@ void score_keys(const rows_view<T, memory::host>& keys,
   }
 }
 
-/// Chooses the keys that a layer keeps when a policy evicts some: an exact selection.
-/// Allocates when it is made; one thread at a time may use it.
+/// Selects the keys that a layer keeps if a policy evicts some: an exact selection. Allocates in
+/// its constructor only; one thread at a time may use it.
 class key_selector {
  public:
   /// For sequences of up to `length` positions.
@@ -45,13 +46,14 @@ class key_selector {
       : keys_(static_cast<std::size_t>(length))
       , kept_(keys_.size()) {}
 
-  /// The positions outside [block.first, block.last) that stay, ascending: int(keep * outside) of
-  /// highest score, pooled as key_eviction::pool says; equals go to the lower position, NaN ranks
-  /// highest. `scores` has one for each position of the sequence; those of the block are not read.
-  /// Valid until the next call.
+  /// Returns the kept positions outside [block.first, block.last), ascending: the int(keep *
+  /// outside) of highest score, pooled as in key_eviction::pool. `scores` has one number for each
+  /// position of the sequence; those of the block are not read. Valid until the next call.
   ///
-  /// Throws std::invalid_argument for more positions than it was made for, a block that is not
-  /// among them, and a keep or pool out of key_eviction's range. O(keys * pool).
+  /// Ties: the lower position; NaN ranks highest.
+  /// Cost: O(keys * pool).
+  /// Errors: std::invalid_argument for more positions than in the constructor, for a block that is
+  /// not among them, and for keep or pool out of key_eviction's range.
   [[nodiscard]] std::span<const index_t>
   select(std::span<const float> scores, range block, double keep, index_t pool) {
     const step::key_selection<float> selection{

@@ -9,8 +9,8 @@
 #if defined(__aarch64__)
 #  include <arm_neon.h>
 
-/// The vectors of tier::neon: see simd.hpp for what each member does. Every AArch64 processor has
-/// them, so they need no target attribute.
+/// The vectors of tier::neon; simd.hpp describes the members. Every AArch64 processor has them, so
+/// they need no target attribute.
 namespace UNMASK_NAMESPACE::host::detail {
 
 struct neon_vectors {
@@ -39,7 +39,7 @@ struct neon_vectors {
   static floats add(floats a, floats b) { return vaddq_f32(a, b); }
   static floats sub(floats a, floats b) { return vsubq_f32(a, b); }
   static floats fma(floats a, floats b, floats c) { return vfmaq_f32(c, a, b); }
-  // Not FMAX, which keeps NaN from either side.
+  // Not FMAX, which returns NaN if either argument is NaN.
   static floats max(floats a, floats b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static floats rounded(floats a) { return vrndnq_f32(a); }
   static floats scaled(floats p, floats n) {  // NaN becomes 0

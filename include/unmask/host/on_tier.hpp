@@ -27,9 +27,9 @@ __attribute__((UNMASK_AVX512, flatten)) void call_avx512(const Work& work) {
 
 }  // namespace detail
 
-/// Calls work() with the instructions of a tier, which must be available: what it calls is compiled
-/// into the tier's function, and a fused multiply-add is one instruction there instead of a call of
-/// the C library. For plain code beside the kernels; the result is the same.
+/// Calls work() with an available instruction set: the calls in it are compiled into a function
+/// with this target, in which a fused multiply-add is one instruction instead of a call of the C
+/// library. For plain code beside the kernels; the result is the same on every instruction set.
 template <class Work>
 void call_on_tier([[maybe_unused]] tier level, const Work& work) {
 #if UNMASK_HAS_AVX512
@@ -45,8 +45,8 @@ void call_on_tier([[maybe_unused]] tier level, const Work& work) {
   detail::call_portable(work);
 }
 
-/// Returns call(vectors{}) for the vectors of a tier, which must be available: how a kernel that
-/// each_tier.hpp compiled is chosen.
+/// Returns call(vectors{}) with the vectors of an available instruction set: selects a kernel that
+/// each_tier.hpp compiled.
 template <class Call>
 [[nodiscard]] auto with_vectors([[maybe_unused]] tier level, const Call& call) {
 #if UNMASK_HAS_AVX512

@@ -13,8 +13,8 @@
 
 namespace UNMASK_NAMESPACE::host::detail {
 
-// Bit i: token `first` + i may be proposed. Bits from `count` <= 64 on are zero, and no word that
-// holds only such bits is read.
+// Bit i: token `first` + i may be proposed. Bits from `count` <= 64 on are zero; words that contain
+// only such bits are not read.
 [[nodiscard]] inline std::uint64_t
 allowed_bits(const std::uint32_t* allowed, token_id first, index_t count) {
   const std::uint64_t all = ~std::uint64_t{0} >> static_cast<unsigned>(64 - count);
@@ -39,7 +39,7 @@ allowed_bits(const std::uint32_t* allowed, token_id first, index_t count) {
   return i;
 }
 
-// What is held of a row, if S asks for that.
+// The container of held columns, if S requires one.
 template <statistics S>
 using held_of = std::conditional_t<provides_v<S, stat::kept>, held_pool, no_pool>;
 
@@ -59,8 +59,8 @@ struct row_kernel;
 #define UNMASK_KERNEL_IS_PLAIN_ELSEWHERE
 #include <unmask/host/each_tier.hpp>
 
-// The tier that runs everywhere reads as canonical::fold_chunk defines it: where a fused
-// multiply-add is a call of the C library, that is what takes the time.
+// The portable instruction set reads as defined by canonical::fold_chunk: a fused multiply-add is a
+// call of the C library there, which dominates the time.
 template <>
 struct row_kernel<portable_vectors> {
   template <statistics S, element T>
@@ -103,22 +103,23 @@ struct row_kernel<portable_vectors> {
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Reads the chunks [chunks.first, chunks.last) of a row once: the node of the canonical tree over
-/// them, if `chunks` is an aligned power-of-two run or such a run cut by the end of the row.
+/// Reads the chunks [chunks.first, chunks.last) of a row once. Returns the node of the canonical
+/// tree over them, if `chunks` is an aligned power-of-two run or such a run cut by the end of the
+/// row.
 ///
 /// Nodes of runs of one length, pushed in order into a canonical::chunk_tree, give the bits of
 /// read_row. Chunks count from the row's first column, so a shard of the vocabulary gives nodes of
 /// the whole row's tree if its first token is a multiple of canonical::chunk_columns.
 ///
-/// The order of the options: z = u + (cfg_scale + 1) (c - u); `edit(z, token)`; tokens that
-/// are not allowed become -inf, and `edit` may not be called for them; blanked tokens are written
-/// to `blanked_logits` and become -inf. With stat::kept the rest joins what `held` holds. Only
-/// blanked tokens within the run are written. A NaN never becomes the best and poisons the sums
-/// (canonical::fold_chunk); a NaN of a token that is not allowed or is blanked does no harm.
+/// Order of the options: z = u + (cfg_scale + 1) (c - u); `edit(z, token)`; tokens that are not
+/// allowed become -inf, and `edit` may not be called for them; the logits of blanked tokens are
+/// written to `blanked_logits` (only those within the run) and become -inf. With stat::kept the
+/// columns then join those in `held`. NaN never becomes the best and makes the sums NaN
+/// (canonical::fold_chunk); NaN of a token that is not allowed, or blanked, is ignored.
 ///
 /// `edit` (row_edit) must be copyable and pure, and should call math::fma where a product is added,
-/// or the tiers may differ in a bit. `level` must be available. O(columns), one pass over memory, 9 KB of
-/// stack, no allocation.
+/// or instruction sets may differ in a bit. `level` must be available.
+/// Cost: O(columns), one pass over memory, 9 KB of stack, no allocation.
 template <statistics S, element T>
 [[nodiscard]] record<S>
 read_run(const row_input<T>& row, range chunks, row_edit edit, tier level) {
@@ -128,7 +129,7 @@ read_run(const row_input<T>& row, range chunks, row_edit edit, tier level) {
   });
 }
 
-/// Writes -inf for every blanked token: what those outside the row's columns keep.
+/// Writes -inf for every blanked token: the value of those outside the row's columns.
 template <element T>
 void clear_blanked_logits(const row_input<T>& row) {
   if (row.blanked_logits != nullptr) {
@@ -138,8 +139,8 @@ void clear_blanked_logits(const row_input<T>& row) {
   }
 }
 
-/// The record of one row, the edited logits of its blanked tokens, and what is held of it. See
-/// read_run.
+/// Returns the record of one row, and writes the edited logits of its blanked tokens and its held
+/// columns. See read_run.
 template <statistics S, element T>
 [[nodiscard]] record<S> read_row(const row_input<T>& row, row_edit edit, tier level) {
   clear_blanked_logits(row);

@@ -10,25 +10,25 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Below this many logits in all, one thread is faster than waking a second.
+/// With fewer logits in total, one thread is faster than waking a second one.
 inline constexpr std::int64_t parallel_logits = std::int64_t{1} << 19;
 
-/// Number of records of scratch memory that read_rows() wants for an executor.
+/// Number of records of scratch memory that read_rows() needs for an executor.
 [[nodiscard]] constexpr std::size_t scratch_records(index_t concurrency) {
   return 8 * static_cast<std::size_t>(concurrency);
 }
 
 namespace detail {
 
-// How rows are cut into pieces of work: aligned runs of 2^k chunks.
+// Division of rows into pieces of work: aligned runs of 2^k chunks.
 struct division {
   index_t run = 0;           // chunks of a run
   index_t runs_per_row = 1;  // 1: rows are whole
 };
 
-// The coarsest one with at least four pieces a thread, so that threads finish together; a piece
-// has at least four chunks. Twice its run would give fewer than 4 concurrency pieces, so there are
-// fewer than 8 concurrency of them: scratch_records().
+// The coarsest division with at least four pieces for each thread, so that threads finish together;
+// a piece has at least four chunks. A run of twice the length would give fewer than 4 concurrency
+// pieces, so there are fewer than 8 concurrency of them: scratch_records().
 [[nodiscard]] constexpr division divide_rows(index_t rows, index_t chunks, index_t concurrency) {
   const std::int64_t wanted = 4 * std::int64_t{concurrency};
   index_t run = 4;
@@ -43,13 +43,13 @@ struct division {
 /// Reads every row once: out[r] = read_row<S>(rows[r], edits[r], level), and the edited logits of
 /// its blanked tokens.
 ///
-/// Rows are shared among the threads of `threads`, and cut in runs of chunks when they are few, so
-/// that one row uses every thread; the canonical tree makes the bits independent of all of this.
-/// Below parallel_logits in all, the calling thread does it alone.
+/// Rows are distributed over the threads of `threads`, and divided into runs of chunks if there are
+/// few rows, so that one row uses every thread; the canonical tree makes the bits independent of
+/// this. With fewer than parallel_logits logits in total only the calling thread works.
 ///
-/// `edits` has as many as there are rows, or is null, and edits are called from any thread. `out` has as many records as there are rows; `scratch` has
-/// scratch_records(threads.concurrency()), `held` as many where stat::kept is asked for. Rows may
-/// differ in length. Does not allocate.
+/// Shape: `edits` has one entry for each row, or is null; edits are called from any thread. `out`
+/// has one record for each row; `scratch` has scratch_records(threads.concurrency()), `held` the
+/// same number with stat::kept. Rows may differ in length. Does not allocate.
 template <statistics S, element T>
 void read_rows(std::span<const row_input<T>> rows,
                const row_edit* edits,
@@ -119,8 +119,8 @@ void read_rows(std::span<const row_input<T>> rows,
 }
 
 #if defined(UNMASK_COMPILED)
-// unmask::compiled holds read_rows() of the statistics that most policies ask for; of others it is
-// compiled where it is called. The numbers are statistics::bits.
+// unmask::compiled contains read_rows() for the statistics that most policies require; for others
+// it is compiled at the call. The numbers are statistics::bits.
 #  define UNMASK_READ(prefix, bits, type)                                                          \
     prefix template void read_rows<statistics{bits}, type>(std::span<const row_input<type>>,       \
                                                            const row_edit*,                        \

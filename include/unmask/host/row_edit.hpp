@@ -9,14 +9,13 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// An edit of logits without its type, so that kernels are compiled once for all edits.
+/// A type-erased logits transform, so that kernels are compiled once for all transforms.
 ///
-/// Made from a function object `float(float logit, token_id)`, which has to outlive it; from
-/// no_edit, and by default, it edits nothing. Two pointers, no allocation.
+/// Made from a function object `float(float logit, token_id)`, which has to outlive it; by default,
+/// and from no_edit, it is the identity. Two pointers, no allocation.
 class row_edit {
  public:
-  /// Edits z[0] to z[count - 1], the logits of tokens `first` and on, with the instructions of a
-  /// tier.
+  /// Edits z[0] to z[count - 1], the logits of the tokens from `first` on, with an instruction set.
   using function = void(const void* object, float* z, index_t count, token_id first, tier level);
 
   constexpr row_edit() = default;
@@ -33,7 +32,7 @@ class row_edit {
     call_(object_, z, count, first, level);
   }
 
-  /// The function of an edit of type `Edit`.
+  /// The function for a transform of type `Edit`.
   template <class Edit>
   static void apply(const void* object, float* z, index_t count, token_id first, tier level) {
     const Edit edit = *static_cast<const Edit*>(object);  // a copy cannot alias z

@@ -25,14 +25,15 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   /// See host::read_run.
   template <statistics S, element T>
   UNMASK_TARGET static record<S> read_run(const row_input<T>& row, range chunks, row_edit edit) {
-    // What canonical::fold_chunk gives, with two shortcuts that the record of the run cannot show:
-    // a chunk that does not beat every earlier chunk of this run keeps token = no_token and
-    // second = -inf. Let w be the first chunk that reaches the run's maximum: it beat all before
-    // it, so it is complete. In the tree, `takes_over` compares best first, and on a tie takes the
-    // lower token; the later side of a tie never beat the earlier one, so it has no_token and
-    // stays below, as its larger true token would. Every merge therefore goes the way it would with
-    // complete records. The best and the token that come out are w's, and `second` is the larger
-    // of w's second and the best of each node that w met, all of which are exact.
+    // The result of canonical::fold_chunk, with two shortcuts that have no effect on the record of
+    // the run: a chunk that does not exceed the best of every earlier chunk of this run keeps token
+    // = no_token and second = -inf. Let w be the first chunk that reaches the run's maximum: it
+    // exceeds all before it, so its record is complete. In the tree, `takes_over` compares best
+    // first, and on a tie takes the lower token; the later side of a tie never exceeded the earlier
+    // one, so it has no_token and loses, as its larger true token would. Every merge therefore has
+    // the same result as with complete records. The final best and token are those of w, and
+    // `second` is the larger of w's second and the best of each node that w was merged with, all of
+    // which are exact.
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     leader<S> so_far{.held = held_of<S>(row.held)};
@@ -88,20 +89,20 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   }
 
  private:
-  // True if plain logits are used where they are. Draws and comparisons want floats.
+  // True if plain logits are read in place. Draws and comparisons need floats.
   template <statistics S, element T>
   static constexpr bool reads_memory =
       std::is_same_v<T, float> || !(provides_v<S, stat::sampled> || canonical::compares<S>);
-  // True if a mask is applied to columns on their way into the sums.
+  // True if a mask is applied to columns while they are summed.
   template <statistics S>
   static constexpr bool masks_on_the_way =
       !(provides_v<S, stat::sampled> || canonical::compares<S>);
 
-  // What the sums of a chunk depend on: kernels of other statistics share them.
+  // The statistics on which the sums of a chunk depend: kernels of other statistics share them.
   template <statistics S>
   static constexpr statistics sums_in{S.bits & (stat::entropy | stat::second_moment).bits};
 
-  // Of the chunks of a run so far: the best logit, the best key, the columns held, what is lifted.
+  // Over the chunks of a run so far: best logit, best key, held columns, lifted fields.
   template <statistics S>
   struct leader {
     float best = -math::infinity();
@@ -205,7 +206,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     canonical::draw_column(chunk, request, z, count, first, to_beat);
   }
 
-  // Offers the columns of a chunk, the first of which is `token`, to what is held of the row.
+  // Offers the columns of a chunk, the first of which is `token`, to the held columns of the row.
   template <class Z>
   UNMASK_TARGET static void hold(held_pool& pool, Z z, index_t padded, float best, token_id token) {
     if (!(best > pool.bar())) {
@@ -264,7 +265,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     return found != 0;
   }
 
-  // The first column but `skipped` that holds x, which must be there.
+  // The first column except `skipped` that equals x, which must exist.
   template <class Z>
   UNMASK_TARGET static index_t first_equal(Z z, float x, index_t skipped) {
     const floats wanted = simd::splat(x);
@@ -279,7 +280,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     }
   }
 
-  // The largest number of all columns but `column`; -inf if there is none.
+  // The largest logit of all columns except `column`; -inf if there is none.
   template <class Z>
   UNMASK_TARGET static float runner_up(Z z, index_t padded, index_t column) {
     constexpr index_t group = 4 * width;
@@ -294,7 +295,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     const float value =
         math::max(simd::largest(near),
                   math::max(largest_of(z, home), largest_of(z + behind, padded - behind)));
-    // The first of equals decides between -0 and +0.
+    // The first of the equal columns decides between -0 and +0.
     return value == 0.0F ? at(z, first_equal(z, value, column)) : value;
   }
 };

@@ -8,14 +8,14 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Rows that are noted one by one and read together: what a backend does with logits, for every
-/// policy that gathers S.
+/// Enqueues rows and reads them together: the reads of a backend, for every policy with statistics
+/// S.
 template <statistics S>
 class row_reader {
   static constexpr bool holds = provides_v<S, stat::kept>;
 
  public:
-  /// Room for so many rows. Allocates here only.
+  /// Has room for `rows` rows. Allocates here only.
   row_reader(std::size_t rows, executor_ref threads, tier level)
       : threads_(threads)
       , level_(level)
@@ -29,7 +29,8 @@ class row_reader {
     float16s_.reserve(rows);
   }
 
-  /// One row more, to be filled in. All that are read together have one element type.
+  /// Returns an additional row to be filled in. All rows that are read together have one element
+  /// type.
   template <element T>
   [[nodiscard]] row_input<T>& note(row_edit edit) {
     read_ = &row_reader::read_noted<T>;  // so that only types an engine supplies are compiled
@@ -41,7 +42,7 @@ class row_reader {
   }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// Reads the rows noted: operator[] is the record of each.
+  /// Reads the enqueued rows: operator[] returns the record of each.
   void read() {
     if (size() > 0) {
       (this->*read_)();
@@ -50,9 +51,9 @@ class row_reader {
   [[nodiscard]] record<S>& operator[](std::size_t r) { return records_[r]; }
   [[nodiscard]] const record<S>* records() const { return records_.data(); }
 
-  /// What is held of row r: row_options::held may be its address.
+  /// Held columns of row r: row_options::held may be its address.
   [[nodiscard]] held_tokens& held(std::size_t r) { return held_[r]; }
-  /// Cuts row r off from what is held: canonical::cut_held. From any thread.
+  /// Truncates row r by its held columns: canonical::cut_held. From any thread.
   template <index_t Capacity>
   [[nodiscard]] bool cut_held(std::size_t r,
                               record<S>& whole,
@@ -66,7 +67,7 @@ class row_reader {
     });
     return proved;
   }
-  /// Cuts row r off by a second read: host::read_again. From any thread.
+  /// Truncates row r by a second read: host::read_again. From any thread.
   void read_again(std::size_t r,
                   record<S>& whole,
                   const watched_logits& watched,
@@ -74,7 +75,7 @@ class row_reader {
     (this->*read_again_)(r, whole, watched, rules);
   }
 
-  /// Forgets the rows, of which the logits may go now.
+  /// Removes all rows; their logits are no longer needed.
   void clear() {
     size_ = 0;
     floats_.clear();

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <span>
 
-/// Rows that are copied between a compact tensor, one row for each position that is computed, and
-/// an engine's memory, one row for each position there is.
+/// Copies of rows between a compact tensor, one row for each computed position, and an engine's
+/// memory, one row for each position of the sequence.
 namespace UNMASK_NAMESPACE::host {
 
 /// Copies the listed rows of `from` to consecutive rows of `to`, `to_stride` numbers apart. `rows`
-/// ascending, as layer_choice::rows: `to` may then be `from.data` with the same stride. O(rows *
-/// columns).
+/// ascending, as layer_choice::rows: `to` may then be `from.data` with the same stride.
+/// Cost: O(rows * columns).
 template <element T>
 void gather_rows(const rows_view<T, memory::host>& from,
                  std::span<const index_t> rows,
@@ -28,8 +28,9 @@ void gather_rows(const rows_view<T, memory::host>& from,
   }
 }
 
-/// Copies row k of `from` to the row of positions[k] in `to`; positions outside of `to` are left
-/// out. O(rows * columns).
+/// Copies row k of `from` to the row of positions[k] in `to`; positions outside of `to` are
+/// skipped.
+/// Cost: O(rows * columns).
 template <element T>
 void scatter_rows(const rows_view<T, memory::host>& from,
                   std::span<const index_t> positions,

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-/// The second read of a row of which the first one did not prove what is kept: a few sweeps find
-/// where the kept tokens end, one more draws among them.
+/// The second read of a row for which the first one did not determine the truncation: a few sweeps
+/// find where the kept tokens end, one more draws among them.
 namespace UNMASK_NAMESPACE::host {
 
 namespace detail {
@@ -41,8 +41,8 @@ template <element T>
           })};
 }
 
-// Calls use(logits, count, token of the first) for each chunk of a row, with the watched tokens
-// back in their places.
+// Calls use(logits, count, token of the first) for each chunk of a row, with the logits of tracked
+// tokens put back.
 template <class Use>
 void sweep(const staged_row& row, const watched_logits& watched, const Use& use) {
   alignas(64) float buffer[canonical::chunk_columns];
@@ -102,7 +102,7 @@ void read_staged(record<S>& whole,
   }
 }
 
-// The same with the instructions of a tier, for rows of any type.
+// read_again() with an instruction set, for rows of any type.
 template <statistics S>
 void read_staged(record<S>& whole,
                  const staged_row& row,
@@ -114,12 +114,13 @@ void read_staged(record<S>& whole,
 
 }  // namespace detail
 
-/// Finishes the record of a row by reading the row again: canonical::cut_held(), for any number of
-/// kept tokens and with the same result where both can say.
+/// Completes the record of a row by reading the row again: canonical::cut_held(), for any number of
+/// kept tokens and with the same result where both have one.
 ///
-/// `watched` are the tokens kept apart with their edited logits, `whole` the record of the row with
-/// them. O(columns) three or four times, up to three times more if logits tie at the end, and one
-/// Gumbel number a kept token; 42 KB of stack, no allocation.
+/// `watched` are the tracked tokens with their edited logits, `whole` the record of the row with
+/// them.
+/// Cost: O(columns) three or four times, up to three times more if logits tie at the end, and one
+/// Gumbel number for each kept token; 42 KB of stack, no allocation.
 template <statistics S, element T>
 void read_again(record<S>& whole,
                 const row_input<T>& row,

@@ -10,20 +10,20 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Reads the nodes of a shard of many rows: each is a row of its own to read_rows(), so that few
-/// rows use every thread here, too.
+/// Reads the nodes of a shard for many rows. Each node is a row of its own for read_rows(), so that
+/// few rows use every thread.
 template <class Policy>
 class shard_reader {
   static constexpr statistics contents = Policy::required;
 
  public:
-  /// Room for so many nodes, those of all rows together.
+  /// Has room for `nodes` nodes, those of all rows together.
   shard_reader(std::size_t nodes, executor_ref threads, tier level)
       : rows_(nodes, threads, level) {
     owners_.reserve(nodes);
   }
 
-  /// Notes the row of scored position i in a branch; `logits` is that of column columns.first.
+  /// Enqueues the row of scored position i in a branch; `logits` is that of column columns.first.
   template <element T>
   void note(const step::slot_memory<Policy>& m,
             index_t branch,
@@ -52,7 +52,8 @@ class shard_reader {
     }
   }
 
-  /// Reads all that was noted: the records, node by node of row by row. Valid until the next read.
+  /// Reads all enqueued rows. Returns the records, the nodes of the first row, then of the next.
+  /// Valid until the next read.
   [[nodiscard]] const record<contents>* read() {
     rows_.read();
     for (std::size_t r = 0; r < rows_.size(); ++r) {
@@ -65,7 +66,7 @@ class shard_reader {
   }
 
  private:
-  // The position that decides about a node's row, and what step::name_token() takes.
+  // The position for which a node's row is read, and the inputs of step::name_token().
   struct owner {
     const step::slot_memory<Policy>* slot;
     index_t position;

@@ -12,19 +12,19 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// What a sharded_session on the host has beside its workspace: the reader of this rank's columns,
-/// and messages with a row for each row that the step is decided from.
+/// Workspace of a sharded_session on the host in addition to that of its session: the reader of
+/// this rank's columns, and messages with a row for each row of the step.
 template <class Policy>
 class shard_workspace {
   using memory_type = step::slot_memory<Policy>;
   static constexpr statistics contents = Policy::required;
-  // What step::name_listed() writes behind the watched logits.
+  // One for the entry that step::name_listed() writes behind the tracked logits.
   static constexpr index_t named = step::stages<Policy>::restricts > 0 ? 1 : 0;
 
  public:
   using messages = std::span<const std::byte>;
 
-  /// `nodes` is what a message has room for in a row.
+  /// `nodes` is the number of nodes of a row for which a message has room.
   shard_workspace(const model_info& model,
                   const limits& capacity,
                   range columns,
@@ -44,13 +44,13 @@ class shard_workspace {
 
   [[nodiscard]] std::size_t most_bytes() const { return message_.size(); }
 
-  /// Bytes of a message about these segments.
+  /// Size in bytes of a message for these segments.
   [[nodiscard]] std::size_t message_bytes(const auto& slots, std::span<const segment> all) const {
     return ranks::message_bytes<contents>(about(slots, all, 0));
   }
 
-  /// The message of step `step` about the segments `mine` of `all`. Row 0 of `logits` is the first
-  /// row of the first of them, column 0 that of the first of this rank's columns.
+  /// Returns the message of step `step` for the segments `mine` of `all`. Row 0 of `logits` is the
+  /// first row of the first of them, column 0 that of the first of this rank's columns.
   template <element T>
   [[nodiscard]] messages read(const auto& slots,
                               std::span<const segment> all,
@@ -89,8 +89,8 @@ class shard_workspace {
     return {message_.data(), ranks::message_bytes<contents>(h)};
   }
 
-  /// Puts the rows of step `step` together from `count` messages of message_bytes() each. Throws
-  /// std::invalid_argument for messages that do not go together, and has then done nothing.
+  /// Merges the rows of step `step` from `count` messages of message_bytes() each. Errors:
+  /// std::invalid_argument for messages that do not fit together; nothing is changed then.
   void merge(const auto& slots,
              std::span<const segment> all,
              messages from,
@@ -112,12 +112,12 @@ class shard_workspace {
     });
   }
 
-  /// For backends that find out later what merge() throws here.
+  /// For backends that detect the errors of merge() later.
   void check_merged() const {}
 
  private:
-  // Calls use(segment, memory, branch, i) for each row that the step is decided from, in the order
-  // of the messages' rows.
+  // Calls use(segment, memory, branch, i) for each row of the step, in the order of the messages'
+  // rows.
   static void for_each_row(const auto& slots, std::span<const segment> all, const auto& use) {
     for (index_t k = 0; k < static_cast<index_t>(all.size()); ++k) {
       const segment& s = all[static_cast<std::size_t>(k)];
@@ -130,7 +130,7 @@ class shard_workspace {
     }
   }
 
-  // The header of this rank's message about all rows.
+  // The header of this rank's message with all rows.
   [[nodiscard]] ranks::message_header
   about(const auto& slots, std::span<const segment> all, std::uint32_t step) const {
     ranks::message_header h;
@@ -147,7 +147,7 @@ class shard_workspace {
     return h;
   }
 
-  // The watched logits of a row, continued with -inf to what the message has room for.
+  // The tracked logits of a row, padded with -inf to the number for which the message has room.
   [[nodiscard]] const float*
   watched_of(const memory_type& m, index_t branch, index_t i, index_t count) {
     const watched_logits w = m.kept_apart(branch, i);

@@ -10,7 +10,8 @@
 #include <cstring>
 #include <type_traits>
 
-/// The vectors that row_kernel.hpp is written over, one struct per tier with the same members:
+/// The vectors with which row_kernel.hpp is written, one struct per instruction set with the same
+/// members:
 ///
 ///   level               the tier
 ///   floats, width       `width` numbers in a register
@@ -26,14 +27,14 @@
 ///   kept                a where the bit is set, -inf elsewhere
 ///   largest, total      over one register; `total` adds i and i + width / 2, and so on down to 1
 ///
-/// The portable tier has what staging and drift ask for only: it reads rows in plain code.
-/// Every member carries the target attribute of its tier: g++ inlines an always_inline function
-/// only into a caller that has at least its instruction set.
+/// The portable set has only the members that staging and drift use: it reads rows in plain code.
+/// Every member has the target attribute of its set: g++ inlines an always_inline function only
+/// into a caller with at least its instruction set.
 namespace UNMASK_NAMESPACE::host::detail {
 
 struct portable_vectors {
   static constexpr tier level = tier::portable;
-  // Four lanes: what SSE2 and NEON hold. Both compilers accept the type on any machine.
+  // Four lanes, the width of SSE2 and NEON. Both compilers accept the type on any machine.
   using floats = float __attribute__((vector_size(16)));
   static constexpr index_t width = 4;
 
@@ -187,8 +188,8 @@ struct avx512_vectors {
       b = load(p + width);
     }
   }
-  // Adds the 64 lanes of two pairs by halving. Of even and odd lanes, one register each is left
-  // over for the last addition.
+  // Adds the 64 lanes of two pairs by halving. One register each of even and of odd lanes is left
+  // for the last addition.
   template <class T>
   UNMASK_INLINE float total_of_lanes(floats a, floats b, floats c, floats d) {
     const floats first = add(a, c);
@@ -222,8 +223,8 @@ struct avx512_vectors {
   }
 
  private:
-  // The unmasked forms of some intrinsics make g++ 12 warn of an uninitialised variable in its own
-  // header; with a mask of ones they compile to the same instruction.
+  // g++ 12 warns of an uninitialised variable in its own header for the unmasked forms of some
+  // intrinsics; with a mask of ones they compile to the same instruction.
   static constexpr __mmask16 every = 0xffffU;
 
   template <int Half>

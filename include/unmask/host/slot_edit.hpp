@@ -8,8 +8,8 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// The edits of a slot's policy for the kernels that read its rows: none where no part edits in
-/// this step. Valid as long as the slot's memory is.
+/// The logits transforms of a slot's policy for the kernels that read its rows; the identity if no
+/// part edits in this step. Valid as long as the slot's memory is.
 template <class Policy>
 [[nodiscard]] row_edit slot_edit(const step::slot_memory<Policy>& m) {
   if constexpr (step::stages<Policy>::edits > 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: what happens
-// to a chunk before its sums are taken. Included alone, this file is empty.
+// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: prepares a
+// chunk before its sums are computed. Included alone, this file is empty.
 #if defined(UNMASK_SIMD)
 
 template <>
@@ -11,12 +11,13 @@ struct stage_kernel<UNMASK_SIMD> {
   static constexpr index_t width = simd::width;
   static constexpr index_t lanes = canonical::lanes;
 
-  // How the statistics see the columns [first, first + count) of `row`.
+  // Form in which the columns [first, first + count) of `row` are given to the sums.
   enum class form : unsigned char { plain, masked, staged };
 
-  // Whole groups of lanes without any option are what the engine wrote, and a mask can be applied
-  // to them on the way; the rest is written to a buffer first. So is what a mask leaves mostly out,
-  // of which the columns need not be read. `blank` is the first blanked token that has not been met.
+  // Complete groups of lanes without any option are read from the engine's memory, and a mask can
+  // be applied to them on the way; others are written to a buffer first. So are columns that a mask
+  // mostly excludes, which then need not be read. `blank` is the first blanked token not yet
+  // reached.
   template <element T>
   UNMASK_TARGET static form form_of(
       const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t blank) {
@@ -39,7 +40,7 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
   // Edits, masks and blanks the columns [first, first + count) of `row` into `buffer`, padded with
-  // -inf to whole groups of lanes; `blank` moves on.
+  // -inf to complete groups of lanes; advances `blank`.
   template <element T>
   UNMASK_TARGET static void stage(const row_input<T>& row,
                                   row_edit edit,
@@ -69,7 +70,7 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
  private:
-  // `count` <= 64 columns with guidance and mask, continued with -inf to 64.
+  // `count` <= 64 columns with guidance and mask, padded with -inf to 64.
   template <element T>
   UNMASK_TARGET static void
   load_columns(const row_input<T>& row, index_t first, index_t count, float* z) {
@@ -98,7 +99,7 @@ struct stage_kernel<UNMASK_SIMD> {
     mask(z, kept);
   }
 
-  // The columns whose bit is not set become -inf.
+  // Sets the columns whose bit is not set to -inf.
   UNMASK_TARGET static void mask(float* z, std::uint64_t kept) {
     if (~kept != 0) {
       for (index_t j = 0; j < lanes; j += width) {

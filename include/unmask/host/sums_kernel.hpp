@@ -19,7 +19,7 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     floats best;
   };
 
-  // One vector of columns on its way through canonical::sums_of.
+  // Adds one vector of columns as canonical::sums_of does.
   template <statistics S>
   UNMASK_TARGET __attribute__((always_inline)) static inline void
   add(floats x, floats exponent, lane_sums& s) {
@@ -43,8 +43,8 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     }
   }
 
-  // canonical::sums_of of columns from which any shift was taken, and the maximum of the chunk, in
-  // sweeps over four vectors of lanes.
+  // canonical::sums_of of columns from which any shift was already subtracted, and the maximum of
+  // the chunk, in sweeps over four vectors of lanes.
   template <statistics S, class Z, std::size_t Size, class Simd = simd>
   UNMASK_TARGET static float sums_of(Z z,
                                      index_t padded,
@@ -113,8 +113,8 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     return simd::total(simd::load(lane));
   }
 
-  // The sums of a chunk, the scale they are relative to, and the maximum; -inf if there is none.
-  // flatten: the scale needs fused multiply-adds.
+  // The sums of a chunk, their scale, and the maximum; -inf if there is none. flatten: the scale
+  // uses fused multiply-adds.
   template <statistics S, class Z, std::size_t Size>
   UNMASK_TARGET __attribute__((flatten)) static float with_sums(Z z,
                                                                 index_t padded,
@@ -139,7 +139,7 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     return best;
   }
 
-  // The sums relative to a scale that shifts, which few chunks need: of a shifted copy.
+  // The sums relative to a scale with a shift, which few chunks need: computed from a shifted copy.
   template <statistics S, class Z, std::size_t Size>
   UNMASK_TARGET __attribute__((noinline)) static void shifted_sums(Z z,
                                                                    index_t padded,

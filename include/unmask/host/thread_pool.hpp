@@ -13,14 +13,14 @@ namespace UNMASK_NAMESPACE::host {
 /// A fixed number of threads, of which the calling one is the first.
 ///
 /// Workers claim pieces one at a time, spin for some microseconds after the last one, then sleep.
-/// run() does not wait for a worker that has not woken up in time, so a small job never costs more
-/// than on one thread plus the wake-up call (about a microsecond). run() does not allocate.
+/// run() does not wait for a worker that has not woken up in time, so a small job never takes
+/// longer than on one thread plus the wake-up call (about a microsecond). run() does not allocate.
 ///
-/// Precondition: one run() at a time; neither two threads nor a piece of work may call it
+/// Precondition: one run() at a time; neither another thread nor a piece of work may call it
 /// meanwhile.
 class thread_pool {
  public:
-  /// `threads` >= 1 in all, the calling one included.
+  /// `threads` >= 1 in total, the calling one included.
   explicit thread_pool(index_t threads) {
     UNMASK_EXPECTS(threads >= 1);
     workers_.reserve(static_cast<std::size_t>(threads - 1));
@@ -50,9 +50,9 @@ class thread_pool {
     epoch_.fetch_add(1);  // odd: the job is open
     epoch_.notify_all();
     take_part();
-    // A worker announces itself in busy_, then looks whether the job is still open; this closes
-    // the job, then looks at busy_. All four are sequentially consistent, so either the worker sees
-    // a closed job and touches nothing, or it is waited for here.
+    // A worker increments busy_, then tests whether the job is still open; this function closes the
+    // job, then reads busy_. All four operations are sequentially consistent, so either the worker
+    // sees a closed job and touches nothing, or this function waits for it.
     epoch_.fetch_add(1);
     for (std::uint32_t busy = busy_.load(); busy != 0; busy = busy_.load()) {
       if (!spin([&] { return busy_.load() == 0; })) {
@@ -112,7 +112,8 @@ class thread_pool {
     }
   }
 
-  // Apart, so that claiming pieces does not disturb the threads that watch the epoch.
+  // On a cache line of its own, so that claiming pieces does not disturb the threads that poll the
+  // epoch.
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
   alignas(64) std::atomic<std::uint32_t> busy_{0};
   alignas(64) std::atomic<index_t> next_{0};

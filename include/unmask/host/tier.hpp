@@ -22,11 +22,11 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// An instruction set that the host kernels are compiled for, whatever the flags of the program.
+/// An instruction set for which the host kernels are compiled, independent of the program's flags.
 ///
-/// Every tier gives the same bits; they differ in speed only. A session chooses one when it is
-/// made. Each costs its share of the time to compile: -DUNMASK_NO_AVX512 and -DUNMASK_NO_AVX2, for
-/// the whole program, leave tiers out, which are then not available.
+/// Every instruction set gives the same bits; they differ in speed only. A session's is selected in
+/// its constructor. Each adds to the compile time: -DUNMASK_NO_AVX512 and -DUNMASK_NO_AVX2, for the
+/// whole program, leave some out, which are then not available.
 enum class tier : unsigned char {
   portable,  ///< plain C++, any machine
   avx2,      ///< AVX2, FMA and F16C
@@ -40,7 +40,7 @@ enum class tier : unsigned char {
   if (level == tier::portable || level == tier::neon) {
     return level == tier::portable;
   }
-  // Not every compiler's __builtin_cpu_supports knows F16C: CPUID leaf 1, bit 29 of ECX.
+  // Not every compiler's __builtin_cpu_supports accepts F16C: CPUID leaf 1, bit 29 of ECX.
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
@@ -59,7 +59,8 @@ enum class tier : unsigned char {
 #endif
 }
 
-/// The fastest tier of this machine. Executes CPUID, which a virtual machine intercepts: ask once.
+/// The fastest instruction set of this machine. Executes CPUID, which virtual machines intercept:
+/// call it once.
 [[nodiscard]] inline tier best_tier() {
   for (const tier level : {tier::avx512, tier::avx2, tier::neon}) {
     if (available(level)) {
@@ -72,7 +73,7 @@ enum class tier : unsigned char {
 }  // namespace unmask::host
 
 #if defined(__x86_64__)
-// What functions of these tiers are compiled for: __attribute__((UNMASK_AVX2)).
+// Targets of functions for these instruction sets: __attribute__((UNMASK_AVX2)).
 #  define UNMASK_AVX2 target("avx2,fma,f16c")
 #  define UNMASK_AVX512 target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #endif
