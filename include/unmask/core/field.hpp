@@ -21,35 +21,35 @@
 ///     float bar() const;                   // if columns that do not exceed it change nothing
 ///
 /// With bar(), add() and join() are exact in any order; without it, the 64 lanes of a chunk are
-/// joined in the canonical order. No column is NaN or -inf. All kernels, devices and ranks follow: a
-/// statistic more is a bit in statistics.hpp, a header for its field, and a line in the list of
+/// joined in the canonical order. No column is NaN or -inf. All kernels, devices and ranks follow:
+/// a statistic more is a bit in statistics.hpp, a header for its field, and a line in the list of
 /// record.hpp, where its value stands, too. On the host it costs a pass over the chunks that exceed
 /// the bar so far, or add() for every column if there is no bar().
 ///
 /// The fields below are gathered by each kernel's own code; they state how records merge, absorb().
 namespace UNMASK_NAMESPACE::field {
 
-/// How columns are weighed anew beside a best that is larger than theirs was.
+/// Factors that rescale the weights of columns to a larger best logit.
 struct lowering {
-  /// Their best less the larger one, at least math::exp_floor: logits of -3e38 instead of -inf are
-  /// common, and so great a shift would make something of the little that they weigh.
+  /// The columns' best minus the larger one, at least math::exp_floor: logits of -3e38 instead of
+  /// -inf are common, and with so large a shift their negligible weight would count.
   float shift;
   /// e^shift.
   float scale;
-  /// Sum of e^(z - their best) over the columns.
+  /// Sum of e^(z - the columns' best) over the columns.
   float weight;
 };
 
-/// The weight of the columns but the best.
+/// The weight of all columns except the best.
 struct confidence {
   static constexpr statistics names = stat::confidence;  ///< The statistic of the field.
   float rest = 0.0F;  ///< Sum of e^(z - best).
 
-  /// Takes in the columns of another record, one of which is `best`; it does not exceed this best.
+  /// Adds the columns of another record with the largest logit `best`, at most this record's best.
   UNMASK_HD void absorb(const confidence& /*low*/, float /*best*/, const lowering& by) {
     rest = math::fma(by.scale, by.weight, rest);
   }
-  /// Moves the columns below a best that rose.
+  /// Rescales the columns to a larger best.
   UNMASK_HD void rise(const lowering& by) { rest = math::product(rest, by.scale); }
 };
 
@@ -58,24 +58,24 @@ struct margin {
   static constexpr statistics names = stat::margin;  ///< The statistic of the field.
   float second = 0.0F;  ///< The second largest logit, with multiplicity.
 
-  /// Of no column.
+  /// The field of a record without columns.
   [[nodiscard]] UNMASK_HD static margin empty() { return {-math::infinity()}; }
-  /// Takes in the columns of another record, one of which is `best`.
+  /// Adds the columns of another record with the largest logit `best`.
   UNMASK_HD void absorb(const margin& /*low*/, float best, const lowering& /*by*/) {
     second = math::max(second, best);
   }
 };
 
-/// The logits of the columns, weighed.
+/// The weighted logits of the columns.
 struct entropy {
   static constexpr statistics names = stat::entropy;  ///< The statistic of the field.
   float weighted = 0.0F;  ///< Sum of e^(z - best) (z - best).
 
-  /// Takes in the columns of another record.
+  /// Adds the columns of another record.
   UNMASK_HD void absorb(const entropy& low, float /*best*/, const lowering& by) {
     weighted = math::fma(by.scale, math::fma(by.shift, by.weight, low.weighted), weighted);
   }
-  /// Moves the columns below a best that rose.
+  /// Rescales the columns to a larger best.
   UNMASK_HD void rise(const lowering& by) {
     weighted = math::product(by.scale, math::fma(by.shift, by.weight, weighted));
   }
@@ -86,31 +86,31 @@ struct second_moment {
   static constexpr statistics names = stat::second_moment;  ///< The statistic of the field.
   float square = 0.0F;  ///< Sum of e^(2(z - best)), 1 for the best.
 
-  /// Takes in the columns of another record.
+  /// Adds the columns of another record.
   UNMASK_HD void absorb(const second_moment& low, float /*best*/, const lowering& by) {
     square = math::fma(by.scale * by.scale, low.square, square);
   }
-  /// Moves the columns below a best that rose.
+  /// Rescales the columns to a larger best.
   UNMASK_HD void rise(const lowering& by) {
     square = math::fma(by.scale * by.scale, square - 1.0F, 1.0F);
   }
 };
 
-/// A race of keys, which does not depend on the best columns.
+/// The largest key of a draw, independent of the best column.
 struct sampled {
   static constexpr statistics names = stat::sampled;  ///< The statistic of the field.
   float key = 0.0F;  ///< The winning key.
   float drawn_logit = 0.0F;  ///< The logit of the token drawn.
   token_id drawn = no_token;  ///< The token drawn.
 
-  /// Of no column.
+  /// The field of a record without columns.
   [[nodiscard]] UNMASK_HD static sampled empty() {
     sampled f;
     f.key = -math::infinity();
     return f;
   }
-  /// The larger key wins, the lower token between equal keys. A NaN loses to every number, so that
-  /// the order of the merges does not show.
+  /// The larger key wins, the lower token between equal keys. NaN loses to every number, so that
+  /// the order of merges has no effect.
   [[nodiscard]] UNMASK_HD bool beats(const sampled& other) const {
     const bool drew = !math::is_nan(key);
     const bool other_drew = !math::is_nan(other.key);
@@ -127,7 +127,7 @@ struct drift {
   float cross = 0.0F;  ///< Sum of e^(z - best) e^(z' - best').
   float previous_square = 0.0F;  ///< second_moment::square of the previous step.
 
-  /// Takes in the columns of another record.
+  /// Adds the columns of another record.
   UNMASK_HD void absorb(const drift& low, float /*best*/, const lowering& by) {
     cross = math::fma(by.scale, low.cross, cross);
   }
@@ -138,7 +138,7 @@ struct divergence {
   static constexpr statistics names = stat::divergence;  ///< The statistic of the field.
   float shared = 0.0F;  ///< Sum of e^(z - best) ln p'.
 
-  /// Takes in the columns of another record.
+  /// Adds the columns of another record.
   UNMASK_HD void absorb(const divergence& low, float /*best*/, const lowering& by) {
     shared = math::fma(by.scale, low.shared, shared);
   }
