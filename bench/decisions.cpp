@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What comes after the read: ranking, the merge of shards, credit, and whole steps of a session.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Times of the work after the read:
+// ranking, the merge of shards, credit, and whole steps of a session.
 //
 // rank/N sorts the keys of N candidates; merge/shards joins the records of that many shards of a
 // row; step/<policy>/rows runs start(), next() and supply() of a session whose answer is one block

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What only the developers of unmask build. A project that uses unmask never gets here.
+# Targets for developers of unmask. Not included by projects that use unmask.
 
 # ISO C++, so that an extension of GCC does not slip into a header.
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -26,9 +26,10 @@ if(UNMASK_WARNINGS_AS_ERRORS)
                               "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Werror=all-warnings>")
 endif()
 
-# Kernels that no device will run are compiled to PTX and without the optimiser: this machine can test
-# that each of them compiles and links, and that takes an eighth of the time. All the way go those of
-# packaging.cuda here, every one under tests/kernels.py, and what tests/gpu.sh builds for a device.
+# Kernels that no device will run are compiled to PTX and without the optimiser: this machine can
+# test that each of them compiles and links, and that takes an eighth of the time. All the way go
+# those of packaging.cuda here, every one under tests/kernels.py, and what tests/gpu.sh builds for a
+# device.
 if(UNMASK_CUDA)
   set(unmask_device OFF)
   file(GLOB files /dev/nvidia[0-9]* /dev/nvhost-gpu /dev/dxg)

@@ -10,8 +10,9 @@ import re
 import sys
 import tempfile
 
-# What a header may include of ours. A key is a file, or a folder with a final slash; the longest
-# key that fits a header is its rule. `*.hpp` after a folder leaves out its .cuh files.
+# Headers of this library that a header may include. A key is a file, or a folder with a final
+# slash; the longest key that fits a header is its rule. `*.hpp` after a folder leaves out its .cuh
+# files.
 CORE = ["version.hpp", "core/"]
 MATHS = CORE + ["stats/", "ranks/", "step/"]
 DECODING = MATHS + ["policy/", "named/", "session.hpp", "layer_session.hpp", "any_session.hpp",
@@ -41,8 +42,8 @@ MAY_INCLUDE = {
     "cuda.cuh": DECODING + ["unmask.hpp", "cuda.hpp", "cuda/"],
 }
 
-# What it must not include of others, as regular expressions for the name between the brackets;
-# the first rule that fits the header's own name counts.
+# Headers of others that it must not include, as regular expressions for the name between the
+# brackets; the first rule that fits the header's own name counts.
 OTHERS = r"(gtest|gmock|benchmark|nlohmann)/"
 TOOLKIT = r"(cuda|cub|thrust|nv|cooperative_groups)"
 EIGEN = r"(Eigen|unsupported/Eigen)/"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Installs the Python package from this checkout and tests it with NumPy and PyTorch on a CPU, beside
-# the engines of examples/python/hosts: bash tests/python.sh [pytest options]
+# Installs the Python package from this checkout and tests it with NumPy and PyTorch on a CPU,
+# beside the engines of examples/python/hosts: bash tests/python.sh [pytest options]
 #
 # UNMASK_VENV names a virtual environment to use (build/python/venv); UNMASK_TORCH what pip is asked
 # for to get PyTorch (torch), such as a wheel without CUDA.
@@ -27,8 +27,8 @@ unmask_quietly "${pip[@]}" install numpy pytest
 echo "Building and installing examples/python"
 unmask_quietly "${pip[@]}" install ./examples/python
 
-# Of SGLang its algorithm modules alone, which need nothing but PyTorch; the wheel for one Python is
-# good for that in all.
+# SGLang's algorithm modules only, which need nothing but PyTorch; the wheel for one Python version
+# is sufficient for all.
 sglang=$folder/sglang-0.5.23
 if [[ ! -d $sglang ]]; then
   echo "Unpacking the algorithms of SGLang 0.5.23"

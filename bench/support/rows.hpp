@@ -28,7 +28,7 @@ using unmask::token_id;
 namespace host = unmask::host;
 namespace stat = unmask::stat;
 
-/// What a policy that ranks by entropy and margin reads.
+/// Statistics of a policy that ranks by entropy and margin.
 inline constexpr statistics all_statistics = stat::margin | stat::entropy;
 
 template <unmask::element T>
@@ -95,7 +95,8 @@ class logits {
 using words = std::uint64_t __attribute__((vector_size(64)));
 
 /// Reads `count` words in order and gives something that depends on all. With `Ahead`, asks for the
-/// words so many further on: the processor's own guesses do not reach the memory's speed everywhere.
+/// words so many further on: the processor's own guesses do not reach the memory's speed
+/// everywhere.
 template <std::size_t Ahead>
 [[nodiscard]] std::uint64_t read_words(const words* p, std::size_t count) {
   words a{};

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-/// What the library behind unmask/c_api.h has of a device, where it is built with one: device.cu.
+/// Device part of the library behind unmask/c_api.h, if it is built with one: device.cu.
 namespace example {
 
 /// A session on a stream. Errors as unmask::make_any_session on a stream.

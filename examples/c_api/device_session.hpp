@@ -8,7 +8,7 @@
 
 #include "c_api/device.hpp"
 
-/// What device.cu is made of, in C++, so that the tests can run it without a device.
+/// Implementation of device.cu in C++, so that the tests can run it without a device.
 namespace example {
 
 template <class Compositions>

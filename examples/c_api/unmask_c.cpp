@@ -109,7 +109,7 @@ unmask_status fail(unmask_status status, const char* what) noexcept {
   return status;
 }
 
-// What is asked of this build that it cannot do.
+// Error of a call that this build does not support.
 struct unsupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -29,8 +29,8 @@ namespace {
 
 using unmask::index_t;
 
-// What every policy needs at the least, and one that asks for all that a read can give but draws
-// and comparisons: which part is composed should make no difference to the read.
+// A policy with the fewest statistics, and one with all that a read can collect except draws
+// and comparisons: the composition should make no difference to the read.
 constexpr unmask::policy usual{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
 constexpr unmask::policy rich{unmask::by_margin{}, unmask::entropy_bound{0.1F}};
 using usual_policy = std::remove_const_t<decltype(usual)>;

@@ -24,7 +24,7 @@ constexpr int answer = 40;
 
 }  // namespace
 
-// What a program says once, in one .cu file, for each policy whose sessions run on a stream.
+// Required once in a program, in one .cu file, for each policy whose sessions run on a stream.
 template class unmask::on_stream::workspace<careful_policy>;
 
 int main(int argc, char** argv) {

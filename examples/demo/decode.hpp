@@ -22,7 +22,7 @@ struct geometry {
   std::uint64_t seed = 0;
 };
 
-/// What became of one problem.
+/// Result of one problem.
 struct decoded {
   std::vector<token_id> tokens;  ///< the answer positions
   std::string text;              ///< up to the end token
@@ -33,7 +33,7 @@ struct decoded {
   bool clean_end = false;     ///< whether only end tokens stand behind them
 };
 
-/// What became of many problems, and where the time went.
+/// Results of many problems, with the time of each phase.
 struct decoding {
   std::vector<decoded> answers;  ///< in the order of the problems
   std::int64_t segments = 0;     ///< sequences run, lookahead branches counted, too

@@ -33,7 +33,7 @@ class engine {
 
   const example::char_tokenizer& text() const { return text_; }
 
-  /// What a session wants to know about the model.
+  /// The model_info of a session.
   unmask::model_info info() const;
 
   /// Longest sequence, prompt and answer together.
@@ -55,7 +55,7 @@ class engine {
   /// How the policy of the sessions to come drops keys, if it does: a pass says only when.
   void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
 
-  /// Of the branches that the last request ran of a slot, the one whose K/V are kept.
+  /// Keeps the K/V of one of the branches of a slot that the last request computed.
   void keep(index_t slot, index_t winner);
 
   /// Layer-positions so far: what the layers computed, and what full forwards would have.

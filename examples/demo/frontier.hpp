@@ -11,7 +11,7 @@
 
 namespace demo {
 
-/// What a policy costs and gets right at one value of its main knob.
+/// Cost and accuracy of a policy at one value of its main knob.
 struct frontier_point {
   std::string series;  ///< the policy, whatever the value
   std::string label;

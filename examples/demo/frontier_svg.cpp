@@ -40,7 +40,7 @@ std::string line(double x1, double y1, double x2, double y2) {
          fixed(y2) + "' stroke='#e3e6ea'/>\n";
 }
 
-/// What the axes span: forwards a prompt, logarithmic, and the share of right answers.
+/// Range of the axes: forwards a prompt, logarithmic, and the share of right answers.
 struct span_of_axes {
   double least_forwards;
   double most_forwards;

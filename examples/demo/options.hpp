@@ -11,7 +11,7 @@
 
 namespace demo {
 
-/// What the command line asks for.
+/// Options of the command line.
 struct options {
   bool help = false;
   bool parts = false;

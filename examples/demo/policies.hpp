@@ -18,7 +18,7 @@ namespace demo {
 /// Decodes one sequence with a session, alone, and calls a function after every step.
 using rehearsal = std::function<void(unmask::any_layer_session&, const std::function<void()>&)>;
 
-/// What a session is made with beside its policy.
+/// Constructor arguments of a session besides its policy.
 struct session_setup {
   unmask::model_info model;
   unmask::limits capacity;

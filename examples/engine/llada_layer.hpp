@@ -53,8 +53,8 @@ class rotary_table {
   std::vector<float> cosines_, sines_;
 };
 
-/// What a sequence keeps of one layer from one forward to the next. The rows are [position, width],
-/// and there only where some policy of the sequence wanted them.
+/// Memory of a sequence for one layer, from one forward pass to the next. The rows are [position,
+/// width], and exist only if a policy of the sequence uses them.
 struct layer_memory {
   key_values store;
   std::vector<float> attention, feed_forward;  ///< what the layer added when it was last computed
@@ -62,7 +62,7 @@ struct layer_memory {
   std::vector<std::int32_t> kept_keys;         ///< ascending, where the policy dropped others
 };
 
-/// What a sequence keeps of all layers. Copied or swapped as a whole for another sequence or
+/// Memory of a sequence for all layers. Copied or swapped as a whole for another sequence or
 /// branch.
 struct sequence_memory {
   std::vector<layer_memory> layers;
@@ -86,7 +86,7 @@ struct hidden_rows {
   std::span<const std::int32_t> positions;
 };
 
-/// What a policy may want to see of a layer before it is computed.
+/// Tensors of a layer that a policy may compare before the layer is computed.
 enum class layer_input { normed, query, key, value };
 
 /// That of these rows, [rows, width] without gaps; queries and keys are not rotated. Valid until

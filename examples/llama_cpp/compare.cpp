@@ -163,7 +163,7 @@ class comparison {
     c.exact_there += text(b) == p.answer ? 1 : 0;
   }
 
-  /// What the engines committed in the step in which they parted.
+  /// Commits of both engines in the first step that differs.
   std::string flip(side& a, side& b, const demo::problem& p, float most) {
     std::string text = "    \"" + p.prompt + "\", forward " +
                        std::to_string(a.session->report(0).forwards) +

@@ -12,7 +12,7 @@
 
 namespace example {
 
-/// What a llama_cpp_host is opened with.
+/// Options of a llama_cpp_host.
 struct llama_cpp_settings {
   /// Keep K/V of what a policy's cache does not run: opens the file as architecture `llama`, whose
   /// graph has a memory, and so needs its keys (`llama.*`) in the file.
@@ -52,7 +52,7 @@ class llama_cpp_host {
   const llama_vocab* vocab() const { return llama_model_get_vocab(model_.get()); }
   int context() const { return llama_model_n_ctx_train(model_.get()); }
 
-  /// What a session wants to know about the model. Rows are shifted unless the file says otherwise,
+  /// The model_info of a session. Rows are shifted unless the file says otherwise,
   /// as in llama.cpp's own example.
   unmask::model_info info() const {
     char shift[8] = "true";
@@ -130,7 +130,7 @@ class llama_cpp_host {
     return logits_;
   }
 
-  /// Of the branches that the last request ran of a slot, the one whose K/V are kept.
+  /// Keeps the K/V of one of the branches of a slot that the last request computed.
   void keep(unmask::index_t slot, unmask::index_t winner) {
     if (const llama_memory_t memory = llama_get_memory(context_.get()); winner > 0) {
       llama_memory_seq_rm(memory, sequence_of(slot, 0), 0, -1);

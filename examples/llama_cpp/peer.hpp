@@ -14,7 +14,7 @@
 
 namespace example {
 
-/// What the sampler takes for libllama: runs the model.
+/// Stands in for libllama in the sampler: runs the model.
 class peer_engine {
  public:
   virtual ~peer_engine() = default;
@@ -25,7 +25,7 @@ class peer_engine {
   virtual int vocabulary(const llama_vocab* vocab) { return llama_vocab_n_tokens(vocab); }
 };
 
-/// What became of one call of diffusion_generate.
+/// Result of one call of diffusion_generate.
 struct peer_result {
   std::vector<llama_token> tokens;  ///< params.max_length of them, the prompt first
   int forwards = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a step costs when ranks exchange records, beside what it costs when they gather the logits
+// Time of a step in which ranks exchange records, compared with one in which they gather the logits
 // first, as engines do today:
 //
 //     mpirun -n 2 unmask_example_mpi_crossover

@@ -48,7 +48,7 @@ void note(auto& session, decoded& out) {
   }
 }
 
-/// What one process decides from whole rows.
+/// Decode by one process from whole rows.
 template <class Policy>
 decoded alone(const Policy& policy, example::sharded_engine& engine, const task& t) {
   decoded out{engine.canvas(t.prompt, t.answer), {}, 0, 0};
@@ -62,7 +62,7 @@ decoded alone(const Policy& policy, example::sharded_engine& engine, const task&
   return out;
 }
 
-/// What this rank decides from its columns and the messages of the others.
+/// Decode by this rank from its columns and the messages of the others.
 template <class Policy>
 decoded together(const Policy& policy,
                  example::sharded_engine& engine,

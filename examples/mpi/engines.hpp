@@ -23,7 +23,7 @@ inline token_list tokens_of(const unmask::segment& s, token_list tokens) {
   return tokens;
 }
 
-/// What the example decodes with.
+/// The engine of the example.
 class sharded_engine {
  public:
   virtual ~sharded_engine() = default;

@@ -27,7 +27,7 @@ constexpr unmask::limits capacity{.sequences = 1, .length = 36, .window = 36};
 
 }  // namespace
 
-// What a program says once, in one .cu file, for each policy that ranks decode with on streams.
+// Required once in a program, in one .cu file, for each policy that ranks decode with on streams.
 template class unmask::on_stream::workspace<policy_type>;
 template class unmask::on_stream::shard_workspace<policy_type>;
 

@@ -573,7 +573,7 @@ TEST(c_api, names_the_size_that_is_out_of_range) {
   EXPECT_EQ(request.rows, 6);
 }
 
-// What a policy is refused for, it is refused for with and without a session.
+// Policies are refused for the same reasons with and without a session.
 TEST(c_api, checks_a_policy_as_it_makes_one) {
   unmask_options o = small_options();
   o.layers = 1;

@@ -167,7 +167,7 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "dual_cache(x)"], "period of dual_cache", "x")
         self.fails(["--cache", "early_skip(1.5)", "--policy", "one"], "--cache early_skip(1.5)", "in [0, 1]", "1.5")
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
-        # What cannot go together is said, with the reason.
+        # Incompatible options are refused with the reason.
         self.fails(["--cache", "skip", "--policy", "lopa"], "lopa + skip", "each branch")
         self.fails(["--cache", "budget", "--policy", "threshold + sampling + reopen_below"], "reopen_below + budget",
                    "not compiled by name", "sampling", "a layer rule")
@@ -211,8 +211,8 @@ class Demo(unittest.TestCase):
             self.assertEqual(none, other, name)
 
     def test_branches_keep_their_winner_s_cache(self):
-        # Lookahead over a cache that refreshes always is lookahead alone; over one that does not, the
-        # passes still commit everything.
+        # Lookahead over a cache that refreshes always is lookahead alone; over one that does not,
+        # the passes still commit everything.
         plain, always, seldom = measured("--limit", "2", "--policy", "lopa", "--cache", "none", "--cache",
                                          "dual_cache(1)", "--cache", "dual")["policies"]
         for key in ("exact", "forwards", "segments", "layer_positions"):
@@ -250,7 +250,7 @@ class Demo(unittest.TestCase):
             mine = cost[p["label"]]
             beaten = any(f <= mine[0] and e >= mine[1] and (f, e) != mine for f, e in cost.values())
             self.assertEqual(p["efficient"], "0" if beaten else "1", p)
-        # What a point says is what the table says.
+        # Each point has the numbers of the table.
         same, = measured("--limit", "2", "--task", "word", "--task", "sort", "--policy", "threshold(0.5)")["policies"]
         self.assertEqual(cost["fast_dllm: threshold 0.5"][0], same["forwards"] / 4)
         # Every point is drawn in the overview and in its own panel, with its numbers.
@@ -260,8 +260,8 @@ class Demo(unittest.TestCase):
         self.fails(["--frontier", "x", "--prompt", "Q:"], "--frontier", "answers are known")
 
     def test_a_profile_is_made_from_the_first_prompt(self):
-        # With a cap below everything recorded the rule is the constant cap * (1 - slack). Without one, by step and
-        # of all candidates, it is another.
+        # With a cap below everything recorded the rule is the constant cap * (1 - slack). Without
+        # one, by step and of all candidates, it is another.
         plain, capped = measured("--limit", "4", "--policy", "threshold(0.6)", "--policy", "osdt")["policies"]
         self.assertEqual((plain["forwards"], plain["exact"]), (capped["forwards"], capped["exact"]))
         with tempfile.TemporaryDirectory() as folder:

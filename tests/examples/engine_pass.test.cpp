@@ -132,7 +132,7 @@ TEST(EnginePass, EverythingIsTheFullForward) {
   }
 }
 
-// Of a sequence that has not changed since it was computed, whatever part is computed again, the
+// If a sequence has not changed since it was computed, then for any part that is computed again the
 // logits are the same bits: it attends to what was stored.
 TEST(EnginePass, AnyPartOfAnUnchangedSequenceHasTheLogitsOfTheWhole) {
   llada_model model = new_model();
@@ -191,7 +191,7 @@ TEST(EnginePass, SkippingInAnUnchangedSequenceChangesNoLogits) {
   }
 }
 
-// What changed outside the part that is computed is not seen until it is computed, and then is.
+// Changes outside the computed part have no effect until that position is computed again.
 TEST(EnginePass, StoredKeysAreThoseOfTheLastComputation) {
   llada_model model = new_model();
   tokens sequence = sequences().front();
@@ -220,7 +220,7 @@ TEST(EnginePass, BadPassesAreRefused) {
   EXPECT_EQ(model.forward(pass, tokens{2, 10, 0, 0}, memory).rows, 4U);
 }
 
-/// What a decode did, bit for bit.
+/// Trace of a decode, bit for bit.
 struct trace {
   tokens sequence;
   std::vector<commit_entry> commits;

@@ -17,7 +17,7 @@ namespace unmask::goldens {
 
 namespace {
 
-/// What a rule was told at a layer, and the means of all layers in the last pass.
+/// Inputs of a rule at a layer, and the means of all layers in the last pass.
 struct dcu_record {
   index_t quota = 0;
   unmask::range window;

@@ -188,7 +188,7 @@ verdict select(const node& line) {
   return verdict::pass();
 }
 
-/// What is known of a row at a hook, before the choices that the released top-k leaves open.
+/// State of a row at a hook, before the choices that the released top-k leaves open.
 struct hook_row {
   layer_row row;
   float confidence = 0.0F;
@@ -413,7 +413,7 @@ struct vocabulary {
   index_t size;
 };
 
-/// What the session's commits and the recorded ones differ in.
+/// Difference between the session's commits and the recorded ones.
 std::string commit_difference(std::span<const commit_entry> got, const node& recorded) {
   std::vector<std::pair<index_t, token>> commits;
   for (const commit_entry& c : got) {

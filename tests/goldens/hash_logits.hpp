@@ -199,7 +199,7 @@ inline constexpr std::uint64_t dynamic_stride = 512;
   return static_cast<float>(t) * 0x1p-18F;
 }
 
-/// What a line of stats.jsonl says about its row.
+/// Content of a line of stats.jsonl about its row.
 struct stats_row_spec {
   enum class masking { none, eighth, keep_one };
 

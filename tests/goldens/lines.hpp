@@ -42,7 +42,8 @@ struct commit {
   friend bool operator==(const commit&, const commit&) = default;
 };
 
-/// What dinfer.credit adds per masked position: argmax and probability of the fused logits.
+/// Additional fields of dinfer.credit per masked position: argmax and probability of the fused
+/// logits.
 struct fused_prediction {
   int position = 0;
   token value = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What every reference rule shares: a sequence under decoding that records its steps, the naive
+/// Common code of the reference rules: a sequence under decoding that records its steps, the naive
 /// statistics of a row in double precision, ranking, and the arguments of a line. Written from
 /// the published formulas; nothing of the library under test is used.
 

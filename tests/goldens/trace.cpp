@@ -179,7 +179,7 @@ std::string trace::finish(std::span<const commit_entry> committed, ending end) {
   for (const commit_entry& c : committed) {
     reported.push_back({c.position, c.token});
   }
-  // What is filled in behind an end token was not decided, and is not reported.
+  // Tokens filled in behind an end token were not decided, and are not reported.
   const std::vector<commit> silent = without(changed, reported);
   if (!without(reported, changed).empty() || (!silent.empty() && end != ending::end_token)) {
     return at_step("committed() tells " + text_of(reported) + ", changed " + text_of(changed));

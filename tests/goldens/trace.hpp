@@ -73,7 +73,7 @@ class trace {
   loop_shape shape_;
   tokens x_;
   std::vector<bool> open_;
-  /// Of the running forward pass.
+  /// Step of the current forward pass.
   std::size_t step_ = 0;
   tokens before_;
   index_t fed_ = 0;

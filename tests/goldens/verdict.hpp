@@ -17,7 +17,7 @@ template <class... Parts>
   return stream.str();
 }
 
-/// What became of one line.
+/// Result of one line.
 struct verdict {
   bool passed = false;
   /// Of a failure: where, what was expected, what came. Of a pass: a remark, or nothing. Of a line

@@ -310,7 +310,7 @@ class decoder {
 
   template <element T>
   void answer(const forward_request& request) {
-    // What was asked for, by sequence.
+    // Requested segments, by sequence.
     std::vector<std::vector<segment>> asked(running_.size());
     std::vector<std::vector<std::vector<given_row>>> given(running_.size());
     std::vector<plan> plans(running_.size());
@@ -433,7 +433,7 @@ class decoder {
           now.push_back(testing::encoded<T>(double(x)));
         }
       }
-      // What was stored for an earlier sequence of the slot is left where it is.
+      // Rows stored for an earlier sequence of the slot stay in memory.
       std::vector<T>& stored = std::get<memory_of<T>>(stored_)[{s.slot, layer}];
       stored.resize(std::max(stored.size(), length * width),
                     testing::encoded<T>(testing::not_a_number));

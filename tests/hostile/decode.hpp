@@ -30,9 +30,9 @@ class refusal : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What is known of a sequence after a step; before the first one, after its start.
+/// State of a sequence after a step; before the first one, after its start.
 struct step_record {
-  /// What was asked for, without slots and rows of the tensor.
+  /// The requested segments, without slots and rows of the tensor.
   std::vector<segment> segments;
   plan planned;
   std::vector<token_id> tokens;
@@ -77,7 +77,7 @@ struct way {
   std::uint64_t slots_seed = 0;
 };
 
-/// What a sequence may take, as most_forwards() states it.
+/// Upper bound on a sequence's forward passes, as most_forwards() defines it.
 struct bound {
   std::int64_t forwards = 0;
   /// The first so many passes may commit nothing.

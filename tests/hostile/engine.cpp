@@ -34,7 +34,7 @@ Kind drawn(const std::array<double, N>& weights, std::uint64_t hash) {
   return Kind{};
 }
 
-/// What the row depends on: the tokens near it and, in a restless engine, the step.
+/// Key of a row: the tokens near it and, in a restless engine, the step.
 std::uint64_t key_of(const hostile_engine& e, const row_site& site, bool restless) {
   std::uint64_t key = mixed(e.seed, site.sequence, static_cast<std::uint64_t>(site.row));
   if (restless) {

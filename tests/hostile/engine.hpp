@@ -17,7 +17,7 @@
 
 namespace unmask::hostile {
 
-/// What a row of logits looks like.
+/// Kinds of rows of logits.
 enum class mood : std::uint8_t {
   sane,     ///< numbers of a few nats, one token ahead of the others
   sure,     ///< one token far ahead
@@ -35,7 +35,7 @@ enum class mood : std::uint8_t {
   count
 };
 
-/// What the bitmask of a row allows.
+/// Tokens that the bitmask of a row allows.
 enum class grammar : std::uint8_t { everything, nothing, one_token, half, mask_only, count };
 
 struct hostile_engine {

@@ -12,7 +12,7 @@ namespace unmask::hostile {
 
 namespace {
 
-/// What of a policy the promises depend on.
+/// Facts about a policy on which the checked properties depend.
 struct facts {
   bool paints = false;
   bool rewrites = false;  ///< settled tokens
@@ -79,7 +79,7 @@ class bans {
   token_id end_;
 };
 
-/// What a naive reader makes of a row.
+/// Result of a naive read of a row.
 struct reading {
   bool is_valid = false;     ///< no NaN, and a finite best
   bool is_moderate = false;  ///< no sum of it can overflow
@@ -434,7 +434,7 @@ class sequence_oracle {
            "step " + std::to_string(now.report.forwards));
   }
 
-  /// What an ending fills in.
+  /// Expected tokens that the end of a sequence fills in.
   void fill(const step_record& now) {
     if (now.report.end != ending::running && s_.model.end_token != no_token &&
         (!f_.paints || now.report.forwards == 0)) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What every step of every decode must hold, whatever the policy and the engine.
+/// Properties of every step of every decode, whatever the policy and the engine.
 
 #include <memory>
 

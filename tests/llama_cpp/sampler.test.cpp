@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What llama.cpp's own diffusion sampler does in its modes, on logits written by hand, and what the
-// policy meant does on the same ones. These hold for the version that is built here; one that fails
-// after an update says that the sampler has changed.
+// Results of llama.cpp's own diffusion sampler in its modes, on logits written by hand, and of the
+// corresponding policy on the same logits. They hold for the version that is built here; one that
+// fails after an update says that the sampler has changed.
 #include <unmask/unmask.hpp>
 
 #include <gmock/gmock.h>

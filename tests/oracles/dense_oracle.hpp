@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// \file
-/// Row edits beside their definition: every row of a decode as a dense vector of doubles, edited and
-/// summed the slow way, against what the policy's ranking saw of it.
+/// \file Row edits beside their definition: every row of a decode as a dense vector of doubles,
+/// edited and summed the slow way, against what the policy's ranking saw of it.
 
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
@@ -60,7 +59,7 @@ struct hashed_model {
   }
 };
 
-/// What a rule may know of a row's place.
+/// Input of a rule about a row's position.
 struct dense_view {
   const std::vector<token_id>& tokens;
   const std::vector<bool>& open;
@@ -269,8 +268,8 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
   return rows;
 }
 
-/// Decodes a policy's requests together in one session and each alone: tokens, ends and forwards must
-/// be equal. The policies may differ in their knobs.
+/// Decodes a policy's requests together in one session and each alone: tokens, ends and forwards
+/// must be equal. The policies may differ in their knobs.
 template <class Policy>
 void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std::vector<dense_request>& q) {
   const auto decode = [&](const std::vector<std::size_t>& which) {
@@ -324,8 +323,8 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std
   }
 }
 
-/// Decodes and hands every step's commits to `look(commits, tokens before the step)`. Returns the number
-/// of steps.
+/// Decodes and hands every step's commits to `look(commits, tokens before the step)`. Returns the
+/// number of steps.
 template <class Policy, class Look>
 int each_step(const Policy& p, const dense_request& q, Look&& look) {
   std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), q.model.end_token);

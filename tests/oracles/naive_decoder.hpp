@@ -88,7 +88,7 @@ struct naive_step {
   index_t block_opened = 0;
 };
 
-/// What a rule thinks of one candidate, and the distance to the opposite opinion.
+/// Decision of a rule about one candidate, and its distance to the opposite decision.
 struct opinion {
   bool admits = false;
   double gap = far_away;
@@ -182,7 +182,7 @@ class naive_decoder {
            std::find(list.begin(), list.end(), v) != list.end();
   }
 
-  /// What the rules make of the rows of candidates(), in the same order. Changes nothing.
+  /// Decision of the rules about the rows of candidates(), in the same order. Changes nothing.
   [[nodiscard]] naive_decision decide(const std::vector<naive_row>& rows) const {
     const naive_step at_step = {request_.geometry.seed,
                                 request_.geometry.sequence,

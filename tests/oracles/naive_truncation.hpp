@@ -15,7 +15,7 @@
 
 namespace unmask::testing {
 
-/// What is kept of a row, and the token that is drawn.
+/// Kept tokens of a row, and the drawn token.
 struct naive_truncation {
   std::vector<token_id> kept;  ///< in the row's order
   std::vector<double> shares;  ///< of the kept tokens, at temperature 1

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What a row's statistics must be: by the canonical definition (bits), and in extended precision
+/// Expected statistics of a row: by the canonical definition (bits), and in extended precision
 /// (within a tolerance that is derived, not tuned). And rows that are hard on a kernel.
 
 #include <unmask/stats/canonical.hpp>

@@ -24,7 +24,7 @@ namespace unmask::testing {
 /// statistics are good to about 1e-6 (2^-24 times the depth of a sum and a few operations).
 inline constexpr double rounding_gap = 1e-5;
 
-/// What many comparisons came to.
+/// Totals of many comparisons.
 struct comparisons {
   int decodes = 0;
   int steps = 0;
@@ -123,7 +123,8 @@ void decode_beside(Session& s,
     if (!request) {
       break;
     }
-    // What is asked for: the whole sequence fed, and no row outside the first and the last needed.
+    // The request: the whole sequence fed, and no row before the first or behind the last needed
+    // one.
     const std::vector<index_t> positions = naive.candidates();
     const range wanted = {naive.row_of(positions.front()), naive.row_of(positions.back()) + 1};
     ASSERT_EQ(request->segments.size(), 1U);

@@ -397,7 +397,7 @@ class emulated_block {
   }
 
  private:
-  // What every thread says.
+  // The arguments of all threads.
   [[nodiscard]] const std::vector<std::uint64_t>& asked(std::uint64_t own) const {
     auto& told = all_->told_[all_->at(thread_).questions++ % 2];
     told[static_cast<std::size_t>(thread_)] = own;

@@ -60,7 +60,7 @@ inline constexpr model_info small_model = {.vocab = small_vocab, .mask_token = 4
   return all;
 }
 
-/// What each step committed, until the sequence ended or `most` steps are done.
+/// Commits of each step, until the sequence ended or `most` steps are done.
 struct history {
   std::vector<std::vector<index_t>> positions;
   std::vector<token_id> tokens;

@@ -20,7 +20,7 @@ namespace unmask::testing {
 inline constexpr float inf = std::numeric_limits<float>::infinity();
 inline constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-/// What a decode of one position is made from.
+/// Inputs of a decode of one position.
 struct hopeless_row {
   model_info model;
   std::vector<std::uint32_t> allowed;

@@ -14,7 +14,7 @@
 
 namespace unmask::testing {
 
-/// What became of a decode.
+/// Result of a decode.
 struct layered_result {
   std::vector<token_id> tokens;
   std::vector<commit_entry> commits;
@@ -94,7 +94,7 @@ layered_result decode_layered(const toy_transformer& model,
   return decode_layered(model, p, {shape}, row_shift, [](auto&, auto&, auto&, auto&) {})[0];
 }
 
-/// What the tests compare of a decode: every commit with its step and log-probability.
+/// Equality of decodes: every commit with its step and log-probability.
 inline bool same_decode(const layered_result& a, const layered_result& b) {
   const auto same = [](const commit_entry& x, const commit_entry& y) {
     return x.position == y.position && x.token == y.token && x.step == y.step &&
@@ -104,7 +104,8 @@ inline bool same_decode(const layered_result& a, const layered_result& b) {
          std::equal(a.commits.begin(), a.commits.end(), b.commits.begin(), b.commits.end(), same);
 }
 
-/// The pass of an erased session as the toy engine wants it: what is read is a constant of its type.
+/// The pass of an erased session as the toy engine wants it: what is read is a constant of its
+/// type.
 template <feature Reads, skipping Skipped>
 struct erased_pass {
   static constexpr feature reads = Reads;

@@ -77,7 +77,7 @@ static_assert(scheduling<either_schedule>);
   return tokens;
 }
 
-/// What compare() runs.
+/// Options of compare().
 struct plenty {
   std::uint64_t seed = 0;
   int decodes = 400;

@@ -19,7 +19,7 @@
 
 namespace unmask::testing {
 
-/// What became of a decode: all that a session says, bits of numbers included.
+/// Result of a decode: all outputs of a session, with the bits of numbers.
 struct outcome {
   std::vector<std::vector<token_id>> tokens;
   std::vector<std::uint64_t> said;

@@ -18,7 +18,7 @@
 
 namespace unmask::testing {
 
-/// What a forward pass keeps of one sequence; its engine's memory.
+/// The engine's memory of one sequence, from one forward pass to the next.
 struct toy_memory {
   std::vector<std::vector<float>> values;    ///< [layer][position * width]: K/V
   std::vector<std::vector<float>> outputs;   ///< [layer][position * width]: what the layer added

@@ -95,7 +95,7 @@ read_double(std::span<const float> z, index_t position, token_id current, token_
   return r;
 }
 
-/// What a test sees of a step: the plan it was made for, and what came of it.
+/// Record of a step for tests: its plan and its results.
 struct watched_step {
   index_t step = 0;
   plan planned;

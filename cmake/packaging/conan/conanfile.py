@@ -55,7 +55,7 @@ class UnmaskConan(ConanFile):
         self.info.clear()
 
     def package_info(self):
-        # What the library installs itself says more than Conan could generate.
+        # The installed CMake files have more than Conan could generate.
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = ["share/cmake/unmask"]
         self.cpp_info.bindirs = []

@@ -14,7 +14,7 @@ namespace unmask_python {
 
 namespace nb = nanobind;
 
-/// What a call only reads, and what a session writes.
+/// Tensors that a call only reads, and tensors that a session writes.
 using tensor = nb::ndarray<nb::ro>;
 using writable_tensor = nb::ndarray<>;
 
@@ -90,7 +90,7 @@ inline void check_dense(const auto& t, const char* name, std::size_t dimensions)
   return rows;
 }
 
-/// What goes with `logits`, row by row.
+/// Per-row inputs beside `logits`.
 struct rider_tensors {
   std::optional<tensor> allowed;
   std::optional<tensor> unconditional;

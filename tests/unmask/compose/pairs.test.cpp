@@ -14,7 +14,8 @@ namespace {
 
 using detail::type_list;
 
-// Every part of the table of include/unmask/policy/README.md, with the sizes that composed_policies.hpp gives them.
+// Every part of the table of include/unmask/policy/README.md, with the sizes that
+// composed_policies.hpp gives them.
 using parts = type_list<by_confidence,
                         by_margin,
                         by_entropy,
@@ -69,7 +70,7 @@ using parts = type_list<by_confidence,
                         edited_blocks,
                         canvas>;
 
-// What decides whether two parts go together.
+// Traits that decide whether two parts go together.
 struct traits {
   std::string name;
   bool ranks, admits, schedules, draws, renoises, rewrites, remasks, branches, truncates;
@@ -103,7 +104,7 @@ std::vector<traits> traits_of_all(type_list<P...>) {
   return {traits_of<P>()...};
 }
 
-// What that page says does not go together; b with a is asked, too.
+// Combinations that the page lists as incompatible; called for b with a, too.
 bool is_refused(const traits& a, const traits& b) {
   return (a.compares && (b.watches || b.branches || b.of_kept)) ||
          (a.branches && (b.remasks || b.frontier || b.renoises)) ||

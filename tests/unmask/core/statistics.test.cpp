@@ -12,7 +12,7 @@
 namespace unmask::testing {
 namespace {
 
-// What each shipped policy reads. A change here is a change of speed for its users.
+// Statistics of each shipped policy. A change here is a change of speed for its users.
 static_assert(by_confidence::required == stat::confidence);
 static_assert(by_margin::required == stat::margin);
 static_assert(by_entropy::required == stat::entropy);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// \file
-/// A model of integers, the same on both sides of the bus: logit v of row r is a multiple of 1/64 that
-/// depends on the tokens around r.
+/// \file A model of integers, the same on both sides of the bus: logit v of row r is a multiple of
+/// 1/64 that depends on the tokens around r.
 
 #include <unmask/core/logits.hpp>
 #include <unmask/core/request.hpp>
@@ -20,7 +19,7 @@ namespace unmask::testing {
   return x ^ (x >> 16U);
 }
 
-/// What a row depends on: the tokens at r - 1, r and r + 1, one of them replaced by `placed`.
+/// Key of a row: the tokens at r - 1, r and r + 1, one of them replaced by `placed`.
 [[nodiscard]] UNMASK_HD inline std::uint32_t row_key(
     const token_id* tokens, index_t length, index_t r, bool places, const placement& placed) {
   std::uint32_t key = scrambled(static_cast<std::uint32_t>(r));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a session on a stream takes from the device beside the policy's own state.
+// Device memory of a session on a stream in addition to the policy's own state.
 
 #include <unmask/cuda/arrays.hpp>
 #include <unmask/cuda/tuning.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a session asks of the CUDA runtime, call by call, and what it does when the runtime fails.
+// Calls of a session to the CUDA runtime, one by one, and its behaviour when the runtime fails.
 // The runtime is a fake that counts; the session's code is the one that runs on a device.
 
 #include <gtest/gtest.h>

@@ -47,7 +47,7 @@ struct lone_slot {
   lone_slot& operator=(const lone_slot&) = delete;
 };
 
-/// What a read might have given: few different values, so that ranks tie, and bad rows among them.
+/// Possible results of a read: few different values, so that ranks tie, and bad rows among them.
 template <statistics S>
 record<S> any_record(dice& d, index_t vocab) {
   record<S> r = record<S>::empty();
@@ -94,7 +94,7 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
         kept.logits[k] = d.real(-3, 3);
         twin.logits[k] = kept.logits[k];
       }
-      // What was kept apart is not in the record.
+      // Tracked tokens are not in the record.
       while (a.m.row(branch, i).token != no_token &&
              find_token(kept.tokens, kept.count, a.m.row(branch, i).token) >= 0) {
         a.m.row(branch, i).token = d.within(0, vocab - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the released code of ES-dLLM and Dynamic-dLLM decided at its layers, replayed on a stream
+// Decisions of the released code of ES-dLLM and Dynamic-dLLM at its layers, replayed on a stream
 // with emulated kernels. The host replays it in unmask_goldens.
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a truncation is decided from, by emulated threads: the columns held of one read, and the
+// Truncation by emulated threads: the held columns of one read, and the
 // second read, which must agree with the host's bit by bit whatever the cut of a row.
 
 #include "oracles/oracle.hpp"

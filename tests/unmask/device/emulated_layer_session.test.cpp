@@ -47,7 +47,7 @@ void decode_beside(const Policy& p) {
   EXPECT_EQ(s.report(0).end, ending::complete);
 }
 
-// What the policy is matters to one kind only.
+// The policy matters to one kind only.
 TYPED_TEST(EmulatedLayerSession, APassWaitsForNothing) {
   decode_beside<TypeParam>(
       policy{by_confidence{}, top_k{2}, early_skip{.weight = 0.3F}, dual_cache{}});
@@ -68,8 +68,8 @@ TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
   decode(policy{by_confidence{}, top_k{2}, prefix_cache{3}});
 }
 
-/// What the host knows of a choice before it is made: the share of what is fed, and a row for the
-/// promise that the block commits something.
+/// The host's upper bound for a selection: the share of the fed positions, and a row for the
+/// guarantee that the block commits something.
 TYPED_TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
   policy p{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
   sequence_on_a_stream<TypeParam, decltype(p)> q(p);
@@ -135,7 +135,7 @@ TYPED_TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
 }
 
 TEST(EmulatedLayerPolicies, AReplayedPassGoesOnUntilItDoesNotFit) {
-  // Of 34 passes every fourth one feeds a block, too, and computes all of it at every layer.
+  // Every fourth of 34 passes feeds a block, too, and computes all of it at every layer.
   const block_cache cache{.prompt_period = 0, .block_period = 4, .reaches_back = false};
   const policy skips{by_confidence{}, top_k{1}, early_skip{}, cache};
   EXPECT_EQ(decode_with_replays<typed>(skips), 9);

@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a thread block does at a hook, piece by piece: the drift of a row, the exact choice, the
-// copy of rows. Each gives what one lane of the host gives, for any number of warps and any order
-// that threads come in.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception The work of a thread block at a hook,
+// piece by piece: the drift of a row, the exact selection, the copy of rows. Each gives what one
+// lane of the host gives, for any number of warps and any order that threads come in.
 
 #include <unmask/cuda/at_layer.hpp>
 #include <unmask/host/drift.hpp>

@@ -252,7 +252,7 @@ TEST(EmulatedRanks, MessagesThatDoNotGoTogetherAreFoundByNextAndChangeNothing) {
   static_cast<void>(both.rank(1).next());
   const auto masked = before();
   const std::size_t bytes = both.rank(0).message_bytes();
-  // What becomes of `spoilt` messages.
+  // Message of the error for `spoilt` messages.
   const auto refused = [&](const ranks::device_messages& spoilt) {
     both.rank(0).supply(spoilt);
     const std::string said = complaint_about([&] { static_cast<void>(both.rank(0).next()); });
@@ -262,7 +262,7 @@ TEST(EmulatedRanks, MessagesThatDoNotGoTogetherAreFoundByNextAndChangeNothing) {
     EXPECT_TRUE(request.has_value());
     return said;
   };
-  // What this rank says of its own message, once it is there, and of `others`.
+  // Copies the messages of both ranks, once they are there.
   const device_array<std::byte> all(2 * bytes);
   const auto read = [&] {
     both.read(*request);

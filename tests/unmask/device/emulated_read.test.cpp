@@ -88,7 +88,7 @@ struct test_row {
     input.before = before;
   }
 
-  /// What the statistics see, from the words of row_input and nothing else.
+  /// The edited logits, computed from the words of row_input only.
   template <class Edit>
   [[nodiscard]] std::vector<float> edited(const Edit& edit, std::vector<float>& blank_out) const {
     std::vector<float> z;
@@ -115,7 +115,8 @@ struct test_row {
   }
 };
 
-/// What canonical.hpp, draw.hpp and compare.hpp say of a row; replaces `previous`.
+/// The record of a row as defined in canonical.hpp, draw.hpp and compare.hpp; overwrites
+/// `previous`.
 template <statistics S, element T>
 record<S> canonical_record(const std::vector<float>& z,
                            const row_input<T>& row,
@@ -359,7 +360,7 @@ TYPED_TEST(EmulatedRead, ComparesWithTheStepBeforeAsTheCanonicalOrderDoes) {
   }
 }
 
-// What -use_fast_math does to kernels. No difference of logits that are 1e-30 is flushed.
+// Effect of -use_fast_math on kernels. No difference of logits that are 1e-30 is flushed.
 TYPED_TEST(EmulatedRead, FlushingNumbersBelowTheNormalOnesChangesNoBitButOfTheSumOfProducts) {
   constexpr statistics drawing = everything | stat::sampled;
   constexpr statistics drifting = stat::drift | stat::margin;

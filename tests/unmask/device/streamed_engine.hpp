@@ -36,7 +36,7 @@ inline float weight(index_t a, index_t b, index_t c) {
   return static_cast<float>(2.0 * unit(bits) - 1.0);
 }
 
-/// What a layer does to the row of a position whose neighbours hold these tokens.
+/// Applies a layer to the row of a position whose neighbours have these tokens.
 inline void advance(float* row, index_t layer, index_t position, const token_id* tokens) {
   const token_id left = tokens[position > 0 ? position - 1 : 0];
   for (index_t j = 0; j < width; ++j) {

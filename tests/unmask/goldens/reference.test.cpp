@@ -72,7 +72,8 @@ TEST(GoldenReference, TheCommitsOfAllStepsLeadToTheFinalTokens) {
   }
 }
 
-// What the decoder object of a `reused_decoder` line generated before, and what it kept.
+// The earlier generation of the decoder object of a `reused_decoder` line, and the state left from
+// it.
 TEST(GoldenReference, EarlierGenerationLeavesTheRecordedCredit) {
   for (const commit_line& line : commit_lines()) {
     if (!line.reused_decoder) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What may happen to a row while it is read: guidance, edits, a bitmask, tokens kept apart. A row
+// Options of a row's read: guidance, edits, a bitmask, tracked tokens. A row
 // with options has the bits of a row that was edited beforehand, column by column.
 #include <unmask/host/read_row.hpp>
 

@@ -91,7 +91,7 @@ static_assert(
 const std::vector<row> table = {
     row_with_confidence(0.9, 1), row_with_confidence(0.9, 2), row_with_confidence(0.9, 3)};
 
-/// What a session makes of a tensor of those rows.
+/// Decode of a session with a tensor of those rows.
 template <class Tensor>
 tokens_of decoded_from(const Tensor& tensor) {
   tokens_of tokens(3);

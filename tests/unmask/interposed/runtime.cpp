@@ -46,8 +46,8 @@ using unmask::testing::count;
 
 extern "C" {
 
-// What nvcc calls for kernels and launches; names, and the lack of declarations, are its own.
-// NOLINTBEGIN
+// Functions that nvcc's code calls for kernels and launches; names, and the lack of declarations,
+// are nvcc's. NOLINTBEGIN
 void** __cudaRegisterFatBinary(void*) {
   static void* handle = nullptr;
   return &handle;

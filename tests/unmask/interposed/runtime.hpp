@@ -26,7 +26,7 @@ struct launch {
 struct interposed_runtime {
   /// Calls so far, by name.
   std::map<std::string, int> calls;
-  /// What kernels do, by the address that nvcc gives them on the host.
+  /// Kernel implementations by their host addresses from nvcc.
   std::map<const void*, std::function<void(const launch&)>> kernels;
 };
 

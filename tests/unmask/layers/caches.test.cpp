@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// What each cache runs, pass by pass, beside its definition.
+// Positions that each cache computes, pass by pass, compared with its definition.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr layout shape{.prompt = 6, .length = 30, .block_length = 8, .seed = 9};
 
-/// What a plan says, and what it follows from.
+/// A plan, and the state that it depends on.
 struct planned {
   index_t step = 0;
   index_t block = 0;

@@ -33,7 +33,7 @@ double entropy_of(std::span<const float> row) {
   return entropy;
 }
 
-// What a sequence has decoded, step by step.
+// Decoded tokens of a sequence, step by step.
 struct history {
   std::map<index_t, double> entropies;  ///< of the last pass, by position
   std::vector<index_t> decoded;         ///< the latest last

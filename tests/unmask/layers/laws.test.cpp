@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// What holds for every cache and every layer rule, on a transformer whose memory is NaN until a
+// Laws of every cache and every layer rule, on a transformer whose memory is NaN until a
 // pass has written it: a row that reads what was never computed shows as an invalid row.
 
 #include <unmask/policy/presets/released.hpp>

@@ -90,7 +90,7 @@ double cosine(const std::vector<double>& a, const std::vector<double>& b) {
   return ab / std::sqrt(aa * bb);
 }
 
-/// What expect_thresholds() has seen.
+/// Counts of expect_thresholds().
 struct threshold_tally {
   int steps = 0;
   int moved = 0;    ///< updates of a threshold

@@ -20,7 +20,7 @@ constexpr policy skipping_half{by_confidence{},
                                early_skip{},
                                block_cache{.prompt_period = 16, .block_period = 4}};
 
-// What an engine can ask at compile time.
+// Properties that an engine can test at compile time.
 static_assert(!decltype(plain)::layered && !decltype(plain)::caches);
 static_assert(decltype(skipping_half)::layered && decltype(skipping_half)::caches);
 static_assert(!layer_session<std::remove_const_t<decltype(plain)>>::has_hooks);
@@ -192,7 +192,7 @@ TEST(LayerSession, WhatIsWrongWithOneOfSeveralSegmentsIsSaidBeforeAnyIsAsked) {
   EXPECT_THROW(s.session.at_layer(1, std::span(hooks)), std::logic_error);  // behind it
 }
 
-// What a layered policy keeps, and what the engine stores, are constants.
+// The state of a layered policy and the rows that the engine stores are constants.
 static_assert(hooked_layers(skipping_half, 32) == 2 && hooked_layers(plain, 32) == 0);
 constexpr limits capacity{.sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
 constexpr std::size_t kept = state_bytes<std::remove_const_t<decltype(skipping_half)>>(capacity);

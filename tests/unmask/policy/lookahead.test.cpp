@@ -93,7 +93,8 @@ TEST(lookahead, creation_weight_favours_the_anchor) {
   EXPECT_EQ(winner_of(mixed, vector_19), 2);
 }
 
-// Of two positions the first commits, the second is tried with worth -1; then its row is worth `now`.
+// The first of two positions commits, the second is tried with worth -1; then its row is worth
+// `now`.
 index_t winner_at_the_end_of_a_block(const lookahead_by<by_logit>& ahead, index_t length, float now) {
   std::vector<token_id> x(static_cast<std::size_t>(length));
   session s{policy{by_confidence{}, top_k{0}, ahead}, three_tokens, x,
@@ -257,7 +258,7 @@ double naive_worth(by_confidence, const seen_row& r) {
   return r.confidence;
 }
 
-// What the branch's rows are worth, in double precision.
+// Score of the branch's rows, in double precision.
 template <class Ranking>
 double naive_score(const lookahead_by<Ranking>& part, const dense_request& q, const std::vector<token_id>& text,
                    const segment& s, const plan& now, double& closest) {
@@ -292,7 +293,8 @@ double naive_score(const lookahead_by<Ranking>& part, const dense_request& q, co
   return part.creation_weight * creation + (1.0 - part.creation_weight) * future;
 }
 
-// Every step of random decodes: the winner has the best score, and the tried tokens are the best left.
+// Every step of random decodes: the winner has the best score, and the tried tokens are the best
+// left.
 template <class Ranking>
 void expect_the_best_branch() {
   int elections = 0;

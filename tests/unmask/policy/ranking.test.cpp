@@ -32,7 +32,8 @@ row row_of(double a, double b, double c, double d) {
           0.0F};
 }
 
-/// Of two rows the ranking takes the second first, and confidence the first.
+/// Expects that the ranking commits the second of two rows first, although the first has the higher
+/// confidence.
 void expect_the_second_first(const auto& ranks, const std::vector<row>& table) {
   const layout one_block = {.block_length = 2};
   EXPECT_EQ(decode_rows(policy{ranks, top_k{1}}, table, one_block).order(), (positions{1, 0}));

@@ -140,7 +140,7 @@ TEST(any_session, asks_for_no_memory_after_its_construction) {
 }
 
 TEST(session, holds_the_bytes_it_says) {
-  // What the slots need grows with the number of slots, the window and the length.
+  // The memory of the slots grows with their number, the window and the length.
   const model_info model = {.vocab = 20, .mask_token = 0};
   const auto bytes = [&](const limits& c) { return session<rich>(model, c).bytes(); };
   const limits one = {.sequences = 1, .length = 100, .window = 32};

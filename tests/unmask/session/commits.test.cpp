@@ -22,7 +22,7 @@
 #include "support/requested_rows.hpp"
 
 /// \file
-/// What committed() and report() say agrees with the tokens, step by step.
+/// committed() and report() agree with the tokens, step by step.
 namespace unmask::testing {
 namespace {
 

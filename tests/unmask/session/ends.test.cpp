@@ -37,7 +37,7 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31U;
 }
 
-/// What is wrong with a row.
+/// Defects of a row.
 enum class trouble { none, nan, one_nan, minus_inf, plus_inf, masked, flat };
 constexpr int troubles = 7;
 

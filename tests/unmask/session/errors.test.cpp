@@ -543,7 +543,7 @@ TEST(supply, of_rows_that_overlap_is_refused) {
   s.supply(host_logits<float>(z.data(), 1, 9, 0));  // one row overlaps nothing
 }
 
-// Of three rows, the last begins 2 * stride * 4 bytes behind the first.
+// The last of three rows begins 2 * stride * 4 bytes behind the first.
 TEST(supply, of_rows_beyond_any_address_is_refused) {
   const std::vector<float> z(90, 0.0F);
   const std::vector<std::uint32_t> words(9, ~0U);

@@ -19,7 +19,7 @@ namespace {
 
 using tokens_of = std::vector<token_id>;
 
-/// What a decode came to, every bit of it.
+/// Result of a decode, every bit of it.
 struct trace {
   tokens_of tokens;
   std::vector<std::vector<commit_entry>> steps;
@@ -158,7 +158,7 @@ TEST(logits, may_have_their_columns_permuted) {
   EXPECT_LE(excused, 4);
 }
 
-/// What the first step commits.
+/// Positions that the first step commits.
 template <class Policy>
 std::vector<index_t> first_step(const Policy& p, std::uint64_t seed, index_t vocab) {
   tokens_of tokens(16);

@@ -45,7 +45,7 @@ using watching_branches = policy<by_confidence, confidence_above, lookahead, rep
 using skipping = policy<by_confidence, confidence_above, early_skip>;
 using asking = policy<by_confidence, confidence_above, probability_of<16>>;
 
-// What is said of an argument out of range: its name, value and rule.
+// Message for an argument out of range: its name, value and rule.
 std::string refusal_of(const std::function<void()>& call) {
   try {
     call();
@@ -186,7 +186,7 @@ TEST(Sizes, NoPlanScoresMoreThanTheLength) {
   EXPECT_EQ(s.planned().score, (range{0, 6}));
 }
 
-// What a decode did, step by step.
+// Trace of a decode, step by step.
 struct history {
   std::vector<token_id> tokens;
   std::vector<index_t> numbers;

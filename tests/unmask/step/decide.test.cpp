@@ -111,7 +111,7 @@ TEST(decide, leaves_a_proposed_mask_token_where_it_may_be_proposed) {
   EXPECT_EQ(h.report.open, 1);
 }
 
-// What an admission is told, written down.
+// Record of the arguments of a commit rule.
 struct heard {
   index_t position = 0;
   standing place;

@@ -56,7 +56,7 @@ struct CUevent_st {
 };
 using cudaEvent_t = CUevent_st*;
 
-/// What the tests look at.
+/// State of the fake runtime that the tests read.
 struct fake_cuda_world {
   /// Live allocations, events included; junk if memory leaks.
   std::map<void*, std::size_t> alive;
@@ -198,7 +198,7 @@ inline cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStr
   fake_enqueue(stream, [=] { std::memset(p, byte, bytes); });
   return fake_cuda().outcome("cudaMemsetAsync");
 }
-/// Of nothing, either end may be null.
+/// If no bytes are copied, either end may be null.
 inline void fake_copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) {
     std::memcpy(to, from, bytes);
@@ -217,7 +217,8 @@ inline bool fake_knows(const void* p) {
   const auto& [base, bytes] = *std::prev(behind);
   return static_cast<const std::byte*>(p) < static_cast<const std::byte*>(base) + bytes;
 }
-/// From memory that is neither the device's nor pinned the bytes are taken at once, as the runtime does.
+/// From memory that is neither the device's nor pinned the bytes are taken at once, as the runtime
+/// does.
 inline cudaError_t cudaMemcpyAsync(
     void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (kind == cudaMemcpyHostToDevice && !fake_knows(from)) {

@@ -268,7 +268,7 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
     for (index_t b = now.first_block; b < now.last_block; ++b) {
       opened.try_emplace(b, step);
     }
-    // What the pass runs behind the scored range is read, too.
+    // Positions behind the scored range that the pass computes are read, too.
     const index_t read = part.scope == threshold_scope::answer ? std::max(scored.last, now.feed.last)
                                                                : scored.last;
     std::map<index_t, double> confidence;

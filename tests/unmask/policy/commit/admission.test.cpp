@@ -20,7 +20,7 @@ using counts = std::vector<std::size_t>;
 // policies.md, L5: positions 10 .. 14.
 const std::vector<double> five = {0.95, 0.90, 0.62, 0.90, 0.30};
 
-/// What the first step commits of `five`.
+/// Positions of `five` that the first step commits.
 template <class Admission>
 positions first_of_five(const Admission& a) {
   return decode_confidences(policy{by_confidence{}, a}, five, 10, 1).positions.front();

@@ -44,8 +44,8 @@ bool is_in_the_language(const std::string& text) {
   return depth == 0;
 }
 
-// What may follow `text` so that `left` more letters, this one included, can end it: a grammar
-// engine.
+// Letters that may follow `text` so that `left` more letters, this one included, can end it: a
+// grammar engine.
 std::vector<std::uint32_t> allowed_behind(const std::string& text, index_t left) {
   std::vector<std::uint32_t> words((vocab + 31) / 32, 0U);
   const auto depth = static_cast<index_t>(std::count(text.begin(), text.end(), '(') -
@@ -220,7 +220,7 @@ TEST(at_frontier, holds_where_several_blocks_are_forced) {
   }
 }
 
-// What the rule is good for: the same masks without it.
+// The same masks without the rule lead outside.
 TEST(at_frontier, is_what_keeps_it_there) {
   int outside = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

@@ -34,7 +34,7 @@ TEST(timesteps, have_the_published_fractions) {
   for (index_t j = 0; j < 4; ++j) {
     SCOPED_TRACE(j);
     EXPECT_NEAR(naive_fraction(4, 1e-3, j), expected[j], 1e-6);
-    // Of a million candidates the rule admits that many.
+    // Number of candidates that the rule commits of a million.
     const step_only own{{.step = j}};
     const timesteps t{.steps = 4};
     index_t admitted = 0;

@@ -41,7 +41,7 @@ struct scripted {
 
 using commits = std::vector<std::pair<index_t, token_id>>;
 
-// What each step commits, in position order.
+// Commits of each step, in position order.
 template <class Session>
 std::vector<commits> decode(Session& s, scripted model, std::vector<token_id>& tokens) {
   std::vector<commits> all;

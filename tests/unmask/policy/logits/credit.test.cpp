@@ -17,7 +17,7 @@ namespace {
 
 using rows_of_one = std::vector<std::vector<float>>;
 
-// What the candidate of the only position looks like in each step, given its rows.
+// The candidate of the only position in each step, given its rows.
 template <class... Parts>
 std::vector<shown> watch_one(const rows_of_one& rows, const model_info& model, const Parts&... parts) {
   std::vector<shown> seen;

@@ -438,7 +438,7 @@ TEST(keep, cuts_off_the_row_as_penalties_have_edited_it) {
   EXPECT_GT(again, 20);
 }
 
-// What a list takes out of the row is not kept either, however large its logits.
+// Tokens that a list excludes are not kept either, however large their logits are.
 TEST(keep, cuts_off_what_a_token_list_leaves) {
   int compared = 0;
   for (std::uint64_t round = 0; round < 200; ++round) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the session tells about tokens that were asked for, against softmax in double precision.
+// Probabilities of probed tokens, compared with softmax in double precision.
 #include <unmask/any_session.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/commit/admission.hpp>

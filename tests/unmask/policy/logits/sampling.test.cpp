@@ -46,7 +46,7 @@ model_info model_of(const scene_of_draws& s) {
   return {.vocab = static_cast<index_t>(s.row.size()), .mask_token = s.row.size() > 7 ? 17 : 6};
 }
 
-// What is drawn behind the prompt `given`, `steps` steps in with the same row, and how often.
+// Frequencies of the tokens drawn behind the prompt `given`, after `steps` steps with the same row.
 template <class Policy>
 std::vector<double> frequencies(const Policy& p, const scene_of_draws& scene, int draws) {
   return draw_frequencies(p, model_of(scene), scene.row, {3, 3, 1}, draws);
@@ -153,7 +153,7 @@ TEST(sampling, reports_the_probability_in_the_edited_row) {
   EXPECT_GE(std::count(seen.begin(), seen.end(), true), 5);
 }
 
-// What a draw of `row` at a temperature commits: the token and its log-probability.
+// The commit of a draw from `row` at a temperature: the token and its log-probability.
 template <class... More>
 commit_entry drawn_once(const std::vector<float>& row, float temperature, const More&... more) {
   std::vector<token_id> text = {0};

@@ -186,7 +186,7 @@ TEST(remask_below, of_zero_remasks_nothing) {
   }
 }
 
-// What no admission asked for and is written all the same: not a token that wins its own place.
+// Forced commits are counted, but not a committed token that keeps its own position.
 TEST(remask_below, counts_what_the_promise_of_progress_writes) {
   const std::vector<row> table = {row_with_confidence(0.8, 1), row_with_confidence(0.5, 2)};
   // Step 1 keeps position 0, which is admitted again, and settles position 1 beside it.
