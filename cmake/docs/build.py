@@ -24,9 +24,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = "cmake/docs"
 
 # Folders and headers that are how the interface is made, and not what it is.
-INNER = ["host", "named", "stats", "step", "cuda", "core/composition.hpp", "core/held_list.hpp",
-         "core/lent_tokens.hpp", "core/math.hpp", "core/part_check.hpp", "core/traits.hpp",
-         "core/walk.hpp", "core/watch_list.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
+INNER = ["stats", "step", "core/composition.hpp", "core/held_list.hpp", "core/lent_tokens.hpp",
+         "core/part_check.hpp", "core/traits.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
+OUTER = {"cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
+         "host": ["backend.hpp", "executor.hpp", "key_selector.hpp", "thread_pool.hpp"],
+         "named": ["policy_text.hpp", "read_policy.hpp"]}  # of these folders these alone
 PAGES = ["include/unmask/policy/README.md", "include/unmask/policy/**/README.md",
          "include/unmask/named/README.md", "examples/README.md", "examples/**/README.md",
          "include/unmask/ranks/README.md", "include/unmask/cuda/README.md", "include/unmask/README.md",
@@ -41,11 +43,13 @@ def inputs():
             if file.parent.name != "make" and file not in found.values():
                 found[f"page_{len(found):02}.md"] = file  # the names are the order in the menu
     include = ROOT / "include"
-    for name in INNER:
+    for name in INNER + [f"{folder}/{name}" for folder in OUTER for name in OUTER[folder]]:
         if not (include / "unmask" / name).exists():
             sys.exit(f"{HERE}/build.py names include/unmask/{name}, which is not there")
     for file in sorted((include / "unmask").rglob("*")):
         name = file.relative_to(include / "unmask")
+        if name.parts[0] in OUTER and name.name not in OUTER[name.parts[0]]:
+            continue
         if file.suffix in (".hpp", ".cuh", ".h") and not any(name.is_relative_to(i) for i in INNER):
             found[file.relative_to(include).as_posix()] = file
     return found

@@ -11,8 +11,8 @@
 /// with -use_fast_math is.
 namespace UNMASK_NAMESPACE::math {
 
-inline constexpr float log2_e = 0x1.715476p+0F;
-inline constexpr float ln_2 = 0x1.62e430p-1F;
+inline constexpr float log2_e = 0x1.715476p+0F;  ///< Logarithm of e to base 2.
+inline constexpr float ln_2 = 0x1.62e430p-1F;  ///< Natural logarithm of 2.
 
 /// Adding it to |x| < 2^22 leaves rint(x) in the low mantissa bits (1.5 * 2^23).
 inline constexpr float round_magic = 12582912.0F;
@@ -27,18 +27,21 @@ inline constexpr float exp2_floor = -124.0F;
 /// 2^f = 1 + f (c1 + f (c2 + ...)) for |f| <= 1/2, minimax in relative error (9.2e-8). The constant
 /// term is exactly 1, so that exp(0) == 1 and the best token weighs exactly one.
 inline constexpr float exp2_c1 = 0x1.62e42ap-1F;
-inline constexpr float exp2_c2 = 0x1.ebf9bcp-3F;
-inline constexpr float exp2_c3 = 0x1.c6b752p-5F;
-inline constexpr float exp2_c4 = 0x1.3cea88p-7F;
-inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
+inline constexpr float exp2_c2 = 0x1.ebf9bcp-3F;  ///< Coefficient of f^2.
+inline constexpr float exp2_c3 = 0x1.c6b752p-5F;  ///< Coefficient of f^3.
+inline constexpr float exp2_c4 = 0x1.3cea88p-7F;  ///< Coefficient of f^4.
+inline constexpr float exp2_c5 = 0x1.5bba14p-10F;  ///< Coefficient of f^5.
 
+/// The bits of a float.
 [[nodiscard]] UNMASK_HD inline std::uint32_t bits_of(float x) {
   return __builtin_bit_cast(std::uint32_t, x);
 }
+/// The float of some bits.
 [[nodiscard]] UNMASK_HD inline float from_bits(std::uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
+/// Positive infinity.
 [[nodiscard]] UNMASK_HD inline float infinity() {
   return from_bits(0x7f800000U);
 }
@@ -47,10 +50,12 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 [[nodiscard]] UNMASK_HD inline bool is_finite(float x) {
   return (bits_of(x) & 0x7f800000U) != 0x7f800000U;
 }
+/// True for NaN; a bit test, safe under -ffast-math.
 [[nodiscard]] UNMASK_HD inline bool is_nan(float x) {
   return (bits_of(x) & 0x7fffffffU) > 0x7f800000U;
 }
 
+/// Returns a b + c, rounded once.
 [[nodiscard]] UNMASK_HD inline float fma(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
@@ -79,6 +84,7 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #endif
 }
 
+/// Returns a / b, correctly rounded.
 [[nodiscard]] UNMASK_HD inline float divide(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fdiv_rn(a, b);
@@ -87,6 +93,7 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #endif
 }
 
+/// Square root, correctly rounded.
 [[nodiscard]] UNMASK_HD inline float square_root(float x) {
 #if defined(__CUDA_ARCH__)
   return __fsqrt_rn(x);
@@ -95,18 +102,23 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
 #endif
 }
 
+/// The larger number; the first one if they are equal or one is NaN.
 [[nodiscard]] UNMASK_HD constexpr float max(float a, float b) {
   return a < b ? b : a;
 }
+/// The smaller number; the first one if they are equal or one is NaN.
 [[nodiscard]] UNMASK_HD constexpr float min(float a, float b) {
   return b < a ? b : a;
 }
+/// The larger number.
 [[nodiscard]] UNMASK_HD constexpr index_t max(index_t a, index_t b) {
   return a < b ? b : a;
 }
+/// The smaller number.
 [[nodiscard]] UNMASK_HD constexpr index_t min(index_t a, index_t b) {
   return b < a ? b : a;
 }
+/// The number of [low, high] next to x; NaN stays NaN.
 [[nodiscard]] UNMASK_HD constexpr float clamp(float x, float low, float high) {
   return x < low ? low : (high < x ? high : x);
 }
@@ -174,12 +186,15 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;
   return p < 1.2e-38F ? 0.0F : exp_nonpositive(product(exponent, log(p)));
 }
 
+/// The number itself.
 [[nodiscard]] UNMASK_HD inline float to_float(float x) {
   return x;
 }
+/// A bfloat16 as a float; exact.
 [[nodiscard]] UNMASK_HD inline float to_float(bfloat16 x) {
   return from_bits(static_cast<std::uint32_t>(x.bits) << 16U);
 }
+/// A float16 as a float; exact.
 [[nodiscard]] UNMASK_HD inline float to_float(float16 x) {
   const std::uint32_t sign = (x.bits & 0x8000U) << 16U;
   const std::uint32_t rest = x.bits & 0x7fffU;

@@ -10,6 +10,7 @@ namespace UNMASK_NAMESPACE {
 /// without repeats.
 class watch_list {
  public:
+  /// An empty list with room for `capacity` tokens.
   UNMASK_HD watch_list(token_id* tokens, index_t capacity)
       : tokens_(tokens)
       , capacity_(capacity) {}
@@ -31,6 +32,7 @@ class watch_list {
     ++size_;
   }
 
+  /// Number of tokens.
   [[nodiscard]] UNMASK_HD index_t size() const { return size_; }
 
  private:

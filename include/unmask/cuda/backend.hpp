@@ -39,7 +39,7 @@ namespace UNMASK_NAMESPACE {
 /// A session<Policy, on_stream> needs `template class unmask::on_stream::workspace<Policy>;` in one
 /// .cu file that includes <unmask/cuda.cuh>; everything else may be C++.
 struct on_stream {
-  static constexpr memory space = memory::device;
+  static constexpr memory space = memory::device;  ///< Memory of logits and tokens.
 
   /// The stream. It must outlive the session and belong to the device that is current whenever the
   /// session is used.

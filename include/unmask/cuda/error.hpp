@@ -14,10 +14,12 @@ namespace UNMASK_NAMESPACE {
 /// sequences again or discard it. what() names the call and the runtime's reason.
 class cuda_error : public std::runtime_error {
  public:
+  /// The error of a call of CUDA's runtime.
   cuda_error(cudaError_t code, const char* call)
       : std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code))
       , code_(code) {}
 
+  /// The code that the call returned.
   [[nodiscard]] cudaError_t code() const noexcept { return code_; }
 
  private:

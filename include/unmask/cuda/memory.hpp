@@ -29,6 +29,7 @@ concept stream_allocator = requires(A& a, std::size_t bytes, void* p, cudaStream
 class allocator_ref {
  public:
   allocator_ref() = default;
+  /// A reference to an allocator, which outlives it.
   template <class A>
     requires(!std::same_as<std::remove_cvref_t<A>, allocator_ref>)
   &&stream_allocator<A>
@@ -41,9 +42,11 @@ class allocator_ref {
     static_cast<A*>(object)->deallocate(p, stream);
   }) {}
 
+  /// Allocates in the order of the stream.
   [[nodiscard]] void* allocate(std::size_t bytes, cudaStream_t stream) const {
     return allocate_(object_, bytes, stream);
   }
+  /// Frees in the order of the stream.
   void deallocate(void* p, cudaStream_t stream) const { deallocate_(object_, p, stream); }
 
  private:
@@ -69,6 +72,7 @@ struct release_device {
 /// Device memory, released in stream order.
 using device_bytes = std::unique_ptr<std::byte, release_device>;
 
+/// Allocates device memory. Errors: cuda_error.
 [[nodiscard]] inline device_bytes
 make_device_bytes(const allocator_ref& from, std::size_t bytes, cudaStream_t stream) {
   return {static_cast<std::byte*>(from.allocate(bytes, stream)), release_device{from, stream}};
@@ -84,6 +88,7 @@ struct release_pinned {
 /// Pinned host memory, which the device copies from and to directly.
 using pinned_bytes = std::unique_ptr<std::byte, release_pinned>;
 
+/// Allocates pinned host memory. Errors: cuda_error.
 [[nodiscard]] inline pinned_bytes make_pinned_bytes(std::size_t bytes, cudaStream_t stream) {
   void* p = nullptr;
   check(cudaMallocHost(&p, bytes), "cudaMallocHost for a session");
@@ -93,8 +98,10 @@ using pinned_bytes = std::unique_ptr<std::byte, release_pinned>;
 struct release_event {
   void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
 };
+/// Owner of an event.
 using event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, release_event>;
 
+/// Makes an event without timing. Errors: cuda_error.
 [[nodiscard]] inline event make_event() {
   cudaEvent_t e = nullptr;
   check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreate for a session");

@@ -22,7 +22,7 @@ namespace UNMASK_NAMESPACE {
 
 /// The CPU backend: reference kernels over the engine's host memory.
 struct on_host {
-  static constexpr memory space = memory::host;
+  static constexpr memory space = memory::host;  ///< Memory of logits and tokens.
 
   /// Threads that read rows: serial by default; otherwise a host::thread_pool or the engine's own
   /// pool, which must outlive the session.

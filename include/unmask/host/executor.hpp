@@ -12,6 +12,7 @@ namespace UNMASK_NAMESPACE::host {
 /// long as the function object is.
 class task {
  public:
+  /// A reference to `function`.
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, task>)
   &&std::is_nothrow_invocable_v<F&, index_t>
@@ -19,6 +20,7 @@ class task {
       : object_(const_cast<void*>(static_cast<const void*>(__builtin_addressof(function))))
   , call_([](void* object, index_t i) noexcept { (*static_cast<F*>(object))(i); }) {}
 
+  /// Calls the function.
   void operator()(index_t i) const noexcept { call_(object_, i); }
 
  private:
@@ -46,7 +48,9 @@ concept executor = requires(E& e, index_t count, task work) {
 
 /// Runs all calls on the calling thread.
 struct serial_executor {
+  /// One call at a time.
   [[nodiscard]] static constexpr index_t concurrency() { return 1; }
+  /// Calls work(0) to work(count - 1), one after the other.
   static void run(index_t count, task work) {
     for (index_t i = 0; i < count; ++i) {
       work(i);
@@ -62,6 +66,7 @@ class executor_ref {
   executor_ref()
       : executor_ref(serially()) {}
 
+  /// A reference to `e`.
   template <executor E>
     requires(!std::same_as<std::remove_cvref_t<E>, executor_ref>)
   executor_ref(E& e)  // NOLINT(google-explicit-constructor): a reference, like any other
@@ -73,7 +78,9 @@ class executor_ref {
         static_cast<E*>(object)->run(count, work);
       }) {}
 
+  /// Number of calls that may run at a time.
   [[nodiscard]] index_t concurrency() const { return concurrency_(object_); }
+  /// Calls work(i) once for every 0 <= i < count.
   void run(index_t count, task work) const { run_(object_, count, work); }
 
  private:

@@ -37,8 +37,10 @@ class thread_pool {
   thread_pool& operator=(const thread_pool&) = delete;
   ~thread_pool() { stop(); }
 
+  /// Number of threads, the calling one included.
   [[nodiscard]] index_t concurrency() const { return static_cast<index_t>(workers_.size()) + 1; }
 
+  /// Calls work(i) once for every 0 <= i < count.
   void run(index_t count, task work) {
     if (count <= 1 || workers_.empty()) {
       serial_executor::run(count, work);

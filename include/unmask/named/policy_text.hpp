@@ -51,6 +51,7 @@ namespace detail {
 /// long one, and counts columns from 1.
 class policy_text_error : public std::invalid_argument {
  public:
+  /// An error in `text` at a column, from 1.
   policy_text_error(std::string_view text, std::size_t column, const std::string& problem)
       : std::invalid_argument("policy " + detail::quoted(text) + ", column " +
                               std::to_string(column) + ": " + problem)
@@ -67,25 +68,26 @@ struct part_text;
 /// The value of an argument: a number, a list of numbers, a part (a word is a part without
 /// arguments), or quoted text.
 struct value_text {
-  enum class kind : unsigned char { number, list, part, quoted };
-  kind is = kind::number;
-  double number = 0.0;
-  std::vector<double> list;
+  enum class kind : unsigned char { number, list, part, quoted };  ///< Kinds of values.
+  kind is = kind::number;  ///< Kind of this one.
+  double number = 0.0;  ///< Value of a number.
+  std::vector<double> list;  ///< Values of a list.
   std::shared_ptr<const part_text> part;  ///< if that is what it is
   std::string_view text;                  ///< as it was written, with its quotes
-  std::size_t column = 0;
+  std::size_t column = 0;  ///< Column of its first character, from 1.
 };
 
+/// An argument as written.
 struct argument_text {
   std::string_view name = {};  ///< empty: by place
-  value_text value = {};
+  value_text value = {};  ///< Its value.
 };
 
 /// A part as written. Views of the text, which must outlive them.
 struct part_text {
-  std::string_view name;
+  std::string_view name;  ///< Name of the part.
   std::size_t column = 0;  ///< of the name, from 1
-  std::vector<argument_text> arguments;
+  std::vector<argument_text> arguments;  ///< Its arguments, as written.
 };
 
 namespace detail {
