@@ -68,7 +68,8 @@ struct part_text;
 /// The value of an argument: a number, a list of numbers, a part (a word is a part without
 /// arguments), or quoted text.
 struct value_text {
-  enum class kind : unsigned char { number, list, part, quoted };  ///< Kinds of values.
+  /// Kinds of values.
+  enum class kind : unsigned char { number, list, part, quoted };
   kind is = kind::number;  ///< Kind of this one.
   double number = 0.0;  ///< Value of a number.
   std::vector<double> list;  ///< Values of a list.
