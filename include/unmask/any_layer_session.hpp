@@ -70,7 +70,7 @@ class basic_any_layer_session : public any_session {
     at_layer(index_t layer, const any_rows& now, const any_state& previous) {
       return session_->at_layer(segment_, layer, now, previous);
     }
-    /// Indices in positions() of the rows whose logits are wanted.
+    /// Indices into positions() of the rows whose logits to return.
     [[nodiscard]] list rows() const { return session_->rows(segment_); }
 
    private:

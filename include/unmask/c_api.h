@@ -327,7 +327,7 @@ UNMASK_API unmask_status unmask_at_layer(unmask_session* session,
                                          const unmask_stored* stored,
                                          const int32_t** rows,
                                          int32_t* count);
-/// The rows whose logits are wanted, behind the last layer.
+/// Rows whose logits to return, behind the last layer.
 UNMASK_API unmask_status unmask_rows(unmask_session* session,
                                      int32_t segment,
                                      const int32_t** rows,

@@ -20,8 +20,8 @@ template <class... Parts>
 /// Result of one line.
 struct verdict {
   bool passed = false;
-  /// Of a failure: where, what was expected, what came. Of a pass: a remark, or nothing. Of a line
-  /// that was not replayed: why.
+  /// For a failure: the place, the expected and the actual value. For a pass: a remark, or nothing.
+  /// For a line that was not replayed: the reason.
   std::string detail;
   bool skipped = false;
 

@@ -157,7 +157,7 @@ concept barred = lifted<F> && requires(const F& f) {
   f.bar();
 } && !requires(F f, const lowering& by) { f.rise(by); };
 
-/// Moves a field's columns below a best that rose.
+/// Rescales the columns of a field to a larger best.
 template <class F>
 UNMASK_HD void rise(F& f, const lowering& by) {
   if constexpr (requires { f.rise(by); }) {
@@ -165,8 +165,8 @@ UNMASK_HD void rise(F& f, const lowering& by) {
   }
 }
 
-/// Takes the columns of a record whose best does not exceed this record's into a field: the others,
-/// which are `low`, and its best.
+/// Adds the columns of a record to a field: its field `low` and its best column, which is at most
+/// this record's best.
 template <class F>
 UNMASK_HD void absorb(F& high, F low, float best, const lowering& by) {
   if constexpr (lifted<F>) {

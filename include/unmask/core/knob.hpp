@@ -103,9 +103,9 @@ struct knob_text {
   std::string_view name = {};  ///< Name in texts and messages.
   knob_kind kind = knob_kind::real;  ///< Kind of value.
   knob_range range = {};  ///< Range of a number.
-  std::string_view words = {};  ///< of a word, separated by |
+  std::string_view words = {};  ///< words of a word knob, separated by |
   index_t capacity = 0;       ///< most entries of a list
-  std::string_view list = {};  ///< a list unless told otherwise; without one it must be given
+  std::string_view list = {};  ///< default of a list; without one it must be given
 
   /// True if the value is a list.
   [[nodiscard]] constexpr bool is_list() const {

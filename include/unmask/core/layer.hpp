@@ -197,11 +197,10 @@ struct layer_row {
   index_t position = 0;
   /// Position that the row's logits predict: position + model_info::row_shift.
   index_t target = 0;
-  /// `open`: the target is masked and decided in this step. The second flag: it is the first such
-  /// position.
+  /// The target is masked and decided in this step.
   bool open = false;
-  bool first_open = false;  ///< The target is the first open position that is decided about.
-  /// The last step wrote the token of the target; the token of the position itself.
+  bool first_open = false;  ///< The target is the first such position.
+  /// The last step wrote the token of the target.
   bool committed = false;
   bool written = false;  ///< The last step wrote the position's own token.
   /// Result of measure() for this row.

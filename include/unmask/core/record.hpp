@@ -6,7 +6,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The statistics of a record in the order in which it holds them. A further one is a line here.
+/// The statistics of a record in the order of its fields. A new statistic is one more line here.
 using statistic_fields = field_list<field::confidence,
                                     field::margin,
                                     field::entropy,
@@ -25,7 +25,7 @@ UNMASK_HD constexpr void for_each_field(const Use& use) {
 template <statistics S>
 struct record;
 
-/// Writes the best column and the statistics in `Which` of one record over those of another.
+/// Copies the best column and the statistics in `Which` of one record to another.
 template <statistics Which, statistics From, statistics To>
   requires provides<From, Which> && provides<To, Which>
 UNMASK_HD void copy_statistics(const record<From>& from, record<To>& to) {
@@ -121,8 +121,8 @@ struct record : statistic_fields::of<S> {
     return math::divide(math::divide(this->square, total()), total());
   }
 
-  /// Sum of the three largest probabilities, in (0, 1]: of tied tokens any will do, and of one or
-  /// two tokens all of them. 0 where the position promises nothing (a delayed one).
+  /// Sum of the three largest probabilities, in (0, 1], independent of the choice among tied
+  /// tokens; with one or two tokens the sum of all. 0 for a candidate that a part ranks last.
   [[nodiscard]] UNMASK_HD float top3_mass() const requires provides<S, stat::top3_mass> {
     return math::min(math::divide(this->weight_of_three(best), total()), 1.0F);
   }

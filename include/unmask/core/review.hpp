@@ -5,13 +5,14 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Reduces something over the tokens that a step committed or rewrote: `review(candidate, own) ->
-/// tally`, merged in position order by `tally::merge` after the commits. stop(), schedule() and
-/// feed() then read `own.tally`, which is `tally{}` after a step without commits.
+/// Reduction over the tokens that a step committed or rewrote: `review(candidate, own) -> tally`,
+/// merged in position order by `tally::merge` after the commits. stop(), schedule() and feed() then
+/// read `own.tally`, which is `tally{}` after a step without commits.
 ///
-/// The candidate is that of the row which the token came from, possibly an invalid one;
-/// `candidate.current` is the token. A token placed by lookahead is left out: its row belongs to
-/// the previous step. A canvas commits nothing before its end. O(commits), on one lane.
+/// The candidate is that of the token's row, which may be invalid; `candidate.current` is the
+/// token. A token placed by lookahead is excluded: its row belongs to the previous step. A canvas
+/// commits nothing before its end.
+/// Cost: O(commits), in one thread.
 template <class P>
 concept reviewing =
     part<P> &&

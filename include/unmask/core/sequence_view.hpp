@@ -37,7 +37,7 @@ struct step_info {
   /// For revisit() only: the number of tokens that this step commits, and the softmax probability
   /// of the committed token after all edits; NaN unless a part `watches_current`.
   index_t commits = 0;
-  float current_probability = 0.0F;  ///< Softmax probability of the settled token, after all edits.
+  float current_probability = 0.0F;  ///< Softmax probability of the committed token.
   /// For revisit() only: whether the position may be remasked; if not, verdict::reopen counts as
   /// verdict::keep.
   bool may_reopen = false;
@@ -132,7 +132,7 @@ struct sequence_view {
     const index_t at = commit_from(r.first);
     return at < commit_count && commits[at].position < r.last;
   }
-  /// True if the position is open.
+  /// True if the position is masked.
   [[nodiscard]] UNMASK_HD bool is_open(index_t position) const {
     return marks[position] == mark::open;
   }

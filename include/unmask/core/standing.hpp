@@ -32,21 +32,22 @@ struct standing_in_run : standing {
   index_t run_rank = 0;
 };
 
-/// The distance to an anchor where none is within the radius.
+/// Value of the distance to an anchor if there is none within the radius.
 inline constexpr index_t no_anchor = INT32_MAX;
 
-/// The same and the distance to the nearest anchor, for a part with anchors(). run_rank is 0 unless
-/// a part declares `needs_runs`.
+/// Adds the distance to the nearest anchor, for a part with anchors(). run_rank is 0 unless a part
+/// declares `needs_runs`.
 struct standing_by_anchors : standing_in_run {
   /// Positions to the nearest anchor on either side, 0 for an anchor; no_anchor if none is within
   /// the part's anchor_radius().
   index_t anchor_distance = no_anchor;
 };
 
-/// A commit rule that names anchors among the candidates: `anchors(candidate) -> bool`, called for
-/// every candidate before any is admitted, and `anchor_radius() -> index_t`, the largest distance
-/// that its admits() is told of, in a standing_by_anchors; below 0 there is no search. At most one
-/// part of a policy. O(anchor_radius()) a candidate, a byte a position.
+/// A commit rule with anchors among the candidates: `anchors(candidate) -> bool`, called for every
+/// candidate before any commits, and `anchor_radius() -> index_t`, the largest distance in the
+/// standing_by_anchors that its admits() gets; below 0 there is no search. At most one part of a
+/// policy.
+/// Cost: O(anchor_radius()) a candidate, a byte a position.
 template <class P>
 concept anchoring = requires(const P& p, const candidate<P::required>& c) {
   { p.anchors(c) } -> std::same_as<bool>;
@@ -61,7 +62,7 @@ template <class P>
   requires(P::needs_runs)
 inline constexpr bool ranks_in_runs<P> = true;
 
-/// The standing that the admits() of part P takes.
+/// Type of the rank information that the admits() of part P takes.
 template <class P>
 using standing_for =
     std::conditional_t<anchoring<P>,

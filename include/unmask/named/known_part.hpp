@@ -35,7 +35,7 @@ using file_source = std::function<std::string(const std::string& name)>;
 
 /// An argument: a knob of the C++ part and its default.
 struct part_argument : knob_text {
-  double value = 0.0;  ///< unless told otherwise; a flag's 0 or 1, a word's index
+  double value = 0.0;  ///< default; 0 or 1 for a flag, the index of a word
 
   [[nodiscard]] constexpr bool must_be_given() const {
     return kind == knob_kind::file || (is_list() && list.empty());

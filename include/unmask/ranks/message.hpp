@@ -34,7 +34,7 @@ struct message_header {
   index_t all_rows = 0;  ///< Rows of the step.
   /// Number of records and of tracked logits for which each row has room.
   index_t nodes = 0;
-  index_t watched = 0;  ///< Watched logits that each row has room for.
+  index_t watched = 0;  ///< Number of tracked logits for which each row has room.
 };
 
 /// Reason why two messages do not fit together.

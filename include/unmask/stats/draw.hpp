@@ -6,17 +6,17 @@
 
 /// A random token from a row that is read once.
 ///
-/// A chunk of 2,048 columns takes part in the draw with the key ln(sum of e^(z/T)) + a Gumbel
-/// number of its own. The largest key falls on each chunk with its share of the row's weight, so a
-/// draw merges like a maximum; inside the chunk a column is picked by its weight. Together that is
-/// an exact draw from softmax(z/T), at the price of one logarithm a chunk and one pick in the few
-/// chunks that lead while the row is read. Random numbers are keyed by the chunk's place in the
-/// whole vocabulary.
+/// A chunk of 2,048 columns takes part in the draw with the key ln(sum of e^(z/T)) plus its own
+/// Gumbel number. The largest key belongs to each chunk with a probability equal to its share of
+/// the row's weight, so draws merge like a maximum; inside the chunk a column is picked by its
+/// weight. Together this is an exact draw from softmax(z/T). It costs one logarithm a chunk and one
+/// pick in the few chunks that lead while the row is read. The keys of random numbers contain the
+/// chunk's place in the whole vocabulary.
 namespace UNMASK_NAMESPACE::canonical {
 
 inline constexpr index_t chunk_columns = 2048;
 
-/// Columns that share a pick: a run of the chunk, picked first, then a column of the run.
+/// Columns in a run: a run of the chunk is picked first, then a column of the run.
 inline constexpr index_t draw_run = 64;
 
 /// Weight of a column relative to the chunk's best; 0 for -inf.
@@ -41,9 +41,9 @@ enum class draw_use : token_id { key, run, column };
   return first + static_cast<token_id>(use);
 }
 
-/// Walks along weights, in order, to the one that `target` falls on. The weights before it are
-/// added up and compared with the target; taking them off the target instead would be a product
-/// less a sum, which a compiler may join. A weight of zero is never picked.
+/// Walks along weights, in order, to the one in which `target` lies. The preceding weights are
+/// summed and compared with the target; subtracting them from the target instead would be a product
+/// and a subtraction, which a compiler may fuse. A weight of zero is never picked.
 struct draw_walk {
   float target;
   float passed = 0.0F;
@@ -58,16 +58,16 @@ struct draw_walk {
   }
 };
 
-/// The key of a contestant that weighs e^(x inverse) times `weight`, with the Gumbel number
-/// `noise`. One without a weight, or with a NaN for it, takes no part: -inf. Keys are thus totally
+/// Key of a participant with the weight e^(x inverse) times `weight` and the Gumbel number `noise`.
+/// Without a weight, or with NaN for it, the key is -inf: it cannot win. Keys are thus totally
 /// ordered.
 [[nodiscard]] UNMASK_HD inline float draw_key(float x, float inverse, float weight, float noise) {
   return weight > 0.0F ? math::fma(x, inverse, math::log(weight)) + noise : -math::infinity();
 }
 
-/// The key of one token that is drawn alone: a watched token, which belongs to no chunk any more,
-/// or a token that is kept by a truncation. Its random numbers are those of no chunk: bit 31 is
-/// set.
+/// Key of one token that takes part on its own: a tracked token, which is not in its chunk any
+/// more, or a token that a truncation keeps. Its random numbers differ from those of every chunk:
+/// bit 31 is set.
 [[nodiscard]] UNMASK_HD inline float
 draw_key_alone(float x, float weight, token_id token, const draw_request& draw) {
   random_key key = draw.key;
@@ -75,8 +75,8 @@ draw_key_alone(float x, float weight, token_id token, const draw_request& draw) 
   return draw_key(x, math::divide(1.0F, draw.temperature), weight, random_gumbel_of_32_bits(key));
 }
 
-/// Adds one column that was kept apart to a row, and to its draw: the largest key still falls on
-/// each contestant with its share of the whole weight.
+/// Adds one tracked column to a row, and to its draw: the largest key still belongs to each
+/// participant with a probability equal to its share of the whole weight.
 template <statistics S>
 UNMASK_HD void
 push_alone(row_accumulator<S>& sum, float logit, token_id token, const draw_request& draw) {
@@ -91,16 +91,17 @@ push_alone(row_accumulator<S>& sum, float logit, token_id token, const draw_requ
   sum.merge(row_accumulator<S>{one});
 }
 
-/// True when the chunks of a row take part in a draw: not where the row is cut off first.
+/// True if the chunks of a row take part in a draw: not if the row is truncated first.
 template <statistics S>
 [[nodiscard]] UNMASK_HD bool draws(const row_options& row) {
   return provides_v<S, stat::sampled> && !(provides_v<S, stat::kept> && row.held != nullptr);
 }
 
-/// Gives a chunk's record its key and, if the key exceeds `to_beat`, the column drawn from the
+/// Sets the key of a chunk's record and, if the key exceeds `to_beat`, the column drawn from the
 /// chunk; a chunk that does not lead the row's draw cannot win it and needs no column. `z` are its
-/// `count` edited logits, `first` the token of column 0. With temperature 1 the weight of the chunk
-/// is the sum it has already; O(count) more otherwise, and for the draw itself.
+/// `count` edited logits, `first` the token of column 0.
+/// Cost: with temperature 1 the weight of the chunk is its existing sum; otherwise O(count) more,
+/// and O(count) for the pick.
 template <statistics S>
 UNMASK_HD void draw_column(record<S>& r,
                            const draw_request& draw,
@@ -118,7 +119,7 @@ UNMASK_HD void draw_column(record<S>& r,
     if (!(r.key > to_beat)) {
       return;
     }
-    // Runs first, then a column of the run: two short sums instead of one long one.
+    // Picks a run, then a column of the run: two short sums instead of one long one.
     float run_weight[chunk_columns / draw_run];
     const index_t runs = (count + draw_run - 1) / draw_run;
     float total = 0.0F;

@@ -5,20 +5,20 @@
 #include <unmask/stats/draw.hpp>
 #include <unmask/stats/row.hpp>
 
-/// Which columns of a row are kept, decided exactly, and the draw among them.
+/// Truncation: which columns of a row are kept, computed exactly, and the draw among them.
 ///
 /// Columns are walked in order, larger logit first and lower token between equals. The first is
-/// kept; the walk ends before the column that one of the rules forbids. Masses are whole numbers,
+/// kept; the walk ends before the column that one of the rules excludes. Masses are whole numbers,
 /// so their sums do not depend on the order of the additions: the list of one read and the
-/// histograms of a second one agree on where the walk ends. The draw is a race of the kept tokens,
-/// each with random numbers of its own, so that it depends on what is kept and on nothing else.
+/// histograms of a second one end at the same column. The draw takes the maximum over the kept
+/// tokens, each with random numbers of its own, so that it depends on the kept tokens only.
 namespace UNMASK_NAMESPACE::canonical {
 
 /// Probability mass in units of 2^-38 of the best token's; 33 million columns cannot overflow it.
 using mass_units = std::uint64_t;
 inline constexpr float units_of_mass = 0x1p38F;
 
-/// The rules as they apply to a row whose best logit is `best`.
+/// The rules for a row whose best logit is `best`.
 struct row_limits {
   float best = 0.0F;
   /// Smallest z - best that is kept.
@@ -38,22 +38,23 @@ struct row_limits {
     return l;
   }
 
-  /// True for a column that the rule of the ratio allows.
+  /// True if the rule of the ratio keeps a column.
   [[nodiscard]] UNMASK_HD bool reaches(float z) const {
     return z > -math::infinity() && z - best >= depth;
   }
   [[nodiscard]] UNMASK_HD mass_units mass_of(float z) const {
     return static_cast<mass_units>(math::exp_nonpositive(z - best) * units_of_mass);
   }
-  /// True when nothing is kept behind so many tokens of such a mass.
+  /// True if nothing is kept behind `count` tokens with the mass `before`.
   [[nodiscard]] UNMASK_HD bool end_after(index_t count, mass_units before) const {
     return count >= tokens || before > mass;
   }
 };
 
-/// How many of the first columns of a row are kept, -1 if that is not proved. `held` is what the
-/// read holds, `head` the same and the columns that were kept apart, with the mass of each.
-/// O(size of head).
+/// Number of the first columns of a row that are kept, -1 if the read does not determine it. `held`
+/// are the columns that the read held, `head` the same and the tracked columns, with the mass of
+/// each.
+/// Cost: O(size of head).
 template <index_t Capacity, index_t Held>
 [[nodiscard]] UNMASK_HD index_t kept_of(const held_list<Capacity>& head,
                                         const held_list<Held>& held,
@@ -75,8 +76,8 @@ template <index_t Capacity, index_t Held>
   return !held.full() || limits.end_after(head.size(), mass) ? head.size() : -1;
 }
 
-/// The race of the kept tokens: the largest (z - best) / T + Gumbel number of the token wins, the
-/// lower token between equals.
+/// The draw among the kept tokens: the largest (z - best) / T + Gumbel number of the token wins,
+/// the lower token between equals.
 struct kept_race {
   float best = 0.0F;
   draw_request draw;
@@ -103,21 +104,21 @@ struct kept_race {
   }
 };
 
-/// The statistics of S that depend on nothing but the columns of a row.
+/// The statistics of S that depend on the columns of a row only.
 template <statistics S>
 inline constexpr statistics row_sums = [] {
   constexpr unsigned beside = (stat::sampled | stat::drift | stat::divergence | stat::kept).bits;
   return statistics{S.bits & ~(beside & ~(stat::entropy | stat::second_moment).bits)};
 }();
 
-/// Writes the statistics of the kept columns over those of the row.
+/// Overwrites the statistics of the row by those of the kept columns.
 template <statistics S>
 UNMASK_HD void renormalise(record<S>& row, const record<row_sums<S>>& kept) {
   copy_statistics<row_sums<S>>(kept, row);
 }
 
-/// Finishes the record of a row of which the first columns of a head are kept, with a whole team:
-/// what a team needs for that lies here.
+/// Completes the record of a row of which the first columns of a head are kept, with a whole thread
+/// group: the group's shared data.
 template <index_t Capacity>
 struct head_cut {
   held_list<Capacity> head;
@@ -125,8 +126,8 @@ struct head_cut {
   float keys[Capacity];
   index_t count;
 
-  /// Counts the columns that are kept: kept_of(). Every lane gets the number. `held` is what the
-  /// read holds.
+  /// Counts the kept columns: kept_of(). Every lane gets the number. `held` are the columns that
+  /// the read held.
   template <index_t Held>
   UNMASK_HD index_t
   measure(const auto& t, const held_list<Held>& held, const row_limits& limits) {
@@ -141,7 +142,7 @@ struct head_cut {
     return count;
   }
 
-  /// Finishes the record with the columns that measure() counted.
+  /// Completes the record with the columns that measure() counted.
   template <statistics S>
   UNMASK_HD void
   finish(const auto& t, record<S>& row, const draw_request& draw, bool renormalises) {
@@ -171,8 +172,9 @@ struct head_cut {
   }
 };
 
-/// Finishes the record of a row from what the read held, as far as that goes; false, in every lane,
-/// if it does not prove what is kept. `watched` were kept apart from what is held.
+/// Completes the record of a row from the columns that the read held; returns false, in every lane,
+/// if these do not determine the truncation. `watched` are the tracked tokens, which are not among
+/// the held columns.
 template <statistics S, index_t Capacity>
 [[nodiscard]] UNMASK_HD bool cut_held(const auto& t,
                                       record<S>& row,
@@ -198,14 +200,14 @@ template <statistics S, index_t Capacity>
   return true;
 }
 
-/// Tokens and masses of the columns of a row by a digit of their keys.
+/// Counts and masses of the columns of a row by one digit of their keys.
 template <int Digit>
 struct key_bins {
   static constexpr index_t size = index_t{1} << Digit;
 
   std::uint32_t tokens[size];
   mass_units masses[size];
-  /// Where the walk along the bins stopped; of lane 0, for all.
+  /// Bin at which the walk stopped; written by lane 0, read by all.
   index_t stop;
   index_t tokens_before;
   mass_units mass_before;
@@ -218,7 +220,7 @@ struct key_bins {
     }
     t.sync();
   }
-  /// Any number of lanes at once, if their team can add so.
+  /// May be called by several lanes at once if their thread group adds atomically.
   UNMASK_HD void add(const auto& t, index_t bin, mass_units mass) {
     if constexpr (requires { t.add(&mass, mass); }) {
       t.add(tokens + bin, 1U);
@@ -228,7 +230,8 @@ struct key_bins {
       masses[bin] += mass;
     }
   }
-  /// Passes the bins that are kept whole. True if one is not: then the last kept column is in it.
+  /// Walks over the bins that are kept completely. True if one is not: the last kept column is in
+  /// it.
   [[nodiscard]] UNMASK_HD bool stops(const auto& t, const row_limits& limits, index_t bins) {
     t.sync();
     if (t.lane() == 0) {
@@ -245,12 +248,12 @@ struct key_bins {
   }
 };
 
-/// The key that no kept column of a row ranks behind: those that the ratio allows and whose key is
-/// no smaller are kept, all others are not.
+/// Key of the last kept column of a row: columns that the ratio keeps and whose key is not smaller
+/// are kept, all others are not.
 ///
 /// sweep(use) calls use(logit, token) once for each column, in any lane; `end` exceeds every token.
-/// A digit of the key after the other is found, in a sweep each, until one column is left of those
-/// that begin so. With a team whose lanes add to the bins at once.
+/// The digits of the key are found one after the other, in a sweep each, until one column with
+/// these digits is left. For a thread group whose lanes add to the bins at the same time.
 template <int Digit, class Sweep>
 [[nodiscard]] UNMASK_HD std::uint64_t last_key_of(const auto& t,
                                                   const row_limits& limits,

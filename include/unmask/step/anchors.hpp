@@ -7,13 +7,13 @@
 /// policies without such a part.
 namespace UNMASK_NAMESPACE::step {
 
-/// The part that names the anchors.
+/// The part that defines the anchors.
 template <class Policy>
 [[nodiscard]] UNMASK_HD const auto& anchoring_of(const slot_memory<Policy>& m) {
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::anchors>>();
 }
 
-/// Marks the anchors among the scored positions, before admission changes roles.
+/// Marks the anchors among the scored positions, before the commit rule changes roles.
 template <class Policy>
 UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::anchors) {

@@ -7,8 +7,8 @@
 namespace UNMASK_NAMESPACE {
 
 /// Computes all positions in the pass after an uncertain commit: when the largest entropy of the
-/// rows that the last step's tokens came from exceeds `threshold` nats. Other passes compute the
-/// open positions of the scored range and the `recent` latest tokens, wherever they are; all other
+/// rows of the last step's tokens exceeds `threshold` nats. Other passes compute the masked
+/// positions of the scored range and the `recent` latest tokens, wherever they are; all other
 /// positions keep their K/V.
 ///
 /// An invalid row has infinite entropy. After a step without commits nothing is refreshed. Of the
@@ -68,7 +68,7 @@ struct entropy_cache {
   }
 
  private:
-  // Puts what the last step wrote before what was written earlier.
+  // Puts the tokens of the last step before the earlier ones.
   UNMASK_HD void note(const sequence_view& q, sequence_state& s) const {
     index_t kept = 0;
     for (index_t k = 0; k < s.count; ++k) {

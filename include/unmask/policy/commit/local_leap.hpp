@@ -6,16 +6,17 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Admits candidates whose confidence is `threshold` or more, the anchors, and within `radius`
-/// positions of an anchor those whose confidence is `relaxed` or more: beside a certain token the
-/// model's predictions become reliable before their own confidence is high.
+/// Commits the anchors, candidates whose confidence is `threshold` or more, and within `radius`
+/// positions of an anchor candidates whose confidence is `relaxed` or more: near a certain token
+/// the model's predictions become reliable before their own confidence is high.
 ///
 ///     policy{by_confidence{}, local_leap{.threshold = 0.9F, .relaxed = 0.75F, .radius = 4}}
 ///
-/// The distance is in positions, whatever lies between, and crosses blocks if several are scored.
-/// Anchors are candidates of the same step, delayed ones with confidence 0; what is admitted near
-/// an anchor is none itself, and neither is an invalid row. `relaxed` = `threshold` is
-/// confidence_at_least; a larger `relaxed` asks for more near anchors, and of them.
+/// The distance is in positions, whatever is between, and crosses blocks if several are scored.
+/// Anchors are candidates of the same step, delayed ones with confidence 0; a candidate that
+/// commits near an anchor is not an anchor itself, nor is an invalid row. `relaxed` = `threshold`
+/// is confidence_at_least; a larger `relaxed` requires more confidence near anchors, and of the
+/// anchors themselves.
 ///
 /// Range: threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence.
 /// State: 1 byte a position.

@@ -19,8 +19,8 @@ namespace UNMASK_NAMESPACE::released {
 /// Source: `_update_block_completion_states` and `_generate_enhanced_speculative` of
 /// `scale_dream_d2f.py` (zhijie-group/LoPA 433177a).
 struct d2f_blocks {
-  float add = 0.1F;  ///< Share of a block that is settled when the next one is added.
-  float activate = 0.95F;  ///< Share of a block that is settled when the next one is activated.
+  float add = 0.1F;  ///< Committed share of a block when the next one is added.
+  float activate = 0.95F;  ///< Committed share of a block when the next one is activated.
 
   struct sequence_state {
     block_pipeline::sequence_state before;  ///< the last plan
