@@ -161,11 +161,9 @@ template <class F>
 /// warp; every thread of the warp gets it.
 ///
 /// `best_before` is the largest logit that this warp has read of the row, initially -inf; it is
-/// updated. A chunk that does not exceed it leaves token = no_token and second = -inf, which have
-/// no effect on the record of the row; everything else has the bits of canonical::fold_chunk. (The
-/// first chunk that reaches the row's maximum exceeds all before it, so it is complete. On a tie
-/// the tree takes the lower token, and the later side never has one. Runners-up of other chunks
-/// cannot exceed their best.) `valid`: the chunk has neither NaN nor an infinite best.
+/// updated. A chunk that does not exceed it lacks what has no effect on the record of the row, see
+/// canonical::chunk_tree; everything else has the bits of canonical::fold_chunk. `valid`: the chunk
+/// has neither NaN nor an infinite best.
 template <statistics S, class Exponential>
 [[nodiscard]] UNMASK_HD record<S> fold_chunk(const auto& b,
                                              const chunk_logits& z,
@@ -192,7 +190,7 @@ template <statistics S, class Exponential>
     return canonical::empty_chunk<S>(poisoned);
   }
 
-  token_id token = no_token;
+  token_id token = first;
   float second = -math::infinity();
   if (best.logit > best_before || best.logit == 0.0F) {  // the first of -0 and +0 is the best
     best = detail::first_equal(b, z, best.logit, -1);

@@ -25,15 +25,8 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   /// See host::read_run.
   template <statistics S, element T>
   UNMASK_TARGET static record<S> read_run(const row_input<T>& row, range chunks, row_edit edit) {
-    // The result of canonical::fold_chunk, with two shortcuts that have no effect on the record of
-    // the run: a chunk that does not exceed the best of every earlier chunk of this run keeps token
-    // = no_token and second = -inf. Let w be the first chunk that reaches the run's maximum: it
-    // exceeds all before it, so its record is complete. In the tree, `takes_over` compares best
-    // first, and on a tie takes the lower token; the later side of a tie never exceeded the earlier
-    // one, so it has no_token and loses, as its larger true token would. Every merge therefore has
-    // the same result as with complete records. The final best and token are those of w, and
-    // `second` is the larger of w's second and the best of each node that w was merged with, all of
-    // which are exact.
+    // The result of canonical::fold_chunk, less what has no effect on the record of the run: see
+    // canonical::chunk_tree.
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     leader<S> so_far{.held = held_of<S>(row.held)};
@@ -111,8 +104,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     statistic_fields::lifted_of<S> lifted = {};
   };
 
-  // Field F of a chunk. One that does not exceed the bar of the chunks before it has nothing to
-  // add: those and it in one would be the same, and the order of the parts of a row is free.
+  // Field F of a chunk, empty where it has no effect on the run: see canonical::chunk_tree.
   template <class F, class Z>
   UNMASK_TARGET static F lift(Z z, index_t padded, float best, float best_before, F& so_far) {
     if constexpr (field::barred<F>) {
@@ -156,7 +148,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     if constexpr (provides_v<S, stat::kept>) {
       hold(so_far.held, z, padded, best, row.first_token + first);
     }
-    token_id token = no_token;
+    token_id token = row.first_token + first;
     float second = -math::infinity();
     [[maybe_unused]] const float best_before = so_far.best;
     if (best > so_far.best || best == 0.0F) {  // which of -0 and +0 came first shows in the bits

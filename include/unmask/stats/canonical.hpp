@@ -252,6 +252,18 @@ fold_chunk(const float* z, index_t count, token_id first, const draw_request& dr
 
 /// Merges chunk records, pushed in ascending order, in the canonical tree; also accepts the records
 /// of equal, aligned power-of-two runs of chunks that were computed elsewhere.
+///
+/// The record of a chunk that does not exceed some chunk before it may have the token of its first
+/// column, second = -inf and, if it does not exceed the bar() of what was lifted of some chunks
+/// before it, an empty field. That has no effect on the record of the row:
+///
+///  - A merge compares the bests and, on a tie, the tokens; tokens of two chunks compare as the
+///    chunks do, whichever columns they are of. Every merge therefore has the same result.
+///  - The first chunk with the row's best exceeds all before it, so its record is complete. The
+///    final token is its token, and `second` the larger of its second and the bests of the nodes
+///    that it was merged with.
+///  - Columns that do not exceed the bar of a part of the row change nothing together with that
+///    part, and lifting is exact in any order.
 template <statistics S>
 class chunk_tree {
  public:

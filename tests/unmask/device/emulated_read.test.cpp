@@ -240,6 +240,19 @@ TYPED_TEST(EmulatedRead, BreaksTiesAsTheCanonicalOrderDoes) {
   }
 }
 
+TYPED_TEST(EmulatedRead, MergesChunksThatTieBelowTheBestInTheCanonicalOrder) {
+  // Neighbours tie, and the warp of the first one has met a larger logit, that of the second has not.
+  dice d(12);
+  for (int round = 0; round < 10; ++round) {
+    const float best[] = {8.0F, 1.0F, 4.0F, 4.0F};
+    const test_row<TypeParam> row(4 * 2048, 0, [&](index_t j) -> double {
+      const double low = j / 2048 == 3 ? -3.1 : -6.5;  // sums of .1 and 3: a swap shows in one of 5
+      return j % 2048 == 77 ? best[j / 2048] : low + static_cast<double>(d.real(-2, 2));
+    });
+    expect_canonical<everything>(row, 64, 4, d);
+  }
+}
+
 TYPED_TEST(EmulatedRead, TreatsAbsentAndInvalidColumnsAsTheCanonicalOrderDoes) {
   dice d(5);
   for (int round = 0; round < 24; ++round) {

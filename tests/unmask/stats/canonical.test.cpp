@@ -64,6 +64,38 @@ TEST(chunk_tree, takes_whole_runs_for_chunks) {
   }
 }
 
+TEST(chunk_tree, does_not_show_what_a_reader_left_out) {
+  // Chunks of few different bests, dealt to readers that know only their own.
+  dice d(1);
+  for (int round = 0; round < 2000; ++round) {
+    const index_t readers = 1 << d.within(0, 3);
+    std::vector<row_accumulator<every_sum>> met(static_cast<std::size_t>(readers));
+    canonical::chunk_tree<every_sum> whole;
+    canonical::chunk_tree<every_sum> saving;
+    for (index_t i = 0; i < 20; ++i) {
+      std::vector<float> z;
+      for (int j = d.within(1, 6); j > 0; --j) {
+        z.push_back(d.chance(0.3) ? static_cast<float>(d.within(-2, 2)) : d.real(-4, -2));
+      }
+      const auto columns = static_cast<index_t>(z.size());
+      auto leaf = canonical::fold_chunk<every_sum>(z.data(), columns, 2048 * i);
+      whole.push(leaf);
+      const auto mine = static_cast<std::size_t>(i % readers);
+      const record<every_sum> before = met[mine].finish();
+      met[mine].merge(row_accumulator<every_sum>{leaf});
+      if (!(leaf.best > before.best)) {
+        leaf.token = 2048 * i;
+        leaf.second = -math::infinity();
+      }
+      if (!(leaf.best > before.bar())) {
+        static_cast<field::top3_mass&>(leaf) = {};
+      }
+      saving.push(leaf);
+    }
+    EXPECT_TRUE(same_bits(saving.finish(), whole.finish()));
+  }
+}
+
 TEST(chunk_tree, of_nothing_is_the_empty_record) {
   EXPECT_TRUE(same_bits(canonical::chunk_tree<every_sum>{}.finish(), record<every_sum>::empty()));
 }
