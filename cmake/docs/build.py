@@ -130,10 +130,11 @@ def build(output, doxygen):
     source = output / "source"
     shutil.rmtree(source, ignore_errors=True)
     hook_of = filter.hooks(ROOT / "include/unmask")
+    state = filter.states(ROOT / "include/unmask")
     origin = {}
     for name, file in inputs().items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_text(filter.prepared(ROOT, file, hook_of), encoding="utf-8")
+        (source / name).write_text(filter.prepared(ROOT, file, hook_of, state), encoding="utf-8")
         origin[name] = file.relative_to(ROOT).as_posix()
     header(doxygen, output)
     layout(doxygen, output)

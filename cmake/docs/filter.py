@@ -31,6 +31,12 @@ def hooks(include):
     return {h: c if re.search(rf"^concept {c} =", public, re.M) else "" for h, c in found.items()}
 
 
+def states(include):
+    """Types that a part may have for its state, as concepts call them."""
+    text = "".join(file.read_text(encoding="utf-8") for file in sorted((include / "core").glob("*.hpp")))
+    return "|".join(sorted(set(re.findall(r"\btypename P::(\w+);", text))))
+
+
 def range_text(expression):
     """`at_least(0).in("nats")` in words."""
     call = re.match(r"(\w+)\(([^)]*)\)", expression)
@@ -87,7 +93,7 @@ def blank(text):
     return "\n" * text.count("\n")
 
 
-def without(text, pattern, instead=lambda m: ""):
+def without(text, pattern, instead=lambda m, piece: ""):
     """Takes out what begins as `pattern` and ends with the brace that closes its last character."""
     while m := re.search(pattern, text, re.M):
         end = closing(text, m.end() - 1)
@@ -97,7 +103,7 @@ def without(text, pattern, instead=lambda m: ""):
     return text
 
 
-def filtered(text, hook_of, part):
+def filtered(text, hook_of, state, part):
     text = re.sub(r"\n\n((?:///.*\n)+)(namespace )", r"\n/// \\file\n\1\2", text, count=1)
     text = re.sub(r"^ (?:private|protected):\n.*?(?=^}|^ public:)", lambda m: blank(m[0]), text,
                   flags=re.S | re.M)
@@ -129,9 +135,8 @@ def filtered(text, hook_of, part):
             new = text
             new = without(new, r"static constexpr part_label label\s*\{", label)
             new = without(new, r"static constexpr knob<[\w<>]+> knobs\[\] = \{", knobs)
-            new = re.sub(r"^  using (?:position|sequence)_state = .*;$", "", new, flags=re.M)
-            new = without(new, r"^  struct (?:position_state|sequence_state|tally|layer_tally)(?: : [\w:]+)? \{",
-                          lambda m, a: "")
+            new = re.sub(rf"^  using (?:{state}) = .*;$", "", new, flags=re.M)
+            new = without(new, rf"^  struct (?:{state})(?: : [\w:]+)? \{{")
             head, tail = new[:offset], new[offset:]
             for member, said in docs.items():
                 tail = re.sub(FIELD.format(name=member), lambda m: with_text(m, said, tail), tail,
@@ -247,10 +252,10 @@ def has_page(root, file):
         file.is_relative_to(root / folder) for folder in ("examples", "bench"))
 
 
-def prepared(root, file, hook_of):
+def prepared(root, file, hook_of, state):
     """The text of a header or page."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
         return page_text(root, file, text)
     name = file.relative_to(root / "include/unmask").as_posix()
-    return filtered(text, hook_of, name.startswith("policy/") or name == "core/sequential_blocks.hpp")
+    return filtered(text, hook_of, state, name.startswith("policy/") or name == "core/sequential_blocks.hpp")
