@@ -25,7 +25,7 @@ TABLE = os.path.join(HERE, "results", "compile.md")
 BOUND = 1.25
 SKIPPED = 77
 
-# Name, file, arguments, goal as a ratio to json (None: no goal), whether --check looks at it.
+# Name, file, arguments, goal as a ratio to json (None: no goal), whether --check tests it.
 PROGRAMS = [
     ("json", "compile/json.cpp", [], None, False),
     ("Eigen", "compile/eigen.cpp", [], None, False),

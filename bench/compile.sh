@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Compile times of programs, beside one with nlohmann/json: bash bench/compile.sh [--check]
-# compile.py's head says more.
+# See the head of compile.py.
 exec python3 "$(dirname "${BASH_SOURCE[0]}")/compile.py" "$@"

@@ -86,7 +86,7 @@ void add_element(const std::string& element) {
       sizes(benchmark::RegisterBenchmark(name.c_str(), set.second, level.second));
     }
   }
-  // Orders of magnitude slower where fma() is a call: one size tells enough.
+  // Orders of magnitude slower if fma() is a call: one size is enough.
   const std::string name = element + "/margin_entropy/portable";
   benchmark::RegisterBenchmark(name.c_str(), sets[2].second, host::tier::portable)
       ->Args({1, 32000, 1})

@@ -6,14 +6,14 @@
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 
-# Warnings are a target, linked privately by our own executables: nobody who links unmask::unmask
+# Warnings are a target, linked privately by our own executables: projects that link unmask::unmask
 # inherits them. They are errors where tests are built; somebody who only builds the demo with a
 # newer compiler is not stopped by a newer warning.
 add_library(unmask_warnings INTERFACE)
 target_compile_options(
   unmask_warnings
   INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>"
-            # g++ 12 sees overlapping copies in its own std::string at -O3 (GCC bug 105651).
+            # g++ 12 warns of overlapping copies in its own std::string at -O3 (GCC bug 105651).
             "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
             # -Wpedantic would reject the code that nvcc generates.
             "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>"

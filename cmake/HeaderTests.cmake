@@ -4,7 +4,7 @@
 #
 # Compiles every header alone, as the only line of a generated source file. For the headers that
 # VERIFY_INTERFACE_HEADER_SETS cannot take: it compiles .cuh files as C++, and skips them silently
-# when told that they are CUDA.
+# when compiled as CUDA.
 function(unmask_header_tests target extension libraries)
   if(NOT ARGN)
     return()

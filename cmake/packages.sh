@@ -52,7 +52,7 @@ _unmask_apt_get() {
   unmask_quietly "${apt[@]}" install --yes --no-install-recommends "$@"
 }
 
-# unmask_quietly <command>...: shows what the command says only if it fails, and then ends with its
+# unmask_quietly <command>...: shows the command's output only if it fails, and then ends with its
 # status.
 unmask_quietly() {
   local log status=0
@@ -66,8 +66,8 @@ unmask_quietly() {
   ((status == 0)) || exit "$status"
 }
 
-# unmask_build <folder> [option]...: on a terminal with Ninja's line of progress, else silent but for
-# warnings and errors.
+# unmask_build <folder> [option]...: on a terminal with Ninja's line of progress, else silent but
+# for warnings and errors.
 unmask_build() {
   local folder=$1
   shift
@@ -80,9 +80,9 @@ unmask_build() {
 }
 
 # unmask_wheel <program> <version> <install>: puts the path of a program from PyPI, in that version,
-# into `program`. The variable UNMASK_<PROGRAM> names it, else it is looked for in build/<program> and
-# on PATH. Installs it into build/<program> if <install> is 1; says how to get it and ends with status
-# 2 if not.
+# into `program`. The variable UNMASK_<PROGRAM> names it, else it is looked for in build/<program>
+# and on PATH. Installs it into build/<program> if <install> is 1; says how to get it and ends with
+# status 2 if not.
 unmask_wheel() {
   local name=$1 version=$2 install=$3 own folder=build/$1 candidate
   own=UNMASK_${name^^}

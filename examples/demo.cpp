@@ -58,7 +58,7 @@ void check_prompts(const engine& model, std::span<const problem> problems, const
   }
 }
 
-/// Fails early for a knob that makes no sense: a policy says so when a sequence starts.
+/// Fails early for a knob out of range, which a policy checks when a sequence starts.
 void check_policies(std::span<const chosen_policy> policies,
                     engine& model,
                     std::span<const problem> problems,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # The arithmetic and the row kernels on AArch64: cross-compiled, and run by an emulator. What is
-# compared is bits, so an emulator is as good as a processor; it says nothing about speed.
+# compared is bits, so an emulator is as good as a processor; it does not measure speed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The format of the C, C++ and CUDA files, as .clang-format says and one version of clang-format does it:
+# The format of the C, C++ and CUDA files, by .clang-format and one version of clang-format:
 #
 #   bash tests/format.sh [--check]    lists the files that are not formatted; status 1 if there are any
 #   bash tests/format.sh --fix        formats them, and brings the code that pages show up to date
 #
-# --install beside either installs that version from PyPI into build/clang-format if it is not found;
-# UNMASK_CLANG_FORMAT names the program itself.
+# --install beside either installs that version from PyPI into build/clang-format if it is not
+# found; UNMASK_CLANG_FORMAT names the program itself.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh

@@ -8,7 +8,7 @@ namespace example {
 namespace {
 
 // A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
-// is refused, and the message says so.
+// is refused with a message.
 using device_compositions =
     unmask::compositions<unmask::edits_and({.branches = true, .revisits = true}),
                          unmask::edits_and({.branches = true, .draws = true, .revisits = true})>;

@@ -49,7 +49,7 @@ struct unmask_session {
     started.resize(slots);
   }
 
-  /// Tokens in the session's memory space as the host sees them; waits on a device.
+  /// Host copy of tokens in the session's memory space; synchronises on a device.
   const std::int32_t* seen(const std::int32_t* tokens, std::size_t count) {
 #ifdef UNMASK_C_API_CUDA
     if (space == unmask::memory::device) {

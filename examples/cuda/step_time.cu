@@ -36,7 +36,7 @@ constexpr unmask::policy rich{unmask::by_margin{}, unmask::entropy_bound{0.1F}};
 using usual_policy = std::remove_const_t<decltype(usual)>;
 using rich_policy = std::remove_const_t<decltype(rich)>;
 
-/// cudaMalloc that says how much a session takes.
+/// cudaMalloc that reports a session's size.
 struct counting_allocator {
   std::size_t bytes = 0;
   void* allocate(std::size_t size, cudaStream_t /*stream*/) {

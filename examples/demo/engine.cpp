@@ -107,7 +107,7 @@ engine::forward(unmask::any_layer_session& session,
   const std::size_t vocabulary = text_.vocabulary();
   make_room(request);
 
-  // Each thread has a model of its own and takes the next segment that nobody has taken.
+  // Each thread has a model of its own and takes the next free segment.
   std::atomic<std::size_t> next{0};
   std::atomic<std::int64_t> computed{0};
   std::mutex using_session;

@@ -46,13 +46,14 @@ class engine {
   std::vector<token_id> canvas(std::string_view prompt, index_t answer_length) const;
 
   /// Runs the request of a session; `tokens[slot]` is the whole sequence in that slot. Returns the
-  /// logits that each segment's pass wants, valid until the next call.
+  /// logits that each segment's pass requests, valid until the next call.
   std::span<const unmask::host_logits<float>>
   forward(unmask::any_layer_session& session,
           const unmask::forward_request& request,
           std::span<const std::vector<token_id>> tokens);
 
-  /// How the policy of the sessions to come drops keys, if it does: a pass says only when.
+  /// Parameters with which the policy of the next sessions drops keys, if it does: a pass only says
+  /// when.
   void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
 
   /// Keeps the K/V of one of the branches of a slot that the last request computed.

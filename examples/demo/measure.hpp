@@ -11,7 +11,7 @@
 namespace demo {
 
 /// A session of this policy for these problems. A policy that learns from a first sequence gets the
-/// first of them. The library itself says which knobs make no sense.
+/// first of them. The library itself checks the knobs.
 std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,
                                                       engine& model,
                                                       std::span<const problem> problems,

@@ -80,7 +80,7 @@ class chosen_policy {
   chosen_cache cache_;
 };
 
-/// The policies that are compared when none is asked for, and every preset.
+/// The policies that are compared by default, and every preset.
 std::vector<chosen_policy> default_policies();
 std::vector<chosen_policy> all_policies();
 

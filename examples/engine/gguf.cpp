@@ -19,7 +19,7 @@ std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
   const auto fail = [&path](const std::string& why) -> void {
     throw std::runtime_error(path.string() + ": " + why);
   };
-  // A directory opens as a stream and then claims an enormous size, so ask before.
+  // A directory opens as a stream and then reports an enormous size, so it is tested first.
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
     fail("not a readable file, must be a regular file");

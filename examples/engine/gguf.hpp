@@ -33,7 +33,7 @@ enum class gguf_value_type : std::uint32_t {
 /// Types of tensor elements that this reader understands, numbered as in the file.
 enum class gguf_tensor_type : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8 };
 
-/// A metadata value: where its checked bytes lie. Decoded when asked for, so that a file can not
+/// A metadata value: the place of its checked bytes. Decoded on access, so that a file can not
 /// make the reader allocate more than a small multiple of the file's own size.
 struct gguf_value {
   gguf_value_type type = gguf_value_type::u8;

@@ -34,7 +34,7 @@ T little_endian(const std::byte* bytes) {
 /// The string that starts with its length at `bytes`, which has been checked.
 std::string_view string_at(const std::byte* bytes);
 
-/// Everything that the header of a file says; views into the parsed bytes.
+/// The contents of a file's header; views into the parsed bytes.
 struct gguf_header {
   std::map<std::string_view, gguf_value> metadata;
   std::map<std::string_view, gguf_tensor> tensors;

@@ -6,9 +6,9 @@
 #include <vector>
 
 // The arithmetic of a forward. Each output value is summed in one fixed order, which depends
-// neither on how many rows are computed together nor on where a buffer lies in memory: that is
-// what makes the logits of a sequence independent of the rest of its batch, bit for bit. (A
-// general matrix product does not promise this: it sums the rows left over at an edge differently.)
+// neither on how many rows are computed together nor on where a buffer lies in memory: that is what
+// makes the logits of a sequence independent of the rest of its batch, bit for bit. (A general
+// matrix product does not guarantee this: it sums the rows left over at an edge differently.)
 namespace example {
 
 /// Columns that are computed side by side. All widths but the vocabulary's are multiples of it.

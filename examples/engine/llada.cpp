@@ -18,7 +18,7 @@ llada_model::llada_model(std::shared_ptr<const llada_weights> weights)
   }
 }
 
-/// Checks a batch and returns the number of rows it asks for.
+/// Checks a batch and returns the number of requested rows.
 std::size_t llada_model::validate(std::span<const sequence_window> batch) const {
   std::size_t rows = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -189,8 +189,8 @@ void llada_model::compute_some(std::size_t layer,
   memory.computed += static_cast<std::int64_t>(chosen.size());
 }
 
-/// Takes the rows through the last layer and returns those whose logits are wanted: nothing reads
-/// the others after the layer's keys.
+/// Takes the rows through the last layer and returns those whose logits are requested: nothing
+/// reads the others after the layer's keys.
 hidden_rows llada_model::compute_last(std::size_t attended,
                                       hidden_rows rows,
                                       std::span<const std::int32_t> wanted,
@@ -224,7 +224,7 @@ void llada_model::forward_one(const sequence_window& window, float* logits) {
   hidden_rows rows = embed(window.tokens, std::span(positions_).first(count));
   for (const llada_layer& layer : weights_->layers) {
     update_keys_values(config(), layer, rotary_, rows, scratch_, store_);
-    // After the last layer's keys nothing reads the rows that are not wanted.
+    // After the last layer's keys nothing reads the rows that are not requested.
     if (&layer == &weights_->layers.back()) {
       rows = {rows.data + window.first * config().width,
               rows.positions.subspan(window.first, wanted)};

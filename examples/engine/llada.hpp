@@ -13,7 +13,7 @@
 
 namespace example {
 
-/// One sequence of a batch, and the half-open range of positions whose logits are wanted.
+/// One sequence of a batch, and the half-open range of positions whose logits to return.
 struct sequence_window {
   std::span<const std::int32_t> tokens;  ///< the whole sequence, position 0 first
   std::size_t first = 0;                 ///< first position wanted
@@ -30,7 +30,7 @@ struct logits_view {
   std::span<const float> row(std::size_t i) const { return {data + i * vocabulary, vocabulary}; }
 };
 
-/// Which keys a layer goes on attending to, where a policy drops some: see unmask::key_eviction.
+/// Keys that a layer continues to attend to if a policy drops some: see unmask::key_eviction.
 struct dropped_keys {
   std::int32_t first = 0, last = 0;  ///< the blocks decided about, which keep theirs
   double keep = 1.0;                 ///< share of the others that stay
@@ -39,9 +39,9 @@ struct dropped_keys {
 
 /// A LLaDA transformer that runs on one thread of the CPU.
 ///
-/// Attention is bidirectional: a forward sees whole sequences, mask tokens included, and the
-/// logits of a position are about the token at that same position. One object serves one thread;
-/// objects made from the same weights may run at the same time.
+/// Attention is bidirectional: a forward pass processes whole sequences, mask tokens included, and
+/// the logits of a position are about the token at that same position. One object serves one
+/// thread; objects made from the same weights may run at the same time.
 class llada_model {
  public:
   /// Loads the weights of a file; see llada_weights::load for what it throws.
@@ -53,9 +53,9 @@ class llada_model {
   const llada_config& config() const { return weights_->config; }
   const std::shared_ptr<const llada_weights>& weights() const { return weights_; }
 
-  /// Logits of the wanted rows of each sequence: those of batch[0] first, each window in ascending
-  /// position. A row's bits depend on the tokens of its own sequence only: neither on the rest of
-  /// the batch nor on which other rows are wanted.
+  /// Logits of the requested rows of each sequence: those of batch[0] first, each window in
+  /// ascending position. A row's bits depend on the tokens of its own sequence only: neither on the
+  /// rest of the batch nor on the other requested rows.
   ///
   /// The view is valid until the next call. Once a call of the largest shape has been made, no
   /// further call allocates. Throws std::invalid_argument, before anything is computed, if a
@@ -66,10 +66,10 @@ class llada_model {
   /// The same for a single sequence.
   logits_view forward(std::span<const std::int32_t> tokens, std::size_t first, std::size_t last);
 
-  /// Runs of a single sequence what `pass` says, a layer_session's pass, and takes the rest from
-  /// `memory`, in which it keeps what later passes reuse: for a policy with a cache. The logits are
-  /// those of pass.rows(). Where everything is run they are, bit for bit, those of the calls above.
-  /// Defined in llada_pass.hpp, which says what another engine needs to do the same.
+  /// Computes the positions of `pass`, a layer_session's pass, of a single sequence, and takes the
+  /// rest from `memory`, in which it keeps what later passes reuse: for a policy with a cache. The
+  /// logits are those of pass.rows(). Where everything is run they are, bit for bit, those of the
+  /// calls above. Defined in llada_pass.hpp, which says what another engine needs to do the same.
   template <class Pass>
   logits_view forward(Pass& pass,
                       std::span<const std::int32_t> tokens,

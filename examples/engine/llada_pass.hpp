@@ -16,17 +16,17 @@
 //    first pass of a sequence computes everything.)
 // 2. Run a list of positions instead of a range: embed() and the rotation take each row's position
 //    from the list, the rest of a layer does not know where its rows stand.
-// 3. Call at_layer() where hooks(layer) says so and go on with the rows it chose: `behind the
+// 3. Call at_layer() where hooks(layer) is true and continue with the rows it chose: `behind the
 //    layer` below. That is all that early_skip needs. It compares with rows that the engine lends,
 //    one a position for each such layer; the library writes them.
 // 4. Return the logits of rows(), with row i that of the i-th of them.
-// 5. For rules whose skipped positions stay (dllm_cache and cache_budget), ask in front of a layer
+// 5. For rules that keep skipped positions (dllm_cache and cache_budget), call it before a layer
 //    and keep what a layer added to each position: `in front of the layer` below, compute_some().
-//    An engine without this step says so: static_assert(session::skipped == skipping::leaves).
+//    An engine without this step needs static_assert(session::skipped == skipping::leaves).
 //
-// 6. For key_eviction, which drops keys: in the pass whose evict() says `choose`, score each key by
+// 6. For key_eviction, which drops keys: in the pass with evict() == `choose`, score each key by
 //    the block's mean query, keep those that host::key_selector keeps, and attend to them and the
-//    block while it says `chosen`: choose_keys() below, attend() in llada.cpp.
+//    block while it is `chosen`: choose_keys() below, attend() in llada.cpp.
 //
 // With lookahead branches, each branch writes keys and values of its own: copy the sequence's
 // memory for each, and after decide() keep that of planned(slot).winner.

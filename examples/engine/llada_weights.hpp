@@ -39,9 +39,9 @@ struct llada_weights {
   std::vector<float> output_norm;
   weight_matrix head;
 
-  /// Reads and converts the weights. Throws std::runtime_error naming the file and the field if
-  /// the architecture is not `llada`, if the file asks for something that the forward does not do
-  /// (grouped keys, causal attention, shifted logits, unknown tensors, widths that are not
+  /// Reads and converts the weights. Throws std::runtime_error naming the file and the field if the
+  /// architecture is not `llada`, if the file requires something that the forward pass does not
+  /// support (grouped keys, causal attention, shifted logits, unknown tensors, widths that are not
   /// multiples of 8), or if a tensor is missing or has another shape.
   static llada_weights load(const gguf_file& file);
 };

@@ -28,7 +28,7 @@ struct llama_cpp_settings {
 /// written them.
 ///
 /// A position that is run is run to the end of what it attends to, because the memory of llama.cpp
-/// wants positions in order: dual_cache and block_cache compute what prefix_cache does.
+/// requires positions in order: dual_cache and block_cache compute what prefix_cache does.
 class llama_cpp_host {
  public:
   /// Loads a GGUF file. Throws std::runtime_error for one that is no masked diffusion model.
@@ -52,7 +52,7 @@ class llama_cpp_host {
   const llama_vocab* vocab() const { return llama_model_get_vocab(model_.get()); }
   int context() const { return llama_model_n_ctx_train(model_.get()); }
 
-  /// The model_info of a session. Rows are shifted unless the file says otherwise,
+  /// The model_info of a session. Rows are shifted unless the file has another value,
   /// as in llama.cpp's own example.
   unmask::model_info info() const {
     char shift[8] = "true";

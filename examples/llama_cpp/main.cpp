@@ -76,7 +76,7 @@ int whole_number(const std::string& name, const std::string& text, int least) {
   return value;
 }
 
-/// The options, or nothing where help was asked for.
+/// The options, or nothing if help was requested.
 std::optional<options> parse(std::span<char*> arguments) {
   options o;
   const std::map<std::string, bool*> flags{{"--special", &o.special},

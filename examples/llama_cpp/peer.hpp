@@ -4,7 +4,7 @@
 /// \file
 /// llama.cpp's own diffusion sampler, to compare with: diffusion_generate() of its
 /// examples/diffusion, compiled from its sources as they are, but for the three functions by which
-/// it runs the model. Those are asked of a `peer_engine`.
+/// it runs the model. A `peer_engine` computes those.
 
 #include <chrono>
 #include <diffusion.h>

@@ -10,7 +10,7 @@
 
 namespace example {
 
-/// The tokens of a text, the begin token first if the model wants one. `special` also reads special
+/// The tokens of a text, the begin token first if the model has one. `special` also reads special
 /// tokens that are spelled out, as a chat template leaves them. Throws std::invalid_argument for a
 /// text that the vocabulary can not spell.
 inline std::vector<llama_token>

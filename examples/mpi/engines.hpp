@@ -15,7 +15,7 @@ namespace example {
 
 using token_list = std::vector<unmask::token_id>;
 
-/// The tokens that a segment's pass sees: a branch has one token in its place.
+/// The tokens of a segment's pass: a branch has one token placed.
 inline token_list tokens_of(const unmask::segment& s, token_list tokens) {
   if (s.branch > 0) {
     tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
@@ -36,7 +36,7 @@ class sharded_engine {
                                      unmask::range columns) = 0;
 };
 
-/// The small LLaDA of examples/tiny_llada. Every rank runs all of it and looks at its columns; an
+/// The small LLaDA of examples/tiny_llada. Every rank runs all of it and uses its columns; an
 /// engine with tensor parallelism would have computed no others.
 class tiny_engine : public sharded_engine {
  public:

@@ -9,7 +9,7 @@
 #include <vector>
 
 /// The two ways in which ranks of MPI exchange the messages of unmask::sharded_session: the whole
-/// adapter. Each asks MPI for one collective a step.
+/// adapter. Each makes one MPI collective call a step.
 namespace example {
 
 // [gather]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// The C interface decodes as the session behind it, and says what is wrong with a call.
+// The C interface decodes as the session behind it, and explains errors of a call.
 
 #include <unmask/c_api.h>
 #include <unmask/policy/presets/methods.hpp>
@@ -60,7 +60,7 @@ unmask_logits logits_of(const std::vector<float>& z, std::int32_t columns) {
   return l;
 }
 
-// The status of a call and what is said of it.
+// The status of a call and its error message.
 void expect_fails(unmask_status got, unmask_status status, const std::vector<const char*>& words) {
   EXPECT_EQ(got, status) << unmask_last_error();
   for (const char* word : words) {
@@ -189,7 +189,7 @@ TEST(c_api, plans_what_the_session_plans) {
   EXPECT_GT(frozen, 0);
 }
 
-/// The pass as the toy engine wants it: what is read is a constant of its type.
+/// The pass in the form of the toy engine, in which `reads` is a constant of its type.
 template <unmask::feature Reads, unmask::skipping Skipped>
 struct pass_in_c {
   static constexpr unmask::feature reads = Reads;
@@ -359,7 +359,7 @@ TEST(c_api, decides_once_from_tokens_and_logits) {
       << unmask_last_error();
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{2, 1, 3, 3, 1, 0}));
   EXPECT_EQ(transfer, (std::vector<std::uint8_t>{1, 0, 0, 0, 1, 0}));
-  // The mask token of a prompt is text where `editable` says so.
+  // The mask token of a prompt is text if `editable` is given.
   tokens = {3, 3, 3, 3, 3, 3};
   const std::vector<std::uint8_t> editable = {0, 0, 0, 0, 1, 1};
   ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, editable.data(), 0, &l, transfer.data()),
@@ -479,7 +479,7 @@ TEST(c_api, takes_structures_of_other_sizes) {
   EXPECT_EQ(report.settled, 77);
 }
 
-// Structures on the heap, where a sanitizer sees what is read behind them.
+// Structures on the heap, where a sanitizer detects reads behind them.
 TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   const auto options = std::make_unique<unmask_options>(small_options());

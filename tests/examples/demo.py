@@ -291,7 +291,7 @@ class Demo(unittest.TestCase):
         first, = measured("--limit", "5", *options)["policies"]
         rest, = measured("--limit", "3", "--skip", "5", *options)["policies"]
         self.assertEqual(all_of_them["forwards"], first["forwards"] + rest["forwards"])
-        # One character a prompt says whether it was answered right, task by task.
+        # One character a prompt: whether its answer is right, task by task.
         self.assertEqual(all_of_them["right"], first["right"][:5] + rest["right"][:3] + first["right"][5:] + rest["right"][3:])
         self.assertEqual(all_of_them["right"].count("1"), sum(e["right"] for e in all_of_them["exact"].values()))
 

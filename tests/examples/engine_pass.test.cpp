@@ -247,7 +247,7 @@ host_logits<float> as_logits(const logits_view& z) {
   return {z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)};
 }
 
-/// Decodes a prompt by passes, and keeps what the policy wants kept.
+/// Decodes a prompt by passes, and stores the rows that the policy needs.
 template <class Policy>
 trace decode(const Policy& p, const std::string& prompt, const key_eviction& dropping = {}) {
   llada_model model = new_model();
@@ -342,7 +342,7 @@ void expect_full_forward(const std::string& name, const Parts&... parts) {
     EXPECT_EQ(full.forwards, cached.forwards);
     EXPECT_TRUE(same_commits(full, cached));
     EXPECT_EQ(cached.computed, cached.attended);
-    // A session that skips asks for the rows of open positions only, not for those between them.
+    // A session that skips requests the rows of masked positions only, not for those between them.
     EXPECT_GE(cached.logits.size(), full.commits.size());
     for (const auto& [where, row] : cached.logits) {
       ASSERT_TRUE(full.logits.contains(where));

@@ -25,7 +25,7 @@ struct dcu_record {
   std::vector<float> means;
 };
 
-/// The rule of a line, writing down what it is told.
+/// The rule of a line, which records its inputs.
 template <unmask::feature Feature>
 struct dcu_witness : basic_cache_budget<Feature> {
   using base = basic_cache_budget<Feature>;

@@ -75,7 +75,7 @@ void append_feature(std::vector<T>& rows,
 }
 
 /// The first difference between two selections, up to positions whose recorded scores are equal to
-/// that of the last one selected, as far as the tolerance tells.
+/// that of the last one selected, within the tolerance.
 std::string selection_difference(std::vector<index_t> got,
                                  const std::vector<index_t>& expected,
                                  const std::map<index_t, float>& scores,
@@ -262,7 +262,7 @@ bool is_selection(const std::map<index_t, float>& scores,
 
 void hook_record::follow(const early_skip& rule, const layer_info& info) {
   followed = true;
-  // Threads look at rows in any order.
+  // Threads process rows in any order.
   std::sort(rows.begin(), rows.end(), [](const hook_row& a, const hook_row& b) {
     return a.row.position < b.row.position;
   });

@@ -8,7 +8,7 @@ namespace unmask::goldens {
 /// One selection after the other on given features: scores and survivors of each layer.
 [[nodiscard]] verdict check_es_select(const node& line);
 
-/// A whole decode: what is fed, survivors asked for and chosen, scores, commits.
+/// A whole decode: fed positions, requested and selected survivors, scores, commits.
 [[nodiscard]] verdict check_es_loop(const node& line);
 
 /// One decision under delayed end tokens: confidences, delayed positions, commits.

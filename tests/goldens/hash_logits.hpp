@@ -36,7 +36,7 @@ noise(std::uint64_t seed, std::uint64_t s, std::uint64_t i, std::uint64_t v) noe
   return static_cast<std::int64_t>(bits) - (std::int64_t{1} << 19U);
 }
 
-/// The draw that decides a parameter of row i; `tag` says which.
+/// The draw of a parameter of row i; `tag` selects the parameter.
 [[nodiscard]] constexpr std::uint64_t
 aux(std::uint64_t seed, std::uint64_t tag, std::uint64_t i, std::uint64_t s = 0) noexcept {
   return mix((seed + tag * 0xD1342543DE82EF95U) ^ (s << 40U) ^ (i << 20U) ^ 0xFFFFFU);
@@ -81,7 +81,7 @@ struct fake_model {
   bool bf16 = false;
   /// Pairs [a, i]: row i repeats row a wherever both see as many committed neighbours.
   std::vector<std::pair<int, int>> dup;
-  /// Pairs [i, u]: row i predicts the mask token while it sees fewer than u neighbours.
+  /// Pairs [i, u]: row i predicts the mask token while it has fewer than u unmasked neighbours.
   std::vector<std::pair<int, int>> mask_pref;
   /// Tokens that the rule, not the model, sets to -inf; `row` leaves them alone.
   tokens suppress;

@@ -25,7 +25,7 @@ class schema_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A JSON value that remembers where it was read. It keeps the whole line alive.
+/// A JSON value with its place in the text. It keeps the whole line alive.
 class node {
  public:
   node(std::shared_ptr<const json> line, std::string where)

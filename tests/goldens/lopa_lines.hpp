@@ -11,7 +11,7 @@
 
 namespace unmask::goldens {
 
-/// A block as a branch sees it before a forward.
+/// State of a block in a branch before a forward pass.
 struct lopa_block {
   range at;
   int masks = 0;

@@ -27,7 +27,7 @@ enum class tie_order {
                                                     tie_order ties = tie_order::lower_position) {
   std::vector<decode_run> runs;
   for (const sequence& s : line.sequences) {
-    // SGLang's model sees the sequence only as far as the blocks reach; its loop grows it.
+    // SGLang's model gets the sequence only up to the current block; its loop grows it.
     runs.emplace_back(s.model,
                       line.starts_with("sglang.") ? s.prompt : s.start,
                       line.bf16_softmax(),

@@ -68,7 +68,8 @@ inline std::size_t fastdllm_count(const std::vector<double>& sorted,
     return count;
   }
   // fastdllm.factor: rank r (from 1) fails below 1 - f / (r + 1); rank 1 always passes. A first
-  // failure at the last rank commits that rank too: the released loop cannot tell it from none.
+  // failure at the last rank commits that rank too: the released loop cannot distinguish it from
+  // none.
   const auto factor = args.get<double>("factor");
   std::size_t passed = std::min<std::size_t>(n, 1);
   while (passed < n && !(sorted[passed] < 1 - factor / static_cast<double>(passed + 2))) {

@@ -116,7 +116,7 @@ class sglang_joint_threshold {
 };
 
 /// SGLang's synchronous loop, one or more sequences in step. The block that holds the prompt's
-/// tail comes first; the model sees nothing right of the block. A block ends when all sequences
+/// tail comes first; the model gets nothing right of the block. A block ends when all sequences
 /// report it finished, or, after `max_steps` decisions, as it is; the forward that follows the
 /// last decision then commits nothing.
 template <class Rule>

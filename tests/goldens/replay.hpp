@@ -15,7 +15,7 @@
 
 namespace unmask::goldens {
 
-/// The check of a line that tells nothing of a step beside its commits.
+/// The check of a line whose steps have commits only.
 struct nothing_else {
   [[nodiscard]] std::string operator()(const step&, std::size_t) const { return {}; }
 };
@@ -108,8 +108,8 @@ template <class T, class Policy, class Check>
 
 /// Decodes a recorded line with a session of policy `p` on the host, one slot a sequence, and
 /// compares every step. The logits are bfloat16 where the recorded ones were. `end_token`: the
-/// token that the released loop looks for, if it looks for one. `check(step, index)`, called after
-/// each step, compares what else the recording tells of it; it answers with the difference in
+/// token at which the released loop ends, if there is one. `check(step, index)`, called after
+/// each step, compares the other recorded data of the step; it returns the difference in
 /// words.
 template <class Policy, class Check = nothing_else>
 [[nodiscard]] verdict replay(const commit_line& line,

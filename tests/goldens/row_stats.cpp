@@ -141,7 +141,7 @@ struct error_bounds {
   }
 };
 
-/// Compares numbers with their bounds and remembers the worst quotient.
+/// Compares numbers with their bounds and records the worst quotient.
 class comparison {
  public:
   explicit comparison(double vanishing)

@@ -15,7 +15,7 @@
 
 namespace unmask::goldens {
 
-/// A candidate as a policy's admission saw it.
+/// A candidate as given to a policy's commit rule.
 struct sight {
   index_t position = 0;
   token_id token = no_token;

@@ -219,7 +219,7 @@ class decoder {
     return tokens;
   }
 
-  /// Starts who may come. True if somebody waits on.
+  /// Starts the sequences that may start. True if others still wait.
   bool join(index_t round) {
     bool waits = false;
     for (const std::size_t i : which_) {
@@ -403,7 +403,7 @@ class decoder {
     return p;
   }
 
-  /// Runs segment k through the layers. Returns the rows whose logits are wanted.
+  /// Runs segment k through the layers. Returns the rows whose logits are requested.
   template <element T>
   std::vector<index_t> pass(std::size_t k, place p) {
     auto pass = session_->pass(k);

@@ -16,7 +16,7 @@
 
 namespace unmask::hostile {
 
-/// A promise that was broken: which one in a word or two, and what was seen.
+/// A violated property: its name in a word or two, and the observed values.
 class violation : public std::runtime_error {
  public:
   violation(std::string what_of, const std::string& seen)
@@ -42,7 +42,7 @@ struct step_record {
   std::vector<token_probability> probabilities;
 };
 
-/// A row that the engine gave, as a naive reader sees it.
+/// A row from the engine, as read by a naive reader.
 struct given_row {
   index_t row = 0;
   std::vector<float> logits;

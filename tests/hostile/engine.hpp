@@ -56,7 +56,7 @@ struct hostile_engine {
 
 [[nodiscard]] hostile_engine random_engine(testing::dice& d);
 
-/// Which row is asked for. `tokens` are those of the sequence, a branch's token in its place.
+/// The requested row. `tokens` are those of the sequence, a branch's token in its place.
 struct row_site {
   std::uint64_t sequence = 0;
   index_t step = 0;

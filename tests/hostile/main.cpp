@@ -2,8 +2,8 @@
 
 // unmask_hostile: random policies by name on random engines that go wrong in every way known.
 //
-//     unmask_hostile --seed 1 --decodes 100000      counts, and the first broken promises
-//     unmask_hostile --seed 1 --case 4711           one case, told at length
+//     unmask_hostile --seed 1 --decodes 100000      counts, and the first violations
+//     unmask_hostile --seed 1 --case 4711           one case in detail
 //
 // A case is a policy, a model, some sequences and an engine, all of which follow from the seed and
 // the case's number. It is decoded once under the eyes of an oracle (oracle.cpp), then again alone,
@@ -100,7 +100,7 @@ std::vector<way> ways(const scenario& s) {
   return all;
 }
 
-/// Decodes a case every way. The broken promise, if there is one. Throws refusal.
+/// Decodes a case in every way. Returns the violation, if there is one. Throws refusal.
 std::optional<violation> tried(const scenario& s, unsigned patience, counts* sum) {
   const auto add = [&](const std::vector<std::vector<step_record>>& records) {
     for (const auto& steps : records) {
@@ -129,7 +129,7 @@ std::optional<violation> tried(const scenario& s, unsigned patience, counts* sum
   return broken;
 }
 
-/// Takes away what can go while the same promise is broken.
+/// Reduces the case as long as the same property is violated.
 scenario shrunk(scenario s, const std::string& promise, unsigned patience) {
   const auto is_kept = [&](const scenario& less) {
     try {

@@ -10,7 +10,7 @@
 
 namespace unmask::hostile {
 
-/// An observer that throws violation at the first promise that is broken.
+/// An observer that throws violation at the first property that is violated.
 [[nodiscard]] std::unique_ptr<observer> make_oracle(const scenario& s);
 
 }  // namespace unmask::hostile

@@ -46,7 +46,7 @@ struct scenario {
 /// Case `number` of a seed: the same on every machine.
 [[nodiscard]] scenario random_scenario(std::uint64_t seed, std::uint64_t number);
 
-/// For whoever looks at a failure.
+/// Description for failure messages.
 [[nodiscard]] std::string description(const scenario& s);
 
 /// All ways to make it a little smaller.

@@ -281,7 +281,7 @@ class author {
     return text + "]";
   }
 
-  /// Whether an argument says how many steps may pass idly.
+  /// True if an argument is a number of steps that may be idle.
   static bool idles(const known_part& known, const part_argument& a) {
     return a.kind == knob_kind::whole &&
            (known.name == "timesteps" || known.name == "independent_timesteps" ||

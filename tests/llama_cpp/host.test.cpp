@@ -39,7 +39,7 @@ tokens sequence(std::size_t i) {
   return reference()[i]["tokens"].get<tokens>();
 }
 
-/// A segment of the sequence in a slot that runs `feed` and wants the logits of `rows`.
+/// A segment of the sequence in a slot that computes `feed` and requests the logits of `rows`.
 segment of(index_t slot, const tokens& t, range feed, range rows) {
   return {.slot = slot,
           .branch = 0,

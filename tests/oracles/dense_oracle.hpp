@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file Row edits beside their definition: every row of a decode as a dense vector of doubles,
-/// edited and summed the slow way, against what the policy's ranking saw of it.
+/// edited and summed the slow way, compared with the statistics given to the policy's ranking.
 
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
@@ -79,7 +79,7 @@ struct dense_rule {
   std::function<void(index_t)> reset = [](index_t) {};
 };
 
-/// A row as some rule sees it.
+/// A row as given to a rule.
 struct seen_row {
   index_t position = 0;
   token_id token = no_token;
@@ -119,7 +119,7 @@ struct seen_row {
   return r;
 }
 
-/// A ranking, by margin, that writes down every candidate it is asked about.
+/// A ranking, by margin, that records every candidate.
 struct witness {
   inline static std::vector<seen_row> seen;
   static constexpr statistics required = stat::margin | stat::entropy;

@@ -3,8 +3,8 @@
 
 /// \file
 /// The specification as slow code: one sequence, double precision, no streaming, no state that the
-/// formulas do not name. Every decision says how far it was from falling the other way, so that a
-/// test can tell a rounding difference from a mistake.
+/// formulas do not name. Every decision has its distance from the opposite one, so that a
+/// test can distinguish a rounding difference from a mistake.
 
 #include <unmask/core/plan.hpp>
 #include <unmask/core/types.hpp>
@@ -32,7 +32,7 @@ inline constexpr double far_away = std::numeric_limits<double>::infinity();
   return std::fabs(a - b) / std::max({1.0, std::fabs(a), std::fabs(b)});
 }
 
-/// One open position as a rule sees it: the softmax of its row, from the definitions.
+/// One masked position as given to a rule: the softmax of its row, from the definitions.
 struct naive_row {
   index_t position = 0;
   std::vector<double> logits;
@@ -225,7 +225,7 @@ class naive_decoder {
     return d;
   }
 
-  /// Writes commits, whoever decided them, and moves on.
+  /// Writes given commits and advances by a step.
   void apply(std::span<const naive_commit> commits) {
     for (const naive_commit& c : commits) {
       tokens_[at(c.position)] = c.token;

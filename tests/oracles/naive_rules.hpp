@@ -37,7 +37,7 @@ namespace unmask::testing {
   };
 }
 
-/// A rule that looks at one candidate's confidence.
+/// A rule about one candidate's confidence.
 [[nodiscard]] inline naive_rule confidence_rule(double threshold, bool strict) {
   return [=](std::span<const naive_row> ranked, const naive_step&) {
     std::vector<opinion> all;

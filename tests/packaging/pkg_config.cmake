@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# A build without CMake: the compiler gets what pkg-config says and nothing else. The prefix has
+# A build without CMake: the compiler gets the output of pkg-config and nothing else. The prefix has
 # been moved since it was installed.
 file(REMOVE_RECURSE "${WORK}")
 file(COPY "${PREFIX}/" DESTINATION "${WORK}/moved")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Runs a portfile without vcpkg: its functions do what vcpkg's documentation says, in plain CMake.
+# Runs a portfile without vcpkg: its functions follow vcpkg's documentation, in plain CMake.
 set(CURRENT_PACKAGES_DIR "${WORK}/packages")
 
 function(run)
@@ -45,7 +45,7 @@ function(vcpkg_cmake_config_fixup)
   endforeach()
 endfunction()
 
-# vcpkg looks for the file and for absolute paths in it.
+# vcpkg checks the file, and searches it for absolute paths.
 function(vcpkg_fixup_pkgconfig)
   file(READ "${CURRENT_PACKAGES_DIR}/share/pkgconfig/unmask.pc" text)
   string(FIND "${text}" "${WORK}" at)

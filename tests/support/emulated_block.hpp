@@ -54,7 +54,7 @@ namespace unmask::testing {
 
 namespace fibers {
 
-/// A stack of its own and the place where it stopped. The sanitizers are told of every switch.
+/// A stack of its own and the place where it stopped. Every switch is reported to the sanitizers.
 class fiber {
  public:
   fiber()
@@ -114,7 +114,7 @@ class fiber {
 #endif
   }
 
-  /// Back to who resumed this fiber, which calls it.
+  /// Returns to the fiber that resumed this one; called by this fiber.
   void pause() {
     leave(false);
   }
@@ -323,7 +323,7 @@ class block_emulator {
   std::vector<std::unique_ptr<thread>> threads_;
   std::vector<warp> warps_;
   barrier everyone_;
-  // Two in turn, as a warp's boxes: what each thread tells the others.
+  // Two in turn, as a warp's boxes: each thread's value for the others.
   std::array<std::vector<std::uint64_t>, 2> told_;
   std::exception_ptr failure_;
 };
@@ -366,7 +366,7 @@ class emulated_block {
   [[nodiscard]] T shuffle(T x, index_t from) const {
     static_assert(sizeof(T) == sizeof(std::uint32_t));
     auto& warp = all_->warps_[static_cast<std::size_t>(this->warp())];
-    // Two boxes in turn: who is fast may already fill the next one.
+    // Two boxes in turn: a fast thread may already fill the next one.
     auto& box = warp.box[all_->at(thread_).shuffles++ % 2];
     std::memcpy(&box[static_cast<std::size_t>(warp_lane())], &x, sizeof x);
     all_->wait(thread_, warp.all);

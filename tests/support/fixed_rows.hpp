@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// Decoding by hand: rows with a wanted probability or entropy, the same in every step, and what a
+/// Decoding by hand: rows with a given probability or entropy, the same in every step, and what a
 /// policy commits step after step.
 
 #include <unmask/core/policy.hpp>

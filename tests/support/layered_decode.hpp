@@ -42,7 +42,7 @@ inline model_info info_of(const toy_transformer& model, index_t row_shift = 0) {
 }
 
 /// Decodes sequences side by side, each in a slot of its own. `watch(session, pass,
-/// logits, tokens)` sees each pass behind its last layer.
+/// logits, tokens)` is called for each pass behind its last layer.
 template <class Policy, class Watch>
 std::vector<layered_result> decode_layered(const toy_transformer& model,
                                            const Policy& p,

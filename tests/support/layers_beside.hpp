@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// As sessions_beside.hpp, for sessions that are asked at layers: at every hook the same rows are
+/// As sessions_beside.hpp, for layer sessions: at every hook the same rows are
 /// chosen on the host and on a stream, and the same bits stored.
 
 #include <unmask/layer_session.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// Decodes of a fake model by one session that sees whole rows, and by the sessions of several
+/// Decodes of a fake model by one session with whole rows, and by the sessions of several
 /// ranks that see their own columns each.
 
 #include <unmask/unmask.hpp>
@@ -116,7 +116,7 @@ struct fake_decode {
     return r;
   }
 
-  /// Notes what a session says of its last step.
+  /// Records the results of a session's last step.
   static void listen(auto& session, std::size_t slots, outcome& heard) {
     for (index_t slot = 0; slot < static_cast<index_t>(slots); ++slot) {
       const sequence_report& r = session.report(slot);

@@ -130,7 +130,8 @@ class ranks_on_stream {
   std::unique_ptr<device_array<std::byte>> everyone_;
 };
 
-/// Ranks on a stream say what one session on the host says or, cut inside a chunk, ranks there.
+/// Ranks on a stream have the results of one session on the host or, cut inside a chunk, of ranks
+/// there.
 template <element T, class Policy>
 void expect_ranks_on_stream_equal(const fake_decode<Policy>& decode,
                                   std::span<const index_t> cuts,

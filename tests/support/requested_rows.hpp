@@ -7,7 +7,7 @@
 
 namespace unmask::testing {
 
-/// The logits that a pass asks for, segment by segment, of one sequence that holds `text`: `row(x,
+/// The logits that a pass requests, segment by segment, of one sequence that holds `text`: `row(x,
 /// r)` gives row r of a model that is shown x, the text of the segment's branch.
 [[nodiscard]] std::vector<float> requested_rows(const auto& request,
                                                 const std::vector<token_id>& text,

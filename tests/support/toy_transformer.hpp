@@ -64,7 +64,7 @@ class toy_transformer {
   index_t vocab = 24;
   std::uint64_t seed = 1;
 
-  /// The logits that `pass` still wants behind the last layer, row by row.
+  /// The logits that `pass` requests behind the last layer, row by row.
   template <class Pass>
   std::vector<float> forward(Pass&& pass, const token_id* tokens, toy_memory& memory) const {
     std::vector<index_t> positions(pass.positions().begin(), pass.positions().end());

@@ -274,7 +274,7 @@ class session {
     unmask::check_order(layers_ != nullptr, "a session on a stream is not asked at layers");
     return layers_->pass(segment);
   }
-  // Rows of logits that a segment wants.
+  // Number of rows of logits of a segment.
   [[nodiscard]] unmask::index_t wanted(std::size_t segment) const {
     return layers_ != nullptr
                ? static_cast<unmask::index_t>(layers_->pass(segment).rows().size())

@@ -74,7 +74,7 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
   return l;
 }
 
-/// All that a decode of two sequences says.
+/// All results of a decode of two sequences.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> decoded(const char* policy,
                                                              cudaStream_t stream) {
   const session_pointer s = made(policy, options_on(stream));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A candidate is not told of anchors at any distance.
+// Anchors need the radius within which candidates get their distance.
 // expect: how far it looks for one: anchor_radius
 #include <unmask/unmask.hpp>
 

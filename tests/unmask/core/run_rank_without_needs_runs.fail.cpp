@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks within runs are counted only where they are asked for.
+// Ranks within runs are computed only if a part declares needs_runs.
 // expect: run_rank
 #include <unmask/unmask.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A stop that returns bool would never be asked.
+// A stop that returns bool would never be called.
 // expect: stop\(sequence, own\) must be const and return ending
 #include <unmask/unmask.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Room for tokens that nobody names.
+// Room for tracked tokens without a function that names them.
 // expect: this part says how many tokens it watches and has no watch\(list, own\)
 #include <unmask/unmask.hpp>
 

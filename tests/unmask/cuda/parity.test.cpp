@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parity suite on a device. This file sees no kernel: the workspaces are instantiated in
+// The parity suite on a device. This file has no kernel: the workspaces are instantiated in
 // sessions_*.cu. Skips itself where there is no device; the same suite then still runs with
 // emulated kernels, see unmask/device.
 

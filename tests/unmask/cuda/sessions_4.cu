@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// As sessions_1.cu: policies that are asked at layers, and what else an engine launches there.
+// As sessions_1.cu: layered policies, and what else an engine launches there.
 
 #include <unmask/cuda.cuh>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parity suite of the policies that are asked at layers.
+// The parity suite of the layered policies.
 
 #include "unmask/device/emulated_launches.hpp"
 #include "unmask/device/layer_parity.hpp"

@@ -137,7 +137,7 @@ TEST(EmulatedRanks, AStepIsThreeLaunchesAndWaitsForNothing) {
 
 TEST(EmulatedRanks, ReplayACapturedStep) {
   // As ranks with a stream each: a step of both, from the forward pass to the decisions, is
-  // captured once for each block and replayed until other rows are wanted.
+  // captured once for each block and replayed until other rows are needed.
   constexpr policy one_by_one{by_confidence{}, confidence_above{1.0F}};  // admits none
   auto decode = fake_decode_of(one_by_one, 40, 8);
   decode.sequences = {{.prompt = 0, .length = 12, .block_length = 4}};

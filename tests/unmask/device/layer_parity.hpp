@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// As parity.hpp, for the policies that are asked at layers.
+/// As parity.hpp, for layered policies.
 
 #include <gtest/gtest.h>
 

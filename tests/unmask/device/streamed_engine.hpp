@@ -101,7 +101,7 @@ std::vector<token_id> decode_on_the_host(const Policy& p, sequence_report& repor
   return tokens;
 }
 
-/// Enqueues one pass; the host looks at nothing that the device has written.
+/// Enqueues one pass; the host reads nothing that the device has written.
 inline void enqueue_pass(auto& s, engine_memory& e, token_id* tokens, cudaStream_t stream) {
   auto pass = s.pass(0);
   float* hidden = e.hidden.data();

@@ -16,7 +16,7 @@
 namespace unmask::testing {
 namespace {
 
-/// Calls everything in reverse order on this thread, and says that it has `threads` of them.
+/// Makes all calls in reverse order on this thread, and reports `threads` threads.
 struct backward {
   index_t threads;
   [[nodiscard]] index_t concurrency() const { return threads; }

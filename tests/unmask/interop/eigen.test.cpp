@@ -79,7 +79,7 @@ static_assert(row_tensor<Eigen::RowVectorXf>, "one row");
 static_assert(row_tensor<Eigen::Map<const row_major>>);
 static_assert(row_tensor<Eigen::Map<row_major, 0, Eigen::OuterStride<>>>);
 
-// Rows whose columns are not one after the other, or not floats, are nobody's rows.
+// Rows whose columns are not contiguous, or not floats, are refused.
 static_assert(!row_tensor<Eigen::MatrixXf>, "column-major");
 static_assert(!row_tensor<Eigen::VectorXf>, "a column");
 static_assert(!row_tensor<Eigen::Matrix<double, 2, 2, Eigen::RowMajor>>);

@@ -75,7 +75,7 @@ TEST(LayerLaws, TheFewerAreKeptTheFewerAreComputed) {
 }
 
 /// Early skipping at 1/8 and 1/4 of the layers: two layers compute all, one half, five a quarter of
-/// 16, in passes that do not refresh. What the promise adds is at most one position.
+/// 16, in passes that do not refresh. The progress guarantee adds at most one position.
 TEST(LayerLaws, APassComputesWhatItsSharesSay) {
   const policy p{
       by_confidence{}, sure, early_skip{}, block_cache{.prompt_period = 0, .block_period = 0}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// An engine that runs single positions, one loop for every policy: what it is asked, what it gets.
+// An engine that runs single positions, one loop for every policy: its calls and their results.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

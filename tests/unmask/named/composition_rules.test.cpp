@@ -23,7 +23,7 @@ TEST(composition, rules_are_sentences_of_their_own_that_texts_are_told) {
     EXPECT_TRUE(all.insert(r.why).second) << r.why;
     EXPECT_TRUE(r.holds(composition{}));
   }
-  // Every pair of parts that have a name: a text is refused just where a rule says so.
+  // Every pair of parts that have a name: a text is refused exactly if a rule refuses it.
   const auto text_of = [](const known_part& p) {
     std::string text(p.name);
     for (const part_argument& a : p.arguments) {

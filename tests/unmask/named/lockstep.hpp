@@ -137,7 +137,7 @@ void expect_twins(std::uint64_t seed, const Make& make) {
   EXPECT_GT(committed, 20);
 }
 
-/// A knob, as the policy has it and as the text says it.
+/// A knob, in the policy and in the text.
 struct knob {
   float value;
   std::string text;

@@ -14,7 +14,7 @@
 namespace unmask::testing {
 namespace {
 
-// Worth that a row says itself: its best logit.
+// Worth given by a row: its best logit.
 struct by_logit {
   static constexpr statistics required = stat::none;
   float score(const auto& c) const { return c.logit; }

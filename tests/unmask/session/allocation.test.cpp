@@ -36,7 +36,7 @@ TEST(allocation_count, sees_allocations) {
     char bytes[64];
   };
   const auto aligned = std::make_unique<wide>();
-  // A compiler may leave out memory that nobody sees.
+  // A compiler may remove allocations whose memory is not used.
   for (const void* volatile seen : {static_cast<const void*>(some.data()),
                                     static_cast<const void*>(more.data()),
                                     static_cast<const void*>(aligned.get())}) {
@@ -46,7 +46,7 @@ TEST(allocation_count, sees_allocations) {
 }
 
 /// Everything a session does after its construction, over several sequences in several slots; the
-/// rows are made before. Returns how often memory was asked for.
+/// rows are made before. Returns the number of allocations.
 template <element T>
 long allocations_of_a_run(index_t vocab, index_t slots, const on_host& where) {
   const index_t length = 9;

@@ -34,7 +34,7 @@ struct early_ranks {
   bool admits(const auto&, const unmask::standing& s) const { return s.rank < count; }
 };
 
-/// Ranks and admits, and remembers how sure each position was before.
+/// Ranks and commits, and stores the previous confidence of each position.
 struct growing_confidence {
   float start = 0.9F;
   float relief = 0.2F;

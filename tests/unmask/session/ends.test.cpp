@@ -129,7 +129,7 @@ sequence_report decode(const Policy& p,
   return s.report();
 }
 
-/// Engines from healthy to hopeless.
+/// Engines from valid rows to invalid ones only.
 std::vector<hostile_engine> engines(std::uint64_t seed) {
   std::vector<hostile_engine> all;
   for (const auto [always, sometimes] :
@@ -197,7 +197,7 @@ TEST(decodes, end_where_settled_positions_compete_again) {
               0);
 }
 
-/// Reopens whatever it is asked about.
+/// Remasks every position that it is called for.
 struct reopens_all {
   static constexpr statistics required = stat::confidence;
   UNMASK_HD verdict revisit(const auto&, auto&) const { return verdict::reopen; }
@@ -242,7 +242,7 @@ TEST(decodes, end_where_settled_positions_are_reopened) {
       policy{by_confidence{}, top_k{2}, reopens_all{}, block_pipeline{.at_once = 2}}, 0);
 }
 
-/// An admission that admits nothing and says nothing of it.
+/// A commit rule that commits nothing and does not declare it.
 struct admits_nothing {
   static constexpr statistics required = stat::none;
   UNMASK_HD bool admits(const auto&, const standing&) const { return false; }

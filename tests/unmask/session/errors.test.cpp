@@ -131,7 +131,7 @@ class twins {
     ASSERT_TRUE(calm_.next());
   }
 
-  /// Runs both to the end; nothing may tell one from the other.
+  /// Runs both to the end; all their results must be equal.
   void expect_undisturbed() {
     while (true) {
       EXPECT_EQ(disturbed_tokens_, calm_tokens_);

@@ -17,7 +17,7 @@ namespace {
 using greedy = policy<by_confidence, confidence_above>;
 using tokens_of = std::vector<token_id>;
 
-/// One row of small_model, as often as wanted.
+/// One row of small_model, repeated.
 row repeated(const row& z, index_t rows) {
   return packed(std::vector<row>(static_cast<std::size_t>(rows), z), {0, rows});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 // Capacities and layouts up to the largest number there is: each is decoded with, or refused by its
-// name before anything is asked of the memory.
+// name before any memory is requested.
 
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
@@ -172,7 +172,7 @@ TEST(Sizes, ALayoutOutOfRangeIsRefusedByName) {
             std::string::npos);
 }
 
-// A schedule that says it scores more than there is.
+// A schedule that declares more scored positions than exist.
 struct boastful : whole_sequence {
   [[nodiscard]] static index_t reach(const layout&) { return largest; }
 };

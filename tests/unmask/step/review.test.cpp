@@ -47,7 +47,7 @@ struct stops_at_sums {
 };
 static_assert(reviewing<stops_at_sums> && !surveying<stops_at_sums> && !reviewing<top_k>);
 
-// A decode without the part says what each step writes; one with the sums of step k ends there.
+// A decode without the part shows the writes of each step; one with the sums of step k ends there.
 template <class... Parts>
 int expect_stops(const made_up_model& model, const Parts&... parts) {
   const layout g{.prompt = 2, .length = 26, .block_length = 12};

@@ -5,7 +5,7 @@
 /// As much of the CUDA runtime's C interface as the library uses, over host memory, for tests on
 /// machines without the toolkit. Same names, same order of effects.
 ///
-/// A stream is a queue that runs as late as it may: only when somebody waits for it. So a host that
+/// A stream is a queue that runs as late as possible: only when a call waits for it. So a host that
 /// reads a result without waiting reads the old one, and a host that overwrites a buffer before its
 /// copy is done gets the new bytes copied, as on a busy device. Memory is filled with junk.
 

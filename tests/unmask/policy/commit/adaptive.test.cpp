@@ -371,7 +371,7 @@ TEST(adaptive_threshold, has_moved_when_its_block_opens) {
     }
     return committed;
   };
-  // Steps 0 to 3 by the promise of progress; .9 - 3 * .08 at step 4, in which both commit.
+  // Steps 0 to 3 by the progress guarantee; .9 - 3 * .08 at step 4, in which both commit.
   EXPECT_EQ(decode(threshold_scope::answer), (std::vector<index_t>{1, 1, 1, 1, 2}));
   EXPECT_EQ(decode(threshold_scope::block), (std::vector<index_t>{1, 1, 1, 1, 1, 1}));
 }

@@ -72,7 +72,7 @@ TEST(top_k, of_none_commits_the_best_because_it_must) {
   EXPECT_EQ(h.report.forced, 5);
 }
 
-/// The part of a scope that schedules look at.
+/// The part of a context that schedules read.
 struct step_only {
   step_info at;
 };
@@ -220,7 +220,7 @@ struct counting {
 TEST(compositions, keep_the_state_of_equal_parts_apart) {
   const policy p{left_to_right{}, counting{2} || counting{1}};
   const history h = decode_confidences(p, {0.5, 0.5, 0.5});
-  // Step 0: all asked once, none admitted, position 0 forced. Step 1: the second part admits.
+  // Step 0: each called once, none commits, position 0 forced. Step 1: the second part commits.
   EXPECT_EQ(h.positions, (std::vector<positions>{{0}, {1, 2}}));
   const policy q{left_to_right{}, counting{2} && counting{1}};
   EXPECT_EQ(decode_confidences(q, {0.5, 0.5, 0.5, 0.5}).positions,

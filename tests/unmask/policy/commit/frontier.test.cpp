@@ -92,7 +92,7 @@ struct result {
   std::vector<sequence_report> reports;
 };
 
-// Decodes with masks at the frontier of each constrained field. `look` sees every step's commits.
+// Decodes with masks at the frontier of each constrained field. `look` gets every step's commits.
 template <class Policy>
 result decode_grammar(
     const Policy& p,

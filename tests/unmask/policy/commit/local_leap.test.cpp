@@ -213,7 +213,7 @@ TEST(local_leap, a_radius_of_0_or_equal_thresholds_are_one_threshold) {
   }
 }
 
-// Sequences decide for themselves, whoever is beside them and however the vocabulary is cut.
+// Decisions of a sequence depend neither on other sequences nor on the cuts of the vocabulary.
 TEST(local_leap, decides_alike_in_a_batch_and_on_ranks) {
   dice d(5);
   for (const index_t vocab : {9, 3 * canonical::chunk_columns + 5}) {

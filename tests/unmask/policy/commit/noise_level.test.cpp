@@ -15,7 +15,7 @@ namespace {
 
 using counts = std::vector<std::size_t>;
 
-/// The part of a scope that a schedule of steps looks at.
+/// The part of a context that a schedule of steps reads.
 struct step_only {
   step_info at;
 };

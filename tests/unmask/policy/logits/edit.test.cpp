@@ -66,7 +66,7 @@ TEST(temperature, below_one_sharpens) {
   EXPECT_NEAR(std::exp(s.committed()[0].log_probability), 0.36 / (0.36 + 0.16 / 3.0), 1e-6);
 }
 
-// Edits of a user: one sees the token, and the order of two shows.
+// Edits of a user: one depends on the token, two on their order.
 struct favour {
   token_id token = 0;
   float by = 0.0F;

@@ -30,7 +30,7 @@ namespace {
 
 constexpr double rounding = 1e-5;  // float sums are good to about 1e-6
 
-/// A ranking that writes down what it sees.
+/// A ranking that records its candidates.
 struct onlooker {
   struct seen {
     index_t position;
@@ -354,7 +354,7 @@ TEST(keep, cuts_equal_tokens_at_exactly_k) {
   }
 }
 
-// Rows that cannot be decided on stay what they are; the promise of progress holds.
+// Invalid rows stay invalid; the progress guarantee holds.
 TEST(keep, leaves_rows_alone_that_cannot_be_decided_on) {
   const std::vector<float> none(100, -math::infinity());
   std::vector<float> broken(100, 0.0F);

@@ -105,7 +105,7 @@ TEST(token_list, reports_the_log_probability_within_the_list) {
   EXPECT_NEAR(s.committed()[0].log_probability, -std::log(1.0 + std::exp(-1.0) + std::exp(-2.0)), 1e-6);
 }
 
-// A row in which no listed token is finite cannot be decided on; the promise of progress still holds.
+// A row in which no listed token is finite is invalid; the progress guarantee still holds.
 TEST(token_list, without_a_finite_token_makes_the_row_invalid) {
   std::vector<token_id> text = {0};
   session s{policy{by_confidence{}, top_k{1}, token_list<1>{{1}}, trace_credit<4>{}},

@@ -198,7 +198,8 @@ TEST(remask_below, counts_what_the_promise_of_progress_writes) {
   EXPECT_EQ(net.report.forwards, 2);
   EXPECT_EQ(net.report.committed, 2);
   EXPECT_EQ(net.report.forced, 1);
-  // The pass on the full block admits position 0 only to keep its promise, and writes nothing.
+  // The pass on the complete block commits position 0 only by the progress guarantee, and writes
+  // nothing.
   const history idle = decode_rows(policy{by_confidence{},
                                           confidence_above{0.95F},
                                           remask_below{0.9F},

@@ -21,7 +21,7 @@ namespace {
 
 constexpr float ban = -std::numeric_limits<float>::infinity();
 
-// Writes down the probability of every settled token it is asked about.
+// Records the probability of every committed token that it is called for.
 struct current_witness {
   struct entry {
     index_t position;
@@ -99,7 +99,8 @@ TEST(revisit, sees_the_probability_of_the_settled_token_in_the_edited_row) {
   EXPECT_GT(rows, 2000);
 }
 
-// The dense oracle knows when a position is open: what it remembers must start anew with a reopening.
+// The dense oracle knows when a position is open: what it remembers must start anew with a
+// reopening.
 TEST(reopen_below, leaves_every_row_exact) {
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {

@@ -127,7 +127,7 @@ TEST(whole_sequence, spreads_scheduled_over_the_whole_answer) {
   EXPECT_EQ(h.counts(), (std::vector<std::size_t>{3, 3, 2, 2}));
 }
 
-// A schedule of a user: blocks from the last to the first, with what it remembers of its own.
+// A schedule of a user: blocks from the last to the first, with state of its own.
 struct backwards {
   struct sequence_state {
     index_t blocks_left;

@@ -48,7 +48,7 @@ class naive_slow_fast {
     return std::vector<index_t>{best_of(open)};
   }
 
-  // Takes what was decided; open_after tells what is still open.
+  // Takes the decisions of a step; open_after has the positions still masked.
   template <class IsOpen>
   void move_on(std::span<const watched_row> open, const IsOpen& open_after) {
     if (explores()) {
