@@ -164,8 +164,8 @@ def self_test():
         wanted = ["a.html: #none", "a.html: c.html", "a.html: d.png"]
         if got != wanted:
             sys.exit(f"broken links: got {got}, wanted {wanted}")
-    for text, wanted in {'at_least(0).in("nats")': "Range: at least 0 (nats).",
-                         "within(0, 1)": "Range: [0, 1].", "above(0).up_to(1)": "Range: (0, 1].",
+    for text, wanted in {'within(0, 1).in("nats")': "Range: [0, 1] (nats).",
+                         "above(0)": "Range: more than 0.", "above(0).up_to(1)": "Range: (0, 1].",
                          "any_finite()": "Range: any finite number."}.items():
         if filter.range_text(text) != wanted:
             sys.exit(f"{text}: got {filter.range_text(text)!r}, wanted {wanted!r}")

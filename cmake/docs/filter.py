@@ -38,7 +38,7 @@ def states(include):
 
 
 def range_text(expression):
-    """`at_least(0).in("nats")` in words."""
+    """`within(0, 1).in("nats")` in words."""
     call = re.match(r"(\w+)\(([^)]*)\)", expression)
     if not call:
         return ""
