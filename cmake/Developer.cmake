@@ -7,8 +7,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 
 # Warnings are a target, linked privately by our own executables: projects that link unmask::unmask
-# inherits them. They are errors where tests are built; somebody who only builds the demo with a
-# newer compiler is not stopped by a newer warning.
+# do not inherit them. They are errors if tests are built; a build of the demo alone with a newer
+# compiler is not stopped by a newer warning.
 add_library(unmask_warnings INTERFACE)
 target_compile_options(
   unmask_warnings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A policy with a ranking and an admission of the program's own, as in examples/custom_policy.cpp.
+// A policy with a ranking and a commit rule of the program's own, as in examples/custom_policy.cpp.
 #include "decode.hpp"
 
 namespace {

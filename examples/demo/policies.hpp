@@ -23,7 +23,7 @@ struct session_setup {
   unmask::model_info model;
   unmask::limits capacity;
   unmask::index_t block_length = 0;
-  bool stop_at_end = false;  ///< end a sequence once its end token is settled
+  bool stop_at_end = false;  ///< end a sequence once its end token is committed
   rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
 };
 

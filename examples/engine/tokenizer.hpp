@@ -22,7 +22,7 @@ class char_tokenizer {
   explicit char_tokenizer(const gguf_file& file);
 
   std::size_t vocabulary() const { return pieces_.size(); }
-  std::int32_t mask() const { return mask_; }    ///< stands for an open position
+  std::int32_t mask() const { return mask_; }    ///< stands for a masked position
   std::int32_t end() const { return end_; }      ///< ends an answer
   std::int32_t begin() const { return begin_; }  ///< stands before every prompt
 

@@ -137,7 +137,7 @@ class comparison {
     }
   }
 
-  /// Policies that between them use every kind of record: sums, watched tokens, draws, rows of the
+  /// Policies that between them use every kind of record: sums, tracked tokens, draws, rows of the
   /// step before, branches.
   void all(example::sharded_engine& engine,
            const task& t,

@@ -22,8 +22,8 @@ inline void check(ncclResult_t e, const char* call) {
 }
 
 // [nccl]
-/// One ncclAllGather a step, in the order of the session's stream: nothing is copied to the host
-/// without any wait on the host. Use from the thread that has set the communicator's device.
+/// One ncclAllGather a step, in the order of the session's stream: nothing is copied to the host,
+/// and the host does not wait. Use from the thread that has set the communicator's device.
 class gathered_by_nccl {
  public:
   /// Room for messages of so many bytes; nothing is allocated afterwards.

@@ -167,9 +167,9 @@ TEST(engine, bad_requests_are_refused) {
   EXPECT_THROW(llada_model(std::shared_ptr<const llada_weights>()), std::invalid_argument);
 }
 
-/// Decodes as the reference does: two blocks of 20; each forward commits all open positions of the
-/// block whose best token is more likely than 0.9, or else the most likely one; the mask token is
-/// never chosen. Returns the number of forwards.
+/// Decodes as the reference does: two blocks of 20; each forward commits all masked positions of
+/// the block whose best token is more likely than 0.9, or else the most likely one; the mask token
+/// is never chosen. Returns the number of forwards.
 int decode(llada_model& model, std::int32_t mask, tokens& sequence) {
   constexpr std::size_t answer = 40, block = 20;
   int forwards = 0;

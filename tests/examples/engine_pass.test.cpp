@@ -342,7 +342,7 @@ void expect_full_forward(const std::string& name, const Parts&... parts) {
     EXPECT_EQ(full.forwards, cached.forwards);
     EXPECT_TRUE(same_commits(full, cached));
     EXPECT_EQ(cached.computed, cached.attended);
-    // A session that skips requests the rows of masked positions only, not for those between them.
+    // A session that skips requests the rows of masked positions only, not those between them.
     EXPECT_GE(cached.logits.size(), full.commits.size());
     for (const auto& [where, row] : cached.logits) {
       ASSERT_TRUE(full.logits.contains(where));

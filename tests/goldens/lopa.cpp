@@ -106,7 +106,7 @@ class lopa_trace {
     return {};
   }
 
-  /// The rows of one segment; those of settled positions are never read and stay NaN.
+  /// The rows of one segment; those of committed positions are never read and stay NaN.
   void write_rows(const segment& s, float* out) const {
     const lopa_round& r = line_.rounds[round_];
     const auto columns = static_cast<std::size_t>(line_.model.V);

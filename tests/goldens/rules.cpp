@@ -156,8 +156,9 @@ verdict dinfer_hierarchy_fast_v2(const commit_line& line) {
                 shape);
 }
 
-/// One recorded call on a block that is settled in part. The session is first led there, a token a
-/// step: one row is certain and all others are NaN, so that nothing else can settle or be remasked.
+/// One recorded call on a block that is committed in part. The session is first led there, a token
+/// a step: one row is certain and all others are NaN, so that nothing else can settle or be
+/// remasked.
 verdict dinfer_hierarchy_remask(const commit_line& line) {
   const arguments args(line);
   const sequence& recorded = line.sequences.front();

@@ -23,7 +23,7 @@ struct loop_shape {
   bool cut_at_block = false;
   /// The rows of everything right of the block are read as well.
   bool reads_tail = false;
-  /// The rows of the block's settled positions are read as well.
+  /// The rows of the block's committed positions are read as well.
   bool reads_settled = false;
   /// The recorded sum of logits is over every row of the block, not over its masks.
   bool sums_block = false;

@@ -15,7 +15,7 @@ namespace {
 /// Facts about a policy on which the checked properties depend.
 struct facts {
   bool paints = false;
-  bool rewrites = false;  ///< settled tokens
+  bool rewrites = false;  ///< committed tokens
   bool remasks = false;
   bool branches = false;
   bool draws = false;
@@ -284,7 +284,7 @@ class sequence_oracle {
     }
   }
 
-  /// Whether an entry may be of a position that was reopened and, as the sequence ended, filled.
+  /// Whether an entry may be of a position that was remasked and, as the sequence ended, filled.
   [[nodiscard]] bool is_filled(const commit_entry& e, const step_record& now) const {
     return now.report.end != ending::running && e.token == s_.model.end_token &&
            e.log_probability == 0.0F;

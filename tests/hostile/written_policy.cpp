@@ -52,7 +52,7 @@ class author {
     }
     const family f = random_family();
     written_policy all = {admission(f)};
-    if (d_.chance(0.7)) {  // two admissions are rules along the order of confidence
+    if (d_.chance(0.7)) {  // two commit rules are rules along the order of confidence
       const bool is_ordered = names(all, "factor") || names(all, "hierarchical");
       all.push_back(is_ordered ? part("confidence") : one_of(part_stage::ranking));
     }

@@ -73,7 +73,7 @@ struct dense_view {
   [[nodiscard]] token_id token(index_t p) const { return tokens[static_cast<std::size_t>(p)]; }
 };
 
-/// An edit by its definition. `reset` is called when a position commits or is reopened.
+/// An edit by its definition. `reset` is called when a position commits or is remasked.
 struct dense_rule {
   std::function<void(std::vector<double>&, const dense_view&)> edit;
   std::function<void(index_t)> reset = [](index_t) {};

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// Every shipped ranking and admission once more, from the formulas, for the naive decoder:
+/// Every shipped ranking and commit rule once more, from the formulas, for the naive decoder:
 /// naive(by_confidence{}) is its score, naive(top_k{3} && factor{}) its rule.
 
 #include <unmask/core/random.hpp>
@@ -80,7 +80,7 @@ namespace unmask::testing {
   };
 }
 
-/// The fraction of open positions that step j of `steps` commits.
+/// The fraction of masked positions that step j of `steps` commits.
 [[nodiscard]] inline double naive_fraction(index_t steps, double epsilon, index_t j) {
   const auto time = [&](index_t i) { return 1.0 + i * (epsilon - 1.0) / steps; };
   return j >= steps - 1 ? 1.0 : 1.0 - time(j + 1) / time(j);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// \file
-/// Policies of many parts, chosen so that every pair of parts that goes together is in one of them
-/// (compose/pairs.test.cpp counts), apart from pairs that only stand side by side: two admissions,
-/// an admission and a ranking, a ranking and a schedule.
+/// \file Policies of many parts, chosen so that every pair of parts that goes together is in one of
+/// them (compose/pairs.test.cpp counts), apart from pairs that only stand side by side: two commit
+/// rules, a commit rule and a ranking, a ranking and a schedule.
 
 #include <unmask/unmask.hpp>
 

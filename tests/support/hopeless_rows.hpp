@@ -68,7 +68,7 @@ struct hopeless_row {
   return lowest;
 }
 
-/// The only commit of a session of one open position.
+/// The only commit of a session of one masked position.
 template <class Policy, class Backend>
 [[nodiscard]] commit_entry decide_one(const Policy& p, const hopeless_row& r, const Backend& where) {
   std::vector<token_id> tokens(3, 0);

@@ -39,7 +39,7 @@ struct either_schedule {
 };
 static_assert(scheduling<either_schedule>);
 
-/// A random model, geometry, prompt, set of open positions and list of suppressed tokens.
+/// A random model, geometry, prompt, set of masked positions and list of suppressed tokens.
 [[nodiscard]] inline naive_request random_request(dice& d, index_t vocab) {
   naive_request r;
   r.model.vocab = vocab;
@@ -84,8 +84,8 @@ struct plenty {
   mischief trouble = {};
 };
 
-/// Decodes many random sequences of a ranking, an admission and a schedule beside the naive
-/// decoder. `admission_of(dice)` gives the admission with random knobs; `schedule` is drawn if it
+/// Decodes many random sequences of a ranking, a commit rule and a schedule beside the naive
+/// decoder. `admission_of(dice)` gives the commit rule with random knobs; `schedule` is drawn if it
 /// is an either_schedule.
 template <class Ranking, class Draw, class Schedule = either_schedule>
 void compare(const plenty& wanted,

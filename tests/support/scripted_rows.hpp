@@ -25,7 +25,7 @@ struct shown {
   float entropy = 0.0F;
 };
 
-/// An admission that admits nothing, not even the best, and shows every candidate: a decode that
+/// A commit rule that commits nothing, not even the best, and shows every candidate: a decode that
 /// reads row after row and never gets on.
 struct onlooker {
   std::vector<shown>* seen = nullptr;

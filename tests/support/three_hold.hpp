@@ -5,7 +5,7 @@
 
 namespace unmask::testing {
 
-/// An admission that a user may write: commits where the three most probable tokens have this much
+/// A commit rule that a user may write: commits where the three most probable tokens have this much
 /// of the probability.
 struct three_hold {
   float threshold = 0.9F;

@@ -99,7 +99,7 @@ read_double(std::span<const float> z, index_t position, token_id current, token_
 struct watched_step {
   index_t step = 0;
   plan planned;
-  /// Ascending: the open positions of the scored range, and the others of it.
+  /// Ascending: the masked positions of the scored range, and the others of it.
   std::vector<watched_row> open;
   std::vector<watched_row> settled;
   std::vector<commit_entry> committed;

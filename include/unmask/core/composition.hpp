@@ -35,8 +35,9 @@ struct is_composite<any_of<A, B>> : std::true_type {};
 
 }  // namespace detail
 
-/// `a && b` and `a || b` join admissions. For two types of your own, outside this namespace, write
-/// all_of{a, b} and any_of{a, b}: argument-dependent lookup does not find the operators there.
+/// `a && b` and `a || b` combine commit rules. For two types of your own, outside this namespace,
+/// write all_of{a, b} and any_of{a, b}: argument-dependent lookup does not find the operators
+/// there.
 template <admission A, admission B>
 [[nodiscard]] constexpr all_of<A, B> operator&&(const A& a, const B& b) {
   return {a, b};

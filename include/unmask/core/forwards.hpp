@@ -17,8 +17,6 @@ namespace UNMASK_NAMESPACE {
 /// tokens of a sequence may be remasked in steps that do not commit more than they remask. A
 /// schedule or a canvas: n passes may commit nothing; a schedule that sets plan::end itself, or one
 /// that never commits, has to declare them.
-/// A schedule or a canvas: so many passes that commit nothing; one that paces itself, or never
-/// settles, has to declare them.
 template <class P>
 concept extending = part<P> && requires(const P& p, const layout& g) {
   { p.extra_forwards(g) } -> std::convertible_to<std::int64_t>;

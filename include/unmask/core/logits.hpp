@@ -189,6 +189,7 @@ inline constexpr bool are_logits = false;
 
 /// Per-row inputs of supply(): a bitmask of allowed tokens and unconditional logits, both owned by
 /// the engine and applied while the rows are read.
+///
 /// `allowed` is a packed bitmask as grammar engines write it: ceil(vocab / 32) words a row, bit v
 /// of word v / 32 set means that token v is allowed. Row r of the logits uses words allowed + r *
 /// allowed_stride; nullptr allows everything. `unconditional` + r * unconditional_stride is the
@@ -196,6 +197,7 @@ inline constexpr bool are_logits = false;
 /// becomes z = u + (cfg_scale + 1) (c - u). Any finite cfg_scale; 0 is off, z = c up to rounding.
 /// The name and the formula are LLaDA's; where a scale s means z = u + s (c - u), as in Hugging
 /// Face's guidance_scale, of which 1 is off, give s - 1.
+///
 /// A stride of 0 gives every row the same words, or the same unconditional row.
 template <element T>
 struct row_riders {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every ranking with every admission, and the compositions that no session of these tests has,
+// Every ranking with every commit rule, and the compositions that no session of these tests has,
 // compiled for the device: a part that calls a function which kernels cannot call stops here.
 // Nothing of this runs.
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr index_t chunk = canonical::chunk_columns;
 
-/// A message about `columns` of three rows with two watched tokens.
+/// A message about `columns` of three rows with two tracked tokens.
 [[nodiscard]] std::vector<std::byte> message_of(range columns, index_t vocab) {
   ranks::message_header h;
   h.contents = exchanged.bits;

@@ -120,7 +120,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
     SCOPED_TRACE("columns " + std::to_string(columns) + ", tokens " +
                  std::to_string(rules.tokens) + ", mass " + std::to_string(rules.mass));
 
-    // Some watched tokens, edited, one of them suppressed.
+    // Some tracked tokens, edited, one of them suppressed.
     std::vector<token_id> watched;
     for (index_t j = 0; j < columns && watched.size() < 5; j += d.within(1, 400)) {
       watched.push_back(row.first_token + j);

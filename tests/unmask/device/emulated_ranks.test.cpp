@@ -16,8 +16,8 @@ namespace {
 
 constexpr index_t chunk = canonical::chunk_columns;
 
-/// Calls use(policy) for policies that between them use every statistic, watched tokens, draws,
-/// previous rows, branches, settled rows and edits.
+/// Calls use(policy) for policies that between them use every statistic, tracked tokens, draws,
+/// previous rows, branches, committed rows and edits.
 void for_each_policy(const auto& use) {
   use(sure_ones);
   use(in_steps);

@@ -87,7 +87,7 @@ static_assert(!row_tensor<Eigen::Map<const Eigen::MatrixXf>>);
 static_assert(
     !row_tensor<Eigen::Map<const row_major, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>>);
 
-/// Three open positions whose rows prefer tokens 1, 2 and 3.
+/// Three masked positions whose rows prefer tokens 1, 2 and 3.
 const std::vector<row> table = {
     row_with_confidence(0.9, 1), row_with_confidence(0.9, 2), row_with_confidence(0.9, 3)};
 

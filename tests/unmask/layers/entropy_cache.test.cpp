@@ -164,7 +164,7 @@ TEST(entropy_cache, takes_an_invalid_row_as_uncertain) {
   }
 }
 
-// The latest tokens against a list of all, with positions that are reopened and written again.
+// The latest tokens against a list of all, with positions that are remasked and written again.
 TEST(entropy_cache, remembers_the_latest_tokens) {
   constexpr index_t length = 90;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {

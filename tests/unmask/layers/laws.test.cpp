@@ -125,7 +125,7 @@ TEST(LayerLaws, ABatchIsItsSequences) {
   }
 }
 
-/// A rule that would let every open position go.
+/// A rule that would let every masked position go.
 struct skips_the_open {
   static constexpr statistics required = stat::none;
   static constexpr feature reads = feature::hidden;

@@ -34,7 +34,7 @@ index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>&
   session s{policy{by_confidence{}, top_k{0}, ahead}, three_tokens, x, layout{.length = 5, .block_length = 5}};
   decide_once(s, x, [](const segment&, index_t p) {
     std::vector<float> z = row_of_worth(-static_cast<float>(p));
-    z[1] -= p == 0 ? 3.0F : 0.0F;  // the surest, so the promise of progress commits it
+    z[1] -= p == 0 ? 3.0F : 0.0F;  // the most confident, so the progress guarantee commits it
     return z;
   });
   EXPECT_EQ(s.report().committed, 1);
@@ -44,7 +44,7 @@ index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>&
     EXPECT_EQ(s.planned().branch[b].worth, -static_cast<float>(b + 1));
   }
   decide_once(s, x, [&](const segment& part, index_t p) {
-    index_t k = p - 1;  // among the open positions of the branch
+    index_t k = p - 1;  // among the masked positions of the branch
     k -= part.branch > 0 && part.placed.position < p ? 1 : 0;
     return row_of_worth(worths[static_cast<std::size_t>(part.branch)][static_cast<std::size_t>(k)]);
   });

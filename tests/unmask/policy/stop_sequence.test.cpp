@@ -22,8 +22,8 @@ struct outcome {
   sequence_report report;
 };
 
-// Decodes `wanted` behind `prompt`, in the order of the surest position first: `sure` has a logit for
-// each position.
+// Decodes `wanted` behind `prompt`, in the order of the most confident position first: `sure` has a
+// logit for each position.
 template <class Policy>
 outcome decode(const Policy& p, const text& prompt, const text& wanted, const std::vector<float>& sure,
                index_t block_length, const model_info& m = model, std::vector<std::uint8_t> editable = {}) {
@@ -133,8 +133,8 @@ TEST(stop_sequence, does_not_count_before_min_tokens) {
   EXPECT_EQ(decode(p(9), {0, 0}, wanted, falling, 8).report.end, ending::complete);
 }
 
-// After every step of many random texts: it runs on exactly as long as no match is settled, also when
-// settled tokens are reopened and replaced.
+// After every step of many random texts: it runs on exactly as long as no match is committed, also
+// when committed tokens are remasked and replaced.
 TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
   int stops = 0;
   int rewrites = 0;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr index_t chunk = canonical::chunk_columns;
 
-/// Calls use(policy) for policies that between them use every statistic, watched tokens, draws,
-/// previous rows, branches, settled rows and a canvas.
+/// Calls use(policy) for policies that between them use every statistic, tracked tokens, draws,
+/// previous rows, branches, committed rows and a canvas.
 void for_each_policy(index_t vocab, const auto& use) {
   const token_id high = vocab - 2;
   use(policy{by_confidence{}, confidence_above{0.7F}, stop_at_end{}});

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// \file
-/// Rankings with every admission that goes with all of them, beside the naive decoder. A ranking has
-/// a file, so that they compile side by side.
+/// \file Rankings with every commit rule that goes with all of them, beside the naive decoder. A
+/// ranking has a file, so that they compile side by side.
 
 #include <gtest/gtest.h>
 

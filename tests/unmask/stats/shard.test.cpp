@@ -244,7 +244,7 @@ TEST(shards_that_cut_a_chunk_once, merge_in_any_order_to_the_same_bits) {
   }
 }
 
-/// A message about `rows`, each with its own logits for three watched tokens.
+/// A message about `rows`, each with its own logits for three tracked tokens.
 template <statistics S>
 [[nodiscard]] std::vector<std::byte> message_of(std::vector<sharded_row<S>>& rows,
                                                 range columns,

@@ -55,7 +55,7 @@ int expect_stops(const made_up_model& model, const Parts&... parts) {
   watch_decode(policy{by_confidence{}, parts...}, model, g, [&](const watched_step& s) {
     stops_at_sums sum{.positions = 0};
     for (const commit_entry& e : s.committed) {
-      if (e.token != model.info().mask_token) {  // not what was reopened
+      if (e.token != model.info().mask_token) {  // not what was remasked
         sum.positions += e.position + 1;
         sum.confidences += static_cast<float>(std::exp(static_cast<double>(e.log_probability)));
       }

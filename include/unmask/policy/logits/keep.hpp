@@ -25,8 +25,7 @@
 ///
 /// Goes with every ranking, commit rule and schedule, and with edits of tracked tokens that keep no
 /// state (penalties, bias, lists, end rules). Not with trace_credit and adaptive_credit, which
-/// raise
-/// tokens that the read does not hold separately, nor with such edits and lookahead together.
+/// raise tokens that the read does not hold separately, nor with such edits and lookahead together.
 namespace UNMASK_NAMESPACE {
 
 /// Computes the statistics over the kept tokens, renormalised: confidence, margin and entropy, and

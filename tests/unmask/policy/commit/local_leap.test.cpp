@@ -22,8 +22,8 @@ namespace {
 
 constexpr index_t whole = 30;
 
-// Rows with given confidences, whatever is settled. A confidence of 0 makes the row invalid, one of
-// 1 stands for exactly 1/2.
+// Rows with given confidences, whatever is committed. A confidence of 0 makes the row invalid, one
+// of 1 stands for exactly 1/2.
 struct scripted {
   std::map<index_t, double> confidence;
   [[nodiscard]] model_info info() const { return {.vocab = 40, .mask_token = 39}; }

@@ -274,7 +274,7 @@ TEST(credit, is_the_same_in_any_batch) {
   }
 }
 
-// Strength and decay are the settled share, of the block or of the answer, before the step.
+// Strength and decay are the committed share, of the block or of the answer, before the step.
 TEST(adaptive_credit, takes_the_share_of_the_answer_unless_told_otherwise) {
   EXPECT_EQ(adaptive_credit<>{}.of, settled_share::answer);
 }

@@ -133,7 +133,7 @@ TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
   EXPECT_LT(told[1].probability, 1e-30F);
 }
 
-// Several questions, several blocks, settled positions in between, a batch: every open position
+// Several questions, several blocks, committed positions in between, a batch: every masked position
 // whose turn it is, in order, and nothing else.
 TEST(probability_of, is_told_for_every_open_position_of_the_step) {
   int answers = 0;

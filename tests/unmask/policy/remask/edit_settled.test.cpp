@@ -70,7 +70,7 @@ TEST(edit_settled, agrees_with_the_rule_in_double_precision) {
   EXPECT_LT(skipped, compared / 20);
 }
 
-// Prefers, at every settled position, another token than the one that stands there.
+// Prefers, at every committed position, another token than the one that stands there.
 struct restless {
   double confidence = 0.8;
   [[nodiscard]] model_info info() const { return {.vocab = 8, .mask_token = 7}; }
@@ -95,7 +95,7 @@ TEST(edited_blocks, leave_a_block_that_never_comes_to_rest) {
   }
 }
 
-// Proposes token 3 for what is open, and token 0 with probability 1/2 for what is settled.
+// Proposes token 3 for what is open, and token 0 with probability 1/2 for what is committed.
 struct undecided {
   [[nodiscard]] model_info info() const { return {.vocab = 8, .mask_token = 7}; }
   void row(std::span<const token_id> x, index_t position, std::span<float> out) const {
@@ -167,7 +167,7 @@ TEST(edited_blocks, without_edits_are_sequential_blocks) {
   }
 }
 
-// Proposes the mask token for everything that is settled.
+// Proposes the mask token for everything that is committed.
 struct forgetful {
   [[nodiscard]] model_info info() const {
     return {.vocab = 8, .mask_token = 7, .suppress_mask = false};

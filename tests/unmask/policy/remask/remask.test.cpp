@@ -21,9 +21,9 @@ struct rival {
   bool chosen = false;
 };
 
-// The rule, from its definition: masks and weak settled positions of the block are rivals; whoever
-// `admits` names, and the best until they are one more than the settled ones, take their token; the
-// other settled ones become masks.
+// The rule, from its definition: masked and weak committed positions of the block are candidates.
+// Those that `admits` selects, and the best until there is one more than the committed ones, take
+// their token; the other committed ones are remasked.
 template <class Admits>
 std::vector<commit_entry> expected_commits(const std::vector<rival>& in, const Admits& admits) {
   std::vector<rival> rivals = in;
@@ -144,7 +144,7 @@ TEST(remask_below, lets_weak_settled_positions_compete_with_the_masks) {
                   below,
                   [&](std::vector<rival>& rivals, const auto&) {
                     for (std::size_t i = 0; i < rivals.size();) {
-                      std::size_t end = i + 1;  // a run of neighbours, masks and settled ones alike
+                      std::size_t end = i + 1;  // a run of neighbours, masked or committed
                       while (end < rivals.size() &&
                              rivals[end].position == rivals[end - 1].position + 1) {
                         ++end;

@@ -173,7 +173,7 @@ TEST(reopen_below, of_zero_and_of_one_token_a_step_change_nothing) {
   EXPECT_EQ(reopened, 0);
 }
 
-// Neither the banned token nor the mask token may be written over a settled one.
+// Neither the banned token nor the mask token may be written over a committed one.
 TEST(edit_settled, writes_what_the_edits_allow) {
   int replaced = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -212,7 +212,7 @@ struct drift_witness {
   }
 };
 
-// Rows of settled positions must not count as the history of the next block's.
+// Rows of committed positions must not count as the history of the next block's.
 TEST(edit_settled, goes_with_rows_compared_with_the_step_before) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);

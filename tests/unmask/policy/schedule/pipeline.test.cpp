@@ -302,7 +302,7 @@ TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
   const auto p = released::lopa(lookahead{.branches = 2}, 0.99F, {.add = 0.5F, .activate = 0.5F});
   std::vector<token_id> x(12);
   session s{p, model, x, layout{.length = 12, .block_length = 4}};
-  // Position 0 is the surest and commits; 1 and 2 are tried, the latter with the end token.
+  // Position 0 is the most confident and commits; 1 and 2 are tried, the latter with the end token.
   decide_once(s, x, [](const segment&, index_t at) {
     std::vector<float> z = {3.0F - static_cast<float>(at), 0.0F, 0.0F, 0.0F, 0.0F};
     if (at == 2) {
@@ -322,7 +322,7 @@ TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
   EXPECT_EQ(parts[1].rows, (range{1, 8}));
   EXPECT_EQ(parts[2].feed, (range{0, 4}));  // two of four, and an end
   EXPECT_EQ(request->rows, 3 + 7 + 3);
-  // Branch 1 is surest; its new block is activated, so that both blocks commit a token.
+  // Branch 1 is the most confident; its new block is activated, so that both blocks commit a token.
   const std::vector<float> logits = logits_of(s, *request, x, [](const segment& part, index_t at) {
     const float sure = part.branch == 1 ? 3.0F : 1.0F;
     return std::vector<float>{sure + 0.1F * static_cast<float>(at), 0.0F, 0.0F, 0.0F, 0.0F};

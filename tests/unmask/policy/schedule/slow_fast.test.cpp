@@ -163,7 +163,7 @@ TEST(slow_fast, agrees_with_the_method_in_double_precision) {
   EXPECT_LT(skipped, 20);
 }
 
-// Confidences by position, whatever is settled.
+// Confidences by position, whatever is committed.
 struct scripted {
   std::vector<double> confidence;
   [[nodiscard]] model_info info() const { return {.vocab = 40, .mask_token = 39}; }
@@ -173,7 +173,7 @@ struct scripted {
 };
 
 TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one) {
-  // 12 open positions; 7 is the farthest promising one, and stays open while 0 .. 5 are better.
+  // 12 masked positions; 7 is the farthest promising one, and stays open while 0 .. 5 are better.
   const scripted model{{.8, .79, .78, .77, .76, .75, .1, .35, .1, .1, .1, .1}};
   std::vector<range> scored;
   std::vector<index_t> order;
@@ -230,7 +230,7 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
   }
 }
 
-// Only scored positions are reopened, so nothing is ever left behind the begin of a stretch.
+// Only scored positions are remasked, so nothing is ever left behind the begin of a stretch.
 TEST(slow_fast, ends_with_tokens_that_are_reopened) {
   index_t reopened = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
