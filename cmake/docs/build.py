@@ -121,6 +121,7 @@ def layout(doxygen, output):
     for name, title in {"publicattributes": "Arguments and members", "publicmethods": "Functions",
                         "publicstaticattributes": "Constants", "publictypes": "Types"}.items():
         text = text.replace(f'<{name} title=""/>', f'<{name} title="{title}"/>')
+    text = text.replace('<tab type="pages" visible="yes" title=""', '<tab type="pages" visible="yes" title="Pages"')
     file.write_text(text, encoding="utf-8")
 
 
