@@ -6,8 +6,8 @@
 #
 #   bash tests/hostile.sh [SEED [DECODES [DECODES under sanitizers]]]    1, 100000 and 10000 by default
 #
-# Prints what was decoded, and each broken promise with the policy, the shape and the engine that
-# broke it, made smaller. `unmask_hostile --seed SEED --case NUMBER` tells a case step by step.
+# Prints the number of decodes, and each violated property with the policy, the shape and the engine
+# that violate it, reduced. `unmask_hostile --seed SEED --case NUMBER` prints a case step by step.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh

@@ -45,7 +45,7 @@ PYTHON
   mv "$sglang.part" "$sglang"
 fi
 
-# dlmserve asks for much that only its loading of large models needs.
+# dlmserve requires much that only its loading of large models needs.
 echo "Installing dlmserve 0.1.1"
 unmask_quietly "${pip[@]}" install 'transformers>=4.44,<5' fastapi uvicorn prometheus-client
 unmask_quietly "${pip[@]}" install --no-deps dlmserve==0.1.1

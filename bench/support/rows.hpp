@@ -94,8 +94,8 @@ class logits {
 
 using words = std::uint64_t __attribute__((vector_size(64)));
 
-/// Reads `count` words in order and gives something that depends on all. With `Ahead`, asks for the
-/// words so many further on: the processor's own guesses do not reach the memory's speed
+/// Reads `count` words in order and returns a number that depends on all. With `Ahead`, prefetches
+/// the words so many further on: the processor's own guesses do not reach the memory's speed
 /// everywhere.
 template <std::size_t Ahead>
 [[nodiscard]] std::uint64_t read_words(const words* p, std::size_t count) {

@@ -140,7 +140,7 @@ T& needed(T* pointer, const char* name) {
   return *pointer;
 }
 
-// No version's structure is larger, so that of a caller who forgot to set its size is not read far
+// No version's structure is larger, so one whose size was not set is not read far
 // behind its end.
 constexpr std::size_t largest_struct = 128;
 

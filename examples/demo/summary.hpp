@@ -28,7 +28,7 @@ struct summary {
   std::int64_t forwards = 0;       ///< of single sequences, however many ran together
   std::int64_t segments = 0;       ///< the same, lookahead branches counted, too
   std::int64_t committed = 0;      ///< tokens that decisions committed
-  std::int64_t forced = 0;         ///< among them, those that no commit rule asked for
+  std::int64_t forced = 0;         ///< among them, forced commits
   std::int64_t answer_tokens = 0;  ///< tokens before the end tokens
   std::int64_t computed = 0;       ///< layer-positions: positions that each layer computed, summed
   std::int64_t in_full = 0;        ///< those of the same passes, had each been a full forward

@@ -16,8 +16,8 @@ namespace example {
 /// One sequence of a batch, and the half-open range of positions whose logits to return.
 struct sequence_window {
   std::span<const std::int32_t> tokens;  ///< the whole sequence, position 0 first
-  std::size_t first = 0;                 ///< first position wanted
-  std::size_t last = 0;                  ///< one past the last position wanted
+  std::size_t first = 0;                 ///< first requested position
+  std::size_t last = 0;                  ///< one past the last requested position
 };
 
 /// Logits, row-major f32 [rows, vocabulary] without gaps. A view of memory that the model owns.

@@ -3,9 +3,9 @@
 // Decodes every prompt twice in step, with llama.cpp and with the example engine, under every
 // policy of the demo: the logits of each step, the tokens it commits, and the number of steps.
 //
-// Where the engines come to different tokens, all tokens before were the same, so what differs are
-// the logits of that step (and what the policy remembers of such differences): it says by how much,
-// and what each of them committed.
+// If the engines commit different tokens, all tokens before were the same, so the difference is in
+// the logits of that step (or in the policy's state from earlier ones): it prints how large the
+// difference is, and the commits of each engine.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -356,7 +356,7 @@ int main(int count, char** arguments) {
         llama_model_load_from_file(model_file.c_str(), llama_model_default_params()));
     llama_context_params p = llama_context_default_params();
     p.n_ctx = p.n_batch = p.n_ubatch = 512;
-    p.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;  // as our host asks for
+    p.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;  // as in our host
     p.n_threads = p.n_threads_batch = 1;
     const llama_context_ptr context(llama_init_from_model(model.get(), p));
     const std::string what = count > 1 ? arguments[1] : "steps";

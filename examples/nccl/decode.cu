@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Every GPU of this machine is a rank with its own columns of the vocabulary, and a thread of its
-// own. All ranks must commit what one session commits that sees whole rows. Has not been run yet,
+// own. All ranks must commit what one session with whole rows commits. Has not been run yet,
 // for want of GPUs. Ends with 77 where there is none.
 
 #include <unmask/cuda.cuh>

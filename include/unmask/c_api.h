@@ -119,7 +119,7 @@ typedef struct unmask_sequence {
   int32_t length;        ///< number of positions, prompt included
   int32_t block_length;  ///< positions decoded together; INT32_MAX: all in one block
   uint64_t seed;         ///< seed of the random numbers
-  uint32_t sequence;     ///< tells sequences of one seed apart
+  uint32_t sequence;     ///< distinguishes sequences of one seed
   uint32_t suppressed_count;  ///< of `suppressed`
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
   const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer

@@ -72,7 +72,7 @@ struct sequence {
   tokens final;
   std::vector<step> steps;
 
-  /// The tokens before step k, over the whole final length. (SGLang's model sees only the part
+  /// The tokens before step k, over the whole final length. (SGLang's model gets only the part
   /// up to the end of that step's block: `std::span(x).first(block.end)`.)
   [[nodiscard]] tokens state_before(std::size_t k) const {
     tokens x = start;

@@ -6,10 +6,10 @@
 //     unmask_hostile --seed 1 --case 4711           one case in detail
 //
 // A case is a policy, a model, some sequences and an engine, all of which follow from the seed and
-// the case's number. It is decoded once under the eyes of an oracle (oracle.cpp), then again alone,
-// with three threads, on each instruction set and with read() and decide(): every bit must be the
-// same. What fails is made smaller before it is shown. Exit status: 0 every promise was kept, 1 one
-// was broken, 2 wrong arguments.
+// the case's number. It is decoded once with an oracle (oracle.cpp), then again alone, with three
+// threads, on each instruction set and with read() and decide(): every bit must be the same. A
+// failing case is reduced before it is shown. Exit status: 0 every property holds, 1 one is
+// violated, 2 wrong arguments.
 
 #include <algorithm>
 #include <csignal>

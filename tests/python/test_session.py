@@ -372,7 +372,7 @@ def test_threads_of_python_run_meanwhile():
             time.sleep(0)
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(60)  # nobody gets the GIL but where it is released
+    sys.setswitchinterval(60)  # other threads get the GIL only where it is released
     counter = threading.Thread(target=count)
     counter.start()
     try:

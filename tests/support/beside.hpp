@@ -45,7 +45,7 @@ struct fake_riders {
 };
 
 /// Rows of logits in memory, as an engine holds them: with a distance between rows, behind which
-/// stands what nobody may read.
+/// are values that must not be read.
 template <element T>
 class packed_rows {
  public:

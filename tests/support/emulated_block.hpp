@@ -5,7 +5,7 @@
 /// A thread block on the host: every thread is a fiber, and all of them run on the calling thread.
 ///
 /// Fibers change places only at barriers, in an order drawn from a seed, so a run can be repeated,
-/// and a body that forgets a barrier meets, under some seed, the value that was not there yet.
+/// and a body with a missing barrier reads, under some seed, a value that was not yet written.
 
 #include <unmask/cuda/thread_block.hpp>
 
@@ -126,8 +126,8 @@ class fiber {
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
 
-  // swapcontext() asks the kernel for the signal mask twice; a jump does not, which makes the tests
-  // ten times as fast. The sanitizers have ideas of their own about jumps.
+  // swapcontext() reads the signal mask from the kernel twice; a jump does not, which makes the
+  // tests ten times as fast. The sanitizers have ideas of their own about jumps.
 #if defined(UNMASK_TESTING_ASAN) || defined(UNMASK_TESTING_TSAN)
   static constexpr bool swaps_contexts = true;
 #else

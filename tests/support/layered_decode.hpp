@@ -104,7 +104,7 @@ inline bool same_decode(const layered_result& a, const layered_result& b) {
          std::equal(a.commits.begin(), a.commits.end(), b.commits.begin(), b.commits.end(), same);
 }
 
-/// The pass of an erased session as the toy engine wants it: what is read is a constant of its
+/// The pass of an erased session in the form of the toy engine: `reads` is a constant of its
 /// type.
 template <feature Reads, skipping Skipped>
 struct erased_pass {

@@ -364,8 +364,8 @@ template <layer_rule P>
 }  // namespace detail
 
 /// A cache: selects the positions that enter the next forward pass. `feed(sequence, plan, own)` is
-/// called after the schedule, narrows plan::feed, which starts as the range that the schedule wants
-/// as keys, and clears plan::refresh in passes in which layers may skip positions.
+/// called after the schedule, narrows plan::feed, which starts as the range that the schedule
+/// requests as keys, and clears plan::refresh in passes in which layers may skip positions.
 ///
 /// Positions that no pass has computed yet, and positions that are decided, are fed in any case.
 template <class P>

@@ -24,7 +24,7 @@ struct layout {
   /// Positions decoded together. Blocks are counted from `prompt`; the last may be short. A value
   /// above `length` counts as `length`: one block.
   index_t block_length = 32;
-  /// Key of this request's random numbers; `sequence` tells requests of one seed apart.
+  /// Key of this request's random numbers; `sequence` distinguishes requests of one seed.
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;  ///< Tells requests of one seed apart.
 };
@@ -168,7 +168,7 @@ struct candidate_entry : commit_entry {
 struct token_probability {
   index_t slot = 0;  ///< Index of the sequence in the session.
   index_t position = 0;  ///< Position of the row.
-  token_id token = no_token;  ///< The token asked about.
+  token_id token = no_token;  ///< The probed token.
   /// Index of the forward pass, from 0.
   index_t step = 0;
   /// Softmax probability in the row after the edits of the parts written before the probe.

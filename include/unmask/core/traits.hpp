@@ -86,7 +86,7 @@ struct part_traits {
   index_t inquiries = 0;
   /// Declared as `static constexpr bool <name> = true`: the part decides by the number of the step;
   /// commits along the order of confidence; depends on the committed tokens left of it; has to be
-  /// written before parts that remember tokens.
+  /// written before parts that store tokens.
   bool counts_steps = false;
   bool follows_confidence = false;
   bool follows_text = false;
@@ -165,7 +165,7 @@ struct composition {
   index_t inquiries = 0;
   bool by_confidence = true;  ///< no ranking by anything else
   bool picks = false;
-  bool watches_with_memory = false;  ///< tokens that a part remembers at each position
+  bool watches_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
   bool paints = false;

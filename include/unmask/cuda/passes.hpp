@@ -123,7 +123,7 @@ class known_passes {
   [[nodiscard]] known& begun(index_t slot) {
     known& k = at(slot);
     const index_t forwards = shown_.statuses[slot].report.forwards;
-    if (!k.begun || k.forwards != forwards) {  // asked too early, it was another step's
+    if (!k.begun || k.forwards != forwards) {  // called too early: for another step
       k.begun = true;
       k.forwards = forwards;
       k.next = next_from(k, 0);

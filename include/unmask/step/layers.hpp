@@ -103,7 +103,7 @@ UNMASK_HD void map_rows(const deciding_team auto& t, const slot_memory<Policy>& 
   const range read = m.read_range();
   const index_t shift = m.state->model.row_shift;
   for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
-    l.row_of[i] = 0;  // reads() asks
+    l.row_of[i] = 0;  // read by reads()
   }
   t.sync();
   index_t rows = 0;

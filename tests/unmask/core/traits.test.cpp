@@ -44,7 +44,7 @@ TEST(composition, rules_say_what_does_not_go_together) {
   EXPECT_EQ((broken<by_margin, factor>()), (one{goes_together::confidence_in_order::why}));
   EXPECT_EQ((broken<trace_credit<>, token_list<2>>()), (one{goes_together::memory_behind_lists::why}));
   EXPECT_TRUE((broken<token_list<2>, trace_credit<>>().empty()));
-  EXPECT_TRUE((broken<early_skip, token_list<2>>().empty()));  // it remembers no tokens
+  EXPECT_TRUE((broken<early_skip, token_list<2>>().empty()));  // it stores no tokens
   EXPECT_EQ((broken<confidence_of_kept, sampling>()), (one{goes_together::truncation_of_some::why}));
   EXPECT_EQ((broken<keep_top_k>()), (one{goes_together::truncation_with_effect::why}));
   EXPECT_EQ((broken<remask_below, reopen_below>()), (one{goes_together::remasking_or_reopening::why}));

@@ -154,12 +154,12 @@ TYPED_TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
   const device_logits<float> logits(q.engine.logits.data(), 12, vocab);
   const int launches = fake_cuda().launches;
   EXPECT_THROW(pass.at_layer(0, rows, stored), std::logic_error);  // no hook there
-  EXPECT_THROW(pass.at_layer(2, rows, stored), std::logic_error);  // the one at 1 was not asked
+  EXPECT_THROW(pass.at_layer(2, rows, stored), std::logic_error);  // the one at 1 was not called
   EXPECT_THROW(pass.at_layer(6, rows, stored), std::invalid_argument);
   EXPECT_THROW(pass.at_layer(1, rows.subrows({0, 39}), stored), std::invalid_argument);
   EXPECT_THROW(pass.at_layer(1, rows, device_state<float>(q.engine.stored.data(), length, 3)),
                std::invalid_argument);
-  EXPECT_THROW(s.read(0, logits), std::logic_error);  // the hooks were not asked
+  EXPECT_THROW(s.read(0, logits), std::logic_error);  // the hooks were not called
   EXPECT_EQ(fake_cuda().launches, launches);
   EXPECT_EQ(pass.at_layer(1, rows, stored).rows.most, length);
   EXPECT_THROW(pass.at_layer(1, rows, stored), std::logic_error);  // behind it

@@ -32,7 +32,7 @@ class KeyParity : public ::testing::Test {
 };
 TYPED_TEST_SUITE_P(KeyParity);
 
-/// Scores in which little is told apart: few values, zeros of both signs, the largest and smallest
+/// Scores with many ties: few values, zeros of both signs, the largest and smallest
 /// numbers, infinities, NaN.
 template <element T>
 [[nodiscard]] std::vector<T> awkward_scores(index_t count, dice& d) {

@@ -156,7 +156,7 @@ TYPED_TEST(row_options, an_edit_sees_every_logit_with_its_token) {
       optioned<TypeParam> row(kind, columns, 4096, 5);
       row.expect_canonical(halved{});
       bias.resize(static_cast<std::size_t>(4096 + columns));
-      bias.shrink_to_fit();  // so that an address sanitizer sees a foreign token
+      bias.shrink_to_fit();  // so that an address sanitizer detects a foreign token
       row.expect_canonical(biased{&bias});
       bias.resize(9000 + 4096, 0.5F);
     }
@@ -175,7 +175,7 @@ TYPED_TEST(row_options, tokens_kept_apart_are_reported_and_left_out) {
         }
         row.keep_apart(tokens);
         row.expect_canonical();
-        row.in.blanked_logits = nullptr;  // suppressed, and nobody asks for the logits
+        row.in.blanked_logits = nullptr;  // suppressed, and the logits are not requested
         row.reported.clear();
         row.expect_canonical();
       }

@@ -4,7 +4,7 @@
 /// \file
 /// A CUDA runtime that is linked in the place of NVIDIA's: the entry points that the library and
 /// the code nvcc generates for a launch use, counted. Memory is the host's, a kernel is a function
-/// that somebody lends for it, and everything happens at once.
+/// that is lent for it, and everything is executed at once.
 
 #include <cuda_runtime_api.h>
 

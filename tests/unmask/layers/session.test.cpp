@@ -74,7 +74,7 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
                std::invalid_argument);
   std::vector<float> logits(static_cast<std::size_t>(16 * model.vocab));
   const host_logits<float> z(logits.data(), 16, model.vocab);
-  EXPECT_THROW(session.supply(z), std::logic_error);  // the hooks were not asked
+  EXPECT_THROW(session.supply(z), std::logic_error);  // the hooks were not called
   EXPECT_EQ(pass.at_layer(1, rows, stored).rows.size(), 37U);
   EXPECT_THROW(pass.at_layer(1, rows, stored), std::logic_error);  // behind it
   EXPECT_EQ(pass.at_layer(2, rows, stored).rows.size(), 37U);

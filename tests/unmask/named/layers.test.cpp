@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layer rules by name: the decisions, the positions computed and what is asked of the engine are
+// Layer rules by name: the decisions, the computed positions and the engine's calls are
 // those of the policy composed of the same parts.
 
 #include <unmask/any_layer_session.hpp>

@@ -644,7 +644,7 @@ TEST(start, refuses_tokens_that_another_running_sequence_has) {
   start(1, 4);  // the same slot anew
   s.cancel(1);
   s.cancel(2);
-  start(2, 4);  // nobody writes them any more
+  start(2, 4);  // they are not written any more
   expect_refused<std::invalid_argument>([&] { start(1, 5); }, {"overlap those of slot 2"});
   const std::vector<float> z(90, 0.0F);
   while (const auto request = s.next()) {

@@ -67,7 +67,7 @@ TEST(shard_nodes, of_the_largest_vocabulary_fit_their_bound) {
   const index_t most = 0x7fffffff;
   EXPECT_EQ(ranks::nodes_of({0, most}, most), 1);
   EXPECT_LE(ranks::nodes_of({1, most - 1}, most), ranks::max_nodes);
-  EXPECT_GE(ranks::nodes_of({1, most - 1}, most), 40);  // the bound is no empty promise
+  EXPECT_GE(ranks::nodes_of({1, most - 1}, most), 40);  // the bound is nearly reached
   EXPECT_EQ(ranks::nodes_of({7, 7}, most), 0);
 }
 

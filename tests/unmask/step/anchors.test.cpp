@@ -69,7 +69,7 @@ TEST(anchors, are_candidates_and_known_by_their_distance_up_to_the_radius) {
       expected |= (open >> i & 1U) != 0 && nearest == distance ? 1U << i : 0U;
     }
     admitted += expected != 0 && distance != no_anchor ? 1 : 0;
-    expected = expected != 0 ? expected : open & (0U - open);  // the promise: the leftmost
+    expected = expected != 0 ? expected : open & (0U - open);  // forced: the leftmost
     EXPECT_EQ(first_commits(part, open), expected) << "seed " << seed;
   }
   EXPECT_GT(admitted, 50);

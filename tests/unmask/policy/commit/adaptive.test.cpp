@@ -444,7 +444,7 @@ TEST(stable_and_confident, admits_what_is_sure_and_quiet_together) {
   const script rows = [](const segment&, index_t p) {
     return p == 5 ? logs({0.95, 0.05, 1.0}) : (p < 3 ? logs({0.9, 0.1, 1.0}) : logs({0.7, 0.3, 1.0}));
   };
-  decide_once(s, x, rows);  // nothing is known: the promise commits the best
+  decide_once(s, x, rows);  // no previous row: the progress guarantee commits the best
   EXPECT_EQ(s.report().forced, 1);
   EXPECT_EQ(s.committed()[0].position, 5);
   decide_once(s, x, rows);  // one quiet step

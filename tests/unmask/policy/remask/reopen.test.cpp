@@ -99,7 +99,7 @@ TEST(revisit, sees_the_probability_of_the_settled_token_in_the_edited_row) {
   EXPECT_GT(rows, 2000);
 }
 
-// The dense oracle knows when a position is open: what it remembers must start anew with a
+// The dense oracle has the masked positions: their state must be reset with a
 // reopening.
 TEST(reopen_below, leaves_every_row_exact) {
   int rows = 0;
