@@ -38,7 +38,7 @@ enum class knob_kind : std::uint8_t {
   whole,   ///< a whole number
   flag,    ///< true or false
   word,    ///< an enumerator, by its place in knob_text::words
-  token,   ///< no_token, where none is given
+  token,   ///< a token, no_token if none is given
   tokens,  ///< a list of tokens
   reals,   ///< a list of numbers
   file     ///< the name of a file, quoted
@@ -50,7 +50,7 @@ struct knob_range {
   double least = -std::numeric_limits<double>::infinity();  ///< Lower end.
   double most = std::numeric_limits<double>::infinity();  ///< Upper end.
   bool without_least = false;  ///< the least value itself is out of range
-  bool without_most = false;   ///< the largest is
+  bool without_most = false;   ///< the largest value itself is out of range
   std::string_view unit = {};  ///< Unit, for messages.
 
   /// True if `x` is in the interval.

@@ -112,7 +112,7 @@ enum class feature : unsigned char {
   hidden,  ///< the layer's output
   input,   ///< the layer's normalised input
   query,
-  key,  ///< before or after rotation, always the same of both
+  key,  ///< before or after rotation, but always the same
   value
 };
 
@@ -233,7 +233,7 @@ template <class P>
 struct layer_scope {
   const position_state_of<P>& state;  ///< State of the target.
   const sequence_state_of<P>& sequence;  ///< State of the sequence.
-  const layer_tally_of<P>& tally;  ///< Fold over the rows at the layer.
+  const layer_tally_of<P>& tally;  ///< Reduction over the rows at the layer.
   const step_info& at;  ///< The step.
 };
 

@@ -248,7 +248,7 @@ struct row_options {
   token_id first_token = 0;  ///< Token of the first column.
   const std::uint32_t* allowed = nullptr;  ///< Bitmask of the allowed tokens; null: all are.
   float cfg_scale = 0.0F;  ///< Strength of the guidance; 0 is off.
-  const token_id* blanked = nullptr;  ///< Tokens that the statistics leave out.
+  const token_id* blanked = nullptr;  ///< Tokens that the statistics exclude.
   index_t blanked_count = 0;  ///< Number of `blanked`.
   float* blanked_logits = nullptr;  ///< Receives the edited logits of `blanked`; may be null.
   /// Used with stat::sampled.
@@ -259,7 +259,7 @@ struct row_options {
   /// Used with stat::drift and stat::divergence: the edited logits of the previous step, which the
   /// read overwrites with those of this step.
   float* previous = nullptr;
-  previous_row before;  ///< Statistics of the row of the step before.
+  previous_row before;  ///< Statistics of the row of the previous step.
 };
 
 /// One row as given to a kernel: `columns` logits, the first of which belongs to token

@@ -77,7 +77,7 @@ template <class P>
 struct scope {
   position_state_of<P>& state;  ///< State of the position that the call is about.
   sequence_state_of<P>& sequence;  ///< State of the sequence.
-  const tally_of<P>& tally;  ///< Fold over the candidates of the step.
+  const tally_of<P>& tally;  ///< Step reduction over the candidates.
   const step_info& at;  ///< The step, the block and the position.
 };
 

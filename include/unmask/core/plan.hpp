@@ -26,7 +26,7 @@ struct layout {
   index_t block_length = 32;
   /// Key of this request's random numbers; `sequence` distinguishes requests of one seed.
   std::uint64_t seed = 0;
-  std::uint32_t sequence = 0;  ///< Tells requests of one seed apart.
+  std::uint32_t sequence = 0;  ///< Distinguishes requests of one seed.
 };
 
 /// Properties of a model, the same for every sequence decoded with it.
@@ -89,7 +89,7 @@ struct placement {
   token_id token = no_token;  ///< The token placed there.
   /// Branch score and log-probability of the candidate that was chosen for the branch.
   float worth = 0.0F;
-  float log_probability = 0.0F;  ///< ln of the probability that the token was chosen with, in nats.
+  float log_probability = 0.0F;  ///< ln of the token's probability when it was chosen, in nats.
 };
 
 /// Treatment of keys outside the decided blocks, in a policy that evicts some.

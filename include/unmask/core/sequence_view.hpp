@@ -17,7 +17,7 @@ struct sequence_view;
 /// The step, the block and the position of a decision.
 struct step_info {
   std::uint64_t seed = 0;  ///< Key of the request's random numbers: layout::seed.
-  std::uint32_t sequence = 0;  ///< Tells requests of one seed apart: layout::sequence.
+  std::uint32_t sequence = 0;  ///< Distinguishes requests of one seed: layout::sequence.
   /// Forward passes of this sequence before this one.
   index_t step = 0;
   /// Index of the position's block, from the first position behind the prompt.

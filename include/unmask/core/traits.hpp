@@ -65,7 +65,7 @@ struct part_traits {
   bool costs = false;        ///< computes a cost of candidates
   bool anchors = false;      ///< marks candidates for others near them
   bool edits = false;        ///< transforms logits while they are read
-  bool names_tokens = false; ///< tracked tokens
+  bool names_tokens = false; ///< names tracked tokens
   bool revises = false;
   bool inquires = false;
   bool turns = false;        ///< processes rows: revises or inquires
@@ -77,7 +77,7 @@ struct part_traits {
   bool admits = false;
   bool idles = false;        ///< may plan passes that commit nothing: schedules or paints
   bool reaches = false;
-  bool compares = false;     ///< rows with those of the step before
+  bool compares = false;     ///< compares rows with those of the previous step
   bool reads_ahead = false;
   bool reads_sequence = false;
   bool watches_current = false;
@@ -160,10 +160,10 @@ struct composition {
   index_t reopens = 0;
   index_t anchorings = 0;
   index_t truncations = 0;
-  index_t renormalisations = 0;  ///< of those, parts that only say whose the statistics are
+  index_t renormalisations = 0;  ///< of those, parts that only renormalise the statistics
   index_t part_watches = 0;
   index_t inquiries = 0;
-  bool by_confidence = true;  ///< no ranking by anything else
+  bool by_confidence = true;  ///< every ranking orders by confidence
   bool picks = false;
   bool watches_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
@@ -177,7 +177,7 @@ struct composition {
   bool needs_runs = false;
   bool follows_confidence = false;
   bool follows_text = false;
-  bool after_memory = false;  ///< a part that precedes_memory comes behind one with a memory
+  bool after_memory = false;  ///< a part with precedes_memory is behind one with state
 
   constexpr void add(const part_traits& p) {
     rankings += p.ranks ? 1 : 0;

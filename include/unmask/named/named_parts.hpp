@@ -26,17 +26,17 @@ static_assert(truncating<any_keep>);
 /// Abilities that select the type of a composition: those that cost time or memory even when
 /// unused, or that change the data a step reads.
 struct abilities {
-  bool edits = false;      ///< logits while they are read: temperature
-  bool watches = false;    ///< edits and probes of tracked tokens
-  bool remembers = false;  ///< credit
-  bool compares = false;   ///< rows with those of the previous step
-  bool branches = false;   ///< lookahead
-  bool draws = false;      ///< tokens at random
-  bool keeps = false;      ///< the most probable tokens only
+  bool edits = false;      ///< transforms logits in the read: temperature
+  bool watches = false;    ///< edits or probes tracked tokens
+  bool remembers = false;  ///< has credit
+  bool compares = false;   ///< compares rows with those of the previous step
+  bool branches = false;   ///< has lookahead
+  bool draws = false;      ///< draws tokens at random
+  bool keeps = false;      ///< truncates: keeps the most probable tokens
   bool revisits = false;   ///< rewrites committed tokens
-  bool remasks = false;    ///< committed positions become candidates again
-  bool paints = false;     ///< a canvas
-  bool layered = false;    ///< a layer rule, or a cache that computes single positions
+  bool remasks = false;    ///< makes committed positions candidates again
+  bool paints = false;     ///< has a canvas
+  bool layered = false;    ///< has a layer rule, or a cache that computes single positions
 };
 
 /// Parts of a composition that is known at run time only, ready to become a policy.
@@ -65,7 +65,7 @@ struct named_parts {
 /// part of that text, the commit rule.
 struct known_method {
   std::string_view name;   ///< as in unmask::methods
-  std::string_view about;  ///< in a line
+  std::string_view about;  ///< description in one line
   std::string_view text;
   /// Throws std::invalid_argument for a composition that is not the method; may be null.
   void (*check)(const named_parts& parts) = nullptr;

@@ -20,7 +20,7 @@ struct message_header {
   /// The value of `mark` in every message.
   static constexpr std::uint32_t right_mark = 0x756d7331U;
 
-  std::uint32_t mark = right_mark;  ///< Tells a message from other bytes.
+  std::uint32_t mark = right_mark;  ///< Distinguishes a message from other bytes.
   /// statistics::bits of the records.
   std::uint32_t contents = 0;
   /// Number of the message within its session, from a start value derived from its sequences'
@@ -40,7 +40,7 @@ struct message_header {
 /// Reason why two messages do not fit together.
 enum class fault {
   none,
-  not_a_message,   ///< the first bytes are not those of a header, or make no sense
+  not_a_message,   ///< the first bytes are not those of a valid header
   other_record,    ///< records of other statistics, or of a vocabulary of another size
   other_step,      ///< another step, number of rows or list of tracked tokens
   not_adjacent,    ///< the columns do not continue those before

@@ -157,7 +157,7 @@ template <class F>
 struct lifter {
   float best;  ///< The largest logit of the chunk.
   F lifted = {};  ///< The field of the columns so far.
-  bool met = false;  ///< The best was among them.
+  bool met = false;  ///< True once the best was among them.
 
   /// Columns up to it change nothing.
   [[nodiscard]] UNMASK_HD float bar() const { return lifted.bar(); }

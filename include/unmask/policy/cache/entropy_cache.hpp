@@ -31,12 +31,12 @@ struct entropy_cache {
   index_t recent = 16;
 
   struct sequence_state {
-    range scored;  ///< what the next pass decides about
+    range scored;  ///< scored range of the next pass
     index_t count = 0;
     index_t latest[most] = {};  ///< positions of tokens, the latest first
   };
   struct tally {
-    float largest = 0.0F;  ///< entropy
+    float largest = 0.0F;  ///< largest entropy
     UNMASK_HD void merge(const tally& other) { largest = math::max(largest, other.largest); }
   };
 

@@ -28,7 +28,7 @@ struct early_commit {
   float late = 2.5F;
 
   struct tally {
-    float gap = 0.0F;  ///< the sum
+    float gap = 0.0F;  ///< sum of the gaps
     index_t candidates = 0;
     UNMASK_HD void merge(const tally& other) {
       gap += other.gap;

@@ -49,7 +49,7 @@ struct edited_blocks {
 
   struct sequence_state {
     index_t block = 0;
-    index_t edits = 0;  ///< forward passes planned for the block while it was full
+    index_t edits = 0;  ///< forward passes planned for the block while it was complete
     bool entered = false;
   };
 

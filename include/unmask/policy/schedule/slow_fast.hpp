@@ -33,14 +33,14 @@ struct slow_fast {
   struct sequence_state {
     index_t block = 0;
     index_t begin = 0;    ///< offset in the block at which the stretch begins
-    index_t end = 0;      ///< offset at which it ends; 0 before the first guess
-    index_t guess = 0;    ///< the last guess of `end`
+    index_t end = 0;      ///< offset at which it ends; 0 before the first estimate
+    index_t guess = 0;    ///< the last estimate of `end`
     index_t passes = 0;   ///< forward passes planned for the stretch
     bool stands = false;  ///< `end` is final
   };
 
   struct tally {
-    index_t farthest = -1;  ///< position
+    index_t farthest = -1;  ///< position of the farthest confident candidate, -1 if none
 
     UNMASK_HD void merge(const tally& other) { farthest = math::max(farthest, other.farthest); }
   };
