@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/config.hpp>
+#include <unmask/core/read_number.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
@@ -224,7 +224,7 @@ class policy_text_reader {
     double read = 0.0;
     const char* const first = text_.data() + at_;
     const char* const last = text_.data() + text_.size();
-    const auto result = std::from_chars(first, last, read);
+    const auto result = read_number(first, last, read);
     if (result.ec == std::errc::result_out_of_range) {
       const std::string_view number(first, static_cast<std::size_t>(result.ptr - first));
       fail("the number " + quoted(number) + " is out of range");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/read_number.hpp>
 #include <unmask/policy/commit/profile.hpp>
 
 #include <array>
-#include <charconv>
 #include <concepts>
 #include <fstream>
 #include <iterator>
@@ -124,7 +124,7 @@ struct profile_text {
       return i < word.size() && word[i] >= '0' && word[i] <= '9';
     };
     T x{};
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), x);
+    const auto [end, error] = detail::read_number(word.data(), word.data() + word.size(), x);
     const std::size_t first = word.starts_with('-') ? 1 : 0;
     const std::size_t point = word.find('.');
     const bool good = error == std::errc{} && end == word.data() + word.size() &&
