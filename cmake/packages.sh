@@ -7,7 +7,8 @@
 # Debian and Ubuntu are there. Elsewhere says what is needed and ends with status 2.
 unmask_packages() {
   local wanted=("$@") missing=() package
-  command -v "${CXX:-c++}" >/dev/null || missing+=(g++)
+  local compiler=${CXX:-g++} # Debian calls the package of clang++-19 clang-19
+  command -v "${CXX:-c++}" >/dev/null || missing+=("${compiler/#clang++/clang}")
   command -v cmake >/dev/null || missing+=(cmake)
   command -v ninja >/dev/null || missing+=(ninja-build)
 

@@ -10,6 +10,7 @@
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
 - The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
 - Tables of the pages of policies and of C have each function of a part, each statistic, each call.
+- So does every script and preset that a *.yml of .github names, and that is YAML.
 - README.md has at most 150 lines of at most 110 columns.
 
 usage: readme.py              complains
@@ -43,6 +44,7 @@ NAMED = [  # a page, a header, the names in it, and how a table shows them
     (RULES, "include/unmask/core/statistics.hpp", r"inline constexpr statistics (\w+)\{", "`stat::{}`"),
     (CALLS, "include/unmask/c_api.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
 ]
+PRESET = re.compile(r"--preset[ =](\w+)|\bpreset: \[(.*?)\]")
 MAX_LINES, MAX_COLUMNS, MAX_PROGRAM = 150, 110, 25  # of README.md
 
 
@@ -94,7 +96,7 @@ def broken_links(page, text):
 
 def missing_files(root, page, text):
     """Files in commands and in code of the text, from the root or from the page's own folder."""
-    for path in re.findall(r"\b(?:bash|python3?) ([\w./-]+\.(?:sh|py))\b", text) + PATH.findall(text):
+    for path in re.findall(r"\b(?:bash|python3?) ([\w./-]+\.(?:sh|py)|\.ci/\w+)\b", text) + PATH.findall(text):
         if not any(list(folder.glob(path.rstrip("/"))) for folder in (root, page.parent)):
             yield f"{path} is no file or folder"
 
@@ -134,6 +136,27 @@ def unnamed(root):
                 yield f"{page}: no row has {name} of {header}"
 
 
+def missing_presets(root, text):
+    for preset in re.split(r"[, ]+", " ".join(filter(None, (g for m in PRESET.findall(text) for g in m)))):
+        if preset and f'"name": "{preset}"' not in (root / "CMakePresets.json").read_text(encoding="utf-8"):
+            yield f"there is no preset {preset}"
+
+
+def workflows(root):
+    for path in sorted((root / ".github").rglob("*.yml")):
+        shown, text = path.relative_to(root), path.read_text(encoding="utf-8")
+        scripts = re.sub(r"^ *- (?=[\w/]+\.sh\b)", "bash ", text, flags=re.M)
+        for complaint in (*missing_files(root, path, scripts), *missing_presets(root, text)):
+            yield f"{shown}: {complaint}"
+        try:
+            import yaml  # where there is one
+            yaml.safe_load(text)
+        except ImportError:
+            pass
+        except yaml.YAMLError as error:
+            yield f"{shown}: {error}"
+
+
 def complaints(root):
     for page in pages(root):
         shown = page.relative_to(root)
@@ -142,12 +165,14 @@ def complaints(root):
             yield f"{shown}: a block of C or C++ without `<!-- region FILE NAME -->` before it"
         elif up_to_date(root, text) != text:
             yield f"{shown}: a block differs from its file; run tests/readme.py --write"
-        for complaint in (*broken_links(page, text), *missing_files(root, page, text), *wrong_python(text)):
+        for complaint in (*broken_links(page, text), *missing_files(root, page, text), *missing_presets(root, text),
+                          *wrong_python(text)):
             yield f"{shown}: {complaint}"
     for page in LISTINGS:
         for complaint in listing_complaints(root / page):
             yield f"{page}: {complaint}"
     yield from unnamed(root)
+    yield from workflows(root)
     lines = (root / "README.md").read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES:
         yield f"README.md: {len(lines)} lines, at most {MAX_LINES}"
@@ -194,6 +219,9 @@ def self_test():
         "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
         "include/unmask/a.hpp": "",
         "include/unmask/core/c.hpp": "",
+        ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
+        "sub/a.sh": "",
+        "CMakePresets.json": '{"name": "fast"}',
         "a.cpp": "// SPDX-License-Identifier: x\n// [mine]\n  int x;\n// [/mine]\n",
     }
     bad = {
@@ -201,7 +229,10 @@ def self_test():
                       "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
         "include/unmask/README.md": ["| `a.hpp`, `core` |\n", "| `a.hpp`, `core`, `policy`, `b` |\n"],
         RULES: ["| `f(x)`, `stat::none` |\n", "| `f(x)`, `g(y)` |\n", "`f(x)`, `g(y)`, `stat::none`\n"],
-        "sub/page.md": ["```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n", "`tests/none.py`\n", "    bash none.sh\n",
+        ".github/w.yml": ["run: cmake --preset slow\n", "all:\n  - sub/b.sh\n", "run: bash .ci/none\n",
+                          "preset: [fast, no]\n"],
+        "sub/page.md": ["cmake --preset no\n", "```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n", "`tests/none.py`\n",
+                        "    bash none.sh\n",
                         "```python\nx = = 1\n```\n"],
     }
 
