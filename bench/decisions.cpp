@@ -38,7 +38,7 @@ void rank(benchmark::State& state) {
   std::size_t next = 0;
   for (auto _ : state) {
     keys = inputs[next++ % inputs.size()];
-    unmask::step::sort(unmask::solo{}, keys.data(), static_cast<index_t>(keys.size()));
+    unmask::step::sort(unmask::serial{}, keys.data(), static_cast<index_t>(keys.size()));
     benchmark::DoNotOptimize(keys.data());
     benchmark::ClobberMemory();
   }
@@ -53,7 +53,7 @@ void merge(benchmark::State& state) {
   for (std::size_t i = 0; i < shards; ++i) {
     row_input<float> in = rows.rows()[i];
     in.first_token = static_cast<token_id>(i) * columns;
-    parts.push_back(host::read_row<all_statistics>(in, unmask::no_edit{}, host::best_tier()));
+    parts.push_back(host::read_row<all_statistics>(in, unmask::no_edit{}, host::best_instruction_set()));
   }
   for (auto _ : state) {
     unmask::row_accumulator<all_statistics> sum;
@@ -98,13 +98,13 @@ void add(const std::string& name, const Policy& how) {
 
 int main(int argc, char** argv) {
   using namespace unmask;
-  add("confidence", policy{by_confidence{}, confidence_above{0.9F}});
-  add("entropy", policy{by_entropy{}, top_k{4}});
-  add("margin", policy{by_margin{}, top_k{4}});
-  add("credit_16", policy{by_confidence{}, confidence_above{0.9F}, trace_credit<16>{}});
-  add("credit_64", policy{by_confidence{}, confidence_above{0.9F}, trace_credit<64>{}});
-  add("penalty", policy{by_confidence{}, confidence_above{0.9F}, repetition_penalty<>{}});
-  add("sampling", policy{by_confidence{}, confidence_above{0.9F}, sampling{1.0F}});
+  add("confidence", policy{by_confidence{}, threshold{0.9F}});
+  add("entropy", policy{by_entropy{}, tokens_per_step{4}});
+  add("margin", policy{by_margin{}, tokens_per_step{4}});
+  add("credit_16", policy{by_confidence{}, threshold{0.9F}, trace_credit<16>{}});
+  add("credit_64", policy{by_confidence{}, threshold{0.9F}, trace_credit<64>{}});
+  add("penalty", policy{by_confidence{}, threshold{0.9F}, repetition_penalty<>{}});
+  add("sampling", policy{by_confidence{}, threshold{0.9F}, sampling{1.0F}});
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
     return 1;

@@ -17,7 +17,7 @@ template <statistics S>
 void point(const char* curve, index_t x, const char* label, index_t rows, index_t vocab) {
   const logits<float> all(rows, vocab);
   host::thread_pool pool(1);
-  reading<S, float> kernel(all, pool, host::best_tier());
+  reading<S, float> kernel(all, pool, host::best_instruction_set());
   std::vector<std::uint64_t> seen;
   race r;
   const auto k = r.enter([&] { kernel(); });

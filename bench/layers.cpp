@@ -23,7 +23,7 @@ namespace {
 using namespace bench;
 
 constexpr index_t width = 4096;
-const host::tier level = host::best_tier();
+const host::instruction_set level = host::best_instruction_set();
 int rounds = 9;
 
 /// The drift of all rows of `now` from those of `before`.

@@ -54,12 +54,12 @@ double bounds(scoreboard& board, pools& threads, index_t rows, const char* level
   double worst = 0.0;
   const logits<T> all(rows, vocab);
   const logits<T> small(1, first_cache);
-  const auto tier = host::best_tier();
+  const auto instruction_set = host::best_instruction_set();
   for (int n = 1; n <= 2; ++n) {
     host::thread_pool& pool = n == 1 ? threads.one : threads.two;
-    reading<all_statistics, T> kernel(all, pool, tier);
-    reading<stat::none, T> maximum(all, pool, tier);
-    reading<all_statistics, T> resident(small, threads.one, tier);
+    reading<all_statistics, T> kernel(all, pool, instruction_set);
+    reading<stat::none, T> maximum(all, pool, instruction_set);
+    reading<all_statistics, T> resident(small, threads.one, instruction_set);
     std::vector<std::uint64_t> seen;
     race r;
     const auto k = r.enter([&] { kernel(); });
@@ -97,11 +97,11 @@ double bounds(scoreboard& board, pools& threads, index_t rows, const char* level
 void ceilings(scoreboard& board, pools& threads) {
   const logits<float> small(1, first_cache);
   race r;
-  reading<all_statistics, float> avx512(small, threads.one, host::tier::avx512);
-  reading<all_statistics, float> avx2(small, threads.one, host::tier::avx2);
+  reading<all_statistics, float> avx512(small, threads.one, host::instruction_set::avx512);
+  reading<all_statistics, float> avx2(small, threads.one, host::instruction_set::avx2);
   const auto chain = r.enter(multiply_in_a_chain);
-  const bool has_avx512 = host::available(host::tier::avx512);
-  const bool has_avx2 = host::available(host::tier::avx2);
+  const bool has_avx512 = host::available(host::instruction_set::avx512);
+  const bool has_avx2 = host::available(host::instruction_set::avx2);
   const auto a = r.enter([&] { has_avx512 ? avx512() : void(); });
   const auto b = r.enter([&] { has_avx2 ? avx2() : void(); });
   r.run(2 * rounds + 1, 5e5);
@@ -120,11 +120,11 @@ void ceilings(scoreboard& board, pools& threads) {
 /// C4, C8: sets of statistics and the candidate array, from memory.
 void compositions(scoreboard& board, pools& threads) {
   const logits<float> all(256, vocab);
-  const auto tier = host::best_tier();
-  reading<stat::none, float> best(all, threads.one, tier);
-  reading<stat::margin, float> margin(all, threads.one, tier);
-  reading<stat::confidence, float> confidence(all, threads.one, tier);
-  reading<all_statistics, float> every(all, threads.one, tier);
+  const auto instruction_set = host::best_instruction_set();
+  reading<stat::none, float> best(all, threads.one, instruction_set);
+  reading<stat::margin, float> margin(all, threads.one, instruction_set);
+  reading<stat::confidence, float> confidence(all, threads.one, instruction_set);
+  reading<all_statistics, float> every(all, threads.one, instruction_set);
   race r;
   const auto b = r.enter([&] { best(); });
   const auto m = r.enter([&] { margin(); });
@@ -137,7 +137,7 @@ void compositions(scoreboard& board, pools& threads) {
   board.note("argmax / all statistics", r.ratio(b, e));
 
   const logits<float> block(32, vocab);
-  reading<all_statistics, float> kernel(block, threads.one, tier);
+  reading<all_statistics, float> kernel(block, threads.one, instruction_set);
   candidate_array array;
   race peers;
   const auto k = peers.enter([&] { kernel(); });
@@ -171,11 +171,11 @@ void threading(scoreboard& board, pools& threads) {
   }
   const logits<bfloat16> rows(8, vocab);
   const logits<bfloat16> row(1, 8 * vocab);
-  const auto tier = host::best_tier();
-  reading<all_statistics, bfloat16> one(rows, threads.one, tier);
-  reading<all_statistics, bfloat16> two(rows, threads.two, tier);
-  reading<all_statistics, bfloat16> row_one(row, threads.one, tier);
-  reading<all_statistics, bfloat16> row_two(row, threads.two, tier);
+  const auto instruction_set = host::best_instruction_set();
+  reading<all_statistics, bfloat16> one(rows, threads.one, instruction_set);
+  reading<all_statistics, bfloat16> two(rows, threads.two, instruction_set);
+  reading<all_statistics, bfloat16> row_one(row, threads.one, instruction_set);
+  reading<all_statistics, bfloat16> row_two(row, threads.two, instruction_set);
   race r;
   const auto a = r.enter([&] { one(); });
   const auto b = r.enter([&] { two(); });
@@ -188,7 +188,7 @@ void threading(scoreboard& board, pools& threads) {
 
 /// C9: what a step costs beyond its read.
 void host_work(scoreboard& board, pools& threads) {
-  const policy fast{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+  const policy fast{unmask::by_confidence{}, unmask::threshold{0.9F}};
   for (const index_t rows : {32, 256}) {
     // So few columns that the read does not hide the rest.
     const logits<float> few(rows, 64);
@@ -196,19 +196,19 @@ void host_work(scoreboard& board, pools& threads) {
     token_id suppressed[] = {62, 63};
     std::vector<row_input<float>> in = few.rows();
     for (auto& row : in) {
-      row.blanked = suppressed;
-      row.blanked_count = 1;
+      row.excluded = suppressed;
+      row.excluded_count = 1;
     }
     std::vector<record<stat::confidence>> out(in.size());
     std::vector<record<stat::confidence>> scratch(host::scratch_records(1));
-    const auto tier = host::best_tier();
+    const auto instruction_set = host::best_instruction_set();
     const logits<float> whole(rows, vocab);
-    reading<stat::confidence, float> kernel(whole, threads.one, tier);
+    reading<stat::confidence, float> kernel(whole, threads.one, instruction_set);
     race r;
     const auto s = r.enter([&] { step(); });
     const auto k = r.enter([&] {
       host::read_rows<stat::confidence, float>(
-          in, nullptr, out.data(), threads.one, tier, scratch);
+          in, nullptr, out.data(), threads.one, instruction_set, scratch);
       asm volatile("" : : "r"(out.data()) : "memory");
     });
     const auto w = r.enter([&] { kernel(); });
@@ -226,14 +226,14 @@ void host_work(scoreboard& board, pools& threads) {
 /// C10: edits and sampling.
 void edits(scoreboard& board) {
   const logits<float> rows(32, vocab);
-  const policy plain{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+  const policy plain{unmask::by_confidence{}, unmask::threshold{0.9F}};
   const policy credit{
-      unmask::by_confidence{}, unmask::confidence_above{0.9F}, unmask::trace_credit<64>{}};
+      unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::trace_credit<64>{}};
   const policy penalty{unmask::by_confidence{},
-                       unmask::confidence_above{0.9F},
+                       unmask::threshold{0.9F},
                        unmask::repetition_penalty<>{.penalty = 1.1F}};
   const policy sampled{
-      unmask::by_confidence{}, unmask::confidence_above{0.9F}, unmask::sampling{1.0F}};
+      unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::sampling{1.0F}};
   first_step a(plain, rows);
   first_step b(credit, rows);
   first_step c(penalty, rows);
@@ -243,7 +243,7 @@ void edits(scoreboard& board) {
   for (std::size_t i = 0; i < allowed.size(); i += 3) {
     allowed[i] = 0x0f0f0f0fU;
   }
-  unmask::row_riders<float> masked;
+  unmask::row_modifiers<float> masked;
   masked.allowed = allowed.data();
   race r;
   const auto p = r.enter([&] { a(); });

@@ -17,7 +17,7 @@ template <unmask::element T>
 void read(index_t rows, index_t columns, index_t threads) {
   const logits<T> all(rows, columns);
   host::thread_pool pool(threads);
-  reading<all_statistics, T> kernel(all, pool, host::best_tier());
+  reading<all_statistics, T> kernel(all, pool, host::best_instruction_set());
   race r;
   const auto k = r.enter([&] { kernel(); });
   r.run(9, 1e6);

@@ -4,7 +4,7 @@
 // and the cached kernel's share of a thread. Compare ratios; the memory of a shared machine changes
 // its speed within minutes.
 //
-// Arguments: rows, vocabulary, threads. Names: element type, statistics, tier.
+// Arguments: rows, vocabulary, threads. Names: element type, statistics, instruction set.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -19,7 +19,7 @@ using namespace bench;
 
 // The kernel, the plain read of the same memory and the same kernel in the first cache, in turns.
 template <statistics S, unmask::element T>
-void read_rows(benchmark::State& state, host::tier level) {
+void read_rows(benchmark::State& state, host::instruction_set level) {
   const logits<T> all(static_cast<index_t>(state.range(0)), static_cast<index_t>(state.range(1)));
   const auto threads = static_cast<index_t>(state.range(2));
   host::thread_pool pool(threads);
@@ -66,7 +66,7 @@ void sizes(benchmark::internal::Benchmark* b) {
   b->ArgNames({"rows", "vocab", "threads"})->UseManualTime()->Unit(benchmark::kMicrosecond);
 }
 
-using reader = void (*)(benchmark::State&, host::tier);
+using reader = void (*)(benchmark::State&, host::instruction_set);
 
 template <unmask::element T>
 void add_element(const std::string& element) {
@@ -75,9 +75,9 @@ void add_element(const std::string& element) {
       {"confidence", read_rows<stat::confidence, T>},
       {"margin_entropy", read_rows<stat::margin | stat::entropy, T>},
       {"all", read_rows<stat::margin | stat::entropy | stat::second_moment, T>}};
-  const std::pair<const char*, host::tier> tiers[] = {
-      {"avx512", host::tier::avx512}, {"avx2", host::tier::avx2}, {"neon", host::tier::neon}};
-  for (const auto& level : tiers) {
+  const std::pair<const char*, host::instruction_set> instruction_sets[] = {
+      {"avx512", host::instruction_set::avx512}, {"avx2", host::instruction_set::avx2}, {"neon", host::instruction_set::neon}};
+  for (const auto& level : instruction_sets) {
     if (!host::available(level.second)) {
       continue;
     }
@@ -88,7 +88,7 @@ void add_element(const std::string& element) {
   }
   // Orders of magnitude slower if fma() is a call: one size is enough.
   const std::string name = element + "/margin_entropy/portable";
-  benchmark::RegisterBenchmark(name.c_str(), sets[2].second, host::tier::portable)
+  benchmark::RegisterBenchmark(name.c_str(), sets[2].second, host::instruction_set::portable)
       ->Args({1, 32000, 1})
       ->ArgNames({"rows", "vocab", "threads"})
       ->UseManualTime()

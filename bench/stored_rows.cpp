@@ -38,16 +38,16 @@ std::vector<bool> right_answers(const std::vector<demo::problem>& problems, cons
       std::make_shared<const example::llada_weights>(example::llada_weights::load(file)));
   const model_info info{.vocab = static_cast<index_t>(text.vocabulary()),
                         .mask_token = text.mask(),
-                        .end_token = text.end(),
+                        .eos_token = text.end(),
                         .layers = static_cast<index_t>(model.config().layers)};
-  const policy p{by_confidence{}, top_k{1}, rule, block_cache{}};
+  const policy p{by_confidence{}, tokens_per_step{1}, rule, block_cache{}};
   std::vector<bool> right;
   for (const demo::problem& problem : problems) {
     std::vector<token_id> tokens = text.canvas(problem.prompt, 40);
     const auto length = static_cast<index_t>(tokens.size());
     example::sequence_memory memory;
     layer_session session(
-        p, info, tokens, {.prompt = length - 40, .length = length, .block_length = 20});
+        p, info, tokens, {.prompt_length = length - 40, .length = length, .block_length = 20});
     while (session.next()) {
       auto pass = session.pass(0);
       const example::logits_view z = model.forward(pass, tokens, memory);

@@ -42,28 +42,28 @@ struct seen_again {
     unmask::token_id leader = unmask::no_token;
   };
 
-  UNMASK_HD bool admits(const auto& candidate, const unmask::standing&, auto& own) const {
-    const bool again = candidate.token == own.state.leader;
-    own.state.leader = candidate.token;
+  UNMASK_HD bool commits(const auto& candidate, const unmask::rank_info&, auto& context) const {
+    const bool again = candidate.token == context.state.leader;
+    context.state.leader = candidate.token;
     return again && candidate.confidence() > threshold;
   }
 };
 // [/rule]
 
 // [mine]
-static_assert(unmask::ranking<leaning_left> && unmask::admission<seen_again>);
+static_assert(unmask::ranking<leaning_left> && unmask::commit_rule<seen_again>);
 
 constexpr unmask::policy mine{
-    leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}};
+    leaning_left{}, unmask::threshold{0.999F} || seen_again{}, unmask::stop_at_eos{}};
 // [/mine]
 
 // [composition]
 constexpr unmask::policy composed{
     unmask::by_margin{},                                 // ranks: best minus second best
-    unmask::confidence_above{0.9F} || unmask::top_k{2},  // commits: the certain, or two a pass
+    unmask::threshold{0.9F} || unmask::tokens_per_step{2},  // commits: the certain, or two a pass
     unmask::trace_credit<64>{},                          // raises tokens that led in earlier passes
     unmask::dual_cache{},                                // runs the block alone between refreshes
-    unmask::stop_at_end{}};                              // ends the decode with the answer
+    unmask::stop_at_eos{}};                              // ends the decode with the answer
 // [/composition]
 
 template <class Policy>
@@ -85,14 +85,14 @@ void compare() {
       demo::choose(demo::read_problems(UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl"), tasks, 20);
   demo::engine model(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf", 2);
 
-  const policy strict{by_confidence{}, confidence_above{0.9F}, stop_at_end{}};
-  const policy stricter{by_confidence{}, confidence_above{0.999F}, stop_at_end{}};
-  const policy half_mine{leaning_left{}, top_k{2}, stop_at_end{}};
+  const policy strict{by_confidence{}, threshold{0.9F}, stop_at_eos{}};
+  const policy stricter{by_confidence{}, threshold{0.999F}, stop_at_eos{}};
+  const policy half_mine{leaning_left{}, tokens_per_step{2}, stop_at_eos{}};
 
   const demo::table_text table(tasks, 32, problems.size());
   std::cout << table.header()
-            << table.row(measure("confidence_above(0.9)", strict, model, problems))
-            << table.row(measure("confidence_above(0.999)", stricter, model, problems))
+            << table.row(measure("threshold(0.9)", strict, model, problems))
+            << table.row(measure("threshold(0.999)", stricter, model, problems))
             << table.row(measure("above(0.999) || seen_again(0.6)", mine, model, problems))
             << table.row(measure("five parts composed", composed, model, problems))
             << table.row(measure("leaning_left, two a forward", half_mine, model, problems));

@@ -71,7 +71,7 @@ void check_policies(std::span<const chosen_policy> policies,
           ->start(0,
                   tokens.data(),
                   length,
-                  {.prompt = length - o.shape.answer_length,
+                  {.prompt_length = length - o.shape.answer_length,
                    .length = length,
                    .block_length = o.shape.block_length});
     } catch (const std::invalid_argument& e) {
@@ -152,7 +152,7 @@ void print_json(std::span<const chosen_policy> policies,
                                  {"prompts", problems.size()},
                                  {"answer_length", o.shape.answer_length},
                                  {"block_length", o.shape.block_length},
-                                 {"stop_at_end", o.stop_at_end},
+                                 {"stop_at_eos", o.stop_at_eos},
                                  {"seed", o.shape.seed},
                                  {"batch", o.batch.value_or(8)},
                                  {"threads", model.threads()},
@@ -177,8 +177,8 @@ void print_table(std::span<const chosen_policy> policies,
   for (const chosen_policy& policy : policies) {
     std::cout << table.row(measure(policy, model, problems, o)) << std::flush;
   }
-  std::cout << "\nexact match: the text up to the end token; whole: with nothing but end tokens\n"
-               "behind it; all: tokens committed, answer: those before the end token;\n"
+  std::cout << "\nexact match: the text up to the EOS token; whole: with nothing but EOS tokens\n"
+               "behind it; all: tokens committed, answer: those before the EOS token;\n"
                "forwards: of one sequence each; layer-rows: positions that the layers\n"
                "computed, as a share of full forwards; policy: inside next(), read() and\n"
                "decide()\n";

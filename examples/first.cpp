@@ -9,8 +9,8 @@ int main() {
   constexpr char answer[] = "commit what is certain, then look again";
   constexpr int length = 39, vocab = 128, mask = '_';
   int tokens[length];  // yours: the session writes masks into it, then the answer
-  constexpr unmask::layout shape{.length = length, .block_length = length};
-  constexpr unmask::policy fast{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+  constexpr unmask::sequence_shape shape{.length = length, .block_length = length};
+  constexpr unmask::policy fast{unmask::by_confidence{}, unmask::threshold{0.9F}};
   unmask::session session(fast, {.vocab = vocab, .mask_token = mask}, {tokens, length}, shape);
   while (const auto request = session.next()) {  // the rows of logits that the policy needs
     std::vector<float> logits(std::size_t(request->rows) * vocab);

@@ -86,7 +86,7 @@ constexpr int vocabulary = 100;
 
 struct request {
   std::vector<int> tokens;  ///< the prompt and as many masks
-  int prompt = 0;
+  int prompt_length = 0;
 };
 
 /// Rows [first, last) of one sequence.
@@ -123,9 +123,9 @@ class model {
   static void write_row(const request& sequence, int position, bf16* row) {
     const auto known = [&](int p) {
       const auto i = static_cast<std::size_t>(p);
-      return p >= sequence.prompt && i < sequence.tokens.size() && sequence.tokens[i] != mask;
+      return p >= sequence.prompt_length && i < sequence.tokens.size() && sequence.tokens[i] != mask;
     };
-    const int right = sequence.tokens[static_cast<std::size_t>(2 * sequence.prompt - 1 - position)];
+    const int right = sequence.tokens[static_cast<std::size_t>(2 * sequence.prompt_length - 1 - position)];
     const int neighbours = known(position - 1) + known(position + 1);
     for (int token = 0; token < vocabulary; ++token) {
       const int noise = token * 31 + position * 17;
@@ -140,14 +140,14 @@ class model {
 
 request request_for(const std::string& prompt) {
   request r{.tokens = std::vector<int>(2 * prompt.size(), mask),
-            .prompt = static_cast<int>(prompt.size())};
+            .prompt_length = static_cast<int>(prompt.size())};
   std::ranges::transform(prompt, r.tokens.begin(), [](char c) { return c - ' ' + 1; });
   return r;
 }
 
 std::string answer_of(const request& r) {
   std::string text;
-  for (auto token = r.tokens.begin() + r.prompt; token != r.tokens.end(); ++token) {
+  for (auto token = r.tokens.begin() + r.prompt_length; token != r.tokens.end(); ++token) {
     text += static_cast<char>(*token - 1 + ' ');
   }
   return text;
@@ -187,7 +187,7 @@ std::vector<std::string> serve(model& engine, pool& threads, std::queue<request>
       place = std::move(waiting.front());
       waiting.pop();
       const int length = static_cast<int>(place.tokens.size());
-      const unmask::layout shape{.prompt = place.prompt, .length = length, .block_length = 8};
+      const unmask::sequence_shape shape{.prompt_length = place.prompt_length, .length = length, .block_length = 8};
       session.start(slot, fast, place.tokens, shape);
     }
   };
@@ -205,7 +205,7 @@ std::vector<std::string> serve(model& engine, pool& threads, std::queue<request>
 
     for (std::size_t slot = 0; slot < running.size(); ++slot) {
       request& place = running[slot];
-      if (place.prompt > 0 && session.report(int(slot)).end != unmask::ending::running) {
+      if (place.prompt_length > 0 && session.report(int(slot)).end != unmask::ending::running) {
         answers.push_back(answer_of(std::exchange(place, {})));
         join(int(slot), place);
       }

@@ -29,15 +29,15 @@ namespace {
 constexpr const char* prompt = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
 constexpr demo::geometry shape{.answer_length = 40, .block_length = 20};
 
-const std::vector<std::string> two = {"Two tokens in each pass=top_k(2)",
+const std::vector<std::string> two = {"Two tokens in each pass=tokens_per_step(2)",
                                       "Every token that is more than 90 % likely=threshold(0.9)"};
 const std::vector<std::string> families = {
-    "A fixed number of passes for each block=scheduled(6)",
-    "From the left, four tokens in each pass=left_to_right + top_k(4)",
+    "A fixed number of passes for each block=steps_per_block(6)",
+    "From the left, four tokens in each pass=left_to_right + tokens_per_step(4)",
     "Every token that is more than 90 % likely=threshold(0.9)",
     "The more tokens together, the likelier each has to be=factor(0.2)",
-    "Tokens whose entropies add up to little=entropy + entropy_bound(0.1)",
-    "The answer as one block=threshold(0.9) + whole_sequence",
+    "Tokens whose entropies add up to little=by_entropy + entropy_bound(0.1)",
+    "The answer as one block=threshold(0.9) + single_block",
     "A block starts before the one before it is complete=threshold(0.9) + "
     "block_pipeline(0.1, whole_canvas=true)"};
 
@@ -65,17 +65,17 @@ recording decode(const std::string& titled, demo::engine& model) {
 
   recording result{.title = has_title ? titled.substr(0, end) : titled,
                    .commits = std::vector<commit>(std::size_t(shape.answer_length))};
-  const auto watch = [&](const demo::step_seen& step) {
+  const auto track = [&](const demo::step_seen& step) {
     for (const unmask::commit_entry& c : step.committed) {
       const bool ends = c.token == model.text().end();
-      result.commits[std::size_t(c.position - step.prompt)] = {
+      result.commits[std::size_t(c.position - step.prompt_length)] = {
           .pass = result.passes,
           .probability = std::exp(double(c.log_probability)),
           .text = ends ? "·" : model.text().decode(std::span(&c.token, 1))};
     }
     ++result.passes;
   };
-  static_cast<void>(demo::decode(*session, 1, model, problems, shape, watch));
+  static_cast<void>(demo::decode(*session, 1, model, problems, shape, track));
   return result;
 }
 
@@ -154,7 +154,7 @@ void draw(std::span<const recording> recordings) {
             "class='s'");
   draw_text(left,
             y + 18,
-            "Columns are positions, rows passes; grey is still masked; a dot is the end token.",
+            "Columns are positions, rows passes; grey is still masked; a dot is the EOS token.",
             "class='s'");
   std::printf("</svg>\n");
 }

@@ -18,7 +18,7 @@ int main() {
   // After each forward pass, commit every token that is more than 90 % likely, or else the
   // likeliest one; end as soon as the answer has ended.
   constexpr unmask::policy fast{
-      unmask::by_confidence{}, unmask::confidence_above{0.9F}, unmask::stop_at_end{}};
+      unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::stop_at_eos{}};
 
   // The engine owns the tokens: the prompt, then 40 masks, which the session replaces in place.
   auto tokens = text.canvas("Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?", 40);
@@ -26,9 +26,9 @@ int main() {
   const int vocab = static_cast<int>(text.vocabulary());
 
   unmask::session session(fast,
-                          {.vocab = vocab, .mask_token = text.mask(), .end_token = text.end()},
+                          {.vocab = vocab, .mask_token = text.mask(), .eos_token = text.end()},
                           tokens,
-                          {.prompt = length - 40, .length = length, .block_length = 20});
+                          {.prompt_length = length - 40, .length = length, .block_length = 20});
 
   while (const auto request = session.next()) {  // which rows of logits the next decision needs
     const auto [first, last] = request->segments[0].rows;

@@ -10,9 +10,9 @@ namespace unmask::testing {
 template <class Policy>
 void decode(const Policy& p, std::span<token_id> tokens, const float* logits) {
   session<Policy> s(p,
-                    {.vocab = 9000, .mask_token = 1, .end_token = 2},
+                    {.vocab = 9000, .mask_token = 1, .eos_token = 2},
                     tokens,
-                    {.prompt = 3, .length = 40, .block_length = 8});
+                    {.prompt_length = 3, .length = 40, .block_length = 8});
   while (const auto request = s.next()) {
     s.supply(host_logits<float>(logits, request->rows, 9000));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Three kernels for the short run of fast_math.py: between them they read, edit, draw, compare with
-// the step before, revise with credit and penalties, and decide.
+// the step before, process logits with credit and penalties, and decide.
 
 #include <unmask/cuda.cuh>
 
@@ -18,10 +18,10 @@ using patient = policy_of<testing::patient>;
 using painted = policy_of<testing::painted>;
 
 template __global__ void read_rows<float, exact_exponential, drawn_edited>(
-    const session_site<drawn_edited>, const __grid_constant__ row_batch);
+    const session_device_view<drawn_edited>, const __grid_constant__ row_batch);
 template __global__ void read_rows<float, exact_exponential, patient>(
-    const session_site<patient>, const __grid_constant__ row_batch);
+    const session_device_view<patient>, const __grid_constant__ row_batch);
 template __global__ void read_rows<float, exact_exponential, painted>(
-    const session_site<painted>, const __grid_constant__ row_batch);
+    const session_device_view<painted>, const __grid_constant__ row_batch);
 
 }  // namespace unmask::device

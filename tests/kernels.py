@@ -122,7 +122,7 @@ ptxas info    : Function properties for _Z1cv
     assert readable(["_Z1av"]) == ["a"]
     SPILLS.append((r"by_margin", "a reason"))
     assert excuse("read_rows<float, policy<by_margin>>") == "a reason"
-    assert not excuse("read_rows<float, policy<by_confidence, top_k>>")
+    assert not excuse("read_rows<float, policy<by_confidence, tokens_per_step>>")
 
 
 def main():

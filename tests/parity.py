@@ -15,10 +15,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # Parts of the table that are not parts of a step.
 ELSEWHERE = {
-    "profile_recorder": "reads reports on the host",
+    "threshold_calibrator": "reads reports on the host",
     "order": "stands for any ranking",
-    "a": "stands for any admission",
-    "b": "stands for any admission",
+    "a": "stands for any commit rule",
+    "b": "stands for any commit rule",
     "allowed": "names a token",
     "yes": "names a token",
 }

@@ -19,9 +19,9 @@ struct seen_again {
   struct position_state {
     unmask::token_id leader = unmask::no_token;
   };
-  UNMASK_HD bool admits(const auto& candidate, const unmask::standing&, auto& own) const {
-    const bool again = candidate.token == own.state.leader;
-    own.state.leader = candidate.token;
+  UNMASK_HD bool commits(const auto& candidate, const unmask::rank_info&, auto& context) const {
+    const bool again = candidate.token == context.state.leader;
+    context.state.leader = candidate.token;
     return again && candidate.confidence() > threshold;
   }
 };
@@ -30,5 +30,5 @@ struct seen_again {
 
 int main() {
   bench::decode(unmask::policy{
-      leaning_left{}, unmask::confidence_above{0.999F} || seen_again{}, unmask::stop_at_end{}});
+      leaning_left{}, unmask::threshold{0.999F} || seen_again{}, unmask::stop_at_eos{}});
 }

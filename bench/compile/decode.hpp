@@ -17,9 +17,9 @@ void decode(const Policy& policy) {
   std::vector<unmask::token_id> tokens(40);
   std::vector<float> logits(tokens.size() * vocab);
   unmask::session session(policy,
-                          {.vocab = vocab, .mask_token = 0, .end_token = 1},
+                          {.vocab = vocab, .mask_token = 0, .eos_token = 1},
                           tokens,
-                          {.prompt = 8, .length = 40, .block_length = 16});
+                          {.prompt_length = 8, .length = 40, .block_length = 16});
   while (const auto request = session.next()) {
     for (std::size_t i = 0; i < logits.size(); ++i) {
       logits[i] = static_cast<float>(i * 2654435761U % 1024U);

@@ -136,7 +136,7 @@ void read_plainly(const logits<T>& all, host::thread_pool& pool, std::vector<std
 template <statistics S, unmask::element T>
 class reading {
  public:
-  reading(const logits<T>& all, host::thread_pool& pool, host::tier level)
+  reading(const logits<T>& all, host::thread_pool& pool, host::instruction_set level)
       : all_(all)
       , pool_(pool)
       , level_(level)
@@ -151,7 +151,7 @@ class reading {
  private:
   const logits<T>& all_;
   host::thread_pool& pool_;
-  host::tier level_;
+  host::instruction_set level_;
   std::vector<record<S>> out_;
   std::vector<record<S>> scratch_;
 };

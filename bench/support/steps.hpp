@@ -23,7 +23,7 @@ class first_step {
       , window_(static_cast<index_t>(rows.rows().size()))
       , vocab_(rows.rows().front().columns)
       , tokens_(rows.rows().size())
-      , session_({.vocab = vocab_, .mask_token = vocab_ - 1, .end_token = vocab_ - 2},
+      , session_({.vocab = vocab_, .mask_token = vocab_ - 1, .eos_token = vocab_ - 2},
                  {.sequences = 1, .length = window_, .window = window_},
                  where) {}
 
@@ -31,13 +31,13 @@ class first_step {
     session_.start(0,
                    policy_,
                    {tokens_.data(), window_},
-                   {.prompt = 0, .length = window_, .block_length = window_});
+                   {.prompt_length = 0, .length = window_, .block_length = window_});
   }
 
-  void operator()(const unmask::row_riders<float>& riders = {}) {
+  void operator()(const unmask::row_modifiers<float>& modifiers = {}) {
     start();
     const auto request = session_.next();
-    session_.supply(unmask::host_logits<float>(rows_.data(), request->rows, vocab_), riders);
+    session_.supply(unmask::host_logits<float>(rows_.data(), request->rows, vocab_), modifiers);
   }
 
  private:

@@ -258,4 +258,4 @@ def prepared(root, file, hook_of, state):
     if file.suffix == ".md":
         return page_text(root, file, text)
     name = file.relative_to(root / "include/unmask").as_posix()
-    return filtered(text, hook_of, state, name.startswith("policy/") or name == "core/sequential_blocks.hpp")
+    return filtered(text, hook_of, state, name.startswith("policy/") or name == "core/semi_autoregressive.hpp")

@@ -84,9 +84,9 @@ int main(int argc, char** argv) {
   options.length = length;
   options.window = length;
   unmask_session* session = NULL;
-  check(unmask.create(argc > 2 ? argv[2] : "margin + top_k(3)", &options, &session));
+  check(unmask.create(argc > 2 ? argv[2] : "by_margin + tokens_per_step(3)", &options, &session));
   unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
-  sequence.prompt = prompt;
+  sequence.prompt_length = prompt;
   sequence.length = length;
   sequence.block_length = 6;
   check(unmask.start(session, 0, tokens, length, &sequence));

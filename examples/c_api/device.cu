@@ -10,14 +10,14 @@ namespace {
 // A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
 // is refused with a message.
 using device_compositions =
-    unmask::compositions<unmask::edits_and({.branches = true, .revisits = true}),
-                         unmask::edits_and({.branches = true, .draws = true, .revisits = true})>;
+    unmask::compositions<unmask::edits_and({.branches = true, .edits_tokens = true}),
+                         unmask::edits_and({.branches = true, .draws = true, .edits_tokens = true})>;
 
 }  // namespace
 
 std::unique_ptr<unmask::any_session> device_session(const unmask::named_parts& parts,
                                                     const unmask::model_info& model,
-                                                    const unmask::limits& capacity,
+                                                    const unmask::session_capacity& capacity,
                                                     void* stream) {
   return device_session_of<device_compositions>(parts, model, capacity, stream);
 }

@@ -15,7 +15,7 @@ template <class Compositions>
 [[nodiscard]] std::unique_ptr<unmask::any_session>
 device_session_of(const unmask::named_parts& parts,
                   const unmask::model_info& model,
-                  const unmask::limits& capacity,
+                  const unmask::session_capacity& capacity,
                   void* stream) {
   try {
     const unmask::on_stream where{static_cast<cudaStream_t>(stream)};

@@ -18,18 +18,18 @@
 struct unmask_session {
   unmask_session(const unmask::named_parts& parts,
                  const unmask::model_info& about,
-                 const unmask::limits& capacity,
+                 const unmask::session_capacity& capacity,
                  const unmask_options& options)
       : model(about)
-      , limits(capacity)
+      , session_capacity(capacity)
       , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
       , stream(options.stream)
       , wants_a_loop(parts.beyond_a_step) {
-    const auto slots = static_cast<std::size_t>(limits.sequences);
-    const auto window = static_cast<std::size_t>(limits.window);
+    const auto slots = static_cast<std::size_t>(session_capacity.sequences);
+    const auto window = static_cast<std::size_t>(session_capacity.window);
     if (space == unmask::memory::device) {
 #ifdef UNMASK_C_API_CUDA
-      session = example::device_session(parts, model, limits, stream);
+      session = example::device_session(parts, model, session_capacity, stream);
       fetched.resize(window);
 #endif
     } else {
@@ -38,14 +38,14 @@ struct unmask_session {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
-      auto made = unmask::make_any_layer_session(parts, model, limits, where);
+      auto made = unmask::make_any_layer_session(parts, model, session_capacity, where);
       layers = made.get();
       session = std::move(made);
     }
     segments.reserve(slots * (1 + unmask::max_branches));
     commits.reserve(window + 1);
-    answers.reserve(window * unmask::revision_list::most_asked);
-    editable.resize(static_cast<std::size_t>(limits.length));
+    answers.reserve(window * unmask::logits_processor_list::most_asked);
+    editable.resize(static_cast<std::size_t>(session_capacity.length));
     started.resize(slots);
   }
 
@@ -62,7 +62,7 @@ struct unmask_session {
   }
 
   unmask::model_info model;
-  unmask::limits limits;
+  unmask::session_capacity session_capacity;
   unmask::memory space;
   void* stream;
   std::string_view wants_a_loop;
@@ -205,7 +205,7 @@ unmask::any_rows rows_of(const unmask_logits& l, const std::string& name = "logi
   return rows;
 }
 
-unmask_commit commit_of(const unmask::commit_entry& e, bool admitted) {
+unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
   return {e.slot,
           e.position,
           e.token,
@@ -213,7 +213,7 @@ unmask_commit commit_of(const unmask::commit_entry& e, bool admitted) {
           e.step,
           e.block,
           e.block_step,
-          admitted ? 1 : 0};
+          committed ? 1 : 0};
 }
 
 // The pass of a segment of the request.
@@ -297,11 +297,11 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
     const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
     const unmask::model_info model{.vocab = o.vocab,
                                    .mask_token = o.mask_token,
-                                   .end_token = o.end_token,
-                                   .row_shift = o.row_shift,
+                                   .eos_token = o.eos_token,
+                                   .logits_shift = o.logits_shift,
                                    .layers = o.layers};
     unmask::validate(model);
-    const unmask::limits capacity = unmask::validated(
+    const unmask::session_capacity capacity = unmask::validated(
         {.sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0});
     *session = new unmask_session(parts, model, capacity, o);
   });
@@ -332,7 +332,7 @@ unmask_status unmask_start(unmask_session* session,
     s.session->start(slot,
                      tokens,
                      count,
-                     {.prompt = q.prompt,
+                     {.prompt_length = q.prompt_length,
                       .length = q.length,
                       .block_length = q.block_length,
                       .seed = q.seed,
@@ -355,10 +355,10 @@ unmask_status unmask_next(unmask_session* session, unmask_request* request) {
                               g.branch,
                               g.placed.position,
                               g.placed.token,
-                              g.feed.first,
-                              g.feed.last,
-                              g.attend.first,
-                              g.attend.last,
+                              g.query.first,
+                              g.query.last,
+                              g.keys.first,
+                              g.keys.last,
                               g.rows.first,
                               g.rows.last,
                               g.first_row,
@@ -386,8 +386,8 @@ unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unma
     answer.end = static_cast<std::int32_t>(r.end);
     answer.forwards = r.forwards;
     answer.committed = r.committed;
-    answer.settled = r.settled;
-    answer.open = r.open;
+    answer.committed_prefix = r.committed_prefix;
+    answer.masked = r.masked;
     answer.rewritten = r.rewritten;
     answer.forced = r.forced;
     answer.invalid_rows = r.invalid_rows;
@@ -435,7 +435,7 @@ unmask_status unmask_candidates(unmask_session* session,
     const auto from = s.session->candidates(slot);
     s.commits.clear();
     for (const unmask::candidate_entry& e : from) {
-      s.commits.push_back(commit_of(e, e.admitted));
+      s.commits.push_back(commit_of(e, e.committed));
     }
     lend(s.commits, entries, count);
   });
@@ -464,7 +464,7 @@ unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* 
       const auto asked = s.layers->asked();
       answer.asks = asked.has_hooks ? 1 : 0;
       answer.reads = static_cast<std::int32_t>(asked.reads);
-      answer.stays = asked.skipped == unmask::skipping::stays ? 1 : 0;
+      answer.kept = asked.skipped == unmask::skipping::kept ? 1 : 0;
     }
     give(rule, answer, "rule");
   });
@@ -543,11 +543,11 @@ unmask_status unmask_decide(unmask_session* session,
                    s.wants_a_loop,
                    "one that looks at one step alone, for others there are unmask_start(), "
                    "unmask_next() and unmask_supply()");
-    check_argument(count >= 1 && count <= s.limits.window,
+    check_argument(count >= 1 && count <= s.session_capacity.window,
                    "count",
                    count,
                    "in [1, ",
-                   s.limits.window,
+                   s.session_capacity.window,
                    "], the smaller of unmask_options::window and length");
     unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
     check_argument(rows.space == s.space,

@@ -8,7 +8,7 @@
 // Every number is the median of interleaved runs of one process. Steps and floors are nodes of
 // graphs that are replayed. "cold" goes round buffers of four times the L2 cache together, "warm"
 // reads one buffer again and again. The rows prefer the mask token, which may be proposed here: a
-// step reads, merges, ranks and admits all its rows, commits none, and can be repeated for ever.
+// step reads, merges, ranks and commits all its rows, commits none, and can be repeated for ever.
 //
 // Compiled and linked on any machine with nvcc; not run on a GPU yet.
 
@@ -31,7 +31,7 @@ using unmask::index_t;
 
 // A policy with the fewest statistics, and one with all that a read can collect except draws
 // and comparisons: the composition should make no difference to the read.
-constexpr unmask::policy usual{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+constexpr unmask::policy usual{unmask::by_confidence{}, unmask::threshold{0.9F}};
 constexpr unmask::policy rich{unmask::by_margin{}, unmask::entropy_bound{0.1F}};
 using usual_policy = std::remove_const_t<decltype(usual)>;
 using rich_policy = std::remove_const_t<decltype(rich)>;
@@ -268,7 +268,7 @@ int main(int count, char** arguments) {
   example::check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, 0),
                  "cudaDeviceGetAttribute");
   std::puts(
-      "floor: a plain read of the same bytes, step: read, merge, rank and admit, both in graphs;\n"
+      "floor: a plain read of the same bytes, step: read, merge, rank and commit, both in graphs;\n"
       "goals: G1 floor / step >= 0.88 from 256 rows, G2 step <= floor / 0.8 + 4 us below;\n"
       "G3: with margin and entropy / confidence alone, <= 1.05; G5: memory / allowed, <= 1\n\n"
       "| columns | type | rows | buffers | floor us | step us | GB/s | floor / step | goal | G3 | "

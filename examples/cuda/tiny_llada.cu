@@ -18,7 +18,7 @@
 namespace {
 
 constexpr unmask::policy careful{
-    unmask::by_margin{}, unmask::confidence_above{0.9F}, unmask::stop_at_end{}};
+    unmask::by_margin{}, unmask::threshold{0.9F}, unmask::stop_at_eos{}};
 using careful_policy = std::remove_const_t<decltype(careful)>;
 constexpr int answer = 40;
 
@@ -40,8 +40,8 @@ int main(int argc, char** argv) {
   const int length = static_cast<int>(canvas.size());
   const int vocab = static_cast<int>(text.vocabulary());
   const unmask::model_info model{
-      .vocab = vocab, .mask_token = text.mask(), .end_token = text.end()};
-  const unmask::layout geometry{.prompt = length - answer, .length = length, .block_length = 20};
+      .vocab = vocab, .mask_token = text.mask(), .eos_token = text.end()};
+  const unmask::sequence_shape geometry{.prompt_length = length - answer, .length = length, .block_length = 20};
 
   std::vector<std::int32_t> expected = canvas;
   unmask::session host(careful, model, expected, geometry);

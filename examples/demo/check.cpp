@@ -27,7 +27,7 @@ struct rule {
   std::optional<double> threshold;
 };
 const rule rules[] = {
-    {"one_a_forward", "top_k(1)", {}},
+    {"one_a_forward", "tokens_per_step(1)", {}},
     {"threshold_0.9", "threshold(0.9)", 0.9},
     {"threshold_0.5", "threshold(0.5)", 0.5},
 };

@@ -51,7 +51,7 @@ void decoding::add(decoding more) {
   policy_seconds += more.policy_seconds;
 }
 
-unmask::limits capacity_for(const engine& model,
+unmask::session_capacity capacity_for(const engine& model,
                             std::span<const problem> problems,
                             const geometry& g,
                             index_t batch) {
@@ -70,7 +70,7 @@ decoding decode(unmask::any_layer_session& session,
                 engine& model,
                 std::span<const problem> problems,
                 const geometry& g,
-                const observer& watch) {
+                const observer& observe) {
   decoding result;
   result.answers.resize(problems.size());
   const auto slots = static_cast<std::size_t>(batch);
@@ -88,7 +88,7 @@ decoding decode(unmask::any_layer_session& session,
     session.start(slot,
                   tokens[s].data(),
                   length,
-                  {.prompt = length - g.answer_length,
+                  {.prompt_length = length - g.answer_length,
                    .length = length,
                    .block_length = g.block_length,
                    .seed = g.seed,
@@ -124,11 +124,11 @@ decoding decode(unmask::any_layer_session& session,
       const unmask::sequence_report& report = session.report(s.slot);
       const auto answer =
           std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(g.answer_length));
-      if (watch) {
-        watch({.problem = problem_in[slot],
+      if (observe) {
+        observe({.problem = problem_in[slot],
                .last_of_forward = s.slot == segments.back().slot,
                .answer = answer,
-               .prompt = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
+               .prompt_length = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
                .committed = session.committed(s.slot),
                .report = report,
                .rows = logits[i].rows == s.rows.size() ? s.rows : unmask::range{},

@@ -25,12 +25,12 @@ struct geometry {
 /// Result of one problem.
 struct decoded {
   std::vector<token_id> tokens;  ///< the answer positions
-  std::string text;              ///< up to the end token
+  std::string text;              ///< up to the EOS token
   index_t forwards = 0;
   index_t committed = 0;
   index_t forced = 0;
-  index_t answer_tokens = 0;  ///< tokens before the end token
-  bool clean_end = false;     ///< whether only end tokens stand behind them
+  index_t answer_tokens = 0;  ///< tokens before the EOS token
+  bool clean_end = false;     ///< whether only EOS tokens stand behind them
 };
 
 /// Results of many problems, with the time of each phase.
@@ -51,7 +51,7 @@ struct step_seen {
   std::size_t problem = 0;       ///< index of the problem
   bool last_of_forward = false;  ///< no other sequence of this forward pass follows
   std::span<const token_id> answer;
-  index_t prompt = 0;  ///< first position of the answer in the sequence
+  index_t prompt_length = 0;  ///< first position of the answer in the sequence
   std::span<const unmask::commit_entry> committed;
   unmask::sequence_report report;
   unmask::range rows;                 ///< the positions whose logits the step rested on; empty if
@@ -62,18 +62,18 @@ using observer = std::function<void(const step_seen&)>;
 
 /// Capacities of a session for these problems. The window holds a whole answer, and the branches
 /// are as many as there may be: that suffices for every policy.
-unmask::limits capacity_for(const engine& model,
+unmask::session_capacity capacity_for(const engine& model,
                             std::span<const problem> problems,
                             const geometry& g,
                             index_t batch);
 
 /// Decodes all problems: as many at a time as the session has slots, each leaving when it is done
-/// and the next one taking its place. `watch` is called after every step of every sequence.
+/// and the next one taking its place. `observe` is called after every step of every sequence.
 decoding decode(unmask::any_layer_session& session,
                 index_t batch,
                 engine& model,
                 std::span<const problem> problems,
                 const geometry& g,
-                const observer& watch = {});
+                const observer& observe = {});
 
 }  // namespace demo

@@ -34,7 +34,7 @@ engine::engine(const example::gguf_file& file, index_t threads)
 unmask::model_info engine::info() const {
   return {.vocab = static_cast<index_t>(text_.vocabulary()),
           .mask_token = text_.mask(),
-          .end_token = text_.end(),
+          .eos_token = text_.end(),
           .layers = static_cast<index_t>(models_.front().config().layers)};
 }
 
@@ -87,7 +87,7 @@ void engine::make_room(const unmask::forward_request& request) {
     memories_.resize(std::max(memories_.size(), slot + 1));
     auto& branches = memories_[slot];
     branches.resize(std::max(branches.size(), static_cast<std::size_t>(s.branch) + 1));
-    if (s.branch > 0 && s.feed.size() < s.attend.size()) {
+    if (s.branch > 0 && s.query.size() < s.keys.size()) {
       memory_of(s) = branches.front();
     }
   }
@@ -147,7 +147,7 @@ engine::forward(unmask::any_layer_session& session,
   }
   computed_ += computed;
   for (const unmask::segment& s : request.segments) {
-    in_full_ += std::int64_t{s.attend.size()} * info().layers;
+    in_full_ += std::int64_t{s.keys.size()} * info().layers;
   }
   return answers_;
 }

@@ -74,7 +74,7 @@ void live_view::see(const step_seen& step) {
   s.report = step.report;
   s.fresh.assign(s.answer.size(), false);
   for (const unmask::commit_entry& c : step.committed) {
-    s.fresh[static_cast<std::size_t>(c.position - step.prompt)] = true;
+    s.fresh[static_cast<std::size_t>(c.position - step.prompt_length)] = true;
   }
   if (how_.in_place) {
     draw();

@@ -13,9 +13,9 @@ namespace demo {
 
 /// Shows answers filling in while they are decoded.
 ///
-/// In a terminal each answer is drawn over in place: settled characters plain, those that the last
-/// step committed highlighted, masked positions as dim blocks. Elsewhere finish() prints some of
-/// the states that each answer went through, as lines.
+/// In a terminal each answer is drawn over in place: committed characters plain, those that the
+/// last step committed highlighted, masked positions as dim blocks. Elsewhere finish() prints some
+/// of the states that each answer went through, as lines.
 class live_view {
  public:
   live_view(std::ostream& out,

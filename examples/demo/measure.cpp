@@ -14,11 +14,11 @@ std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& polic
                                                       std::span<const problem> problems,
                                                       const options& o,
                                                       index_t batch) {
-  model.drop_keys(policy.parts(o.stop_at_end).cache.dropped);
+  model.drop_keys(policy.parts(o.stop_at_eos).cache.dropped);
   return policy.make({.model = model.info(),
                       .capacity = capacity_for(model, problems, o.shape, batch),
                       .block_length = o.shape.block_length,
-                      .stop_at_end = o.stop_at_end,
+                      .stop_at_eos = o.stop_at_eos,
                       .decode_first = [&](unmask::any_layer_session& session,
                                           const std::function<void()>& after_step) {
                         decode(

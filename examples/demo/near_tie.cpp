@@ -48,7 +48,7 @@ tie_finder::tie_finder(const example::char_tokenizer& text,
 
 tie_finder::row tie_finder::read(const step_seen& step, index_t r) const {
   row result;
-  result.position = static_cast<std::size_t>(step.rows.first + r - step.prompt);
+  result.position = static_cast<std::size_t>(step.rows.first + r - step.prompt_length);
   const float* const z = step.logits.row(r);
   token_id second = unmask::no_token;
   for (token_id v = 0, best = unmask::no_token; v < step.logits.columns; ++v) {
@@ -88,7 +88,7 @@ void tie_finder::see(const step_seen& step) {
   const index_t forward = step.report.forwards;
   std::vector<row> rows;
   for (index_t r = 0; r < step.rows.size(); ++r) {
-    if (open_[static_cast<std::size_t>(step.rows.first + r - step.prompt)]) {
+    if (open_[static_cast<std::size_t>(step.rows.first + r - step.prompt_length)]) {
       rows.push_back(read(step, r));
     }
   }
@@ -111,7 +111,7 @@ void tie_finder::see(const step_seen& step) {
 
   // Which token they commit to.
   for (const unmask::commit_entry& c : step.committed) {
-    const auto position = static_cast<std::size_t>(c.position - step.prompt);
+    const auto position = static_cast<std::size_t>(c.position - step.prompt_length);
     const row& r = *std::ranges::find(rows, position, &row::position);
     open_[position] = false;
     consider({forward, place(r) + ", its best two tokens", r.confidence, r.second});

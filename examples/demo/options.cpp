@@ -67,7 +67,7 @@ std::vector<option> all_options() {
        "                      methods that stand for some",
        [](reader& r, std::string_view) { r.result.parts = true; }},
       {"--policy", "NAME", "a policy of the list below, or composed of the library's parts:\n"
-       "                      'threshold(0.9)', 'margin + top_k(2) + stop_at_end', 'es_dllm'; may be\n"
+       "                      'threshold(0.9)', 'by_margin + tokens_per_step(2) + stop_at_eos', 'es_dllm'; may be\n"
        "                      repeated",
        [](reader& r, std::string_view v) {
          try {
@@ -115,8 +115,8 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.blocks = whole_number<index_t>("--blocks", v, 1, million);
        }},
-      {"--stop", "", "end a sequence once its end token is settled",
-       [](reader& r, std::string_view) { r.result.stop_at_end = true; }},
+      {"--stop", "", "end a sequence once its EOS token is committed",
+       [](reader& r, std::string_view) { r.result.stop_at_eos = true; }},
       {"--seed", "N", "of policies that draw random numbers (default 0)",
        [](reader& r, std::string_view v) {
          r.result.shape.seed = whole_number<std::uint64_t>(

@@ -26,7 +26,7 @@ struct options {
   std::filesystem::path check_file;  ///< empty: no check
   std::filesystem::path frontier;    ///< where to write the frontier, without ending; or empty
   geometry shape;
-  bool stop_at_end = false;
+  bool stop_at_eos = false;
   std::optional<index_t> batch;
   index_t threads = 1;
   int live = 1;    ///< prompts shown live for each policy

@@ -2,7 +2,7 @@
 #include "demo/policies.hpp"
 
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/commit/calibrate.hpp>
+#include <unmask/policy/commit/threshold_calibrator.hpp>
 
 namespace demo {
 
@@ -12,17 +12,17 @@ using namespace unmask;
 
 /// One decode with the static rule, recorded, gives the thresholds of all later ones.
 std::unique_ptr<any_layer_session>
-calibrated(named_parts parts, profile_threshold<> rule, const session_setup& s) {
-  const auto session_of = [&](const limits& capacity) {
-    parts.admission = {};
-    parts.admission.push(rule);
+calibrated(named_parts parts, calibrated_threshold<> rule, const session_setup& s) {
+  const auto session_of = [&](const session_capacity& capacity) {
+    parts.commit_rule = {};
+    parts.commit_rule.push(rule);
     return make_any_layer_session(parts, s.model, capacity);
   };
   if (s.decode_first) {
-    limits tracing = s.capacity;
+    session_capacity tracing = s.capacity;
     tracing.trace = true;  // candidates are reported, too
     const auto session = session_of(tracing);
-    profile_recorder recorder({.block_length = s.block_length}, rule.recorded);
+    threshold_calibrator recorder({.block_length = s.block_length}, rule.recorded);
     s.decode_first(*session, [&] { recorder.observe(*session); });
     rule = recorder.calibrate(rule);
   }
@@ -36,7 +36,7 @@ chosen_cache::chosen_cache(std::string_view text)
   const preset* const found = find_preset(cache_presets(), text);
   text_ = found != nullptr ? text_of(*found, found->value) : std::string(text);
   if (!text_.empty()) {
-    static_cast<void>(read_policy("top_k(1) + " + text_));  // says what is wrong with it now
+    static_cast<void>(read_policy("tokens_per_step(1) + " + text_));  // says what is wrong with it now
   }
 }
 
@@ -77,18 +77,18 @@ chosen_policy chosen_policy::with(const chosen_cache& cache) const {
   return other;
 }
 
-named_parts chosen_policy::parts(bool stop_at_end) const {
+named_parts chosen_policy::parts(bool stop_at_eos) const {
   std::string text = preset_ != nullptr ? text_of(*preset_, value_) : name_;
   text += cache_.text().empty() ? "" : " + " + cache_.text();
-  return read_policy(text + (stop_at_end ? " + stop_at_end" : ""));
+  return read_policy(text + (stop_at_eos ? " + stop_at_eos" : ""));
 }
 
 std::unique_ptr<any_layer_session> chosen_policy::make(const session_setup& setup) const {
-  const named_parts all = parts(setup.stop_at_end);
+  const named_parts all = parts(setup.stop_at_eos);
   if (preset_ == nullptr || !preset_->calibrated) {
     return make_any_layer_session(all, setup.model, setup.capacity);
   }
-  profile_threshold<> rule = *preset_->calibrated;
+  calibrated_threshold<> rule = *preset_->calibrated;
   rule.slack = static_cast<float>(value_);
   return calibrated(all, rule, setup);
 }

@@ -21,9 +21,9 @@ using rehearsal = std::function<void(unmask::any_layer_session&, const std::func
 /// Constructor arguments of a session besides its policy.
 struct session_setup {
   unmask::model_info model;
-  unmask::limits capacity;
+  unmask::session_capacity capacity;
   unmask::index_t block_length = 0;
-  bool stop_at_end = false;  ///< end a sequence once its end token is committed
+  bool stop_at_eos = false;  ///< end a sequence once its EOS token is committed
   rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
 };
 
@@ -64,7 +64,7 @@ class chosen_policy {
 
   /// The parts of the composition, and of its cache. Throws std::invalid_argument where they do not
   /// go together. Of a calibrated profile, with the rule of its first decode.
-  unmask::named_parts parts(bool stop_at_end) const;
+  unmask::named_parts parts(bool stop_at_eos) const;
 
   /// A session that decodes with this policy and its cache. Throws std::invalid_argument where the
   /// two do not go together.

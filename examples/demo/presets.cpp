@@ -12,7 +12,7 @@ namespace {
 using unmask::collect;
 using unmask::metric;
 using unmask::profile_mode;
-using unmask::profile_threshold;
+using unmask::calibrated_threshold;
 
 const std::vector<double> counts{1, 2, 4, 8, 20};
 const std::vector<double> thresholds{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
@@ -21,23 +21,23 @@ const std::vector<double> slacks{0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
 
 // clang-format off
 const std::vector<preset> policies{
-    {"one", "the likeliest token of the block, one a forward", "top_k(1)", true},
-    {"leftmost", "the leftmost open positions, k a forward",
-     "left_to_right + top_k({})", true, "k", 1, counts},
-    {"shuffled", "open positions drawn at random, k a forward",
-     "random + top_k({})", true, "k", 1, counts},
+    {"one", "the likeliest token of the block, one a forward", "tokens_per_step(1)", true},
+    {"leftmost", "the leftmost masked positions, k a forward",
+     "left_to_right + tokens_per_step({})", true, "k", 1, counts},
+    {"shuffled", "masked positions drawn at random, k a forward",
+     "at_random + tokens_per_step({})", true, "k", 1, counts},
     {"largest_gap", "the largest gaps between best and second, k a forward",
-     "margin + top_k({})", true, "k", 2, counts},
+     "by_margin + tokens_per_step({})", true, "k", 2, counts},
     {"llada", "a fixed number of forwards for each block (LLaDA)",
-     "scheduled({})", true, "steps", 8, counts},
+     "steps_per_block({})", true, "steps", 8, counts},
     {"fast_dllm", "every token that is likelier than the threshold (Fast-dLLM)",
      "threshold({})", true, "threshold", 0.9, thresholds},
     {"fast_dllm_included", "the same, the threshold itself included",
-     "at_least({})", false, "threshold", 0.9, thresholds},
+     "threshold_inclusive({})", false, "threshold", 0.9, thresholds},
     {"fast_dllm_factor", "the more tokens at once, the surer each has to be (Fast-dLLM)",
      "factor({})", true, "factor", 1, {0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3}},
     {"eb_sampler", "the surest tokens while their joint uncertainty, in nats, stays small (EB-Sampler)",
-     "entropy + entropy_bound({})", true, "bound", 0.1, {0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1, 2}},
+     "by_entropy + entropy_bound({})", true, "bound", 0.1, {0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1, 2}},
     {"dynamic_threshold", "a threshold for each position, moving with what its logits do (Dynamic-dLLM)",
      "adaptive_threshold({}, 0.001, 0.0008)", false, "start", 0.9, {0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}},
     {"klass", "tokens that are sure and whose logits have come to rest (KLASS)",
@@ -45,41 +45,41 @@ const std::vector<preset> policies{
     {"drawn", "threshold on tokens drawn at a temperature instead of the likeliest ones (LLaDA)",
      "threshold({}) + sampling(1)", false, "threshold", 0.9, thresholds},
     {"nucleus", "the same, drawn among the most probable tokens only, by their confidence (Dream)",
-     "threshold({}) + temperature(1) + sampling + keep_top_p(0.9) + keep_top_k(50) + keep_min_p(0) + "
-     "confidence_of_kept", false, "threshold", 0.9, thresholds},
-    {"dinfer_runs", "threshold, and the best of each run of open positions at a lower one (dInfer)",
+     "threshold({}) + temperature(1) + sampling + top_p(0.9) + top_k(50) + min_p(0) + "
+     "confidence_after_truncation", false, "threshold", 0.9, thresholds},
+    {"dinfer_runs", "threshold, and the best of each run of masked positions at a lower one (dInfer)",
      "hierarchical({}, 0.9)", false, "low", 0.4, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}},
     {"slowfast", "explores how far the model is ready to go, then fills that stretch (SlowFast)",
-     "at_least({}) + slow_fast(6, 0.3, 1)", false, "threshold", 0.9, thresholds},
+     "threshold_inclusive({}) + slow_fast(6, 0.3, 1)", false, "threshold", 0.9, thresholds},
     {"reopen", "a low threshold, and tokens that become unlikely are masked again (dInfer)",
-     "threshold(0.5) + reopen_below({})", true, "below", 0.4, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}},
-    {"remask", "dinfer_runs, and settled positions that became unsure compete again (dInfer)",
+     "threshold(0.5) + remask_current_below({})", true, "below", 0.4, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}},
+    {"remask", "dinfer_runs, and committed positions that became unsure compete again (dInfer)",
      "hierarchical(0.4, 0.9) + remask_below({})", false, "below", 0.4, {0, 0.2, 0.4, 0.6, 0.8}},
     {"credited", "threshold on logits raised for tokens that keep leading (CreditDecoding)",
-     "threshold({}) + credit", true, "threshold", 0.9, thresholds},
-    {"self_credited", "the same without knobs: credit counts as far as the answer is settled",
+     "threshold({}) + trace_credit", true, "threshold", 0.9, thresholds},
+    {"self_credited", "the same without knobs: credit counts as far as the answer is committed",
      "threshold({}) + adaptive_credit", false, "threshold", 0.9, thresholds},
     {"lopa", "threshold, and branches that try further tokens in the same forward (LoPA)",
      "threshold({}) + lookahead(3)", true, "threshold", 0.9, branched},
     {"lopa_7", "the same with seven branches",
      "threshold({}) + lookahead(7)", false, "threshold", 0.9, branched},
-    {"d2f", "threshold, a block starting before the one before it is settled (D2F)",
+    {"d2f", "threshold, a block starting before the one before it is committed (D2F)",
      "threshold({}) + block_pipeline(0.1, 0.95)", true, "threshold", 0.9, thresholds},
     {"osdt", "thresholds that the first prompt of a task is decoded for: one pass, one task (OSDT)",
      "threshold(0.9)", true, "slack", 0.2, slacks,
-     profile_threshold<>{.threshold = 0.9F, .cap = 0.75F}},
+     calibrated_threshold<>{.threshold = 0.9F, .cap = 0.75F}},
     {"osdt_by_step", "the same for each step, from all candidates and without a cap",
      "threshold(0.9)", false, "slack", 0.2, slacks,
-     profile_threshold<>{.threshold = 0.9F, .cap = 1.0F, .mode = profile_mode::step_block,
+     calibrated_threshold<>{.threshold = 0.9F, .cap = 1.0F, .mode = profile_mode::step_block,
                          .statistic = static_cast<metric>(4), .recorded = collect::candidates}},
-    {"edited", "threshold, and settled tokens that the model now sees otherwise are rewritten (SGLang)",
-     "threshold(0.9) + edit_settled({}) + edited_blocks(16)", false, "edit", 0.9, {0.5, 0.9, 0.99, 0.999, 1}},
+    {"edited", "threshold, and committed tokens that the model now sees otherwise are rewritten (SGLang)",
+     "threshold(0.9) + edit_committed({}) + edited_blocks(16)", false, "edit", 0.9, {0.5, 0.9, 0.99, 0.999, 1}},
     {"lopa_over_d2f", "lookahead over blocks that start early (LoPA over D2F)",
      "threshold({}) + block_pipeline(0.1, 0.95) + lookahead(3)", false, "threshold", 0.9, thresholds},
     {"credited_lopa", "credit and lookahead branches together",
-     "threshold({}) + credit + lookahead(3)", true, "threshold", 0.9, thresholds},
+     "threshold({}) + trace_credit + lookahead(3)", true, "threshold", 0.9, thresholds},
     {"dream", "the whole answer along a falling noise level (Dream)",
-     "entropy + timesteps({}, 0.001) + whole_sequence", false, "steps", 20, {2, 3, 4, 8, 20, 40}},
+     "by_entropy + timesteps({}, 0.001) + single_block", false, "steps", 20, {2, 3, 4, 8, 20, 40}},
 };
 
 // Where early skipping has two stages, the second keeps that share of what the first does.
@@ -99,7 +99,7 @@ const std::vector<preset> caches{
     {"skip", "deeper layers compute the important part of the block only (ES-dLLM, the paper's rule)",
      "early_skip(0.5, [0.125, 0.25], [0.5, 0.25]) + block_cache(64, 16)"},
     {"skip_released", "the same as its code does it: a floor, and bonuses for open and new positions",
-     "early_skip(0.5, [0.125, 0.25], [0.5, 0.25], floor=true, cap=true, first_open=5, committed=3, "
+     "early_skip(0.5, [0.125, 0.25], [0.5, 0.25], floor=true, cap=true, first_masked=5, committed=3, "
      "confident=2, forgets_held=true) + block_cache(64, 16, reaches_back=true, aligned=true)"},
     {"skip_dual", "early skipping over the dual cache: each block starts with a full forward",
      "early_skip(0.5, [0.125, 0.25], [0.5, 0.25]) + dual_cache"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/commit/profile.hpp>
+#include <unmask/policy/commit/calibrated_threshold.hpp>
 
 #include <optional>
 #include <span>
@@ -23,7 +23,7 @@ struct preset {
   std::vector<double> sweep = {};  ///< the values of its frontier; empty: one point
   /// A profile's settings, of which the value is the slack: the first sequence is decoded with
   /// `text`, recorded, and gives the thresholds of all later ones.
-  std::optional<unmask::profile_threshold<>> calibrated = {};
+  std::optional<unmask::calibrated_threshold<>> calibrated = {};
 };
 
 /// Every policy that the demo has a name for: a new one is one more entry in presets.cpp.

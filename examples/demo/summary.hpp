@@ -24,12 +24,12 @@ struct summary {
   std::string about;
   std::vector<exact_match> tasks;
   std::string right;               ///< '1' for each problem answered right, else '0', task by task
-  int whole = 0;                   ///< right answers with nothing but end tokens behind their end
+  int whole = 0;                   ///< right answers with nothing but EOS tokens behind their end
   std::int64_t forwards = 0;       ///< of single sequences, however many ran together
   std::int64_t segments = 0;       ///< the same, lookahead branches counted, too
   std::int64_t committed = 0;      ///< tokens that decisions committed
   std::int64_t forced = 0;         ///< among them, forced commits
-  std::int64_t answer_tokens = 0;  ///< tokens before the end tokens
+  std::int64_t answer_tokens = 0;  ///< tokens before the EOS tokens
   std::int64_t computed = 0;       ///< layer-positions: positions that each layer computed, summed
   std::int64_t in_full = 0;        ///< those of the same passes, had each been a full forward
   double engine_seconds = 0.0;

@@ -12,7 +12,7 @@
 // 1. Keep the keys and values of each sequence and layer, and let attention read them while only
 //    some positions ask: update_keys_values() and add_attention() in llada_layer.hpp. An engine
 //    that does no more than this serves every cache that feeds a range, through a plain session:
-//    run segment.feed, attend to segment.attend. (Nothing has to be cleared between requests: the
+//    run segment.query, attend to segment.keys. (Nothing has to be cleared between requests: the
 //    first pass of a sequence computes everything.)
 // 2. Run a list of positions instead of a range: embed() and the rotation take each row's position
 //    from the list, the rest of a layer does not know where its rows stand.
@@ -119,7 +119,7 @@ logits_view llada_model::forward(Pass& pass,
     const std::span<const float> seen =
         input_of(config(), weights_->layers[l], detail::input_for(pass.reads), rows, scratch_);
     const auto chosen = pass.at_layer(layer, hidden_view(seen.data(), count), previous);
-    if (pass.skipped == unmask::skipping::leaves) {
+    if (pass.skipped == unmask::skipping::dropped) {
       rows = keep(rows, chosen.rows);
       compute(l, attended, rows, memory);
     } else {

@@ -34,7 +34,7 @@ class char_tokenizer {
   /// tokens. Throws as `encode`.
   std::vector<std::int32_t> canvas(std::string_view prompt, std::size_t answer_length) const;
 
-  /// The text up to the first end token, or all of it. Mask tokens appear as `mask_text`, begin
+  /// The text up to the first EOS token, or all of it. Mask tokens appear as `mask_text`, begin
   /// tokens not at all. Throws std::invalid_argument for a token outside the vocabulary.
   std::string decode(std::span<const std::int32_t> tokens, std::string_view mask_text = "_") const;
 

@@ -60,7 +60,7 @@ struct side {
         0,
         tokens[0].data(),
         length,
-        {.prompt = length - answer_length, .length = length, .block_length = block_length});
+        {.prompt_length = length - answer_length, .length = length, .block_length = block_length});
   }
   bool running() { return session->report(0).end == unmask::ending::running; }
 
@@ -98,7 +98,7 @@ class comparison {
     for (const demo::problem& p : problems) {
       longest = std::max(longest, there_.canvas(p.prompt, answer_length).size());
     }
-    const unmask::limits capacity{.sequences = 1,
+    const unmask::session_capacity capacity{.sequences = 1,
                                   .length = static_cast<index_t>(longest),
                                   .window = answer_length,
                                   .branches = 7};
@@ -106,7 +106,7 @@ class comparison {
     const demo::session_setup setup{.model = here_.info(),
                                     .capacity = capacity,
                                     .block_length = block_length,
-                                    .stop_at_end = false};
+                                    .stop_at_eos = false};
     const demo::chosen_policy chosen =
         cache_.empty() ? policy : policy.with(demo::chosen_cache(cache_));
     side a(chosen.make(setup)), b(chosen.make(setup));
@@ -189,7 +189,7 @@ class comparison {
         return entry;
       }
     }
-    return s.tokens[0][position] == here_.info().mask_token ? "leaves it open" : "as it was";
+    return s.tokens[0][position] == here_.info().mask_token ? "leaves it masked" : "as it was";
   }
 
   std::string cache_;

@@ -18,7 +18,7 @@ namespace example {
 /// One sequence to decode, and what became of it.
 struct job {
   std::vector<unmask::token_id> tokens;  ///< the prompt, then the answer: mask tokens at first
-  unmask::layout shape;
+  unmask::sequence_shape shape;
   unmask::sequence_report report = {};
   double forward_seconds = 0.0;  ///< in libllama; a pass is shared by the segments that it ran
   double policy_seconds = 0.0;
@@ -32,17 +32,17 @@ inline job job_of(std::vector<unmask::token_id> prompt,
   const auto first = static_cast<unmask::index_t>(prompt.size());
   prompt.resize(prompt.size() + static_cast<std::size_t>(length), host.info().mask_token);
   return {std::move(prompt),
-          {.prompt = first, .length = first + length, .block_length = block_length}};
+          {.prompt_length = first, .length = first + length, .block_length = block_length}};
 }
 
 /// Decodes all jobs with a session of `slots` slots: a job takes a slot as soon as one is free.
-/// `watch(job, session, slot)` is called after each step of each.
-template <class Watch>
+/// `observe(job, session, slot)` is called after each step of each.
+template <class Observe>
 void decode(llama_cpp_host& host,
             unmask::any_layer_session& session,
             unmask::index_t slots,
             std::span<job> jobs,
-            Watch&& watch) {
+            Observe&& observe) {
   using clock = std::chrono::steady_clock;
   const auto since = [](clock::time_point start) {
     return std::chrono::duration<double>(clock::now() - start).count();
@@ -95,7 +95,7 @@ void decode(llama_cpp_host& host,
       job& j = *running[static_cast<std::size_t>(s.slot)];
       j.report = session.report(s.slot);
       j.tokens = tokens[static_cast<std::size_t>(s.slot)];
-      watch(std::as_const(j), session, s.slot);
+      observe(std::as_const(j), session, s.slot);
       if (j.report.end != unmask::ending::running) {
         join(s.slot);
       }

@@ -60,15 +60,15 @@ class llama_cpp_host {
     const llama_token end = llama_vocab_eos(vocab());
     return {.vocab = llama_vocab_n_tokens(vocab()),
             .mask_token = llama_vocab_mask(vocab()),
-            .end_token = end == LLAMA_TOKEN_NULL ? unmask::no_token : end,
-            .row_shift = std::string_view(shift) == "false" ? 0 : 1,
+            .eos_token = end == LLAMA_TOKEN_NULL ? unmask::no_token : end,
+            .logits_shift = std::string_view(shift) == "false" ? 0 : 1,
             .layers = llama_model_n_layer(model_.get())};
   }
 
   /// Makes room for the requests of a session with these capacities; what was kept is gone.
-  void reserve(const unmask::limits& capacity) {
+  void reserve(const unmask::session_capacity& capacity) {
     unmask::check_argument(capacity.length <= context(),
-                           "limits::length",
+                           "session_capacity::length",
                            capacity.length,
                            "at most the model's context, ",
                            context());
@@ -102,13 +102,13 @@ class llama_cpp_host {
     int32_t row = 0;
     for (const unmask::segment& s : request.segments) {
       const llama_seq_id id = sequence_of(s.slot, s.branch);
-      const unmask::index_t first = memory != nullptr ? s.feed.first : s.attend.first;
+      const unmask::index_t first = memory != nullptr ? s.query.first : s.keys.first;
       llama_memory_seq_rm(memory, id, s.branch > 0 ? 0 : first, -1);
       if (s.branch > 0) {
         llama_memory_seq_cp(memory, sequence_of(s.slot, 0), id, 0, first);
       }
       first_rows_.push_back(row + s.rows.first - first);
-      for (llama_pos p = first; p < s.attend.last; ++p, ++row) {
+      for (llama_pos p = first; p < s.keys.last; ++p, ++row) {
         const bool placed = s.branch > 0 && p == s.placed.position;
         const auto& sequence = tokens[static_cast<std::size_t>(s.slot)];
         const int added = llama_batch_ext_add_token(

@@ -29,8 +29,8 @@ Decodes masked diffusion language models (GGUF files of the LLaDA and Dream arch
 llama.cpp as the engine and a policy of unmask.
 
   --model FILE          GGUF file (default: examples/tiny_llada/tiny-f32.gguf)
-  --policy TEXT         parts joined by '+', such as 'entropy + entropy_bound(0.1) + lookahead(3) +
-                        stop_at_end'; may be repeated (default: 'credit + threshold(0.9)'). With
+  --policy TEXT         parts joined by '+', such as 'by_entropy + entropy_bound(0.1) + lookahead(3) +
+                        stop_at_eos'; may be repeated (default: 'trace_credit + threshold(0.9)'). With
                         prefix_cache what stands left of the block keeps its K/V; dual_cache,
                         block_cache and interval_cache run to the end of the sequence, too
   --prompt TEXT         decode this text; may be repeated
@@ -122,7 +122,7 @@ std::optional<options> parse(std::span<char*> arguments) {
     }
   }
   if (o.policies.empty()) {
-    o.policies.emplace_back("credit + threshold(0.9)");
+    o.policies.emplace_back("trace_credit + threshold(0.9)");
   }
   return o;
 }
@@ -162,22 +162,22 @@ std::vector<named> policies_of(const options& o) {
   return policies;
 }
 
-/// Prints the settled part of an answer as it grows.
+/// Prints the committed part of an answer as it grows.
 class stream {
  public:
   explicit stream(const llama_vocab* vocab)
       : vocab_(vocab) {}
 
   void see(const example::job& j) {
-    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt));
+    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
     const bool ended = j.report.end != unmask::ending::running;
-    const index_t settled = ended ? j.shape.length : j.report.settled;
+    const index_t settled = ended ? j.shape.length : j.report.committed_prefix;
     const std::string text =
-        example::text_of(vocab_, answer.first(static_cast<std::size_t>(settled - j.shape.prompt)));
+        example::text_of(vocab_, answer.first(static_cast<std::size_t>(settled - j.shape.prompt_length)));
     if (text.starts_with(shown_)) {
       std::fputs(text.c_str() + shown_.size(), stdout);
       shown_ = text;
-    } else if (ended) {  // a policy that rewrites what was settled
+    } else if (ended) {  // a policy that rewrites what was committed
       std::printf("\n%s", text.c_str());
     }
     std::fflush(stdout);
@@ -200,12 +200,12 @@ const char* name_of(unmask::ending end) {
     return "running";
   case unmask::ending::complete:
     return "complete";
-  case unmask::ending::end_token:
-    return "end_token";
+  case unmask::ending::eos_token:
+    return "eos_token";
   case unmask::ending::stop_tokens:
     return "stop_tokens";
-  case unmask::ending::step_budget:
-    return "step_budget";
+  case unmask::ending::max_steps:
+    return "max_steps";
   case unmask::ending::cancelled:
     return "cancelled";
   }
@@ -217,7 +217,7 @@ totals run(example::llama_cpp_host& host,
            const named& policy,
            std::span<const demo::problem> problems,
            std::vector<example::job> jobs,
-           const unmask::limits& capacity,
+           const unmask::session_capacity& capacity,
            const options& o) {
   const bool streaming = !o.json && !o.quiet && o.batch == 1;
   totals sum;
@@ -240,7 +240,7 @@ totals run(example::llama_cpp_host& host,
       return;
     }
     shown.reset();
-    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt));
+    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
     const std::string text = example::text_of(host.vocab(), answer);
     const bool exact = p.answered && text == p.answer;
     const auto tokens = std::ranges::find_if(
@@ -303,7 +303,7 @@ int decode_all(const options& o) {
       {.cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});
   const std::vector<demo::problem> problems = problems_of(o);
   std::vector<example::job> jobs;
-  unmask::limits capacity{.sequences = o.batch, .length = 0, .window = o.length};
+  unmask::session_capacity capacity{.sequences = o.batch, .length = 0, .window = o.length};
   for (const named& p : policies) {
     capacity.branches =
         std::max(capacity.branches, p.parts.has.branches ? p.parts.look.branches : 0);

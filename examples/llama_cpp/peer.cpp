@@ -60,8 +60,8 @@ peer_result peer_generate(peer_engine& engine,
   r.tokens.resize(static_cast<std::size_t>(params.max_length));
   running = {
       .engine = &engine, .result = &r, .params = params, .sampling = false, .sampling_from = {}};
-  diffusion_params watched = params;
-  watched.step_callback =
+  diffusion_params tracked = params;
+  tracked.step_callback =
       [](int32_t step, int32_t steps, const llama_token* tokens, int32_t count, void* data) {
         running.stop_sampling();
         const auto own = running.params.step_callback;
@@ -69,7 +69,7 @@ peer_result peer_generate(peer_engine& engine,
       };
   int generated = 0;
   diffusion_generate(
-      context, prompt.data(), r.tokens.data(), static_cast<int>(prompt.size()), watched, generated);
+      context, prompt.data(), r.tokens.data(), static_cast<int>(prompt.size()), tracked, generated);
   running.stop_sampling();
   return r;
 }

@@ -173,31 +173,31 @@ void race_steps(llama_context* context) {
     };
     line({.name = "confidence, `--top-k 1`", .top_k = 1},
          "`by_confidence`, `timesteps`",
-         policy{by_confidence{}, once, whole_sequence{}});
+         policy{by_confidence{}, once, single_block{}});
     line({.name = "confidence, `--temp 1 --top-k 0 --top-p 1`", .temperature = 1.0F},
          "the same with `sampling{1}`",
-         policy{by_confidence{}, once, whole_sequence{}, sampling{1.0F}});
+         policy{by_confidence{}, once, single_block{}, sampling{1.0F}});
     line({.name = "entropy, `--temp 1 --top-k 0 --top-p 1`",
           .algorithm = DIFFUSION_ALGORITHM_ENTROPY_BASED,
           .temperature = 1.0F},
          "`by_entropy`, `timesteps`, `sampling{1}`",
-         policy{by_entropy{}, once, whole_sequence{}, sampling{1.0F}});
+         policy{by_entropy{}, once, single_block{}, sampling{1.0F}});
     line({.name = "confidence, defaults: `--temp 0.8 --top-k 40 --top-p 0.95`",
           .temperature = 0.8F,
           .top_k = 40,
           .top_p = 0.95F},
-         "`sampling`, `temperature{.8}`, `keep_top_k{40}`, `keep_top_p{.95}`",
+         "`sampling`, `temperature{.8}`, `top_k{40}`, `top_p{.95}`",
          policy{by_confidence{},
                 once,
-                whole_sequence{},
+                single_block{},
                 temperature{0.8F},
                 sampling{},
-                keep_top_k{40},
-                keep_top_p{0.95F},
-                confidence_of_kept{}});
+                top_k{40},
+                top_p{0.95F},
+                confidence_after_truncation{}});
     line({.name = "confidence, `--top-k 1`", .top_k = 1},
-         "`confidence_above{.9}`, `trace_credit`",
-         policy{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}});
+         "`threshold{.9}`, `trace_credit`",
+         policy{by_confidence{}, threshold{0.9F}, trace_credit<>{}});
   }
 }
 
@@ -247,7 +247,7 @@ class answers {
       p.mask_token_id = host_.info().mask_token;
       p.seed = static_cast<int>(i);
       const auto prompt =
-          std::span(jobs_[i].tokens).first(static_cast<std::size_t>(jobs_[i].shape.prompt));
+          std::span(jobs_[i].tokens).first(static_cast<std::size_t>(jobs_[i].shape.prompt_length));
       const example::peer_result r = example::peer_generate(engine, context, prompt, p);
       add(s, i, r.tokens, r.forwards, r.forward_seconds, r.sampler_seconds);
     }
@@ -317,7 +317,7 @@ class answers {
   std::vector<std::string> tasks_;
   example::llama_cpp_host host_;
   std::vector<example::job> jobs_;
-  limits capacity_{.sequences = 1, .length = 0, .window = answer_length, .branches = 3};
+  session_capacity capacity_{.sequences = 1, .length = 0, .window = answer_length, .branches = 3};
 };
 
 void compare_answers(llama_context* context, int limit) {
@@ -329,7 +329,7 @@ void compare_answers(llama_context* context, int limit) {
     all.theirs(context,
                {"confidence, " + std::to_string(steps) + " steps" + greedy, confidence, steps});
     all.ours("unmask: `by_confidence`, `timesteps{" + std::to_string(steps) + "}`",
-             policy{by_confidence{}, timesteps{.steps = steps}, whole_sequence{}});
+             policy{by_confidence{}, timesteps{.steps = steps}, single_block{}});
   }
   all.theirs(context, {"confidence, 40 steps, `--top-k 1`", confidence, 40, 1.0F, 1, 1.0F});
   all.theirs(context, {"confidence, 40 steps, defaults", confidence, 40, 0.8F, 40, 0.95F});
@@ -337,10 +337,10 @@ void compare_answers(llama_context* context, int limit) {
              {"confidence, 40 steps, `--temp 0 --top-k 0 --top-p 1`", confidence, 40, 0.0F});
   all.theirs(context, {"entropy, 40 steps" + greedy, DIFFUSION_ALGORITHM_ENTROPY_BASED});
   all.ours("unmask: `by_entropy`, `timesteps{40}`",
-           policy{by_entropy{}, timesteps{.steps = 40}, whole_sequence{}});
+           policy{by_entropy{}, timesteps{.steps = 40}, single_block{}});
   all.theirs(context, {"margin, 40 steps" + greedy, DIFFUSION_ALGORITHM_MARGIN_BASED});
   all.ours("unmask: `by_margin`, `timesteps{40}`",
-           policy{by_margin{}, timesteps{.steps = 40}, whole_sequence{}});
+           policy{by_margin{}, timesteps{.steps = 40}, single_block{}});
   for (const char* name :
        {"one", "threshold(0.9)", "threshold(0.5)", "credited", "eb_sampler", "lopa"}) {
     all.ours(name);

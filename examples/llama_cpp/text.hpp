@@ -15,7 +15,7 @@ namespace example {
 /// text that the vocabulary can not spell.
 inline std::vector<llama_token>
 tokens_of(const llama_vocab* vocab, const std::string& text, bool special) {
-  std::vector<llama_token> tokens(text.size() + 2);  // a begin and an end token
+  std::vector<llama_token> tokens(text.size() + 2);  // a begin and an EOS token
   int count = -1;
   try {
     count = llama_tokenize(vocab,

@@ -20,8 +20,8 @@
 
 namespace {
 
-using policy_type = unmask::policy<unmask::by_confidence, unmask::confidence_above>;
-constexpr policy_type policy{unmask::by_confidence{}, unmask::confidence_above{0.9F}};
+using policy_type = unmask::policy<unmask::by_confidence, unmask::threshold>;
+constexpr policy_type policy{unmask::by_confidence{}, unmask::threshold{0.9F}};
 
 /// The median over rounds of the slowest rank's time, in microseconds. `prepare` is not timed.
 double median_of_slowest(int rounds, const auto& prepare, const auto& work) {
@@ -59,11 +59,11 @@ costs measure(int rows, int vocab, int rank, int ranks, int rounds) {
   std::vector<bfloat16> whole(std::size_t(rows) * std::size_t(vocab));
 
   const unmask::model_info model{.vocab = vocab, .mask_token = 0};
-  const unmask::limits limits{.sequences = 1, .length = rows, .window = rows};
-  const unmask::layout shape{.length = rows, .block_length = rows};
+  const unmask::session_capacity capacity{.sequences = 1, .length = rows, .window = rows};
+  const unmask::sequence_shape shape{.length = rows, .block_length = rows};
   std::vector<unmask::token_id> tokens(std::size_t(rows), 0);
-  unmask::session<policy_type> alone(model, limits);
-  unmask::sharded_session<policy_type> together(model, limits, cuts, rank);
+  unmask::session<policy_type> alone(model, capacity);
+  unmask::sharded_session<policy_type> together(model, capacity, cuts, rank);
   const auto started = [&](auto& session) {
     session.start(0, policy, tokens, shape);
     static_cast<void>(session.next());

@@ -23,12 +23,12 @@
 
 namespace {
 
-using example::token_list;
+using example::allowed_tokens;
 /// Takes this rank's message, gives those of all ranks, or their sum.
 using transport = std::function<std::span<const std::byte>(std::span<const std::byte>)>;
 
 struct decoded {
-  token_list tokens;
+  allowed_tokens tokens;
   std::vector<float> log_probabilities;
   int forwards = 0;
   std::size_t largest_message = 0;
@@ -38,7 +38,7 @@ struct decoded {
 struct task {
   std::string prompt;
   int answer = 0;
-  unmask::layout shape;
+  unmask::sequence_shape shape;
 };
 
 void note(auto& session, decoded& out) {
@@ -71,7 +71,7 @@ decoded together(const Policy& policy,
                  int rank,
                  const transport& exchange) {
   decoded out{engine.canvas(t.prompt, t.answer), {}, 0, 0};
-  const unmask::limits limits{.sequences = 1,
+  const unmask::session_capacity capacity{.sequences = 1,
                               .length = t.shape.length,
                               .window = t.shape.length,
                               .branches = Policy::branches ? 3 : 0};
@@ -80,7 +80,7 @@ decoded together(const Policy& policy,
     return exchange(mine);  // one MPI_Allgather, or one MPI_Allreduce
   };
   // [ranks]
-  unmask::sharded_session<Policy> session(engine.model(), limits, cuts, rank);
+  unmask::sharded_session<Policy> session(engine.model(), capacity, cuts, rank);
   session.start(0, policy, out.tokens, t.shape);
 
   const unmask::range columns = session.columns();  // this rank's, of every row
@@ -145,24 +145,24 @@ class comparison {
            bool at_chunks) {
     using namespace unmask;
     const expected what = at_chunks ? expected::bits : expected::tokens;
-    run("threshold", policy{by_confidence{}, confidence_above{0.9F}}, engine, t, cuts, what);
-    run("margin, top 2", policy{by_margin{}, top_k{2}}, engine, t, cuts, what);
+    run("threshold", policy{by_confidence{}, threshold{0.9F}}, engine, t, cuts, what);
+    run("margin, top 2", policy{by_margin{}, tokens_per_step{2}}, engine, t, cuts, what);
     run("entropy bound", policy{by_entropy{}, entropy_bound{0.5F}}, engine, t, cuts, what);
     run("credit, stop at end",
-        policy{by_confidence{}, confidence_above{0.9F}, trace_credit<64>{}, stop_at_end{}},
+        policy{by_confidence{}, threshold{0.9F}, trace_credit<64>{}, stop_at_eos{}},
         engine,
         t,
         cuts,
         what);
     run("adaptive threshold", policy{by_confidence{}, adaptive_threshold{}}, engine, t, cuts, what);
     run("lookahead over a pipeline",
-        policy{by_entropy{}, confidence_above{0.9F}, block_pipeline{}, lookahead{.branches = 3}},
+        policy{by_entropy{}, threshold{0.9F}, block_pipeline{}, lookahead{.branches = 3}},
         engine,
         t,
         cuts,
         what);
     if (at_chunks) {  // otherwise another token is drawn from the same distribution
-      run("sampling", policy{by_confidence{}, top_k{2}, sampling{0.7F}}, engine, t, cuts, what);
+      run("sampling", policy{by_confidence{}, tokens_per_step{2}, sampling{0.7F}}, engine, t, cuts, what);
     }
   }
 
@@ -189,15 +189,15 @@ int main(int argc, char** argv) {
 
   say("The tiny LLaDA, cut anywhere");
   example::tiny_engine tiny(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
-  const std::string question = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
-  const int prompt = static_cast<int>(tiny.canvas(question, 0).size());
+  const std::string probe = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
+  const int prompt = static_cast<int>(tiny.canvas(probe, 0).size());
   const int vocab = tiny.model().vocab;
   const task arithmetic{
-      question, 40, {.prompt = prompt, .length = prompt + 40, .block_length = 20}};
+      probe, 40, {.prompt_length = prompt, .length = prompt + 40, .block_length = 20}};
   const auto even = unmask::padded_cuts(vocab, check.ranks(), vocab / check.ranks() + 1);
   check.all(tiny, arithmetic, even, false);
 
-  const task random{"seed", 16, {.prompt = 4, .length = 20, .block_length = 8, .seed = 5}};
+  const task random{"seed", 16, {.prompt_length = 4, .length = 20, .block_length = 8, .seed = 5}};
   say("A vocabulary of 126,464, cut at chunks");
   example::hashed_engine llada(126464);
   check.all(llada, random, unmask::chunk_cuts(126464, check.ranks()), true);

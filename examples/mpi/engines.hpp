@@ -13,10 +13,10 @@
 /// Engines whose head is cut by columns: forward() gives the logits of some columns only.
 namespace example {
 
-using token_list = std::vector<unmask::token_id>;
+using allowed_tokens = std::vector<unmask::token_id>;
 
 /// The tokens of a segment's pass: a branch has one token placed.
-inline token_list tokens_of(const unmask::segment& s, token_list tokens) {
+inline allowed_tokens tokens_of(const unmask::segment& s, allowed_tokens tokens) {
   if (s.branch > 0) {
     tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
   }
@@ -29,10 +29,10 @@ class sharded_engine {
   virtual ~sharded_engine() = default;
   virtual unmask::model_info model() const = 0;
   /// The tokens of a prompt, then room for the answer.
-  virtual token_list canvas(const std::string& prompt, int masks) const = 0;
+  virtual allowed_tokens canvas(const std::string& prompt, int masks) const = 0;
   /// The rows of a request, columns [columns.first, columns.last) of each.
   virtual std::vector<float> forward(const unmask::forward_request& request,
-                                     const token_list& tokens,
+                                     const allowed_tokens& tokens,
                                      unmask::range columns) = 0;
 };
 
@@ -48,14 +48,14 @@ class tiny_engine : public sharded_engine {
   unmask::model_info model() const override {
     return {.vocab = static_cast<int>(text_.vocabulary()),
             .mask_token = text_.mask(),
-            .end_token = text_.end()};
+            .eos_token = text_.end()};
   }
-  token_list canvas(const std::string& prompt, int masks) const override {
+  allowed_tokens canvas(const std::string& prompt, int masks) const override {
     return text_.canvas(prompt, static_cast<std::size_t>(masks));
   }
 
   std::vector<float> forward(const unmask::forward_request& request,
-                             const token_list& tokens,
+                             const allowed_tokens& tokens,
                              unmask::range columns) override {
     std::vector<float> out;
     for (const unmask::segment& s : request.segments) {
@@ -84,20 +84,20 @@ class hashed_engine : public sharded_engine {
       : vocab_(vocab) {}
 
   unmask::model_info model() const override {
-    return {.vocab = vocab_, .mask_token = vocab_ - 1, .end_token = vocab_ - 2};
+    return {.vocab = vocab_, .mask_token = vocab_ - 1, .eos_token = vocab_ - 2};
   }
-  token_list canvas(const std::string& prompt, int masks) const override {
-    token_list tokens(prompt.begin(), prompt.end());
+  allowed_tokens canvas(const std::string& prompt, int masks) const override {
+    allowed_tokens tokens(prompt.begin(), prompt.end());
     tokens.resize(tokens.size() + static_cast<std::size_t>(masks));
     return tokens;
   }
 
   std::vector<float> forward(const unmask::forward_request& request,
-                             const token_list& tokens,
+                             const allowed_tokens& tokens,
                              unmask::range columns) override {
     std::vector<float> out;
     for (const unmask::segment& s : request.segments) {
-      const token_list seen = tokens_of(s, tokens);
+      const allowed_tokens seen = tokens_of(s, tokens);
       for (int row = s.rows.first; row < s.rows.last; ++row) {
         std::uint64_t around = 0;
         for (int p = row - 2; p <= row + 2; ++p) {

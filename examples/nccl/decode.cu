@@ -19,11 +19,11 @@
 namespace {
 
 constexpr unmask::policy policy{
-    unmask::by_confidence{}, unmask::confidence_above{0.9F}, unmask::trace_credit<64>{}};
+    unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::trace_credit<64>{}};
 using policy_type = std::remove_const_t<decltype(policy)>;
 constexpr int vocab = 126464;
-constexpr unmask::layout shape{.prompt = 4, .length = 36, .block_length = 16};
-constexpr unmask::limits capacity{.sequences = 1, .length = 36, .window = 36};
+constexpr unmask::sequence_shape shape{.prompt_length = 4, .length = 36, .block_length = 16};
+constexpr unmask::session_capacity capacity{.sequences = 1, .length = 36, .window = 36};
 
 }  // namespace
 
@@ -33,9 +33,9 @@ template class unmask::on_stream::shard_workspace<policy_type>;
 
 namespace {
 
-example::token_list decode_alone() {
+example::allowed_tokens decode_alone() {
   example::hashed_engine engine(vocab);
-  example::token_list tokens = engine.canvas("seed", 32);
+  example::allowed_tokens tokens = engine.canvas("seed", 32);
   unmask::session<policy_type> session(policy, engine.model(), tokens, shape);
   while (const auto request = session.next()) {
     const auto logits = engine.forward(*request, tokens, {0, vocab});
@@ -44,7 +44,7 @@ example::token_list decode_alone() {
   return tokens;
 }
 
-void decode_rank(int rank, ncclComm_t ranks, int count, example::token_list& tokens) {
+void decode_rank(int rank, ncclComm_t ranks, int count, example::allowed_tokens& tokens) {
   example::check(cudaSetDevice(rank), "cudaSetDevice");
   const example::stream stream;
   example::hashed_engine engine(vocab);
@@ -81,7 +81,7 @@ int main() {
   try {
     std::vector<ncclComm_t> ranks(static_cast<std::size_t>(count));
     example::check(ncclCommInitAll(ranks.data(), count, nullptr), "ncclCommInitAll");
-    std::vector<example::token_list> tokens(ranks.size());
+    std::vector<example::allowed_tokens> tokens(ranks.size());
     std::vector<std::thread> threads;
     for (int r = 0; r < count; ++r) {
       const auto k = static_cast<std::size_t>(r);
@@ -96,7 +96,7 @@ int main() {
     for (ncclComm_t c : ranks) {
       example::check(ncclCommDestroy(c), "ncclCommDestroy");
     }
-    const example::token_list alone = decode_alone();
+    const example::allowed_tokens alone = decode_alone();
     const bool equal =
         std::all_of(tokens.begin(), tokens.end(), [&](const auto& t) { return t == alone; });
     std::printf("%d ranks: %s\n", count, equal ? "equal" : "DIFFERENT");

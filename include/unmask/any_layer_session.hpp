@@ -46,7 +46,7 @@ class basic_any_layer_session : public any_session {
   struct layer_questions {
     bool has_hooks = false;  ///< As layer_session::has_hooks.
     feature reads = feature::hidden;  ///< As layer_session::reads.
-    skipping skipped = skipping::leaves;  ///< As layer_session::skipped.
+    skipping skipped = skipping::dropped;  ///< As layer_session::skipped.
   };
   /// The constants of the session's policy.
   [[nodiscard]] virtual layer_questions asked() const = 0;
@@ -59,7 +59,7 @@ class basic_any_layer_session : public any_session {
     /// The positions that the next layer gets, ascending.
     [[nodiscard]] list positions() const { return session_->positions(segment_); }
     /// The positions that they attend to.
-    [[nodiscard]] range attend() const { return about().attend; }
+    [[nodiscard]] range attend() const { return about().keys; }
     /// Which keys outside the blocks are attended to.
     [[nodiscard]] eviction evict() const { return about().evict; }
     /// True if at_layer() has to be called for a layer.
@@ -189,7 +189,7 @@ template <class Policy, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<basic_any_layer_session<Backend::space>>
 make_any_layer_session(const Policy& policy,
                        const model_info& model,
-                       const limits& capacity,
+                       const session_capacity& capacity,
                        const Backend& where = {}) {
   return std::make_unique<any_layer_session_of<Policy, Backend>>(policy, model, capacity, where);
 }

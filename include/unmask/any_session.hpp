@@ -42,13 +42,13 @@ struct any_rows {
   }
 };
 
-/// Per-row inputs, as row_riders; `unconditional` has the element type of the logits.
-struct any_riders {
-  const std::uint32_t* allowed = nullptr;  ///< As row_riders::allowed.
-  std::ptrdiff_t allowed_stride = 0;  ///< As row_riders::allowed_stride, in words.
-  const void* unconditional = nullptr;  ///< As row_riders::unconditional.
-  std::ptrdiff_t unconditional_stride = 0;  ///< As row_riders::unconditional_stride, in elements.
-  float cfg_scale = 0.0F;  ///< As row_riders::cfg_scale.
+/// Per-row inputs, as row_modifiers; `unconditional` has the element type of the logits.
+struct any_modifiers {
+  const std::uint32_t* allowed = nullptr;  ///< As row_modifiers::allowed.
+  std::ptrdiff_t allowed_stride = 0;  ///< As row_modifiers::allowed_stride, in words.
+  const void* unconditional = nullptr;  ///< As row_modifiers::unconditional.
+  std::ptrdiff_t unconditional_stride = 0;  ///< As row_modifiers::unconditional_stride, in elements.
+  float cfg_scale = 0.0F;  ///< As row_modifiers::cfg_scale.
 };
 
 /// A session whose policy is not part of its type, for programs that choose a policy by name. Cost:
@@ -63,14 +63,14 @@ class any_session {
   virtual void start(index_t slot,
                      token_id* tokens,
                      index_t count,
-                     const layout& geometry,
+                     const sequence_shape& geometry,
                      const start_options& options = {}) = 0;
   /// As session::next.
   [[nodiscard]] virtual std::optional<forward_request> next() = 0;
   /// Errors: as session::supply; std::invalid_argument for logits in the wrong memory space.
-  virtual void supply(const any_rows& logits, const any_riders& riders = {}) = 0;
+  virtual void supply(const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
   /// Errors: as session::read and supply().
-  virtual void read(std::size_t index, const any_rows& logits, const any_riders& riders = {}) = 0;
+  virtual void read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
   /// Errors: as session::decide.
   virtual void decide() = 0;
   /// As session::report.
@@ -100,7 +100,7 @@ class any_session_of : public Base {
  public:
   any_session_of(const Policy& policy,
                  const model_info& model,
-                 const limits& capacity,
+                 const session_capacity& capacity,
                  const Backend& where = {})
       : policy_(policy)
       , session_(model, capacity, where) {}
@@ -108,19 +108,19 @@ class any_session_of : public Base {
   void start(index_t slot,
              token_id* tokens,
              index_t count,
-             const layout& geometry,
+             const sequence_shape& geometry,
              const start_options& options) override {
     session_.start(slot, policy_, {tokens, count}, geometry, options);
   }
   [[nodiscard]] std::optional<forward_request> next() override { return session_.next(); }
-  void supply(const any_rows& logits, const any_riders& riders) override {
+  void supply(const any_rows& logits, const any_modifiers& modifiers) override {
     with_type(logits, "memory space of the logits", [&](const auto& rows) {
-      session_.supply(rows, typed(riders, rows));
+      session_.supply(rows, typed(modifiers, rows));
     });
   }
-  void read(std::size_t index, const any_rows& logits, const any_riders& riders) override {
+  void read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers) override {
     with_type(logits, "memory space of the logits", [&](const auto& rows) {
-      session_.read(index, rows, typed(riders, rows));
+      session_.read(index, rows, typed(modifiers, rows));
     });
   }
   void decide() override { session_.decide(); }
@@ -166,7 +166,7 @@ class any_session_of : public Base {
     return {static_cast<const T*>(r.data), r.rows, r.columns, r.stride};
   }
   template <element T, memory M>
-  [[nodiscard]] static row_riders<T> typed(const any_riders& r, const rows_view<T, M>&) {
+  [[nodiscard]] static row_modifiers<T> typed(const any_modifiers& r, const rows_view<T, M>&) {
     return {r.allowed,
             r.allowed_stride,
             static_cast<const T*>(r.unconditional),
@@ -182,7 +182,7 @@ class any_session_of : public Base {
 template <class Policy, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const Policy& policy,
                                                             const model_info& model,
-                                                            const limits& capacity,
+                                                            const session_capacity& capacity,
                                                             const Backend& where = {}) {
   return std::make_unique<any_session_of<Policy, Backend>>(policy, model, capacity, where);
 }

@@ -42,7 +42,7 @@ extern "C" {
 /// the same calls.
 #define UNMASK_ABI_VERSION 2
 
-/// No token: for a model without an end token.
+/// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
 
 /// Result of a call.
@@ -80,9 +80,9 @@ enum unmask_memory_spaces {
 enum unmask_endings {
   UNMASK_RUNNING = 0,      ///< it has not
   UNMASK_COMPLETE = 1,     ///< no position is masked
-  UNMASK_END_TOKEN = 2,    ///< an end token is committed, and everything left of it
+  UNMASK_EOS_TOKEN = 2,    ///< an EOS token is committed, and everything left of it
   UNMASK_STOP_TOKENS = 3,  ///< a stop sequence is committed, and everything left of it
-  UNMASK_STEP_BUDGET = 4,  ///< the number of forward passes it was given is used up
+  UNMASK_MAX_STEPS = 4,  ///< the number of forward passes it was given is used up
   UNMASK_CANCELLED = 5     ///< unmask_cancel() was called
 };
 
@@ -97,8 +97,8 @@ typedef struct unmask_options {
   int32_t threads;       ///< threads that read rows, with the calling one, at most 1,024; host only
   int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
   int32_t mask_token;    ///< stands at masked positions, never proposed
-  int32_t end_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
-  int32_t row_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
+  int32_t eos_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
+  int32_t logits_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
   int32_t sequences;     ///< number of slots
   int32_t length;        ///< largest number of positions of a sequence, prompt included
   int32_t window;        ///< most rows read in a step: the block length, up to the whole length
@@ -115,7 +115,7 @@ typedef struct unmask_options {
 /// Geometry and seed of one sequence.
 typedef struct unmask_sequence {
   uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t prompt;        ///< length of the prompt, which never changes
+  int32_t prompt_length;        ///< length of the prompt, which never changes
   int32_t length;        ///< number of positions, prompt included
   int32_t block_length;  ///< positions decoded together; INT32_MAX: all in one block
   uint64_t seed;         ///< seed of the random numbers
@@ -134,8 +134,8 @@ typedef struct unmask_segment {
   int32_t branch;           ///< 0: the sequence; else with placed_token at placed_position
   int32_t placed_position;  ///< for a lookahead branch, in this pass only
   int32_t placed_token;     ///< the token of the branch
-  int32_t feed_first, feed_last;      ///< compute positions [first, last)
-  int32_t attend_first, attend_last;  ///< with the keys of [first, last)
+  int32_t query_first, query_last;      ///< compute positions [first, last)
+  int32_t keys_first, keys_last;  ///< with the keys of [first, last)
   int32_t row_first, row_last;        ///< return the logits of these positions
   int32_t first_row;                  ///< index of the first of them in the tensor
   int32_t evict;                      ///< 0: all keys; 1: all, and select some; 2: those
@@ -166,12 +166,12 @@ typedef struct unmask_logits {
 #define UNMASK_LOGITS_INIT                                                                         \
   { (uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL }
 
-/// A token that a step wrote or, with `admitted` = 0, a proposed token that it did not write.
+/// A token that a step wrote or, with `committed` = 0, a proposed token that it did not write.
 typedef struct unmask_commit {
   int32_t slot, position, token;  ///< where it stands, and which it is
   float log_probability;  ///< natural logarithm, from the row of the decision
   int32_t step, block, block_step;  ///< when: as commit_entry
-  int32_t admitted;                 ///< 0: the step did not write it
+  int32_t committed;                 ///< 0: the step did not write it
 } unmask_commit;
 
 /// The probability of a token that the policy probes: probability_of.
@@ -187,8 +187,8 @@ typedef struct unmask_report {
   int32_t end;        ///< UNMASK_RUNNING and so on
   int32_t forwards;   ///< forward passes supplied
   int32_t committed;  ///< tokens committed by decisions
-  int32_t settled;    ///< every position before this one is committed
-  int32_t open, rewritten, forced, invalid_rows;  ///< as sequence_report
+  int32_t committed_prefix;    ///< every position before this one is committed
+  int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
 } unmask_report;
 /// Initialises unmask_report with its defaults.
 #define UNMASK_REPORT_INIT                                                                         \
@@ -211,7 +211,7 @@ typedef struct unmask_layer_rule {
   int32_t asks;  ///< not 0: call unmask_at_layer() at the layers where unmask_hooks() is true
   int32_t reads; ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
                  ///< layers that follow; others: inside it, before attention, for this layer
-  int32_t stays; ///< not 0: positions that are not selected keep the attention and feed-forward
+  int32_t kept; ///< not 0: positions that are not selected keep the attention and feed-forward
                  ///< outputs that the engine stored; 0: they are dropped from the pass
 } unmask_layer_rule;
 /// Initialises unmask_layer_rule with its defaults.
@@ -245,10 +245,10 @@ UNMASK_API const char* unmask_describe_parts(void);
 /// valid options. On a device a library may support fewer policies.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
 
-/// Makes a session that decodes with a policy such as "credit + threshold(0.9)" or "es_dllm": see
-/// unmask_describe_parts() for parts and methods. A file that a policy names,
-/// "profile_threshold('profile.json')", is read in the call. Allocates all memory of the session.
-/// `session` receives the session, null on failure.
+/// Makes a session that decodes with a policy such as "trace_credit + threshold(0.9)" or "es_dllm":
+/// see unmask_describe_parts() for parts and methods. A file that a policy names,
+/// "calibrated_threshold('profile.json')", is read in the call. Allocates all memory of the
+/// session. `session` receives the session, null on failure.
 UNMASK_API unmask_status unmask_create(const char* policy,
                                        const unmask_options* options,
                                        unmask_session** session);
@@ -301,8 +301,8 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
 /// into the request; returned lists belong to the session and are valid until the next call for the
 /// same slot.
 ///
-/// A pass begins with the positions of the segment; each layer attends to [attend_first,
-/// attend_last). At each layer where unmask_hooks() returns true, in ascending order,
+/// A pass begins with the positions of the segment; each layer attends to [keys_first,
+/// keys_last). At each layer where unmask_hooks() returns true, in ascending order,
 /// unmask_at_layer() takes the rows of the tensor that unmask_get_layer_rule() names, one for each
 /// of unmask_positions(), and the stored rows; it returns the indices of the rows to compute from
 /// there on. Behind the last layer unmask_rows() returns the rows whose logits to return, as
@@ -334,15 +334,15 @@ UNMASK_API unmask_status unmask_rows(unmask_session* session,
                                      int32_t* count);
 
 /// Decides one block once, for hosts with a loop of their own: `count` tokens and as many rows of
-/// logits, of which row p - row_shift predicts position p. Masked are the positions that `editable`
-/// marks or, if it is null, those that contain the mask token. `transfer` receives 1 where a token
-/// is written, 0 elsewhere, and the tokens are updated; a masked position that is not written
-/// contains the mask token. On a device it synchronises with the stream.
+/// logits, of which row p - logits_shift predicts position p. Masked are the positions that
+/// `editable` marks or, if it is null, those that contain the mask token. `transfer` receives 1
+/// where a token is written, 0 elsewhere, and the tokens are updated; a masked position that is not
+/// written contains the mask token. On a device it synchronises with the stream.
 ///
 /// Uses `slot` of a session in which no sequence runs. The decision has no memory of previous
 /// steps. Errors: policies that depend on more than one step are refused: credit, lookahead,
-/// comparisons with the previous step, counts of steps (scheduled, timesteps, slow_fast), a canvas,
-/// and parts that rewrite committed tokens.
+/// comparisons with the previous step, counts of steps (steps_per_block, timesteps, slow_fast), a
+/// canvas, and parts that rewrite committed tokens.
 UNMASK_API unmask_status unmask_decide(unmask_session* session,
                                        int32_t slot,
                                        int32_t* tokens,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The library behind UNMASK_COMPILED. The CMake target unmask::compiled is this; elsewhere one source
-// file of a program says
+// The library behind UNMASK_COMPILED. The CMake target unmask::compiled is this; elsewhere one
+// source file of a program says
 //
 //   #define UNMASK_COMPILED
 //   #define UNMASK_IMPLEMENTATION
@@ -43,14 +43,14 @@ inline constexpr auto compiled_types = listed(common_layer_compositions{});
 template <int Part>
 std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
                                                     const model_info& model,
-                                                    const limits& capacity,
+                                                    const session_capacity& capacity,
                                                     const on_host& where);
 
 #  if !defined(UNMASK_PART) || (UNMASK_PART > 0 && UNMASK_PART < 5)
 template <int Part>
 std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
                                                     const model_info& model,
-                                                    const limits& capacity,
+                                                    const session_capacity& capacity,
                                                     const on_host& where) {
   std::unique_ptr<any_layer_session> made;
   const auto make = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
@@ -71,7 +71,7 @@ std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
 #  if defined(UNMASK_PART) && UNMASK_PART > 0 && UNMASK_PART < 5
 template std::unique_ptr<any_layer_session> compiled_session<UNMASK_PART>(const named_parts&,
                                                                           const model_info&,
-                                                                          const limits&,
+                                                                          const session_capacity&,
                                                                           const on_host&);
 #  endif
 
@@ -81,7 +81,7 @@ template std::unique_ptr<any_layer_session> compiled_session<UNMASK_PART>(const 
 
 std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
                                                           const model_info& model,
-                                                          const limits& capacity,
+                                                          const session_capacity& capacity,
                                                           const on_host& where) {
   using maker = decltype(&detail::compiled_session<1>);
   constexpr maker makers[] = {&detail::compiled_session<1>,
@@ -99,7 +99,7 @@ std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& par
 
 std::unique_ptr<any_session> make_any_session(const named_parts& parts,
                                               const model_info& model,
-                                              const limits& capacity,
+                                              const session_capacity& capacity,
                                               const on_host& where) {
   detail::refuse_layers(parts);
   return make_any_layer_session(parts, model, capacity, where);

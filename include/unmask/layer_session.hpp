@@ -70,7 +70,7 @@ class layer_session : public session<Policy, Backend, true> {
   template <class P, bool HasRule>
   struct rule_constants {
     static constexpr feature reads = feature::hidden;
-    static constexpr skipping skipped = skipping::leaves;
+    static constexpr skipping skipped = skipping::dropped;
   };
   template <class P>
     requires(!detail::layer_rule_value<step::layers::rule_of<P>>)
@@ -92,7 +92,7 @@ class layer_session : public session<Policy, Backend, true> {
   static constexpr skipping skipped = rule_constants<Policy, has_hooks>::skipped;
 
   /// Errors as the constructors of session.
-  layer_session(const model_info& model, const limits& capacity, const Backend& where = {})
+  layer_session(const model_info& model, const session_capacity& capacity, const Backend& where = {})
       : base(model, capacity, where) {
     count_positions(capacity.length);
   }
@@ -100,7 +100,7 @@ class layer_session : public session<Policy, Backend, true> {
   layer_session(const Policy& policy,
                 const model_info& model,
                 tokens_view<Backend::space> tokens,
-                const layout& geometry,
+                const sequence_shape& geometry,
                 const Backend& where = {})
       : base(policy, model, tokens, geometry, where) {
     count_positions(geometry.length);
@@ -119,7 +119,7 @@ class layer_session : public session<Policy, Backend, true> {
     /// Positions that the next layer computes, ascending: initially those that enter the pass.
     [[nodiscard]] list positions() const { return session_->positions_of(*segment_); }
     /// Key range of these positions.
-    [[nodiscard]] range attend() const { return segment_->attend; }
+    [[nodiscard]] range attend() const { return segment_->keys; }
 
     /// Which of these keys receive attention, if the policy evicts keys: see key_eviction and
     /// host::key_selector, or device::key_selector.
@@ -216,7 +216,7 @@ class layer_session : public session<Policy, Backend, true> {
     if constexpr (Policy::layered) {
       return base::workspace().positions(s.slot);
     } else {
-      return counted(s.feed.first, s.feed.size());
+      return counted(s.query.first, s.query.size());
     }
   }
 
@@ -224,7 +224,7 @@ class layer_session : public session<Policy, Backend, true> {
     if constexpr (Policy::layered) {
       return base::workspace().rows(s.slot);
     } else {
-      return counted(s.rows.first - s.feed.first, s.rows.size());
+      return counted(s.rows.first - s.query.first, s.rows.size());
     }
   }
 

@@ -11,7 +11,7 @@
 
 /// Policies composed by name, at run time: for command lines, configuration files and bindings.
 ///
-///     const auto session = unmask::make_any_session("credit + threshold(0.9)", model, capacity);
+///     const auto session = unmask::make_any_session("trace_credit + threshold(0.9)", model, capacity);
 ///
 /// Decisions are exactly those of the policy composed of the same parts in C++. Few types are
 /// compiled: within a type the parts are selected at run time, and a type is selected by the
@@ -26,7 +26,7 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-[[nodiscard]] inline limits with_branches(const named_parts& parts, limits capacity) {
+[[nodiscard]] inline session_capacity with_branches(const named_parts& parts, session_capacity capacity) {
   capacity.branches = std::max(capacity.branches, parts.has.branches ? parts.look.branches : 0);
   return capacity;
 }
@@ -43,13 +43,13 @@ inline void refuse_layers(const named_parts& parts) {
 
 /// Makes a session that decodes with the parts of a composition.
 ///
-/// limits::branches is raised to the number of lookahead branches. Errors: as session's
+/// session_capacity::branches is raised to the number of lookahead branches. Errors: as session's
 /// constructor, and std::invalid_argument for abilities that no type of `Compositions` combines,
 /// and for a layer rule, which needs make_any_layer_session.
 template <class Compositions = common_compositions, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const named_parts& parts,
                                                             const model_info& model,
-                                                            const limits& capacity,
+                                                            const session_capacity& capacity,
                                                             const Backend& where = {}) {
   detail::refuse_layers(parts);
   return with_policy<Compositions>(
@@ -63,7 +63,7 @@ template <class Compositions = common_layer_compositions, class Backend = on_hos
 [[nodiscard]] std::unique_ptr<basic_any_layer_session<Backend::space>>
 make_any_layer_session(const named_parts& parts,
                        const model_info& model,
-                       const limits& capacity,
+                       const session_capacity& capacity,
                        const Backend& where = {}) {
   using session_pointer = std::unique_ptr<basic_any_layer_session<Backend::space>>;
   return with_policy<Compositions>(parts, model, [&](const auto& p) -> session_pointer {
@@ -75,11 +75,11 @@ make_any_layer_session(const named_parts& parts,
 // The same for the common types on the host, defined in the library.
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const named_parts& parts,
                                                             const model_info& model,
-                                                            const limits& capacity,
+                                                            const session_capacity& capacity,
                                                             const on_host& where = {});
 [[nodiscard]] std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
                                                                         const model_info& model,
-                                                                        const limits& capacity,
+                                                                        const session_capacity& capacity,
                                                                         const on_host& where = {});
 #endif
 
@@ -87,7 +87,7 @@ make_any_layer_session(const named_parts& parts,
 template <std::convertible_to<std::string_view> Text, class Backend = on_host>
 [[nodiscard]] std::unique_ptr<any_session> make_any_session(const Text& text,
                                                             const model_info& model,
-                                                            const limits& capacity,
+                                                            const session_capacity& capacity,
                                                             const Backend& where = {}) {
   return make_any_session(read_policy(text), model, capacity, where);
 }

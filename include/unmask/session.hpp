@@ -8,7 +8,7 @@
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/core/validate_rows.hpp>
-#include <unmask/step/open_request.hpp>
+#include <unmask/step/pending_request.hpp>
 #include <unmask/step/slot.hpp>
 #include <unmask/step/state_bytes.hpp>
 
@@ -58,7 +58,7 @@ class session {
   /// Allocates all memory, O(sequences * (length + window)) bytes. Errors: std::invalid_argument
   /// for invalid capacities or an invalid model.
   session(const model_info& model,
-          const limits& capacity,
+          const session_capacity& capacity,
           const Backend& where = {}) requires backend<Backend>
       : session(model, capacity, where, model.vocab) {}
 
@@ -66,7 +66,7 @@ class session {
   session(const Policy& policy,
           const model_info& model,
           tokens_view<space> tokens,
-          const layout& geometry,
+          const sequence_shape& geometry,
           const Backend& where = {})
       : session(model, fitting(policy, tokens.size, geometry), where) {
     start(0, policy, tokens, geometry);
@@ -81,38 +81,38 @@ class session {
   void start(index_t slot,
              const Policy& policy,
              tokens_view<space> tokens,
-             const layout& geometry,
+             const sequence_shape& geometry,
              const start_options& options = {}) {
     check_order(!request_.is_out(),
                 "start() between next() and supply(): the request is out, supply it first");
     check_argument(slot >= 0 && slot < capacity_.sequences,
                    "slot",
                    slot,
-                   "in [0, limits::sequences = ",
+                   "in [0, session_capacity::sequences = ",
                    capacity_.sequences,
                    ")");
     validate(geometry, tokens.size, capacity_);
     detail::check_address(tokens.data, "the tokens");
     validate(options, model_, geometry);
-    const layout shape = bounded(geometry);
+    const sequence_shape shape = bounded(geometry);
     const index_t reach = math::min(detail::policy_reach(policy, shape), shape.length);
     check_argument(reach <= capacity_.window,
                    "positions read in one step",
                    reach,
-                   "at most limits::window = ",
+                   "at most session_capacity::window = ",
                    capacity_.window);
     detail::check_parts(policy, geometry, model_);
     const index_t branches = detail::policy_branches(policy);
     check_argument(branches <= capacity_.branches,
                    "lookahead branches",
                    branches,
-                   "at most limits::branches = ",
+                   "at most session_capacity::branches = ",
                    capacity_.branches);
     tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
       return workspace_.statuses()[other].next.active();
     });
     workspace_.start(slot, policy, tokens, shape, options);
-    tokens_.note(slot, tokens.data, geometry.length);
+    tokens_.record(slot, tokens.data, geometry.length);
   }
 
   /// Returns the next forward pass to compute, or nothing when no sequence runs. Returns the same
@@ -120,20 +120,20 @@ class session {
   /// The request's spans are valid until supply().
   [[nodiscard]] std::optional<forward_request> next() {
     const bool any = request_.is_out() ||
-                     request_.make(workspace_.statuses(), model_.row_shift, Policy::branches);
+                     request_.make(workspace_.statuses(), model_.logits_shift, Policy::branches);
     return any ? std::optional(request_.view()) : std::nullopt;
   }
 
   /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
-  /// position segment.rows.first + r. `riders` are indexed by the same rows.
+  /// position segment.rows.first + r. `modifiers` are indexed by the same rows.
   ///
   /// Errors: std::logic_error without a request and after read(), std::invalid_argument for a wrong
   /// shape; the session is then unchanged.
   template <row_tensor Tensor>
   void
   supply(const Tensor& tensor,
-         const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-             riders = {}) {
+         const row_modifiers<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+             modifiers = {}) {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
@@ -142,11 +142,11 @@ class session {
     for (const segment& s : segments()) {
       rows += wanted_rows(s);
     }
-    check_rows(logits, riders, rows, "rows of the logits", "forward_request::rows = ");
+    check_rows(logits, modifiers, rows, "rows of the logits", "forward_request::rows = ");
     index_t first = 0;
     for (const segment& s : segments()) {
       const index_t count = wanted_rows(s);
-      workspace_.read(s, logits.subrows({first, first + count}), riders.from_row(first));
+      workspace_.enqueue(s, logits.subrows({first, first + count}), modifiers.from_row(first));
       first += count;
     }
     finish();
@@ -164,10 +164,10 @@ class session {
                    "the number of segments, ",
                    segments().size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      check_segment(tensors[i], row_riders<T>{}, segments()[i]);
+      check_segment(tensors[i], row_modifiers<T>{}, segments()[i]);
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      workspace_.read(segments()[i], tensors[i], row_riders<T>{});
+      workspace_.enqueue(segments()[i], tensors[i], row_modifiers<T>{});
     }
     finish();
   }
@@ -189,16 +189,16 @@ class session {
   void
   read(std::size_t index,
        const Tensor& tensor,
-       const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-           riders = {}) {
+       const row_modifiers<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+           modifiers = {}) {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
     request_.check_read(index);
     const segment& s = segments()[index];
-    check_segment(logits, riders, s);
-    workspace_.read(s, logits, riders);
-    workspace_.flush();
+    check_segment(logits, modifiers, s);
+    workspace_.enqueue(s, logits, modifiers);
+    workspace_.run();
     request_.was_read(index);
   }
 
@@ -252,9 +252,9 @@ class session {
   /// Every position that was masked in the scored range of the last supply() in `slot`, with its
   /// proposed token and whether that was written, in ascending positions. Valid until the next
   /// supply(). A token chosen by lookahead is in committed() only. Errors: std::logic_error unless
-  /// limits::trace is set.
+  /// session_capacity::trace is set.
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot = 0) {
-    check_order(capacity_.trace, "candidates() of a session without limits::trace");
+    check_order(capacity_.trace, "candidates() of a session without session_capacity::trace");
     return workspace_.candidates(slot, status(slot).report.last_candidates);
   }
 
@@ -274,7 +274,7 @@ class session {
   }
 
   /// Capacities that the session was made with.
-  [[nodiscard]] const limits& capacity() const { return capacity_; }
+  [[nodiscard]] const session_capacity& capacity() const { return capacity_; }
   /// The model that the session was made with.
   [[nodiscard]] const model_info& model() const { return model_; }
 
@@ -285,7 +285,7 @@ class session {
   using workspace_type = typename Backend::template workspace<Policy>;
 
   /// For sharded_session, whose previous rows have `columns` columns.
-  session(const model_info& model, const limits& capacity, const Backend& where, index_t columns)
+  session(const model_info& model, const session_capacity& capacity, const Backend& where, index_t columns)
       : model_(model)
       , capacity_(usable(model, capacity, columns))
       , workspace_(model, capacity_, where)
@@ -315,8 +315,8 @@ class session {
     }
   }
 
-  [[nodiscard]] static limits
-  fitting(const Policy& policy, index_t tokens, const layout& geometry) {
+  [[nodiscard]] static session_capacity
+  fitting(const Policy& policy, index_t tokens, const sequence_shape& geometry) {
     validate(geometry, tokens, {.length = max_length});
     const index_t reach = detail::policy_reach(policy, bounded(geometry));
     return {.sequences = 1,
@@ -325,7 +325,7 @@ class session {
             .branches = detail::policy_branches(policy)};
   }
 
-  [[nodiscard]] static limits usable(const model_info& model, limits capacity, index_t columns) {
+  [[nodiscard]] static session_capacity usable(const model_info& model, session_capacity capacity, index_t columns) {
     validate(model);
     check_argument(!Policy::layered || model.layers >= 1,
                    "model_info::layers",
@@ -356,7 +356,7 @@ class session {
 
   template <element T, memory M>
   void check_rows(const rows_view<T, M>& logits,
-                  const row_riders<T>& riders,
+                  const row_modifiers<T>& modifiers,
                   index_t wanted,
                   const char* name,
                   const char* rule) const {
@@ -366,13 +366,13 @@ class session {
                    logits.rows,
                    Policy::layered ? "those that the pass still wants, " : rule,
                    wanted);
-    validate(riders, wanted, model_.vocab, model_.vocab);
+    validate(modifiers, wanted, model_.vocab, model_.vocab);
   }
 
   template <element T, memory M>
-  void check_segment(const rows_view<T, M>& logits, const row_riders<T>& riders, const segment& s) {
+  void check_segment(const rows_view<T, M>& logits, const row_modifiers<T>& modifiers, const segment& s) {
     check_rows(logits,
-               riders,
+               modifiers,
                wanted_rows(s),
                "rows of a segment's logits",
                "segment::rows.size() = ");
@@ -382,16 +382,16 @@ class session {
     check_argument(slot >= 0 && slot < capacity_.sequences,
                    "slot",
                    slot,
-                   "in [0, limits::sequences = ",
+                   "in [0, session_capacity::sequences = ",
                    capacity_.sequences,
                    ")");
     return workspace_.statuses()[static_cast<std::size_t>(slot)];
   }
 
   model_info model_;
-  limits capacity_;
+  session_capacity capacity_;
   workspace_type workspace_;
-  step::open_request request_;
+  step::pending_request request_;
   lent_tokens tokens_;
 };
 

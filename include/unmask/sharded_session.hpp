@@ -89,18 +89,18 @@ class sharded_session : private session<Policy, Backend> {
 
  public:
   static_assert(!Policy::truncates,
-                "keep_top_k, keep_top_p and keep_min_p may have to read a row again, for which "
+                "top_k, top_p and min_p may have to read a row again, for which "
                 "ranks would need a second exchange: leave them out where the vocabulary is cut");
   using policy_type = Policy;  ///< Type of the policy.
   /// Bytes of one or more messages: a std::span in host memory, ranks::device_messages on a device.
   using messages = typename shard_workspace::messages;
 
   /// `cuts` are the first columns of all ranks' shards and, last, model.vocab: {0, ..., vocab},
-  /// ascending; `rank` in [0, cuts.size() - 1). Errors: std::invalid_argument for other cuts and, if
-  /// the policy draws tokens, for cuts that leave exactly two columns of a chunk to one rank; the
-  /// rest as in session.
+  /// ascending; `rank` in [0, cuts.size() - 1). Errors: std::invalid_argument for other cuts and,
+  /// if the policy draws tokens, for cuts that leave exactly two columns of a chunk to one rank;
+  /// the rest as in session.
   sharded_session(const model_info& of,
-                  const limits& room,
+                  const session_capacity& room,
                   std::span<const index_t> cuts,
                   index_t rank,
                   const Backend& where = {})
@@ -123,11 +123,11 @@ class sharded_session : private session<Policy, Backend> {
   void start(index_t slot,
              const Policy& policy,
              tokens_view<Backend::space> tokens,
-             const layout& geometry,
+             const sequence_shape& geometry,
              const start_options& options = {}) {
     base::start(slot, policy, tokens, geometry, options);
     for (const std::uint64_t said : {static_cast<std::uint64_t>(slot),
-                                     static_cast<std::uint64_t>(geometry.prompt),
+                                     static_cast<std::uint64_t>(geometry.prompt_length),
                                      static_cast<std::uint64_t>(geometry.length),
                                      static_cast<std::uint64_t>(geometry.block_length),
                                      geometry.seed,
@@ -165,8 +165,9 @@ class sharded_session : private session<Policy, Backend> {
   }
 
   /// Reads this rank's columns of the request's logits, packed as for session::supply(); column 0
-  /// is token columns().first, and columns behind the shard are padding. `riders` as in supply():
-  /// masks of the whole vocabulary, unconditional rows of this rank's columns. Once a request.
+  /// is token columns().first, and columns behind the shard are padding. `modifiers` as in
+  /// supply(): masks of the whole vocabulary, unconditional rows of this rank's columns. Once a
+  /// request.
   ///
   /// With `segments` this rank computed only those segments of the request, and the tensor has
   /// their rows. Returns this rank's message, valid until the next call; on a stream its address
@@ -174,8 +175,8 @@ class sharded_session : private session<Policy, Backend> {
   template <row_tensor Tensor>
   [[nodiscard]] messages read_shard(
       const Tensor& tensor,
-      const row_riders<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-          riders = {},
+      const row_modifiers<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+          modifiers = {},
       range segments = {0, no_token}) {
     const auto logits = as_rows(tensor);
     static_assert(decltype(logits)::space == Backend::space,
@@ -195,9 +196,9 @@ class sharded_session : private session<Policy, Backend> {
                    logits.rows,
                    "those of the request's segments, ",
                    rows);
-    validate(riders, rows, base::model().vocab, columns_.size());
+    validate(modifiers, rows, base::model().vocab, columns_.size());
     const messages packed =
-        shards_.read(base::workspace(), base::segments(), mine, logits, riders, step_);
+        shards_.read(base::workspace(), base::segments(), mine, logits, modifiers, step_);
     packed_ = true;
     return packed;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decodes with policies by name, one of each type that is compiled, and with composed ones, on rows
-// of every element type and every instruction set; prints a line of bits for each. It is built twice,
-// with headers alone and with unmask::compiled, and both must print the same.
+// of every element type and every instruction set; prints a line of bits for each. It is built
+// twice, with headers alone and with unmask::compiled, and both must print the same.
 #include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "support/fake_logits.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
 
-constexpr model_info model{.vocab = 700, .mask_token = 0, .end_token = 1, .layers = 1};
-constexpr layout shape{.prompt = 3, .length = 27, .block_length = 8, .seed = 5};
+constexpr model_info model{.vocab = 700, .mask_token = 0, .eos_token = 1, .layers = 1};
+constexpr sequence_shape shape{.prompt_length = 3, .length = 27, .block_length = 8, .seed = 5};
 
 [[nodiscard]] std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 31U)) * 0x9e3779b97f4a7c15U;
@@ -88,11 +88,11 @@ template <element T>
 template <class Make>
 void print(const std::string& name, const Make& make) {
   std::uint64_t portable = 0;
-  for (const host::tier level : tiers()) {
-    const auto session = make(on_host{.tier = level});
+  for (const host::instruction_set level : instruction_sets()) {
+    const auto session = make(on_host{.instruction_set = level});
     const std::uint64_t all = mixed(decode<float>(*session)) + mixed(decode<bfloat16>(*session)) * 3 +
                               mixed(decode<float16>(*session)) * 5;
-    portable = level == host::tier::portable ? all : portable;
+    portable = level == host::instruction_set::portable ? all : portable;
     if (all != portable) {
       std::printf("%s: another instruction set decides otherwise\n", name.c_str());
     }
@@ -102,7 +102,7 @@ void print(const std::string& name, const Make& make) {
 
 template <class Policy>
 void print_composed(const char* name, const Policy& p) {
-  constexpr limits capacity{.length = 27, .window = 27, .branches = 3};
+  constexpr session_capacity capacity{.length = 27, .window = 27, .branches = 3};
   print(name, [&](const on_host& where) { return make_any_session(p, model, capacity, where); });
 }
 
@@ -113,28 +113,28 @@ int main() {
   using namespace unmask;
   using namespace unmask::testing;
   for (const char* text : {"threshold(0.02)",
-                           "credit + threshold(0.02) + probability_of([4, 5])",
-                           "margin + top_k(3) + lookahead(3)",
-                           "top_k(2) + edit_settled",
-                           "top_k(2) + edit_settled + lookahead(2)",
-                           "top_k(2) + remask_below(0.01)",
-                           "entropy + entropy_bound(2) + sampling + temperature(0.7)",
-                           "top_k(1) + sampling + lookahead(3)",
-                           "top_k(2) + sampling + reopen_below(0.01)",
-                           "top_k(2) + sampling + remask_below(0.01)",
-                           "top_k(2) + sampling + keep_top_k(20) + repetition_penalty(1.2)",
-                           "top_k(2) + canvas + step_budget(6)",
-                           "adaptive_threshold(0.02) + stop_at_end",
-                           "any_of(stable_and_confident, top_k) + remask_below(0.01)"}) {
+                           "trace_credit + threshold(0.02) + probability_of([4, 5])",
+                           "by_margin + tokens_per_step(3) + lookahead(3)",
+                           "tokens_per_step(2) + edit_committed",
+                           "tokens_per_step(2) + edit_committed + lookahead(2)",
+                           "tokens_per_step(2) + remask_below(0.01)",
+                           "by_entropy + entropy_bound(2) + sampling + temperature(0.7)",
+                           "tokens_per_step(1) + sampling + lookahead(3)",
+                           "tokens_per_step(2) + sampling + remask_current_below(0.01)",
+                           "tokens_per_step(2) + sampling + remask_below(0.01)",
+                           "tokens_per_step(2) + sampling + top_k(20) + repetition_penalty(1.2)",
+                           "tokens_per_step(2) + canvas + max_steps(6)",
+                           "adaptive_threshold(0.02) + stop_at_eos",
+                           "any_of(stable_and_confident, tokens_per_step) + remask_below(0.01)"}) {
     print(text, [&](const on_host& where) {
       return make_any_session(
           read_policy(text), model, {.length = 27, .window = 27, .branches = 3}, where);
     });
   }
-  print_composed("by_confidence", policy{by_confidence{}, confidence_above{0.02F}});
+  print_composed("by_confidence", policy{by_confidence{}, threshold{0.02F}});
   print_composed("by_entropy", policy{by_entropy{}, entropy_bound{1.0F}});
-  print_composed("by_margin", policy{by_margin{}, top_k{2}, no_equal_neighbours{}});
-  print_composed("trace_credit", policy{by_confidence{}, trace_credit<>{}, confidence_above{0.02F}});
-  print_composed("sampling", policy{by_confidence{}, top_k{2}, temperature{0.7F}, sampling{}});
-  print_composed("keep_top_p", policy{by_confidence{}, top_k{2}, sampling{}, keep_top_p{0.5F}});
+  print_composed("by_margin", policy{by_margin{}, tokens_per_step{2}, no_equal_neighbours{}});
+  print_composed("trace_credit", policy{by_confidence{}, trace_credit<>{}, threshold{0.02F}});
+  print_composed("sampling", policy{by_confidence{}, tokens_per_step{2}, temperature{0.7F}, sampling{}});
+  print_composed("top_p", policy{by_confidence{}, tokens_per_step{2}, sampling{}, top_p{0.5F}});
 }

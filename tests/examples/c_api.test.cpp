@@ -79,13 +79,13 @@ TEST(c_api, decodes_a_real_model_as_the_session_does) {
 
   std::vector<std::int32_t> expected = canvas;
   const unmask::policy composed{unmask::by_confidence{},
-                                unmask::confidence_above{0.6F},
+                                unmask::threshold{0.6F},
                                 unmask::trace_credit<>{},
-                                unmask::stop_at_end{}};
+                                unmask::stop_at_eos{}};
   unmask::session session(composed,
-                          {.vocab = vocab, .mask_token = text.mask(), .end_token = text.end()},
+                          {.vocab = vocab, .mask_token = text.mask(), .eos_token = text.end()},
                           unmask::tokens_view<unmask::memory::host>(expected),
-                          {.prompt = length - 40, .length = length, .block_length = 20});
+                          {.prompt_length = length - 40, .length = length, .block_length = 20});
   while (const auto request = session.next()) {
     const auto [first, last] = request->segments[0].rows;
     const auto z = engine.forward(expected, std::size_t(first), std::size_t(last));
@@ -96,13 +96,13 @@ TEST(c_api, decodes_a_real_model_as_the_session_does) {
   unmask_options options = UNMASK_OPTIONS_INIT;
   options.vocab = vocab;
   options.mask_token = text.mask();
-  options.end_token = text.end();
+  options.eos_token = text.end();
   options.length = length;
   options.window = 20;
   options.threads = 2;
-  const session_pointer s = made("credit + threshold(0.6) + stop_at_end", options);
+  const session_pointer s = made("trace_credit + threshold(0.6) + stop_at_eos", options);
   unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
-  sequence.prompt = length - 40;
+  sequence.prompt_length = length - 40;
   sequence.length = length;
   sequence.block_length = 20;
   ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), length, &sequence), UNMASK_OK);
@@ -137,14 +137,14 @@ TEST(c_api, decodes_a_real_model_as_the_session_does) {
 TEST(c_api, plans_what_the_session_plans) {
   const unmask::testing::fake_model model{.seed = 17, .vocab = 32};
   const unmask::policy composed{unmask::by_confidence{},
-                                unmask::confidence_above{0.9F},
+                                unmask::threshold{0.9F},
                                 unmask::lookahead{.branches = 2},
                                 unmask::block_pipeline{.add = 0.3F, .activate = 0.6F}};
   std::vector<std::int32_t> expected(24), tokens(24);
   unmask::session session(composed,
                           {.vocab = 32, .mask_token = 31},
                           unmask::tokens_view<unmask::memory::host>(expected),
-                          {.prompt = 1, .length = 24, .block_length = 4});
+                          {.prompt_length = 1, .length = 24, .block_length = 4});
   unmask_options options = UNMASK_OPTIONS_INIT;
   options.vocab = 32;
   options.mask_token = 31;
@@ -152,7 +152,7 @@ TEST(c_api, plans_what_the_session_plans) {
   options.window = 24;
   const session_pointer s = made("threshold(0.9) + lookahead(2) + block_pipeline(0.3, 0.6)", options);
   unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
-  sequence.prompt = 1;
+  sequence.prompt_length = 1;
   sequence.length = 24;
   sequence.block_length = 4;
   ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 24, &sequence), UNMASK_OK);
@@ -204,7 +204,7 @@ struct pass_in_c {
     EXPECT_EQ(unmask_positions(session, 0, &entries, &count), UNMASK_OK) << unmask_last_error();
     return {entries, std::size_t(count)};
   }
-  [[nodiscard]] unmask::range attend() const { return {segment.attend_first, segment.attend_last}; }
+  [[nodiscard]] unmask::range attend() const { return {segment.keys_first, segment.keys_last}; }
   [[nodiscard]] bool hooks(std::int32_t layer) const {
     std::int32_t hooked = 7;
     EXPECT_EQ(unmask_hooks(session, 0, layer, &hooked), UNMASK_OK) << unmask_last_error();
@@ -246,7 +246,7 @@ void expect_same_layers(const char* text, const Policy& composed) {
   using namespace unmask::testing;
   using typed = unmask::layer_session<Policy>;
   SCOPED_TRACE(text);
-  const unmask::layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
+  const unmask::sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
   const toy_transformer model;
   const layered_result expected = decode_layered(model, composed, shape);
   unmask_options options = UNMASK_OPTIONS_INIT;
@@ -260,11 +260,11 @@ void expect_same_layers(const char* text, const Policy& composed) {
   ASSERT_EQ(unmask_get_layer_rule(s.get(), &rule), UNMASK_OK);
   EXPECT_EQ(rule.asks, 1);
   EXPECT_EQ(rule.reads, static_cast<int>(typed::reads));
-  EXPECT_EQ(rule.stays, typed::skipped == unmask::skipping::stays ? 1 : 0);
+  EXPECT_EQ(rule.kept, typed::skipped == unmask::skipping::kept ? 1 : 0);
   std::vector<std::int32_t> tokens = prompted(model, shape);
   toy_memory memory(model.layers, shape.length, toy_transformer::width);
   unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
-  sequence.prompt = 5;
+  sequence.prompt_length = 5;
   sequence.length = 37;
   sequence.block_length = 16;
   ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 37, &sequence), UNMASK_OK);
@@ -293,7 +293,7 @@ TEST(c_api, says_what_is_wrong_with_a_call_about_layers) {
   unmask_options o = small_options();
   unmask_session* none = nullptr;
   expect_fails(unmask_create("es_dllm", &o, &none), bad, {"model_info::layers", "0"});
-  const session_pointer plain = made("top_k", o);
+  const session_pointer plain = made("tokens_per_step", o);
   unmask_layer_rule rule = UNMASK_LAYER_RULE_INIT;
   ASSERT_EQ(unmask_get_layer_rule(plain.get(), &rule), UNMASK_OK);
   EXPECT_EQ(rule.asks, 0);
@@ -365,7 +365,7 @@ TEST(c_api, decides_once_from_tokens_and_logits) {
   ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, editable.data(), 0, &l, transfer.data()),
             UNMASK_OK);
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{3, 3, 3, 3, 1, 3}));
-  // Nothing is open: nothing happens.
+  // Nothing is masked: nothing happens.
   tokens = {0, 0, 0, 0, 0, 0};
   ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
             UNMASK_OK);
@@ -399,7 +399,7 @@ TEST(c_api, reads_every_element_type_and_stride) {
 TEST(c_api, answers_questions_and_reports_candidates) {
   unmask_options o = small_options();
   o.trace = 1;
-  const session_pointer s = made("top_k(1) + probability_of([0, 1])", o);
+  const session_pointer s = made("tokens_per_step(1) + probability_of([0, 1])", o);
   std::vector<std::int32_t> tokens(6);
   const unmask_sequence q = small_sequence();
   ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
@@ -413,8 +413,8 @@ TEST(c_api, answers_questions_and_reports_candidates) {
   std::int32_t count = 0;
   ASSERT_EQ(unmask_candidates(s.get(), 0, &entries, &count), UNMASK_OK);
   ASSERT_EQ(count, 6);
-  EXPECT_EQ(entries[0].admitted, 1);
-  EXPECT_EQ(entries[1].admitted, 0);
+  EXPECT_EQ(entries[0].committed, 1);
+  EXPECT_EQ(entries[1].committed, 0);
   ASSERT_EQ(unmask_probabilities(s.get(), 0, &answers, &count), UNMASK_OK);
   ASSERT_EQ(count, 12);
   EXPECT_NEAR(answers[0].probability, 1.0 / 3.0, 1e-6);
@@ -428,15 +428,15 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
   expect_fails(unmask_create("threshold(2)", &o, &s), bad, {"column 11", "in [0, 1]", "2"});
   EXPECT_EQ(s, nullptr);
   expect_fails(unmask_create(nullptr, &o, &s), bad, {"policy", "null"});
-  expect_fails(unmask_create("top_k", nullptr, &s), bad, {"options", "null"});
-  expect_fails(unmask_create("top_k", &o, nullptr), bad, {"session", "null"});
-  expect_fails(unmask_check_policy("margin"), bad, {"admission"});
+  expect_fails(unmask_create("tokens_per_step", nullptr, &s), bad, {"options", "null"});
+  expect_fails(unmask_create("tokens_per_step", &o, nullptr), bad, {"session", "null"});
+  expect_fails(unmask_check_policy("by_margin"), bad, {"commit rule"});
   expect_fails(unmask_check_policy(nullptr), bad, {"policy"});
-  EXPECT_EQ(unmask_check_policy("margin + top_k"), UNMASK_OK);
+  EXPECT_EQ(unmask_check_policy("by_margin + tokens_per_step"), UNMASK_OK);
   const auto with = [&](auto change) {
     unmask_options other = o;
     change(other);
-    return unmask_create("top_k", &other, &s);
+    return unmask_create("tokens_per_step", &other, &s);
   };
   expect_fails(with([](auto& x) { x.struct_size = 0; }), bad, {"struct_size", "0"});
   expect_fails(with([](auto& x) { x.vocab = 0; }), bad, {"vocab", "0"});
@@ -453,12 +453,12 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
 #endif
   int stream = 0;
   expect_fails(with([&](auto& x) { x.stream = &stream; }), bad, {"options->stream", "null"});
-  expect_fails(unmask_create("sampling + keep_top_k + lookahead + top_k", &o, &s),
+  expect_fails(unmask_create("sampling + top_k + lookahead + tokens_per_step", &o, &s),
                bad,
                {"not compiled by name", "lookahead, sampling"});
   EXPECT_EQ(unmask_abi_version(), std::uint32_t{UNMASK_ABI_VERSION});
   EXPECT_THAT(unmask_version(), HasSubstr("."));
-  EXPECT_THAT(unmask_describe_parts(), HasSubstr("threshold(threshold=0.9)"));
+  EXPECT_THAT(unmask_describe_parts(), HasSubstr("threshold(value=0.9)"));
 }
 
 TEST(c_api, takes_structures_of_other_sizes) {
@@ -467,23 +467,23 @@ TEST(c_api, takes_structures_of_other_sizes) {
     std::uint64_t more;
   } n{small_options(), 0};
   n.options.struct_size = sizeof(newer);
-  const session_pointer s = made("top_k", n.options);
+  const session_pointer s = made("tokens_per_step", n.options);
   n.more = 1;
   unmask_session* refused = nullptr;
-  expect_fails(unmask_create("top_k", &n.options, &refused), UNMASK_UNSUPPORTED, {"options"});
+  expect_fails(unmask_create("tokens_per_step", &n.options, &refused), UNMASK_UNSUPPORTED, {"options"});
   // An older caller's report ends early.
   unmask_report report = UNMASK_REPORT_INIT;
-  report.struct_size = offsetof(unmask_report, settled);
-  report.settled = 77;
+  report.struct_size = offsetof(unmask_report, committed_prefix);
+  report.committed_prefix = 77;
   ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
-  EXPECT_EQ(report.settled, 77);
+  EXPECT_EQ(report.committed_prefix, 77);
 }
 
 // Structures on the heap, where a sanitizer detects reads behind them.
 TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   const auto options = std::make_unique<unmask_options>(small_options());
-  const session_pointer s = made("top_k", *options);
+  const session_pointer s = made("tokens_per_step", *options);
   const auto sequence = std::make_unique<unmask_sequence>(small_sequence());
   const std::vector<float> z(6 * 4, 0.0F);
   const auto logits = std::make_unique<unmask_logits>(logits_of(z, 4));
@@ -495,7 +495,7 @@ TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
     options->struct_size = sequence->struct_size = logits->struct_size = std::uint32_t(size);
     const std::string got = "got " + std::to_string(size);
     unmask_session* made_of_it = nullptr;
-    expect_fails(unmask_create("top_k", options.get(), &made_of_it),
+    expect_fails(unmask_create("tokens_per_step", options.get(), &made_of_it),
                  bad,
                  {"options->struct_size", got.c_str()});
     expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, sequence.get()),
@@ -545,14 +545,14 @@ TEST(c_api, names_the_size_that_is_out_of_range) {
   const auto with = [&](auto change) {
     unmask_options other = small_options();
     change(other);
-    return unmask_create("top_k", &other, &s);
+    return unmask_create("tokens_per_step", &other, &s);
   };
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   expect_fails(with([](auto& x) { x.vocab = most; }), bad, {"vocab", "at most 1073741824"});
   expect_fails(with([](auto& x) { x.length = most; }), bad, {"length", "at most 536870912"});
   expect_fails(with([](auto& x) { x.sequences = most; }), bad, {"sequences", "at most 178956970"});
   EXPECT_EQ(s, nullptr);
-  const session_pointer there = made("top_k", small_options());
+  const session_pointer there = made("tokens_per_step", small_options());
   std::vector<std::int32_t> tokens(6, 3);
   std::vector<std::uint8_t> transfer(6);
   const std::vector<float> z(6 * 4, 0.0F);
@@ -577,23 +577,23 @@ TEST(c_api, names_the_size_that_is_out_of_range) {
 TEST(c_api, checks_a_policy_as_it_makes_one) {
   unmask_options o = small_options();
   o.layers = 1;
-  const char* const policies[] = {"top_k",
+  const char* const policies[] = {"tokens_per_step",
                                   "threshold(2)",
-                                  "margin",
-                                  "sampling + lookahead + reopen_below + top_k",
-                                  "sampling + lookahead + top_k",
-                                  "credit + adaptive_threshold",
+                                  "by_margin",
+                                  "sampling + lookahead + remask_current_below + tokens_per_step",
+                                  "sampling + lookahead + tokens_per_step",
+                                  "trace_credit + adaptive_threshold",
                                   "canvas + entropy_bound + sampling",
-                                  "remask_below + lookahead + at_least(0.4)",
-                                  "sampling + keep_top_k(3) + lookahead + top_k",
-                                  "adaptive_threshold + edit_settled",
-                                  "es_dllm + step_budget(9)",
+                                  "remask_below + lookahead + threshold_inclusive(0.4)",
+                                  "sampling + top_k(3) + lookahead + tokens_per_step",
+                                  "adaptive_threshold + edit_committed",
+                                  "es_dllm + max_steps(9)",
                                   "es_dllm + lookahead",
-                                  "threshold + early_skip + reopen_below + sampling",
-                                  "profile_threshold('no/such/file')",
-                                  "canvas + edit_settled + entropy_bound",
-                                  "sampling + keep_top_p(0.9) + edit_settled + top_k",
-                                  "stop_sequence([1, 2], 3) + step_budget(9) + top_k"};
+                                  "threshold + early_skip + remask_current_below + sampling",
+                                  "calibrated_threshold('no/such/file')",
+                                  "canvas + edit_committed + entropy_bound",
+                                  "sampling + top_p(0.9) + edit_committed + tokens_per_step",
+                                  "stop_sequence([1, 2], 3) + max_steps(9) + tokens_per_step"};
   for (const char* const policy : policies) {
     unmask_session* s = nullptr;
     const unmask_status created = unmask_create(policy, &o, &s);
@@ -614,21 +614,21 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
       {"timesteps(8)", "timesteps"},
       {"any_of(timesteps(8), threshold(0.9))", "timesteps"},
       {"independent_timesteps(8)", "timesteps"},
-      {"all_of(scheduled(8), threshold(0.9))", "scheduled"},
+      {"all_of(steps_per_block(8), threshold(0.9))", "steps_per_block"},
       {"canvas + entropy_bound", "canvas"},
       {"lookahead + threshold(0.9)", "lookahead"},
-      {"credit + threshold(0.9)", "credit"},
+      {"trace_credit + threshold(0.9)", "credit"},
       {"adaptive_credit + threshold(0.9)", "credit"},
       {"adaptive_threshold", "adaptive_threshold"},
       {"stable_and_confident", "stable_and_confident"},
       {"early_commit", "early_commit"},
       {"any_of(threshold(0.9), steady_leader)", "steady_leader"},
-      {"edit_settled + threshold(0.9)", "edit_settled"},
-      {"reopen_below + threshold(0.9)", "reopen_below"},
-      {"remask_below + at_least(0.4)", "remask_below"},
+      {"edit_committed + threshold(0.9)", "edit_committed"},
+      {"remask_current_below + threshold(0.9)", "remask_current_below"},
+      {"remask_below + threshold_inclusive(0.4)", "remask_below"},
       {"slow_fast + threshold(0.9)", "slow_fast"},
       {"es_dllm", "early_skip"},
-      {"delayed_cache + top_k", "delayed_cache"}};
+      {"delayed_cache + tokens_per_step", "delayed_cache"}};
   for (const auto& [policy, why] : refused) {
     SCOPED_TRACE(policy);
     unmask_options o = small_options();
@@ -643,13 +643,13 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
     const unmask_sequence q = small_sequence();
     EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK) << "a loop serves it";
   }
-  for (const char* policy : {"margin + threshold(0.9) + temperature(0.8) + stop_at_end",
-                             "random + top_k(2) + sampling + keep_top_k(2)",
-                             "whole_sequence + factor + repetition_penalty + end_last",
-                             "block_pipeline + entropy_bound + dual_cache + step_budget(3)",
+  for (const char* policy : {"by_margin + threshold(0.9) + temperature(0.8) + stop_at_eos",
+                             "at_random + tokens_per_step(2) + sampling + top_k(2)",
+                             "single_block + factor + repetition_penalty + eos_last",
+                             "block_pipeline + entropy_bound + dual_cache + max_steps(3)",
                              "all_of(at_frontier, hierarchical) + no_equal_neighbours"}) {
     unmask_options o = small_options();
-    o.end_token = 2;
+    o.eos_token = 2;
     const session_pointer s = made(policy, o);
     std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
     EXPECT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),
@@ -661,7 +661,7 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
 }
 
 TEST(c_api, says_what_is_wrong_with_a_call) {
-  const session_pointer s = made("top_k", small_options());
+  const session_pointer s = made("tokens_per_step", small_options());
   std::vector<std::int32_t> tokens(6);
   const unmask_sequence q = small_sequence();
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;

@@ -41,7 +41,7 @@ class Demo(unittest.TestCase):
     def test_help_lists_options_and_policies(self):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for text in ("--policy NAME", "--check FILE", "= threshold(0.9)", "= entropy + entropy_bound(0.1)"):
+        for text in ("--policy NAME", "--check FILE", "= threshold(0.9)", "= by_entropy + entropy_bound(0.1)"):
             self.assertIn(text, done.stdout)
 
     def test_bad_options_name_option_value_and_rule(self):
@@ -62,15 +62,15 @@ class Demo(unittest.TestCase):
         self.fails(["--check", REFERENCE, "--policy", "one"], "--policy", "--check", "'one'")
 
     def test_bad_policies_are_refused_as_the_library_does(self):
-        self.fails(["--policy", "wizardry"], "--policy wizardry", "no part 'wizardry'", "top_k")
+        self.fails(["--policy", "wizardry"], "--policy wizardry", "no part 'wizardry'", "tokens_per_step")
         self.fails(["--policy", "fast_dllm(0.8)"], "no part 'fast_dllm'")
         self.fails(["--policy", "threshold(x)"], "--policy threshold(x)", "in [0, 1]", "got x")
-        self.fails(["--policy", "scheduled(2.5)"], "steps of scheduled", "whole number", "2.5")
+        self.fails(["--policy", "steps_per_block(2.5)"], "steps of steps_per_block", "whole number", "2.5")
         self.fails(["--policy", "threshold(1, 2)"], "threshold", "2")
         self.fails(["--policy", "threshold(0.9"], "threshold(0.9", "column")
         self.fails(["--policy", "threshold(level=1)"], "threshold", "level")
         self.fails(["--policy", "threshold(1.5)"], "--policy threshold(1.5)", "in [0, 1]", "1.5")
-        self.fails(["--policy", "scheduled(0)"], "--policy scheduled(0)", "at least 1")
+        self.fails(["--policy", "steps_per_block(0)"], "--policy steps_per_block(0)", "at least 1")
 
     def test_a_preset_has_a_name_of_its_own_and_is_the_text_it_stands_for(self):
         said = re.split(r"\n(?:policies|caches)\n", run("--help").stdout)[1:]
@@ -92,19 +92,19 @@ class Demo(unittest.TestCase):
 
     def test_policies_are_composed_by_the_names_of_their_parts(self):
         shape = ("--limit", "2", "--task", "sort", "--seed", "3")
-        name, parts, other = measured(*shape, "--policy", "credited", "--policy", "threshold(0.9) + credit",
-                                      "--policy", "entropy + any_of(entropy_bound(0.3), top_k(2)) + lookahead(2)")["policies"]
-        self.assertEqual(parts["policy"], "threshold(0.9) + credit")
+        name, parts, other = measured(*shape, "--policy", "credited", "--policy", "threshold(0.9) + trace_credit",
+                                      "--policy", "by_entropy + any_of(entropy_bound(0.3), tokens_per_step(2)) + lookahead(2)")["policies"]
+        self.assertEqual(parts["policy"], "threshold(0.9) + trace_credit")
         for key in ("forwards", "committed", "exact"):
             self.assertEqual(name[key], parts[key], key)
         self.assertLess(other["forwards"], other["committed"])
-        self.fails(["--policy", "credit + treshold(0.9)"], "column 10", "did you mean threshold?")
-        self.fails(["--policy", "top_k(-1)"], "k of top_k", "at least 0", "-1")
-        self.fails(["--policy", "any_of(margin)"], "margin is no admission")
-        self.fails(["--policy", "keep_top_k + top_k"], "sampling")
+        self.fails(["--policy", "trace_credit + treshold(0.9)"], "column 16", "did you mean threshold?")
+        self.fails(["--policy", "tokens_per_step(-1)"], "count of tokens_per_step", "at least 0", "-1")
+        self.fails(["--policy", "any_of(by_margin)"], "by_margin is no commit rule")
+        self.fails(["--policy", "top_k + tokens_per_step"], "sampling")
         done = run("--parts")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for text in ("threshold(threshold=0.9)", "in [0, 1]", "revision: tokens that keep leading"):
+        for text in ("threshold(value=0.9)", "in [0, 1]", "logits processor: tokens that keep leading"):
             self.assertIn(text, done.stdout)
 
     def test_bad_files_name_file_and_line(self):
@@ -129,14 +129,14 @@ class Demo(unittest.TestCase):
         for policy in found["policies"]:
             self.assertGreater(policy["forwards"], 0, policy)
             self.assertLessEqual(policy["forwards"], policy["segments"], policy)
-            self.assertLessEqual(policy["committed"], 80, policy)  # reopened positions count again
+            self.assertLessEqual(policy["committed"], 80, policy)  # remasked positions count again
             self.assertAlmostEqual(policy["tokens_per_forward"],
                                    policy["committed"] / policy["forwards"], 12, policy)
             self.assertEqual(policy["exact"]["sort"]["of"], 1, policy)
 
     def test_every_method_decodes_a_prompt_as_what_it_stands_for(self):
         methods = dict(re.findall(r"^([a-z0-9_]+)\n    method: .*\n    = (.*)$", run("--parts").stdout, re.MULTILINE))
-        self.assertEqual(methods["es_dllm"], "top_k(1) + early_skip + block_cache + hold_end")
+        self.assertEqual(methods["es_dllm"], "tokens_per_step(1) + early_skip + block_cache + eos_gate")
         settings = {"osdt_gsm8k": (0.75, 0.2, "block", "q1"), "osdt_gpqa": (0.75, 0.2, "step_block", "median"),
                     "osdt_humaneval": (0.8, 0.1, "block", "q1")}
         with tempfile.TemporaryDirectory() as folder:
@@ -151,7 +151,7 @@ class Demo(unittest.TestCase):
                                    "threshold": 0.9, "cap": cap, "slack": slack, "block_length": 20,
                                    "blocks": [[0.9], [0.6]]}, out)
                     file = f"('{path}')"
-                options += ["--policy", name + file, "--policy", text + file + " + step_budget(1000)"]
+                options += ["--policy", name + file, "--policy", text + file + " + max_steps(1000)"]
             found = measured("--limit", "1", "--task", "sort", *options)["policies"]
         self.assertEqual((len(found), settings), (2 * len(methods), {}))
         for word, text in zip(found[::2], found[1::2]):
@@ -169,7 +169,7 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # Incompatible options are refused with the reason.
         self.fails(["--cache", "skip", "--policy", "lopa"], "lopa + skip", "each branch")
-        self.fails(["--cache", "budget", "--policy", "threshold + sampling + reopen_below"], "reopen_below + budget",
+        self.fails(["--cache", "budget", "--policy", "threshold + sampling + remask_current_below"], "remask_current_below + budget",
                    "not compiled by name", "sampling", "a layer rule")
 
     def test_every_cache_decodes_with_every_kind_of_rule(self):
@@ -203,7 +203,7 @@ class Demo(unittest.TestCase):
         for name, other in zip(caches[1:], others):
             self.assertEqual(none, other, name)
         # The block cache never runs what is right of the block, so the block is the answer here.
-        released = ", floor=true, cap=true, first_open=5, committed=3, confident=2, forgets_held=true)"
+        released = ", floor=true, cap=true, first_masked=5, committed=3, confident=2, forgets_held=true)"
         caches = ("none", "block_cache(1, 1)", early + ") + block_cache(1, 1)",
                   early + released + " + block_cache(1, 1, reaches_back=true, aligned=true)")
         none, *others = decoded(("--blocks", "1"), *caches)
@@ -297,8 +297,8 @@ class Demo(unittest.TestCase):
 
     def test_batch_and_threads_change_no_answer(self):
         def counts(*arguments):
-            found = measured("--limit", "2", "--seed", "7", "--policy", "random + top_k(8)", "--policy",
-                             "entropy + entropy_bound(0.3)", "--policy", "threshold + lookahead(2)", *arguments)
+            found = measured("--limit", "2", "--seed", "7", "--policy", "at_random + tokens_per_step(8)", "--policy",
+                             "by_entropy + entropy_bound(0.3)", "--policy", "threshold + lookahead(2)", *arguments)
             return [{k: v for k, v in p.items() if "seconds" not in k} for p in found["policies"]]
 
         alone = counts("--batch", "1", "--threads", "1")
@@ -307,7 +307,7 @@ class Demo(unittest.TestCase):
     def test_the_seed_changes_random_orders_only(self):
         def frames(seed):
             return run("--plain", "--limit", "1", "--task", "word", "--seed", seed, "--policy",
-                       "random + top_k(4)").stdout.split("policy  ")[0]
+                       "at_random + tokens_per_step(4)").stdout.split("policy  ")[0]
 
         self.assertEqual(frames("1"), frames("1"))
         self.assertNotEqual(frames("1"), frames("2"))

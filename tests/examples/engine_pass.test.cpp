@@ -65,23 +65,23 @@ std::vector<float> rows_of(const std::vector<float>& all, const std::vector<inde
 /// A pass that chooses by lot where a policy would choose by importance.
 struct random_pass {
   feature reads = feature::hidden;
-  skipping skipped = skipping::leaves;
+  skipping skipped = skipping::dropped;
   index_t length = 0;
   index_t hooked_from = 1000;
   int keep_of_8 = 8;  // a row is chosen if its lot is lower
   dice lots{1};
-  std::vector<index_t> present = {};
+  std::vector<index_t> active = {};
   std::vector<index_t> wanted = {};
   std::vector<index_t> chosen_rows = {};
   std::vector<index_t> chosen = {};
   std::vector<float> last_seen = {};
 
-  [[nodiscard]] std::span<const index_t> positions() const { return present; }
+  [[nodiscard]] std::span<const index_t> positions() const { return active; }
   [[nodiscard]] range attend() const { return {0, length}; }
   [[nodiscard]] static eviction evict() { return eviction::none; }
   [[nodiscard]] bool hooks(index_t layer) const { return layer >= hooked_from; }
   layer_choice at_layer(index_t, const host_hidden<float>& now, const host_state<float>& stored) {
-    EXPECT_EQ(now.rows, static_cast<index_t>(present.size()));
+    EXPECT_EQ(now.rows, static_cast<index_t>(active.size()));
     EXPECT_EQ(stored.positions.size(), length);
     last_seen.assign(now.row(0), now.row(0) + now.columns);
     chosen_rows.clear();
@@ -89,16 +89,16 @@ struct random_pass {
     for (index_t i = 0; i < now.rows; ++i) {
       if (lots.within(0, 7) < keep_of_8 || i == 0) {
         chosen_rows.push_back(i);
-        chosen.push_back(present[static_cast<std::size_t>(i)]);
+        chosen.push_back(active[static_cast<std::size_t>(i)]);
       }
     }
-    if (skipped == skipping::leaves) {
-      present = chosen;
+    if (skipped == skipping::dropped) {
+      active = chosen;
     }
     return {chosen_rows, chosen};
   }
   [[nodiscard]] std::span<const index_t> rows() {
-    wanted.resize(present.size());
+    wanted.resize(active.size());
     std::iota(wanted.begin(), wanted.end(), 0);
     return wanted;
   }
@@ -106,8 +106,8 @@ struct random_pass {
 
 random_pass everything(index_t length) {
   random_pass pass{.length = length};
-  pass.present.resize(static_cast<std::size_t>(length));
-  std::iota(pass.present.begin(), pass.present.end(), 0);
+  pass.active.resize(static_cast<std::size_t>(length));
+  std::iota(pass.active.begin(), pass.active.end(), 0);
   return pass;
 }
 
@@ -147,13 +147,13 @@ TEST(EnginePass, AnyPartOfAnUnchangedSequenceHasTheLogitsOfTheWhole) {
       random_pass pass{.length = length};
       for (index_t p = 0; p < length; ++p) {
         if (d.within(0, 3) == 0 || p == round) {
-          pass.present.push_back(p);
+          pass.active.push_back(p);
         }
       }
       const std::int64_t before = memory.computed;
       EXPECT_TRUE(
-          same_bits(copy(model.forward(pass, sequence, memory)), rows_of(full, pass.present)));
-      EXPECT_EQ(memory.computed - before, layers() * std::ssize(pass.present));
+          same_bits(copy(model.forward(pass, sequence, memory)), rows_of(full, pass.active)));
+      EXPECT_EQ(memory.computed - before, layers() * std::ssize(pass.active));
     }
   }
 }
@@ -165,8 +165,8 @@ TEST(EnginePass, SkippingInAnUnchangedSequenceChangesNoLogits) {
   const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
   for (const feature reads :
        {feature::hidden, feature::input, feature::query, feature::key, feature::value}) {
-    for (const skipping skipped : {skipping::leaves, skipping::stays}) {
-      if (asked_behind(reads) && skipped == skipping::stays) {
+    for (const skipping skipped : {skipping::dropped, skipping::kept}) {
+      if (asked_behind(reads) && skipped == skipping::kept) {
         continue;
       }
       for (index_t from = 0; from < layers(); ++from) {
@@ -178,11 +178,11 @@ TEST(EnginePass, SkippingInAnUnchangedSequenceChangesNoLogits) {
         EXPECT_TRUE(same_bits(copy(model.forward(pass, sequence, memory)), full));
         for (int round = 0; round < 2; ++round) {
           const std::int64_t before = memory.computed;
-          pass.present = everything(length).present;
+          pass.active = everything(length).active;
           pass.keep_of_8 = 5;
           const std::vector<float> logits = copy(model.forward(pass, sequence, memory));
-          EXPECT_TRUE(same_bits(logits, rows_of(full, pass.present)));
-          EXPECT_EQ(pass.present.size() == sequence.size(), skipped == skipping::stays);
+          EXPECT_TRUE(same_bits(logits, rows_of(full, pass.active)));
+          EXPECT_EQ(pass.active.size() == sequence.size(), skipped == skipping::kept);
           const bool too_late = asked_behind(reads) && from + 1 == layers();
           EXPECT_EQ(memory.computed - before == layers() * length, too_late);
         }
@@ -202,12 +202,12 @@ TEST(EnginePass, StoredKeysAreThoseOfTheLastComputation) {
   model.forward(first, sequence, memory);
   sequence[3] = sequence[3] == 40 ? 41 : 40;
   random_pass part{.length = length};
-  part.present = {length - 2, length - 1};
+  part.active = {length - 2, length - 1};
   EXPECT_TRUE(
-      same_bits(copy(model.forward(part, sequence, memory)), rows_of(before, part.present)));
+      same_bits(copy(model.forward(part, sequence, memory)), rows_of(before, part.active)));
   random_pass all = everything(length);
   const std::vector<float> after = copy(model.forward(sequence, 0, sequence.size()));
-  EXPECT_FALSE(same_bits(rows_of(before, part.present), rows_of(after, part.present)));
+  EXPECT_FALSE(same_bits(rows_of(before, part.active), rows_of(after, part.active)));
   EXPECT_TRUE(same_bits(copy(model.forward(all, sequence, memory)), after));
 }
 
@@ -236,12 +236,12 @@ index_t block_length = 20;
 model_info info() {
   return {.vocab = static_cast<index_t>(text().vocabulary()),
           .mask_token = text().mask(),
-          .end_token = text().end(),
+          .eos_token = text().end(),
           .layers = layers()};
 }
-layout shape_of(const tokens& sequence) {
+sequence_shape shape_of(const tokens& sequence) {
   const auto length = static_cast<index_t>(sequence.size());
-  return {.prompt = length - answer, .length = length, .block_length = block_length};
+  return {.prompt_length = length - answer, .length = length, .block_length = block_length};
 }
 host_logits<float> as_logits(const logits_view& z) {
   return {z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)};
@@ -313,7 +313,7 @@ const std::vector<std::string>& some_prompts() {
   return some;
 }
 
-constexpr policy plain{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}};
+constexpr policy plain{by_confidence{}, threshold{0.9F}, trace_credit<>{}};
 
 /// The same with a cache and what else it consists of.
 template <class... Parts>
@@ -325,7 +325,7 @@ trace decode_with(const std::string& prompt, const Parts&... parts) {
     }
   };
   (take(parts), ...);
-  return decode(policy{by_confidence{}, confidence_above{0.9F}, trace_credit<>{}, parts...},
+  return decode(policy{by_confidence{}, threshold{0.9F}, trace_credit<>{}, parts...},
                 prompt,
                 dropping);
 }
@@ -402,9 +402,9 @@ TEST(EngineCaches, EvictionOfNothingIsTheFullForward) {
 // Keys that stay for good are those of the pass that chose: dropping none is the cache alone.
 TEST(EngineCaches, EvictionOfNothingIsItsCache) {
   const dual_cache cache{.period = 0, .whole = 2};
-  const policy slow{by_confidence{}, top_k{2}, cache};
-  const policy same{by_confidence{}, top_k{2}, cache, key_eviction{.keep = 1.0}};
-  const policy less{by_confidence{}, top_k{2}, cache, key_eviction{.keep = 0.5}};
+  const policy slow{by_confidence{}, tokens_per_step{2}, cache};
+  const policy same{by_confidence{}, tokens_per_step{2}, cache, key_eviction{.keep = 1.0}};
+  const policy less{by_confidence{}, tokens_per_step{2}, cache, key_eviction{.keep = 0.5}};
   for (const std::string& prompt : {some_prompts().front(), some_prompts().back()}) {
     const trace all = decode(slow, prompt);
     const trace none_dropped = decode(same, prompt, {.keep = 1.0});

@@ -55,7 +55,7 @@ TEST(tokenizer, a_canvas_is_begin_prompt_masks) {
   EXPECT_EQ(tokenizer().canvas("a b", 2), (tokens{2, 68, 3, 69, 0, 0}));
 }
 
-TEST(tokenizer, decoding_stops_at_the_first_end_token) {
+TEST(tokenizer, decoding_stops_at_the_first_eos_token) {
   const char_tokenizer t = tokenizer();
   EXPECT_EQ(t.decode(tokens{2, 68, 0, 69, 1, 70, 1}), "a_b");
   EXPECT_EQ(t.decode(tokens{0, 68}, "[]"), "[]a");

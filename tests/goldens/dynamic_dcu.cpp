@@ -36,35 +36,35 @@ struct dcu_witness : basic_cache_budget<Feature> {
       : base(rule)
       , seen(to) {}
 
-  float importance(const layer_row& row, const layer_info& l, const auto& own) const {
-    if (const index_t i = row.position - own.at.view->prompt; i >= 0) {
+  float importance(const layer_row& row, const layer_info& l, const auto& context) const {
+    if (const index_t i = row.position - context.at.view->prompt_length; i >= 0) {
       seen->drift.at(static_cast<std::size_t>(i)) = row.drift;
     }
-    return base::importance(row, l, own);
+    return base::importance(row, l, context);
   }
-  index_t quota(const layer_info& l, const auto& own) const {
-    seen->quota = base::quota(l, own);
-    seen->window = base::window_of(own.at.view->latest, *own.at.view);
+  index_t quota(const layer_info& l, const auto& context) const {
+    seen->quota = base::quota(l, context);
+    seen->window = base::window_of(context.at.view->latest, *context.at.view);
     return seen->quota;
   }
-  void allocate(const float* means, index_t* budgets, index_t layers, const auto& own) const {
+  void allocate(const float* means, index_t* budgets, index_t layers, const auto& context) const {
     seen->means.assign(means, means + layers);
-    base::allocate(means, budgets, layers, own);
+    base::allocate(means, budgets, layers, context);
   }
 };
 static_assert(allocating<dcu_witness<unmask::feature::value>> &&
               counting<dcu_witness<unmask::feature::value>>);
 
-/// Admits what the logits are sure of, and nothing else.
+/// Commits what the logits are sure of, and nothing else.
 struct scripted {
   static constexpr statistics required = stat::confidence;
-  std::int64_t extra_forwards(const unmask::layout&) const { return 1'000'000; }
-  bool admits(const auto& c, const standing&) const { return c.confidence() > 0.5F; }
-  unmask::verdict revisit(const auto& c, auto&) const {
+  std::int64_t extra_forwards(const unmask::sequence_shape&) const { return 1'000'000; }
+  bool commits(const auto& c, const rank_info&) const { return c.confidence() > 0.5F; }
+  unmask::verdict edit_token(const auto& c, auto&) const {
     return c.confidence() > 0.5F ? unmask::verdict::replace : unmask::verdict::keep;
   }
 };
-static_assert(admission<scripted> && revisiting<scripted>);
+static_assert(commit_rule<scripted> && token_editing<scripted>);
 
 constexpr index_t vocab = 4;
 constexpr token mask = 3;
@@ -161,13 +161,13 @@ verdict dcu(const node& line) {
                  rule,
                  interval_cache{.prompt_period = args.get<index_t>("prompt_interval_steps"),
                                 .answer_period = args.get<index_t>("gen_interval_steps")},
-                 whole_sequence{}};
+                 single_block{}};
   tokens x(static_cast<std::size_t>(length), 0);
   layer_session<std::remove_const_t<decltype(p)>, place> session(
       p,
       model_info{.vocab = vocab, .mask_token = mask, .layers = layers},
       tokens_view<place::space>(x.data(), length),
-      layout{.prompt = prompt, .length = length, .block_length = answer});
+      sequence_shape{.prompt_length = prompt, .length = length, .block_length = answer});
   std::vector<std::vector<float>> previous(
       static_cast<std::size_t>(layers),
       std::vector<float>(static_cast<std::size_t>(length * width)));

@@ -103,7 +103,7 @@ verdict select(const node& line) {
   const auto seed = line.get<std::uint64_t>("seed");
   const tolerance near = tolerance::of(std::is_same_v<T, bfloat16>);
   auto rule = released::early_skip_released(args.get<float>("alpha"));
-  using tally = decltype(rule)::layer_tally;
+  using step_reduction = decltype(rule)::layer_reduction;
   std::map<index_t, float> bonus;
   for (const auto& [position, value] : read_placed(line, "constant")) {
     bonus[position] = value;
@@ -136,7 +136,7 @@ verdict select(const node& line) {
       layer_row row;
       row.position = positions[i];
       row.drift = rule.measure(host::drift<decltype(rule)::measures>(
-          now.data() + from, before.data() + from, width, host::best_tier()));
+          now.data() + from, before.data() + from, width, host::best_instruction_set()));
       info.largest = std::max(info.largest, row.drift);
       rows.push_back(row);
     }
@@ -145,17 +145,17 @@ verdict select(const node& line) {
       state.confidence = confidence.contains(row.position) ? confidence[row.position] : 0.0F;
       return state;
     };
-    tally best;
+    step_reduction best;
     for (const layer_row& row : rows) {
       const auto state = state_of(row);
-      best.merge(rule.look(row, info, layer_scope<decltype(rule)>{state, nothing, tally{}, at}));
+      best.merge(rule.look(row, info, layer_context<decltype(rule)>{state, nothing, step_reduction{}, at}));
     }
     std::vector<std::uint32_t> keys;
     std::map<index_t, float> scores;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto state = state_of(rows[i]);
       const float score =
-          rule.importance(rows[i], info, layer_scope<decltype(rule)>{state, nothing, best, at}) +
+          rule.importance(rows[i], info, layer_context<decltype(rule)>{state, nothing, best, at}) +
           (bonus.contains(positions[i]) ? bonus[positions[i]] : 0.0F);
       if (!near.agrees(score, expected[i])) {
         return verdict::fail(text("layer ",
@@ -204,7 +204,7 @@ struct hook_record {
   std::map<index_t, float> scores;
   std::set<index_t> preferred;
   bool followed = false;
-  early_skip::layer_tally best;
+  early_skip::layer_reduction best;
 
   void begin(const node* to) {
     recorded = to;
@@ -221,15 +221,15 @@ struct hook_record {
 std::map<index_t, float> scores_of(const early_skip& rule,
                                    const hook_record& hook,
                                    const layer_info& info,
-                                   const early_skip::layer_tally& best) {
+                                   const early_skip::layer_reduction& best) {
   std::map<index_t, float> scores;
   const no_state nothing;
   const step_info at;
   for (const hook_row& r : hook.rows) {
     early_skip::position_state state;
     state.confidence = r.confidence;
-    const layer_scope<early_skip> own{state, nothing, best, at};
-    scores[r.row.position] = rule.importance(r.row, info, own);
+    const layer_context<early_skip> context{state, nothing, best, at};
+    scores[r.row.position] = rule.importance(r.row, info, context);
   }
   return scores;
 }
@@ -244,7 +244,7 @@ float cut_of(const std::map<index_t, float>& scores, std::size_t count) {
   return values.at(count - 1);
 }
 
-/// How far from the cut a score is open: equals only, or what the release's bf16 may have moved.
+/// How far from the cut a score is masked: equals only, or what the release's bf16 may have moved.
 float open_of(float cut, bool bf16) {
   return bf16 ? tolerance::of(true).relative * std::max(1.0F, std::abs(cut)) : 0.0F;
 }
@@ -266,9 +266,9 @@ void hook_record::follow(const early_skip& rule, const layer_info& info) {
   std::sort(rows.begin(), rows.end(), [](const hook_row& a, const hook_row& b) {
     return a.row.position < b.row.position;
   });
-  early_skip::layer_tally first;
+  early_skip::layer_reduction first;
   for (const hook_row& r : rows) {
-    early_skip::layer_tally one;
+    early_skip::layer_reduction one;
     one.position[0] = r.row.position;
     one.confidence[0] = r.confidence;
     first.merge(one);
@@ -285,7 +285,7 @@ void hook_record::follow(const early_skip& rule, const layer_info& info) {
       expected[position] = score;
     }
   }
-  const auto fits = [&](const early_skip::layer_tally& choice) {
+  const auto fits = [&](const early_skip::layer_reduction& choice) {
     const auto tried = scores_of(rule, *this, info, choice);
     return is_selection(tried, preferred, bf16) &&
            std::all_of(expected.begin(), expected.end(), [&](const auto& e) {
@@ -299,7 +299,7 @@ void hook_record::follow(const early_skip& rule, const layer_info& info) {
   // Every pair of positions that has the two highest confidences.
   for (const hook_row& a : rows) {
     for (const hook_row& b : rows) {
-      early_skip::layer_tally pair;
+      early_skip::layer_reduction pair;
       pair.position[0] = a.row.position;
       pair.position[1] = b.row.position;
       if (a.row.position != b.row.position && a.confidence == first.confidence[0] &&
@@ -320,8 +320,8 @@ struct skip_witness : early_skip {
       : early_skip(rule)
       , hook(to) {}
 
-  layer_tally look(const layer_row& row, const layer_info&, const auto& own) const {
-    const float c = own.state.confidence;
+  layer_reduction look(const layer_row& row, const layer_info&, const auto& context) const {
+    const float c = context.state.confidence;
     hook->rows.push_back({row, hook->bf16 ? round_to_bf16(c) : c});
     return {};
   }
@@ -354,7 +354,7 @@ struct loop_arguments {
       , tokens_per_step(args.get<index_t>("token_per_step"))
       , threshold(args.get_or("threshold", 0.0F))
       , parallel(args.get<bool>("parallel_mode"))
-      , delays_end(args.get<bool>("delay_eos_generation"))
+      , filters_eos(args.get<bool>("delay_eos_generation"))
       , skip(released::early_skip_released(args.get<float>("importance_score_alpha")))
       , cache(released::es_dllm_cache(args.get<index_t>("prompt_update_freq"),
                                       args.get<index_t>("block_update_freq"))) {
@@ -380,7 +380,7 @@ struct loop_arguments {
   index_t tokens_per_step;
   float threshold;
   bool parallel;
-  bool delays_end;
+  bool filters_eos;
   early_skip skip;
   block_cache cache;
 };
@@ -473,11 +473,11 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
       p,
       model_info{.vocab = words.size,
                  .mask_token = words.mask,
-                 .end_token = model.eos_id < model.V ? model.eos_id : no_token,
+                 .eos_token = model.eos_id < model.V ? model.eos_id : no_token,
                  .suppress_mask = false,
                  .layers = args.layers},
       tokens_view<place::space>(x.data(), length),
-      layout{.prompt = static_cast<index_t>(prompt.size()),
+      sequence_shape{.prompt_length = static_cast<index_t>(prompt.size()),
              .length = length,
              .block_length = args.block_length});
   std::vector<std::vector<T>> previous(
@@ -516,8 +516,8 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
         continue;
       }
       std::vector<T> hidden;
-      const std::vector<index_t> present = entries(pass.positions());
-      for (const index_t q : present) {
+      const std::vector<index_t> active = entries(pass.positions());
+      for (const index_t q : active) {
         append_feature(hidden, seed, l, version, q, args.width);
       }
       const bool is_recorded =
@@ -532,7 +532,7 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
                             previous[static_cast<std::size_t>(l)].data(), length, args.width));
       const std::vector<index_t> chosen = entries(choice.positions);
       const std::string what = is_recorded ? hook_difference(chosen, expected, record.scores, near)
-                               : chosen.size() == present.size()
+                               : chosen.size() == active.size()
                                    ? std::string()
                                    : std::string("selected where nothing was selected");
       hook += is_recorded ? 1 : 0;
@@ -544,9 +544,9 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
       return verdict::fail(at("selections: some were not made"));
     }
     std::vector<T> logits;
-    const std::vector<index_t> present = entries(pass.positions());
+    const std::vector<index_t> active = entries(pass.positions());
     for (const index_t row : entries(pass.rows())) {
-      words.append_row(logits, present[static_cast<std::size_t>(row)], words.in_model(x));
+      words.append_row(logits, active[static_cast<std::size_t>(row)], words.in_model(x));
     }
     session.supply(rows_of(logits, most(pass.rows()), words.size));
     if (const std::string what = commit_difference(session.committed(), recorded); !what.empty()) {
@@ -566,19 +566,19 @@ verdict loop(const node& line) {
   hook_record record;
   record.bf16 = bf16;
   const skip_witness skip(args.skip, &record);
-  const auto decode = [&](const auto& ranking, const auto& admission) {
+  const auto decode = [&](const auto& ranking, const auto& commit_rule) {
     const released::es_dllm_blocks blocks;
-    return args.delays_end
+    return args.filters_eos
                ? loop<T>(line,
                          args,
                          policy{ranking,
-                                admission,
+                                commit_rule,
                                 skip,
                                 args.cache,
                                 blocks,
-                                hold_end{.until_first = true}},
+                                eos_gate{.until_first = true}},
                          record)
-               : loop<T>(line, args, policy{ranking, admission, skip, args.cache, blocks}, record);
+               : loop<T>(line, args, policy{ranking, commit_rule, skip, args.cache, blocks}, record);
   };
   const auto order = [] {
     if constexpr (bf16) {
@@ -589,12 +589,12 @@ verdict loop(const node& line) {
   }();
   const auto above = [&] {
     if constexpr (bf16) {
-      return released::confidence_above_bf16{args.threshold};
+      return released::threshold_bf16{args.threshold};
     } else {
-      return confidence_above{args.threshold};
+      return unmask::threshold{args.threshold};
     }
   }();
-  return args.parallel ? decode(order, above) : decode(order, top_k{args.tokens_per_step} && above);
+  return args.parallel ? decode(order, above) : decode(order, tokens_per_step{args.tokens_per_step} && above);
 }
 
 /// A decision about all masks of a window at once.
@@ -613,14 +613,14 @@ verdict sample_tokens(const node& line, const Policy& p, std::vector<sight>& see
   unmask::session<Policy> session(
       model_info{.vocab = words.size,
                  .mask_token = words.mask,
-                 .end_token = line.at("args").get<token>("eos_token"),
+                 .eos_token = line.at("args").get<token>("eos_token"),
                  .suppress_mask = false},
-      limits{.sequences = 1, .length = window[1], .window = window[1] - window[0]});
+      session_capacity{.sequences = 1, .length = window[1], .window = window[1] - window[0]});
   session.start(
       0,
       p,
       x,
-      layout{.prompt = window[0], .length = window[1], .block_length = window[1] - window[0]},
+      sequence_shape{.prompt_length = window[0], .length = window[1], .block_length = window[1] - window[0]},
       start_options{.editable = editable, .suppressed = {}});
   const auto request = session.next();
   if (!request) {
@@ -669,16 +669,16 @@ verdict check_es_loop(const node& line) {
 verdict check_es_sample_tokens(const node& line) {
   const node args = line.at("args");
   std::vector<sight> seen;
-  const auto decide = [&](const auto& admission) {
+  const auto decide = [&](const auto& commit_rule) {
     return sample_tokens(
         line,
-        policy{by_confidence{}, admission, hold_end{.until_first = true}, witness{&seen}},
+        policy{by_confidence{}, commit_rule, eos_gate{.until_first = true}, witness{&seen}},
         seen);
   };
-  const confidence_above threshold{args.get_or("threshold", 0.0F)};
+  const unmask::threshold threshold{args.get_or("threshold", 0.0F)};
   return args.get<bool>("parallel_mode")
              ? decide(threshold)
-             : decide(top_k{args.get<index_t>("decode_token_cnt")} && threshold);
+             : decide(tokens_per_step{args.get<index_t>("decode_token_cnt")} && threshold);
 }
 
 }  // namespace unmask::goldens

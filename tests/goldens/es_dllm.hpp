@@ -11,7 +11,7 @@ namespace unmask::goldens {
 /// A whole decode: fed positions, requested and selected survivors, scores, commits.
 [[nodiscard]] verdict check_es_loop(const node& line);
 
-/// One decision under delayed end tokens: confidences, delayed positions, commits.
+/// One decision under delayed EOS tokens: confidences, delayed positions, commits.
 [[nodiscard]] verdict check_es_sample_tokens(const node& line);
 
 }  // namespace unmask::goldens

@@ -71,7 +71,7 @@ struct fake_model {
   token eos_id = -1;
   int eos_from = -1;
   int radius = 0;
-  int row_shift = 0;
+  int logits_shift = 0;
   std::int64_t a_lo = 0;
   std::uint64_t a_rng = 1;
   std::int64_t slope = 0;
@@ -87,7 +87,7 @@ struct fake_model {
   tokens suppress;
 
   /// The row that predicts position p (Dream shifts by one and keeps row 0 for position 0).
-  [[nodiscard]] int row_of(int p) const noexcept { return std::max(p - row_shift, 0); }
+  [[nodiscard]] int row_of(int p) const noexcept { return std::max(p - logits_shift, 0); }
 
   /// c: committed neighbours of row i within `radius`, inside the sequence the model was given.
   [[nodiscard]] int neighbours(int i, std::span<const token> x) const noexcept {

@@ -169,7 +169,7 @@ inline step read_step(const node& whole, const node& entry) {
   m.eos_id = n.get<token>("eos_id");
   m.eos_from = n.get<int>("eos_from");
   m.radius = n.get<int>("radius");
-  m.row_shift = n.get<int>("row_shift");
+  m.logits_shift = n.get<int>("row_shift");
   m.a_lo = n.get<std::int64_t>("a_lo");
   m.a_rng = n.get<std::uint64_t>("a_rng");
   m.slope = n.get<std::int64_t>("slope");

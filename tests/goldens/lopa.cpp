@@ -85,7 +85,7 @@ class lopa_trace {
     if (r.prefix_end >= 0 && now.score.first != r.prefix_end) {
       return difference_of("prefix_end", r.prefix_end, now.score.first);
     }
-    // An engine with a cache feeds what is to be kept and what is open; in the first round, all.
+    // An engine with a cache feeds what is to be kept and what is masked; in the first round, all.
     const index_t kept = now.freeze.empty() ? now.score.first : now.freeze.first;
     if (const index_t start = round_ == 0 ? 0 : kept; start != r.input_start) {
       return difference_of("input_start", r.input_start, start);
@@ -111,7 +111,7 @@ class lopa_trace {
     const lopa_round& r = line_.rounds[round_];
     const auto columns = static_cast<std::size_t>(line_.model.V);
     const tokens x = tokens_of(s);
-    for (index_t p = line_.model.row_of(r.input_start); p < s.feed.last; ++p) {
+    for (index_t p = line_.model.row_of(r.input_start); p < s.query.last; ++p) {
       const index_t row = line_.model.row_of(p);
       if (x[static_cast<std::size_t>(p)] != line_.model.mask_id || !s.rows.contains(row)) {
         continue;
@@ -168,7 +168,7 @@ class lopa_trace {
     if (r.prefix_end >= 0) {
       std::vector<commit> expected;
       std::vector<commit> got;
-      for (const lopa_spawn& s : r.spawn) {
+      for (const lopa_spawn& s : r.create_branches) {
         expected.push_back(s.placed);
       }
       for (index_t b = 0; b < next.branches; ++b) {
@@ -178,8 +178,8 @@ class lopa_trace {
         return difference_of("spawn", list_of(expected), list_of(got));
       }
       for (std::size_t k = 0; k < got.size(); ++k) {
-        if (!is_close(next.branch[k].worth, r.spawn[k].conf)) {
-          return difference_of("conf", r.spawn[k].conf, static_cast<double>(next.branch[k].worth));
+        if (!is_close(next.branch[k].lookahead_score, r.create_branches[k].conf)) {
+          return difference_of("conf", r.create_branches[k].conf, static_cast<double>(next.branch[k].lookahead_score));
         }
       }
     }
@@ -218,7 +218,7 @@ class lopa_trace {
   }
 
   [[nodiscard]] tokens tokens_of(const segment& s) const {
-    tokens x(x_.begin(), x_.begin() + s.feed.last);
+    tokens x(x_.begin(), x_.begin() + s.query.last);
     if (s.branch > 0) {
       x.at(static_cast<std::size_t>(s.placed.position)) = s.placed.token;
     }
@@ -238,8 +238,8 @@ class lopa_trace {
                                 const plan& now,
                                 const segment& s) const {
     const tokens x = tokens_of(s);
-    if (r.length >= 0 && s.feed.last != r.length) {
-      return difference_of("length", r.length, s.feed.last);
+    if (r.length >= 0 && s.query.last != r.length) {
+      return difference_of("length", r.length, s.query.last);
     }
     if (r.prefix_end >= 0) {
       if (tokens(x.begin() + r.prefix_end, x.end()) != recorded.x) {
@@ -248,9 +248,9 @@ class lopa_trace {
                     ", got ",
                     static_cast<int>(x.size()) - r.prefix_end);
       }
-      if (!is_close(s.branch > 0 ? s.placed.worth : 1.0F, recorded.creation_conf)) {
+      if (!is_close(s.branch > 0 ? s.placed.lookahead_score : 1.0F, recorded.creation_conf)) {
         return difference_of(
-            "creation_conf", recorded.creation_conf, static_cast<double>(s.placed.worth));
+            "creation_conf", recorded.creation_conf, static_cast<double>(s.placed.lookahead_score));
       }
       if (recorded.base != (s.branch == 0)) {
         return difference_of("base", recorded.base, s.branch == 0);
@@ -292,7 +292,7 @@ class lopa_trace {
         }
       }
     }
-    return last == s.feed.last ? "" : difference_of("end of the blocks", last, s.feed.last);
+    return last == s.query.last ? "" : difference_of("end of the blocks", last, s.query.last);
   }
 
   const lopa_line& line_;
@@ -308,11 +308,11 @@ verdict replay(const lopa_line& line, const Policy& preset, index_t block, index
   std::vector<float> scores;
   const auto p = changed(preset, [&](const auto& part) { return observing(part, &scores); });
   const auto prompt = static_cast<index_t>(line.prompt.size());
-  const layout geometry{.prompt = prompt, .length = prompt + answer, .block_length = block};
+  const sequence_shape geometry{.prompt_length = prompt, .length = prompt + answer, .block_length = block};
   const model_info model{.vocab = line.model.V,
                          .mask_token = line.model.mask_id,
-                         .end_token = line.model.eos_id,
-                         .row_shift = line.model.row_shift,
+                         .eos_token = line.model.eos_id,
+                         .logits_shift = line.model.logits_shift,
                          .suppress_mask = false};
   lopa_trace trace(line, static_cast<std::size_t>(geometry.length));
   session decode(p, model, trace.x(), geometry);

@@ -47,7 +47,7 @@ struct lopa_round {
   int winner = 0;
   bool winner_tie = false;
   std::vector<commit> filled;
-  std::vector<lopa_spawn> spawn; ///< empty where no candidate was left
+  std::vector<lopa_spawn> create_branches; ///< empty where no candidate was left
 };
 
 /// A line of lopa.jsonl.
@@ -101,11 +101,11 @@ inline lopa_round read_lopa_round(const node& n) {
   if (r.winner < 0 || r.winner >= static_cast<int>(r.branches.size())) {
     n.at("winner_index").fail("no such branch");
   }
-  const node spawn = n.at("spawn");
-  for (std::size_t k = 0; k < spawn.size(); ++k) {
-    const node placed = spawn.at(k).at("commit");
+  const node create_branches = n.at("spawn");
+  for (std::size_t k = 0; k < create_branches.size(); ++k) {
+    const node placed = create_branches.at(k).at("commit");
     if (placed.size() > 0) {
-      r.spawn.push_back({read_commit(placed.at(0)), spawn.at(k).get<double>("conf")});
+      r.create_branches.push_back({read_commit(placed.at(0)), create_branches.at(k).get<double>("conf")});
     }
   }
   return r;

@@ -64,12 +64,12 @@ std::vector<std::string> golden_files(const std::string& directory) {
   return files;
 }
 
-struct tally {
+struct step_reduction {
   int passed = 0;
   int failed = 0;
   int skipped = 0;
 
-  tally& operator+=(const tally& other) {
+  step_reduction& operator+=(const step_reduction& other) {
     passed += other.passed;
     failed += other.failed;
     skipped += other.skipped;
@@ -94,9 +94,9 @@ class run {
 
   /// Prints the table and the totals; returns the exit status.
   [[nodiscard]] int summary() const {
-    tally all;
+    step_reduction all;
     std::size_t width = 4;
-    for (const auto& [name, count] : tallies_) {
+    for (const auto& [name, count] : step_reductions_) {
       width = std::max(width, name.size());
     }
     const auto row = [width](const std::string& name, auto a, auto b, auto c) {
@@ -104,7 +104,7 @@ class run {
                 << std::setw(8) << a << std::setw(8) << b << std::setw(14) << c << '\n';
     };
     row("rule", "passed", "failed", "not replayed");
-    for (const auto& [name, count] : tallies_) {
+    for (const auto& [name, count] : step_reductions_) {
       row(name, count.passed, count.failed, count.skipped);
       all += count;
     }
@@ -118,7 +118,7 @@ class run {
 
  private:
   void one(const node& line, const std::string& name) {
-    tally& count = tallies_[name];
+    step_reduction& count = step_reductions_[name];
     const auto rules = supported_rules();
     const auto found =
         std::find_if(rules.begin(), rules.end(), [&](const rule& r) { return r.name == name; });
@@ -149,7 +149,7 @@ class run {
   }
 
   const options& options_;
-  std::map<std::string, tally> tallies_;
+  std::map<std::string, step_reduction> step_reductions_;
 };
 
 int start(int count, char** values) {

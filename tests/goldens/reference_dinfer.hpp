@@ -191,7 +191,7 @@ inline void dinfer_hierarchy(decode_run& run, const arguments& args, int prompt_
 }
 
 /// The older function form: the best of every run, only one among equals; if nothing reaches the
-/// low threshold only the best of all. The threshold admits in both cases.
+/// low threshold only the best of all. The threshold commits in both cases.
 inline void dinfer_hierarchy_fast_v2(decode_run& run, const arguments& args, int prompt_length) {
   const int length = args.get<int>("block_length");
   const int total = prompt_length + args.get<int>("gen_length");

@@ -34,18 +34,18 @@ template <class T, class Policy, class Check>
 [[nodiscard]] verdict replay(const commit_line& line,
                              const Policy& p,
                              const loop_shape& shape,
-                             token_id end_token,
+                             token_id eos_token,
                              const Check& check) {
   const sequence& first = line.sequences.front();
   const auto slots = static_cast<index_t>(line.sequences.size());
   const auto length = static_cast<index_t>(first.final.size());
-  const layout geometry{.prompt = static_cast<index_t>(first.prompt.size()),
+  const sequence_shape geometry{.prompt_length = static_cast<index_t>(first.prompt.size()),
                         .length = length,
                         .block_length = shape.block_length};
   const model_info model{.vocab = first.model.V,
                          .mask_token = first.model.mask_id,
-                         .end_token = end_token,
-                         .row_shift = first.model.row_shift,
+                         .eos_token = eos_token,
+                         .logits_shift = first.model.logits_shift,
                          .suppress_mask = false};
   const auto columns = static_cast<std::size_t>(first.model.V);
 
@@ -107,7 +107,7 @@ template <class T, class Policy, class Check>
 }  // namespace detail
 
 /// Decodes a recorded line with a session of policy `p` on the host, one slot a sequence, and
-/// compares every step. The logits are bfloat16 where the recorded ones were. `end_token`: the
+/// compares every step. The logits are bfloat16 where the recorded ones were. `eos_token`: the
 /// token at which the released loop ends, if there is one. `check(step, index)`, called after
 /// each step, compares the other recorded data of the step; it returns the difference in
 /// words.
@@ -115,11 +115,11 @@ template <class Policy, class Check = nothing_else>
 [[nodiscard]] verdict replay(const commit_line& line,
                              const Policy& p,
                              const loop_shape& shape,
-                             token_id end_token = no_token,
+                             token_id eos_token = no_token,
                              const Check& check = {}) {
   return line.sequences.front().model.bf16
-             ? detail::replay<bfloat16>(line, p, shape, end_token, check)
-             : detail::replay<float>(line, p, shape, end_token, check);
+             ? detail::replay<bfloat16>(line, p, shape, eos_token, check)
+             : detail::replay<float>(line, p, shape, eos_token, check);
 }
 
 }  // namespace unmask::goldens

@@ -157,7 +157,7 @@ verdict dinfer_hierarchy_fast_v2(const commit_line& line) {
 }
 
 /// One recorded call on a block that is committed in part. The session is first led there, a token
-/// a step: one row is certain and all others are NaN, so that nothing else can settle or be
+/// a step: one row is certain and all others are NaN, so that nothing else can commit or be
 /// remasked.
 verdict dinfer_hierarchy_remask(const commit_line& line) {
   const arguments args(line);
@@ -168,7 +168,7 @@ verdict dinfer_hierarchy_remask(const commit_line& line) {
                  {.block_length = block.size(),
                   .origin = block.first,
                   .block_only = true,
-                  .reads_settled = true,
+                  .reads_committed = true,
                   .sums_block = true});
   const tokens before = one_call.x();
   const auto length = static_cast<index_t>(before.size());
@@ -179,10 +179,10 @@ verdict dinfer_hierarchy_remask(const commit_line& line) {
                                                    args.get<float>("remask_threshold")),
                  {.vocab = recorded.model.V,
                   .mask_token = recorded.model.mask_id,
-                  .row_shift = recorded.model.row_shift,
+                  .logits_shift = recorded.model.logits_shift,
                   .suppress_mask = false},
                  one_call.x(),
-                 {.prompt = block.first, .length = length, .block_length = block.size()});
+                 {.prompt_length = block.first, .length = length, .block_length = block.size()});
   std::vector<float> logits;
   const auto wanted = [&] {
     const auto request = decode.next();
@@ -236,7 +236,7 @@ verdict sglang_joint_threshold(const commit_line& line) {
     return verdict::skip("the library has no penalty on repeating the left neighbour");
   }
   loop_shape shape = sglang_shape(line, args);
-  shape.reads_settled = true;
+  shape.reads_committed = true;
   return replay(line,
                 released::sglang_joint_threshold(args.get<float>("threshold"),
                                                  args.get<float>("edit_threshold"),
@@ -258,7 +258,7 @@ verdict falling(const commit_line& line, const Policy& preset) {
   loop_shape shape = left_of_block(line, arguments(line).get<index_t>("block_length"));
   shape.reads_tail = true;
   std::vector<sight> seen;
-  const auto watched = [&seen](const auto& part) {
+  const auto tracked = [&seen](const auto& part) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(part)>, Part>) {
       return threshold_witness<Part>{part, &seen};
     } else {
@@ -266,7 +266,7 @@ verdict falling(const commit_line& line, const Policy& preset) {
     }
   };
   return replay(
-      line, changed(preset, watched), shape, no_token, [&](const step& recorded, std::size_t k) {
+      line, changed(preset, tracked), shape, no_token, [&](const step& recorded, std::size_t k) {
         return threshold_difference(recorded, k, seen);
       });
 }

@@ -58,7 +58,7 @@ trace::trace(const commit_line& line, std::size_t index, const loop_shape& shape
   }
 }
 
-bool trace::is_open(index_t position) const {
+bool trace::is_masked(index_t position) const {
   return x_[static_cast<std::size_t>(position)] == recorded_.model.mask_id;
 }
 
@@ -68,7 +68,7 @@ std::string trace::at_step(const std::string& what) const {
 
 std::string trace::begin(const plan& next, const segment& wanted) {
   before_ = x_;
-  fed_ = wanted.feed.last;
+  fed_ = wanted.query.last;
   if (step_ >= steps_.size()) {
     return text("a forward pass more than the ", steps_.size(), " recorded");
   }
@@ -86,7 +86,7 @@ std::string trace::begin(const plan& next, const segment& wanted) {
 
   std::vector<int> masks;
   for (index_t p = shape_.block_only ? block.first : 0; p < block.last; ++p) {
-    if (is_open(p)) {
+    if (is_masked(p)) {
       masks.push_back(p);
     }
   }
@@ -98,9 +98,9 @@ std::string trace::begin(const plan& next, const segment& wanted) {
     return at_step(text("position ", masks.front(), " is a candidate, but not scored"));
   }
 
-  const unmask::range feed{0, shape_.cut_at_block ? block.last : length};
-  if (wanted.feed != feed) {
-    return at_step(difference_of("feed", text_of(feed), text_of(wanted.feed)));
+  const unmask::range query{0, shape_.cut_at_block ? block.last : length};
+  if (wanted.query != query) {
+    return at_step(difference_of("feed", text_of(query), text_of(wanted.query)));
   }
   const std::span<const token> visible{x_.data(), static_cast<std::size_t>(fed_)};
   std::vector<int> summed = masks;
@@ -117,11 +117,11 @@ std::string trace::begin(const plan& next, const segment& wanted) {
     open_[static_cast<std::size_t>(p)] = decides;
   }
   const auto prompt = static_cast<index_t>(recorded_.prompt.size());
-  for (index_t p = std::max(block.first, prompt); shape_.reads_settled && p < block.last; ++p) {
+  for (index_t p = std::max(block.first, prompt); shape_.reads_committed && p < block.last; ++p) {
     open_[static_cast<std::size_t>(p)] = decides;
   }
   for (index_t p = block.last; shape_.reads_tail && p < length; ++p) {
-    open_[static_cast<std::size_t>(p)] = is_open(p);
+    open_[static_cast<std::size_t>(p)] = is_masked(p);
   }
   return {};
 }
@@ -179,9 +179,9 @@ std::string trace::finish(std::span<const commit_entry> committed, ending end) {
   for (const commit_entry& c : committed) {
     reported.push_back({c.position, c.token});
   }
-  // Tokens filled in behind an end token were not decided, and are not reported.
+  // Tokens filled in behind an EOS token were not decided, and are not reported.
   const std::vector<commit> silent = without(changed, reported);
-  if (!without(reported, changed).empty() || (!silent.empty() && end != ending::end_token)) {
+  if (!without(reported, changed).empty() || (!silent.empty() && end != ending::eos_token)) {
     return at_step("committed() tells " + text_of(reported) + ", changed " + text_of(changed));
   }
   const std::vector<commit>& expected = steps_[step_]->commits;

@@ -24,7 +24,7 @@ struct loop_shape {
   /// The rows of everything right of the block are read as well.
   bool reads_tail = false;
   /// The rows of the block's committed positions are read as well.
-  bool reads_settled = false;
+  bool reads_committed = false;
   /// The recorded sum of logits is over every row of the block, not over its masks.
   bool sums_block = false;
 };
@@ -63,7 +63,7 @@ class trace {
   [[nodiscard]] std::string end(const sequence_report& report) const;
 
  private:
-  [[nodiscard]] bool is_open(index_t position) const;
+  [[nodiscard]] bool is_masked(index_t position) const;
   [[nodiscard]] std::string at_step(const std::string& what) const;
   [[nodiscard]] bool scores_are_equal(const std::vector<commit>& disputed) const;
 

@@ -26,17 +26,17 @@ struct sight {
 struct witness {
   std::vector<sight>* seen = nullptr;
 
-  struct tally {
-    void merge(const tally&) {}
+  struct step_reduction {
+    void merge(const step_reduction&) {}
   };
   static constexpr statistics required = stat::confidence;
 
-  tally survey(const auto& c, const auto&) const {
+  step_reduction reduce(const auto& c, const auto&) const {
     seen->push_back({c.position, c.token, c.confidence()});
     return {};
   }
 };
-static_assert(surveying<witness>);
+static_assert(step_reducing<witness>);
 
 /// A part with a threshold that writes it down, with the position, for every candidate.
 template <class Part>
@@ -48,9 +48,9 @@ struct threshold_witness : Part {
       : Part(part)
       , seen(to) {}
 
-  bool admits(const auto& c, const standing& s, auto& own) const {
-    seen->push_back({c.position, c.token, this->threshold(own)});
-    return Part::admits(c, s, own);
+  bool commits(const auto& c, const rank_info& s, auto& context) const {
+    seen->push_back({c.position, c.token, this->threshold(context)});
+    return Part::commits(c, s, context);
   }
 };
 

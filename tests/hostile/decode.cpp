@@ -38,9 +38,9 @@ class tensor {
     std::fill(unconditional_.begin(), unconditional_.end(), logits_.front());
   }
 
-  given_row put(std::size_t r, const row_site& site) {
+  given_row put(std::size_t r, const row_device_view& device_view) {
     given_row given;
-    write_row(s_.engine, s_.model, site, row_);
+    write_row(s_.engine, s_.model, device_view, row_);
     T* const at = logits_.data() + first() + r * stride_;
     for (std::size_t v = 0; v < row_.size(); ++v) {
       at[v] = testing::encoded<T>(double(row_[v]));
@@ -48,14 +48,14 @@ class tensor {
     }
     given.logits = row_;
     if (s_.engine.has_guidance) {
-      write_unconditional(s_.engine, s_.model, site, row_);
+      write_unconditional(s_.engine, s_.model, device_view, row_);
       for (std::size_t v = 0; v < row_.size(); ++v) {
         unconditional_[first() + r * stride_ + v] = testing::encoded<T>(double(row_[v]));
       }
     }
     if (s_.engine.has_grammar) {
       const std::span<std::uint32_t> words(allowed_.data() + first() + r * word_stride_, words_);
-      write_allowed(s_.engine, s_.model, site, words);
+      write_allowed(s_.engine, s_.model, device_view, words);
       given.allowed.assign(words.begin(), words.end());
     }
     return given;
@@ -67,8 +67,8 @@ class tensor {
                                       s_.model.vocab,
                                       static_cast<std::ptrdiff_t>(stride_)};
   }
-  [[nodiscard]] any_riders riders() const {
-    any_riders r;
+  [[nodiscard]] any_modifiers modifiers() const {
+    any_modifiers r;
     if (s_.engine.has_grammar) {
       r.allowed = allowed_.data() + first();
       r.allowed_stride = static_cast<std::ptrdiff_t>(word_stride_);
@@ -111,13 +111,13 @@ class decoder {
           const way& w,
           const named_parts& parts,
           std::span<const std::size_t> sequences,
-          observer* watching,
+          observer* tracking,
           std::vector<std::vector<step_record>>& records)
       : s_(s)
       , way_(w)
       , parts_(parts)
       , which_(sequences)
-      , watching_(watching)
+      , tracking_(tracking)
       , records_(records)
       , d_(mixed(s.seed, s.number, w.slots_seed + 5))
       , pool_(w.threads)
@@ -171,12 +171,12 @@ class decoder {
 
   /// Makes the session, with no more room than is needed where that is enough.
   void open() {
-    limits capacity{.sequences = way_.alone ? 1 : s_.slots, .trace = true};
+    session_capacity capacity{.sequences = way_.alone ? 1 : s_.slots, .trace = true};
     index_t narrow = 1;
     for (const std::size_t i : which_) {
-      const layout& g = s_.sequences[i].shape;
+      const sequence_shape& g = s_.sequences[i].shape;
       capacity.length = std::max(capacity.length, g.length);
-      narrow = std::max(narrow, std::min(g.block_length, g.length - g.prompt));
+      narrow = std::max(narrow, std::min(g.block_length, g.length - g.prompt_length));
     }
     const index_t wide = s_.tight ? capacity.length : capacity.length + 13;
     capacity.length = wide;
@@ -185,7 +185,7 @@ class decoder {
       try {
         model_info model = s_.model;
         session_ =
-            make_any_layer_session(parts_, model, capacity, on_host{.executor = pool_, .tier = way_.tier});
+            make_any_layer_session(parts_, model, capacity, on_host{.executor = pool_, .instruction_set = way_.instruction_set});
         for (const std::size_t i : which_) {  // each may start, and be replaced
           std::vector<token_id> tokens = first_tokens(i);
           start(0, i, tokens);
@@ -243,14 +243,14 @@ class decoder {
       r.slot = d_.one_of(free);
       r.was_started = true;
       r.tokens = first_tokens(i);
-      if (watching_ != nullptr) {
-        watching_->on_tokens(i, r.tokens);
+      if (tracking_ != nullptr) {
+        tracking_->on_tokens(i, r.tokens);
       }
       start(r.slot, i, r.tokens);
       records_[i] = {record(i, {}, {})};
       r.is_over = records_[i].back().report.end != ending::running;
-      if (watching_ != nullptr) {
-        watching_->on_start(i, records_[i].back());
+      if (tracking_ != nullptr) {
+        tracking_->on_start(i, records_[i].back());
       }
       cancel_if_due(i);
     }
@@ -294,8 +294,8 @@ class decoder {
     now.candidates.clear();
     now.probabilities.clear();
     records_[i].push_back(now);
-    if (watching_ != nullptr) {
-      watching_->on_cancel(i, now);
+    if (tracking_ != nullptr) {
+      tracking_->on_cancel(i, now);
     }
   }
 
@@ -336,7 +336,7 @@ class decoder {
     std::size_t total = 0;
     const auto run_layers = [&](std::size_t k) {
       const segment& s = request.segments[k];
-      wanted[k] = pass<T>(k, site_of(sequence_in(s.slot), s));
+      wanted[k] = pass<T>(k, device_view_of(sequence_in(s.slot), s));
       total += wanted[k].size();
     };
     for (std::size_t k = 0; k < request.segments.size() && !way_.piecewise; ++k) {
@@ -350,23 +350,23 @@ class decoder {
       if (way_.piecewise) {
         run_layers(k);
       }
-      place p = site_of(i, s);
-      tensor<T> own(s_, way_.piecewise ? wanted[k].size() : 0);
+      place p = device_view_of(i, s);
+      tensor<T> context(s_, way_.piecewise ? wanted[k].size() : 0);
       std::vector<given_row>& seen = given[i].emplace_back();
       for (std::size_t r = 0; r < wanted[k].size(); ++r) {
-        p.site.row = wanted[k][r];
-        p.site.tokens = p.tokens;
-        seen.push_back(way_.piecewise ? own.put(r, p.site) : whole.put(at++, p.site));
+        p.device_view.row = wanted[k][r];
+        p.device_view.tokens = p.tokens;
+        seen.push_back(way_.piecewise ? context.put(r, p.device_view) : whole.put(at++, p.device_view));
         seen.back().row = wanted[k][r];
       }
       if (way_.piecewise) {
-        session_->read(k, own.rows(wanted[k].size()), own.riders());
+        session_->read(k, context.rows(wanted[k].size()), context.modifiers());
       }
     }
     if (way_.piecewise) {
       session_->decide();
     } else {
-      session_->supply(whole.rows(total), whole.riders());
+      session_->supply(whole.rows(total), whole.modifiers());
     }
     for (const std::size_t i : which_) {
       if (asked[i].empty()) {
@@ -375,8 +375,8 @@ class decoder {
       records_[i].push_back(record(i, asked[i], plans[i]));
       const step_record& now = records_[i].back();
       running_[i].is_over = now.report.end != ending::running;
-      if (watching_ != nullptr) {
-        watching_->on_step(i, now, given[i]);
+      if (tracking_ != nullptr) {
+        tracking_->on_step(i, now, given[i]);
       }
       expect(now.report.forwards <= bounds_[i].forwards,
              "an end",
@@ -389,17 +389,17 @@ class decoder {
   /// Which rows a segment is about, and the tokens there.
   struct place {
     std::vector<token_id> tokens;
-    row_site site;
+    row_device_view device_view;
   };
-  [[nodiscard]] place site_of(std::size_t i, const segment& s) const {
+  [[nodiscard]] place device_view_of(std::size_t i, const segment& s) const {
     place p;
     p.tokens.assign(running_[i].tokens.begin(),
                     running_[i].tokens.begin() + s_.sequences[i].shape.length);
     if (s.branch > 0) {
       p.tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
     }
-    p.site.sequence = s_.sequences[i].shape.seed;
-    p.site.step = static_cast<index_t>(records_[i].size()) - 1;
+    p.device_view.sequence = s_.sequences[i].shape.seed;
+    p.device_view.step = static_cast<index_t>(records_[i].size()) - 1;
     return p;
   }
 
@@ -419,16 +419,16 @@ class decoder {
     const auto length = static_cast<std::size_t>(s_.sequences[sequence_in(s.slot)].shape.length);
     std::vector<float> row(width);
     for (index_t layer = 0; layer < s_.model.layers; ++layer) {
-      check_ascending(pass.positions(), s.feed, "positions of a layer");
+      check_ascending(pass.positions(), s.query, "positions of a layer");
       if (!pass.hooks(layer)) {
         continue;
       }
       const auto here = pass.positions();
       std::vector<T> now;
-      p.site.tokens = p.tokens;
+      p.device_view.tokens = p.tokens;
       for (const index_t position : here) {
-        p.site.row = position;
-        write_hidden(s_.engine, p.site, layer, row);
+        p.device_view.row = position;
+        write_hidden(s_.engine, p.device_view, layer, row);
         for (const float x : row) {
           now.push_back(testing::encoded<T>(double(x)));
         }
@@ -445,7 +445,7 @@ class decoder {
                         rows_view<T, memory::host>(now.data(), count, static_cast<index_t>(width)),
                         previous);
       check_ascending(chosen.rows, {0, count}, "chosen rows");
-      check_ascending(chosen.positions, s.feed, "chosen positions");
+      check_ascending(chosen.positions, s.query, "chosen positions");
     }
     const auto here = pass.positions();
     check_ascending(pass.rows(), {0, static_cast<index_t>(here.size())}, "rows behind the layers");
@@ -469,13 +469,13 @@ class decoder {
       return inner.first >= outer.first && inner.last <= outer.last && inner.first < inner.last;
     };
     expect(s.first_row == rows, "request", "a segment's rows do not follow those before");
-    expect(within(s.attend, {0, length}), "request", "attend is not in the sequence");
-    expect(within(s.feed, s.attend), "request", "feed is not in attend");
-    expect(s.rows.empty() || within(s.rows, s.feed),
+    expect(within(s.keys, {0, length}), "request", "attend is not in the sequence");
+    expect(within(s.query, s.keys), "request", "feed is not in attend");
+    expect(s.rows.empty() || within(s.rows, s.query),
            "request",
            "rows [" + std::to_string(s.rows.first) + ", " + std::to_string(s.rows.last) +
-               ") are not in feed [" + std::to_string(s.feed.first) + ", " +
-               std::to_string(s.feed.last) + ")");
+               ") are not in feed [" + std::to_string(s.query.first) + ", " +
+               std::to_string(s.query.last) + ")");
     if (s.branch > 0) {
       expect(s.placed.position >= 0 && s.placed.position < length && s.placed.token >= 0 &&
                  s.placed.token < s_.model.vocab && s.placed.token != s_.model.mask_token,
@@ -489,7 +489,7 @@ class decoder {
   const way& way_;
   const named_parts& parts_;
   std::span<const std::size_t> which_;
-  observer* watching_;
+  observer* tracking_;
   std::vector<std::vector<step_record>>& records_;
   dice d_;
   host::thread_pool pool_;
@@ -511,12 +511,12 @@ bool same(const range& a, const range& b) {
   return a == b;
 }
 bool same(const placement& a, const placement& b) {
-  return a.position == b.position && a.token == b.token && same_bits(a.worth, b.worth) &&
+  return a.position == b.position && a.token == b.token && same_bits(a.lookahead_score, b.lookahead_score) &&
          same_bits(a.log_probability, b.log_probability);
 }
 bool same(const segment& a, const segment& b) {
-  return a.branch == b.branch && same(a.placed, b.placed) && same(a.feed, b.feed) &&
-         same(a.rows, b.rows) && same(a.attend, b.attend) && a.evict == b.evict;
+  return a.branch == b.branch && same(a.placed, b.placed) && same(a.query, b.query) &&
+         same(a.rows, b.rows) && same(a.keys, b.keys) && a.evict == b.evict;
 }
 bool same(const commit_entry& a, const commit_entry& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token &&
@@ -525,7 +525,7 @@ bool same(const commit_entry& a, const commit_entry& b) {
 }
 bool same(const candidate_entry& a, const candidate_entry& b) {
   return same(static_cast<const commit_entry&>(a), static_cast<const commit_entry&>(b)) &&
-         a.admitted == b.admitted;
+         a.committed == b.committed;
 }
 bool same(const token_probability& a, const token_probability& b) {
   return a.position == b.position && a.token == b.token && a.step == b.step &&
@@ -533,7 +533,7 @@ bool same(const token_probability& a, const token_probability& b) {
 }
 bool same(const sequence_report& a, const sequence_report& b) {
   return a.end == b.end && a.forwards == b.forwards && a.committed == b.committed &&
-         a.settled == b.settled && a.open == b.open && a.rewritten == b.rewritten &&
+         a.committed_prefix == b.committed_prefix && a.masked == b.masked && a.rewritten == b.rewritten &&
          a.forced == b.forced && a.invalid_rows == b.invalid_rows &&
          a.second_reads == b.second_reads && a.last_commits == b.last_commits &&
          a.last_probabilities == b.last_probabilities && a.last_candidates == b.last_candidates;
@@ -547,23 +547,23 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 }  // namespace
 
 bound bound_of(const scenario& s, const sequence_plan& q) {
-  const layout& g = q.shape;
+  const sequence_shape& g = q.shape;
   bound b;
   try {
     b = with_policy(parts_of(s), s.model, [&](const auto& p) {
-      return bound{most_forwards(p, g) - (std::int64_t{g.length} - g.prompt),
+      return bound{most_forwards(p, g) - (std::int64_t{g.length} - g.prompt_length),
                    detail::most_waits(p, g)};
     });
   } catch (const std::invalid_argument& e) {
     throw refusal(e.what());
   }
-  // A pass for each position that is open at the start, and those declared.
-  for (index_t p = g.prompt; p < g.length; ++p) {
+  // A pass for each position that is masked at the start, and those declared.
+  for (index_t p = g.prompt_length; p < g.length; ++p) {
     b.forwards += q.editable.empty() || q.editable[static_cast<std::size_t>(p)] != 0 ? 1 : 0;
   }
   if (!s.model.suppress_mask) {  // a budget ends such a decode, and nothing else
     for (const written_part& p : s.policy) {
-      if (p.name == "step_budget" && !p.arguments.empty()) {
+      if (p.name == "max_steps" && !p.arguments.empty()) {
         const std::string& steps = p.arguments[0];
         b.forwards += std::stoll(steps.substr(steps.find('=') + 1));
       }
@@ -575,7 +575,7 @@ bound bound_of(const scenario& s, const sequence_plan& q) {
 named_parts parts_of(const scenario& s) {
   if (!s.model.suppress_mask &&
       std::none_of(s.policy.begin(), s.policy.end(), [](const written_part& p) {
-        return p.name == "canvas" || p.name == "step_budget";
+        return p.name == "canvas" || p.name == "max_steps";
       })) {
     throw refusal("a mask token that is not suppressed wants an end");
   }
@@ -586,7 +586,7 @@ named_parts parts_of(const scenario& s) {
   }
 }
 
-std::vector<std::vector<step_record>> decode(const scenario& s, const way& w, observer* watching) {
+std::vector<std::vector<step_record>> decode(const scenario& s, const way& w, observer* tracking) {
   const named_parts parts = parts_of(s);
   std::vector<std::vector<step_record>> records(s.sequences.size());
   std::vector<std::size_t> all(s.sequences.size());
@@ -596,10 +596,10 @@ std::vector<std::vector<step_record>> decode(const scenario& s, const way& w, ob
   try {
     if (w.alone) {
       for (const std::size_t& i : all) {
-        decoder(s, w, parts, {&i, 1}, watching, records).run();
+        decoder(s, w, parts, {&i, 1}, tracking, records).run();
       }
     } else {
-      decoder(s, w, parts, all, watching, records).run();
+      decoder(s, w, parts, all, tracking, records).run();
     }
   } catch (const std::logic_error& e) {  // std::invalid_argument is one
     throw violation("an exception", e.what());

@@ -72,7 +72,7 @@ struct way {
   std::string name;
   bool alone = false;
   bool piecewise = false;  ///< read() and decide() instead of supply()
-  host::tier tier = host::best_tier();
+  host::instruction_set instruction_set = host::best_instruction_set();
   int threads = 1;
   std::uint64_t slots_seed = 0;
 };
@@ -90,7 +90,7 @@ struct bound {
 
 /// All steps of all sequences. Throws refusal, or violation.
 [[nodiscard]] std::vector<std::vector<step_record>>
-decode(const scenario& s, const way& w, observer* watching = nullptr);
+decode(const scenario& s, const way& w, observer* tracking = nullptr);
 
 /// Throws violation unless both are the same bit by bit, slots apart.
 void compare(const std::vector<std::vector<step_record>>& got,

@@ -26,7 +26,7 @@
 #endif
 
 #include "hostile/oracle.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::hostile {
 
@@ -82,18 +82,18 @@ void say_where_it_ends() {
 /// matter.
 std::vector<way> ways(const scenario& s) {
   std::vector<way> all;
-  const std::vector<host::tier> tiers = testing::tiers();
-  for (std::size_t k = 0; k < std::max<std::size_t>(tiers.size(), 2); ++k) {
+  const std::vector<host::instruction_set> instruction_sets = testing::instruction_sets();
+  for (std::size_t k = 0; k < std::max<std::size_t>(instruction_sets.size(), 2); ++k) {
     way w;
-    w.tier = tiers[k % tiers.size()];
+    w.instruction_set = instruction_sets[k % instruction_sets.size()];
     w.alone = k % 2 == 0;
     w.piecewise = (k + s.number) % 2 == 0;
     w.threads = (k + s.number / 2) % 2 == 0 ? 3 : 1;
     w.slots_seed = k + 1;
     w.name = "the same " + std::string(w.alone ? "alone" : "in other slots") +
              (w.piecewise ? ", read in pieces" : "") + (w.threads > 1 ? ", with 3 threads" : "") +
-             ", on instruction set " + std::to_string(int(w.tier));
-    if (w.tier != host::best_tier() || w.alone || tiers.size() < 2) {
+             ", on instruction set " + std::to_string(int(w.instruction_set));
+    if (w.instruction_set != host::best_instruction_set() || w.alone || instruction_sets.size() < 2) {
       all.push_back(w);
     }
   }
@@ -169,8 +169,8 @@ class teller final : public observer {
     const sequence_report& r = now.report;
     std::cout << "sequence " << i << ", step " << r.forwards << ": scored ["
               << now.planned.score.first << ", " << now.planned.score.last << "), "
-              << now.segments.size() << " segments, end " << int(r.end) << ", open " << r.open
-              << ", settled " << r.settled << ", forced " << r.forced << ", invalid "
+              << now.segments.size() << " segments, end " << int(r.end) << ", open " << r.masked
+              << ", committed " << r.committed_prefix << ", forced " << r.forced << ", invalid "
               << r.invalid_rows << "\n  tokens    ";
     for (const token_id v : now.tokens) {
       std::cout << ' ' << v;
@@ -181,7 +181,7 @@ class teller final : public observer {
     }
     std::cout << "\n  candidates";
     for (const candidate_entry& e : now.candidates) {
-      std::cout << ' ' << e.position << (e.admitted ? "<-" : "?") << e.token << " ("
+      std::cout << ' ' << e.position << (e.committed ? "<-" : "?") << e.token << " ("
                 << e.log_probability << ')';
     }
     std::cout << '\n';

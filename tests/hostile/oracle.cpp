@@ -14,7 +14,7 @@ namespace {
 
 /// Facts about a policy on which the checked properties depend.
 struct facts {
-  bool paints = false;
+  bool renoises = false;
   bool rewrites = false;  ///< committed tokens
   bool remasks = false;
   bool branches = false;
@@ -34,14 +34,14 @@ bool names(const written_policy& policy, const std::string& name) {
 facts facts_of(const scenario& s) {
   const named_parts parts = parts_of(s);
   facts f;
-  f.paints = parts.has.paints;
-  f.rewrites = parts.has.revisits || parts.has.remasks;
+  f.renoises = parts.has.renoises;
+  f.rewrites = parts.has.edits_tokens || parts.has.remasks;
   f.remasks = parts.has.remasks;
   f.branches = parts.has.branches;
   f.draws = parts.has.draws;
-  f.edits_rows = parts.has.edits || parts.has.watches;
+  f.edits_rows = parts.has.edits || parts.has.tracks;
   f.stays = names(s.policy, "edited_blocks");
-  f.has_budget = names(s.policy, "step_budget");
+  f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
   return f;
 }
@@ -51,17 +51,17 @@ class bans {
  public:
   explicit bans(const scenario& s)
       : parts_(parts_of(s))
-      , end_(s.model.end_token) {}
+      , end_(s.model.eos_token) {}
 
   /// Whether a token may stand at an offset of the answer.
   [[nodiscard]] bool allow(token_id token, index_t offset) const {
-    for (index_t i = 0; i < parts_.revisions.count; ++i) {
-      const bool bans_it = parts_.revisions.rules[i].visit_on_host([&](const auto& r) {
+    for (index_t i = 0; i < parts_.logits_processors.count; ++i) {
+      const bool bans_it = parts_.logits_processors.rules[i].visit_on_host([&](const auto& r) {
         using rule = std::remove_cvref_t<decltype(r)>;
-        if constexpr (std::is_same_v<rule, token_list<revision_list::most_tokens>>) {
+        if constexpr (std::is_same_v<rule, allowed_tokens<logits_processor_list::most_tokens>>) {
           return range{r.first, r.last}.contains(offset) &&
                  std::find(r.tokens, r.tokens + r.count, token) == r.tokens + r.count;
-        } else if constexpr (std::is_same_v<rule, no_end_before>) {
+        } else if constexpr (std::is_same_v<rule, min_new_tokens>) {
           return offset < r.tokens && (token == end_ || token == r.also);
         } else {
           return false;
@@ -104,17 +104,17 @@ class sequence_oracle {
   void on_tokens(const std::vector<token_id>& tokens) {
     given_ = tokens;
     for (index_t p = 0; p < g_.length; ++p) {
-      const bool is_open = p >= g_.prompt && (q_.editable.empty() || q_.editable[at(p)] != 0);
-      marks_.push_back(is_open ? mark::open : mark::fixed);
+      const bool is_masked = p >= g_.prompt_length && (q_.editable.empty() || q_.editable[at(p)] != 0);
+      marks_.push_back(is_masked ? mark::masked : mark::fixed);
     }
   }
 
   void on_start(const step_record& now) {
     for (index_t p = 0; p < g_.length; ++p) {
       const token_id token = now.tokens[at(p)];
-      if (marks_[at(p)] == mark::open && !f_.paints) {
-        const bool is_filled = now.report.end != ending::running && token == s_.model.end_token;
-        expect(token == s_.model.mask_token || is_filled, "an open position holds a mask", p);
+      if (marks_[at(p)] == mark::masked && !f_.renoises) {
+        const bool is_filled = now.report.end != ending::running && token == s_.model.eos_token;
+        expect(token == s_.model.mask_token || is_filled, "a masked position holds a mask", p);
       }
     }
     expect(now.report.forwards == 0 && now.report.committed == 0 && now.commits.empty(),
@@ -129,7 +129,7 @@ class sequence_oracle {
   void on_cancel(const step_record& now) {
     expect(now.report.end == ending::cancelled, "a report", "not cancelled");
     expect(now.tokens == before_.tokens, "a cancelled sequence", "its tokens changed");
-    expect(now.report.open == open_count() && now.report.settled == first_open() &&
+    expect(now.report.masked == masked_count() && now.report.committed_prefix == first_masked() &&
                now.report.committed == before_.report.committed,
            "a report",
            "of a cancelled sequence");
@@ -170,14 +170,14 @@ class sequence_oracle {
     }
   }
 
-  [[nodiscard]] index_t open_count() const {
-    return static_cast<index_t>(std::count(marks_.begin(), marks_.end(), mark::open));
+  [[nodiscard]] index_t masked_count() const {
+    return static_cast<index_t>(std::count(marks_.begin(), marks_.end(), mark::masked));
   }
-  [[nodiscard]] index_t first_open() const {
-    return static_cast<index_t>(std::find(marks_.begin(), marks_.end(), mark::open) -
+  [[nodiscard]] index_t first_masked() const {
+    return static_cast<index_t>(std::find(marks_.begin(), marks_.end(), mark::masked) -
                                 marks_.begin());
   }
-  [[nodiscard]] bool is_open(index_t p) const { return marks_[at(p)] == mark::open; }
+  [[nodiscard]] bool is_masked(index_t p) const { return marks_[at(p)] == mark::masked; }
 
   /// The branch that the step went on with: the one whose placement is among the commits, with
   /// lookahead the plan says so.
@@ -205,8 +205,8 @@ class sequence_oracle {
       if (s.branch != winner) {
         continue;
       }
-      for (index_t p = g_.prompt; p < g_.length; ++p) {
-        const index_t row = std::max(p - s_.model.row_shift, 0);
+      for (index_t p = g_.prompt_length; p < g_.length; ++p) {
+        const index_t row = std::max(p - s_.model.logits_shift, 0);
         for (const given_row& given : rows[k]) {
           if (given.row == row) {
             rows_[p] = given;
@@ -242,11 +242,11 @@ class sequence_oracle {
   }
 
   void check_request(const step_record& now) {
-    bool any = f_.paints;
+    bool any = f_.renoises;
     for (index_t p = now.planned.score.first; p < now.planned.score.last; ++p) {
-      any = any || is_open(p);
+      any = any || is_masked(p);
     }
-    expect(any || f_.stays, "a forward pass", "nothing in it is open");
+    expect(any || f_.stays, "a forward pass", "nothing in it is masked");
     was_open_ = any;
   }
 
@@ -273,7 +273,7 @@ class sequence_oracle {
     }
     last = -1;
     for (const token_probability& e : now.probabilities) {
-      expect(e.position >= last && e.position < g_.length && is_open(e.position) && e.step == step,
+      expect(e.position >= last && e.position < g_.length && is_masked(e.position) && e.step == step,
              "probabilities()",
              e.position);
       last = e.position;
@@ -286,7 +286,7 @@ class sequence_oracle {
 
   /// Whether an entry may be of a position that was remasked and, as the sequence ended, filled.
   [[nodiscard]] bool is_filled(const commit_entry& e, const step_record& now) const {
-    return now.report.end != ending::running && e.token == s_.model.end_token &&
+    return now.report.end != ending::running && e.token == s_.model.eos_token &&
            e.log_probability == 0.0F;
   }
 
@@ -296,23 +296,23 @@ class sequence_oracle {
       expect(e.position > last, "candidates() ascends", e.position);
       last = e.position;
       expect(e.position < g_.length &&
-                 (is_open(e.position) || (f_.remasks && marks_[at(e.position)] == mark::settled)),
+                 (is_masked(e.position) || (f_.remasks && marks_[at(e.position)] == mark::committed)),
              "candidates()",
              e.position);
       expect(e.token >= 0 && e.token < s_.model.vocab,
              "a candidate's token",
              std::to_string(e.token) + " at position " + std::to_string(e.position));
-      if (f_.paints) {
+      if (f_.renoises) {
         continue;
       }
       const auto c = std::find_if(now.commits.begin(), now.commits.end(), [&](const auto& x) {
         return x.position == e.position;
       });
       const bool is_written = c != now.commits.end() && c->token == e.token &&
-                              e.token != s_.model.mask_token;  // which reopens
+                              e.token != s_.model.mask_token;  // which remasks
       const bool stays = before_.tokens[at(e.position)] == e.token;
-      const bool was_filled = c != now.commits.end() && is_filled(*c, now) && !e.admitted;
-      expect(e.admitted == is_written || was_filled || (stays && !is_open(e.position)),
+      const bool was_filled = c != now.commits.end() && is_filled(*c, now) && !e.committed;
+      expect(e.committed == is_written || was_filled || (stays && !is_masked(e.position)),
              "candidates() and committed()",
              e.position);
     }
@@ -323,7 +323,7 @@ class sequence_oracle {
   void check_allowed(const commit_entry& e, const given_row& row) const {
     const auto is_free = [&](token_id v) { return suppressed_.count(v) == 0; };
     const auto is_listed = [&](token_id v) {
-      return is_free(v) && bans_.allow(v, e.position - g_.prompt);
+      return is_free(v) && bans_.allow(v, e.position - g_.prompt_length);
     };
     const auto is_allowed = [&](token_id v) { return is_listed(v) && !is_masked(row, v); };
     const auto any = [&](const auto& holds) {
@@ -362,20 +362,20 @@ class sequence_oracle {
     }
   }
 
-  /// Takes over what the step committed. Returns how many positions it settled.
+  /// Takes over what the step committed. Returns how many positions it committed.
   index_t apply(const step_record& now, index_t winner) {
     index_t settled = 0;
     index_t rewritten = 0;
-    const index_t streamed = before_.report.settled;
+    const index_t streamed = before_.report.committed_prefix;
     std::vector<token_id> expected = before_.tokens;
     for (const commit_entry& e : now.commits) {
       mark& m = marks_[at(e.position)];
-      const bool opens = m == mark::settled && e.token == s_.model.mask_token;
-      expect(f_.paints || opens || e.token != s_.model.mask_token, "no mask token", e.position);
-      expect(m == mark::open || f_.rewrites, "a settled token", e.position);
+      const bool opens = m == mark::committed && e.token == s_.model.mask_token;
+      expect(f_.renoises || opens || e.token != s_.model.mask_token, "no mask token", e.position);
+      expect(m == mark::masked || f_.rewrites, "a committed token", e.position);
       expect(e.position >= streamed || f_.rewrites, "what was streamed", e.position);
-      settled += m == mark::open ? 1 : 0;
-      rewritten += m == mark::settled ? 1 : 0;
+      settled += m == mark::masked ? 1 : 0;
+      rewritten += m == mark::committed ? 1 : 0;
       if (!opens) {
         const bool is_placed =
             winner > 0 && std::any_of(now.segments.begin(), now.segments.end(), [&](const auto& s) {
@@ -383,21 +383,21 @@ class sequence_oracle {
             });
         const auto& rows = is_placed ? rows_before_ : rows_;
         const auto row = rows.find(e.position);
-        const bool is_old = f_.paints && s_.engine.restless_grammar;  // of an earlier row
-        const bool is_end = m == mark::settled && is_filled(e, now);
-        if (row != rows.end() && !is_old && !is_end && !(is_placed && rows.empty())) {
-          f_.paints ? check_allowed(e, row->second) : check_token(e, row->second, is_placed);
+        const bool is_old = f_.renoises && s_.engine.restless_grammar;  // of an earlier row
+        const bool is_eos = m == mark::committed && is_filled(e, now);
+        if (row != rows.end() && !is_old && !is_eos && !(is_placed && rows.empty())) {
+          f_.renoises ? check_allowed(e, row->second) : check_token(e, row->second, is_placed);
         }
       }
-      m = opens ? mark::open : mark::settled;
+      m = opens ? mark::masked : mark::committed;
       expected[at(e.position)] = e.token;
     }
     for (index_t p = 0; p < static_cast<index_t>(expected.size()); ++p) {
       const token_id token = now.tokens[at(p)];
-      const bool was_open = p < g_.length && is_open(p);
+      const bool was_open = p < g_.length && is_masked(p);
       expect(token >= 0 && token < s_.model.vocab, "a token of the vocabulary in the buffer", p);
-      expect(token == expected[at(p)] || (f_.paints && was_open) ||
-                 (was_open && now.report.end != ending::running && token == s_.model.end_token),
+      expect(token == expected[at(p)] || (f_.renoises && was_open) ||
+                 (was_open && now.report.end != ending::running && token == s_.model.eos_token),
              "committed() is what changed",
              p);
       expect(p < g_.length || token == given_[at(p)], "tokens behind the sequence", p);
@@ -427,7 +427,7 @@ class sequence_oracle {
   }
 
   void check_progress(const step_record& now, index_t settled) const {
-    const bool may_wait = now.report.forwards <= waits_ || f_.paints || !s_.model.suppress_mask ||
+    const bool may_wait = now.report.forwards <= waits_ || f_.renoises || !s_.model.suppress_mask ||
                           (f_.stays && !was_open_);
     expect(settled > 0 || may_wait,
            "a commit in every step",
@@ -436,12 +436,12 @@ class sequence_oracle {
 
   /// Expected tokens that the end of a sequence fills in.
   void fill(const step_record& now) {
-    if (now.report.end != ending::running && s_.model.end_token != no_token &&
-        (!f_.paints || now.report.forwards == 0)) {
-      for (index_t p = g_.prompt; p < g_.length; ++p) {
-        if (is_open(p)) {
-          expect(now.tokens[at(p)] == s_.model.end_token, "an ended sequence holds no mask", p);
-          marks_[at(p)] = mark::settled;
+    if (now.report.end != ending::running && s_.model.eos_token != no_token &&
+        (!f_.renoises || now.report.forwards == 0)) {
+      for (index_t p = g_.prompt_length; p < g_.length; ++p) {
+        if (is_masked(p)) {
+          expect(now.tokens[at(p)] == s_.model.eos_token, "an ended sequence holds no mask", p);
+          marks_[at(p)] = mark::committed;
         }
       }
     }
@@ -449,8 +449,8 @@ class sequence_oracle {
 
   void check_rest(const step_record& now) const {
     const sequence_report& r = now.report;
-    expect(r.open == open_count(), "a report", "open", r.open, open_count());
-    expect(r.settled == first_open(), "a report", "settled", r.settled, first_open());
+    expect(r.masked == masked_count(), "a report", "masked", r.masked, masked_count());
+    expect(r.committed_prefix == first_masked(), "a report", "committed_prefix", r.committed_prefix, first_masked());
     expect(r.last_commits == static_cast<index_t>(now.commits.size()),
            "a report",
            "last_commits",
@@ -458,19 +458,19 @@ class sequence_oracle {
            static_cast<index_t>(now.commits.size()));
     switch (r.end) {
     case ending::running:
-      expect(r.open > 0 || f_.stays, "an end", "nothing is open, and it goes on");
+      expect(r.masked > 0 || f_.stays, "an end", "nothing is masked, and it goes on");
       break;
     case ending::complete:
-      expect(r.open == 0, "a report", "complete, with open positions");
+      expect(r.masked == 0, "a report", "complete, with masked positions");
       break;
-    case ending::end_token:
-      expect(s_.model.end_token != no_token, "a report", "an end token without one");
+    case ending::eos_token:
+      expect(s_.model.eos_token != no_token, "a report", "an EOS token without one");
       break;
     case ending::stop_tokens:
       expect(f_.has_sequence_stop, "a report", "a stop sequence without one");
       break;
-    case ending::step_budget:
-      expect(f_.has_budget || f_.paints || f_.stays, "a report", "a step budget without one");
+    case ending::max_steps:
+      expect(f_.has_budget || f_.renoises || f_.stays, "a report", "a limit of steps without one");
       break;
     case ending::cancelled:
       expect(false, "a report", "cancelled by nobody");
@@ -480,7 +480,7 @@ class sequence_oracle {
 
   const scenario& s_;
   const sequence_plan& q_;
-  const layout& g_;
+  const sequence_shape& g_;
   const facts& f_;
   const bans& bans_;
   std::int64_t waits_;

@@ -17,7 +17,7 @@ using testing::mixed;
 bool has_small_budget(const written_policy& policy) {
   return std::any_of(policy.begin(), policy.end(), [](const written_part& p) {
     return p.name == "canvas" ||
-           (p.name == "step_budget" && p.arguments.size() == 1 && p.arguments[0].size() <= 2);
+           (p.name == "max_steps" && p.arguments.size() == 1 && p.arguments[0].size() <= 2);
   });
 }
 
@@ -26,22 +26,22 @@ model_info random_model(dice& d) {
   const int n = d.within(0, 99);
   m.vocab = n < 3 ? 2 : n < 12 ? 3 : n < 30 ? 7 : n < 60 ? 33 : n < 95 ? 64 : n < 98 ? 2049 : 4100;
   m.mask_token = d.chance(0.5) ? m.vocab - 1 : d.within(0, m.vocab - 1);
-  m.row_shift = d.chance(0.3) ? 1 : 0;
+  m.logits_shift = d.chance(0.3) ? 1 : 0;
   m.layers = d.within(1, 5);
   if (m.vocab > 2 && d.chance(0.6)) {
-    m.end_token = (m.mask_token + d.within(1, m.vocab - 1)) % m.vocab;
+    m.eos_token = (m.mask_token + d.within(1, m.vocab - 1)) % m.vocab;
   }
   return m;
 }
 
 sequence_plan random_sequence(dice& d, const model_info& model, bool many_rows) {
   sequence_plan s;
-  s.shape.prompt = d.chance(0.3) ? 0 : d.within(1, 9);
+  s.shape.prompt_length = d.chance(0.3) ? 0 : d.within(1, 9);
   const index_t answer = d.chance(0.03)  ? 0
                          : d.chance(0.1) ? 1
                          : many_rows     ? d.within(130, 150)
                                          : d.within(1, model.vocab > 2000 ? 14 : 34);
-  s.shape.length = std::max(s.shape.prompt + answer, 1);
+  s.shape.length = std::max(s.shape.prompt_length + answer, 1);
   s.shape.block_length = many_rows       ? 4096
                          : d.chance(0.1) ? 1
                          : d.chance(0.3)
@@ -81,11 +81,11 @@ scenario random_scenario(std::uint64_t seed, std::uint64_t number) {
   if (is_large) {
     s.model.vocab = many_rows ? 4100 : 60'001;
     s.model.mask_token = 5;
-    s.model.end_token = d.chance(0.5) ? 7 : no_token;
+    s.model.eos_token = d.chance(0.5) ? 7 : no_token;
   }
   s.policy = random_policy(d, s.model);
   if (is_large) {
-    s.policy.push_back({"step_budget", {std::to_string(d.within(2, 5))}, {}});
+    s.policy.push_back({"max_steps", {std::to_string(d.within(2, 5))}, {}});
   }
   s.model.suppress_mask = !(has_small_budget(s.policy) && d.chance(0.3));
   const int count = is_large ? 1 : d.chance(0.5) ? d.within(2, 4) : 1;
@@ -106,12 +106,12 @@ std::string description(const scenario& s) {
   const model_info& m = s.model;
   out << "  policy     " << text_of(s.policy) << "\n  model      vocab " << m.vocab << ", mask "
       << m.mask_token << ", end ";
-  if (m.end_token == no_token) {
+  if (m.eos_token == no_token) {
     out << "none";
   } else {
-    out << m.end_token;
+    out << m.eos_token;
   }
-  out << ", row_shift " << m.row_shift << ", layers " << m.layers << ", suppress_mask "
+  out << ", logits_shift " << m.logits_shift << ", layers " << m.layers << ", suppress_mask "
       << m.suppress_mask << "\n  session    " << s.slots << " slots, limits "
       << (s.tight ? "tight" : "wide") << ", "
       << (s.kind == element_kind::f32    ? "f32"
@@ -132,7 +132,7 @@ std::string description(const scenario& s) {
     out << ", guidance " << s.engine.cfg_scale;
   }
   for (const sequence_plan& q : s.sequences) {
-    out << "\n  sequence   prompt " << q.shape.prompt << ", length " << q.shape.length << ", block "
+    out << "\n  sequence   prompt " << q.shape.prompt_length << ", length " << q.shape.length << ", block "
         << q.shape.block_length << ", seed " << q.shape.seed << ", sequence " << q.shape.sequence
         << ", spare " << q.spare << ", joins " << q.joins << ", cancels " << q.cancels;
     if (!q.editable.empty()) {
@@ -171,18 +171,18 @@ std::vector<scenario> smaller(const scenario& s) {
       with([&](scenario& x) { of_one(x.sequences[i]); });
     };
     const auto cut = [&](index_t length) {
-      if (length < q.shape.length && length > q.shape.prompt) {
+      if (length < q.shape.length && length > q.shape.prompt_length) {
         change([&](sequence_plan& y) {
           y.shape.length = length;
           y.editable.resize(y.editable.empty() ? 0 : std::size_t(length));
         });
       }
     };
-    cut(q.shape.prompt + (q.shape.length - q.shape.prompt) / 2);
+    cut(q.shape.prompt_length + (q.shape.length - q.shape.prompt_length) / 2);
     cut(q.shape.length - 1);
-    if (q.shape.prompt > 0) {
+    if (q.shape.prompt_length > 0) {
       change([](sequence_plan& y) {
-        --y.shape.prompt;
+        --y.shape.prompt_length;
         --y.shape.length;
         if (!y.editable.empty()) {
           y.editable.erase(y.editable.begin());
@@ -214,8 +214,8 @@ std::vector<scenario> smaller(const scenario& s) {
   if (s.kind != element_kind::f32) {
     with([](scenario& x) { x.kind = element_kind::f32; });
   }
-  if (s.model.row_shift > 0) {
-    with([](scenario& x) { x.model.row_shift = 0; });
+  if (s.model.logits_shift > 0) {
+    with([](scenario& x) { x.model.logits_shift = 0; });
   }
   if (s.engine.has_grammar) {
     with([](scenario& x) { x.engine.has_grammar = false; });

@@ -16,8 +16,8 @@ namespace unmask::hostile {
 
 /// A sequence and when it comes and goes.
 struct sequence_plan {
-  layout shape;
-  /// Tokens of the buffer behind layout::length.
+  sequence_shape shape;
+  /// Tokens of the buffer behind sequence_shape::length.
   index_t spare = 0;
   std::vector<std::uint8_t> editable;
   std::vector<token_id> suppressed;

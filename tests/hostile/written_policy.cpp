@@ -31,11 +31,11 @@ std::string text_of(const written_part& part) {
 struct family {
   bool edits = false;
   bool branches = false;
-  bool revisits = false;
+  bool edits_tokens = false;
   bool remasks = false;
   bool draws = false;
   bool keeps = false;
-  bool paints = false;
+  bool renoises = false;
   bool compares = false;
   bool layered = false;
 };
@@ -51,14 +51,14 @@ class author {
       return anything();
     }
     const family f = random_family();
-    written_policy all = {admission(f)};
+    written_policy all = {commit_rule(f)};
     if (d_.chance(0.7)) {  // two commit rules are rules along the order of confidence
       const bool is_ordered = names(all, "factor") || names(all, "hierarchical");
-      all.push_back(is_ordered ? part("confidence") : one_of(part_stage::ranking));
+      all.push_back(is_ordered ? part("by_confidence") : one_of(part_stage::ranking));
     }
-    add(all, part_stage::edit, 0.2, 1);
-    add(all, part_stage::delay, 0.3, 2);
-    add(all, part_stage::stop, 0.4, 2, {model_.end_token == no_token ? "stop_at_end" : ""});
+    add(all, part_stage::logits_transform, 0.2, 1);
+    add(all, part_stage::filter, 0.3, 2);
+    add(all, part_stage::stop, 0.4, 2, {model_.eos_token == no_token ? "stop_at_eos" : ""});
     add(all, part_stage::cache, f.layered ? 0.7 : 0.25, 1);
     if (f.layered) {
       for (const char* rule : {"early_skip", "cache_budget", "similarity_refresh"}) {
@@ -68,22 +68,22 @@ class author {
         }
       }
     }
-    if (!f.paints) {
+    if (!f.renoises) {
       add(all, part_stage::schedule, 0.6, 1, {"canvas"});
     }
     if (f.edits) {
-      add(all, part_stage::revision, 0.9, 3, {"credit", "adaptive_credit"});
-      add(all, part_stage::question, 0.15, 1);
+      add(all, part_stage::logits_processor, 0.9, 3, {"trace_credit", "adaptive_credit"});
+      add(all, part_stage::probe, 0.15, 1);
     }
     if (f.branches) {
       all.push_back(one_of(part_stage::branches));
     }
-    if (f.revisits) {
+    if (f.edits_tokens) {
       const bool frontier = names(all, "at_frontier");
       if (!frontier) {
-        all.push_back(part(f.remasks || d_.chance(0.5) ? "edit_settled" : "reopen_below"));
-        if (!f.remasks && all.back().name == "edit_settled" && d_.chance(0.3)) {
-          all.push_back(part("reopen_below"));
+        all.push_back(part(f.remasks || d_.chance(0.5) ? "edit_committed" : "remask_current_below"));
+        if (!f.remasks && all.back().name == "edit_committed" && d_.chance(0.3)) {
+          all.push_back(part("remask_current_below"));
         }
       }
     }
@@ -94,17 +94,17 @@ class author {
       all.push_back(one_of(part_stage::draw));
     }
     if (f.keeps) {
-      add(all, part_stage::truncation, 1.0, 2, {"confidence_of_kept"});
+      add(all, part_stage::truncation, 1.0, 2, {"confidence_after_truncation"});
       if (!f.draws || d_.chance(0.2)) {
-        all.push_back(part("confidence_of_kept"));
+        all.push_back(part("confidence_after_truncation"));
       }
     }
-    if (f.paints) {
+    if (f.renoises) {
       all.push_back(part("canvas"));
     }
     shuffle(all);
     if (f.edits && !f.keeps && d_.chance(0.35)) {  // behind what it must not give credit to
-      all.push_back(part(d_.chance(0.5) ? "credit" : "adaptive_credit"));
+      all.push_back(part(d_.chance(0.5) ? "trace_credit" : "adaptive_credit"));
     }
     return all;
   }
@@ -121,19 +121,19 @@ class author {
     const bool edits = d_.chance(0.6);
     return n < 8    ? family{}
            : n < 14 ? family{.edits = edits, .layered = true}
-           : n < 18 ? family{.edits = edits, .revisits = true, .layered = true}
-           : n < 21 ? family{.edits = edits, .revisits = true, .remasks = true, .layered = true}
+           : n < 18 ? family{.edits = edits, .edits_tokens = true, .layered = true}
+           : n < 21 ? family{.edits = edits, .edits_tokens = true, .remasks = true, .layered = true}
            : n < 26 ? family{.edits = true}
            : n < 38 ? family{.edits = edits, .branches = true}
-           : n < 48 ? family{.edits = edits, .revisits = true}
-           : n < 54 ? family{.edits = edits, .branches = true, .revisits = true}
-           : n < 62 ? family{.edits = edits, .revisits = d_.chance(0.5), .remasks = true}
+           : n < 48 ? family{.edits = edits, .edits_tokens = true}
+           : n < 54 ? family{.edits = edits, .branches = true, .edits_tokens = true}
+           : n < 62 ? family{.edits = edits, .edits_tokens = d_.chance(0.5), .remasks = true}
            : n < 68 ? family{.edits = edits, .draws = true}
            : n < 72 ? family{.edits = edits, .branches = true, .draws = true}
-           : n < 76 ? family{.edits = edits, .revisits = true, .draws = true}
-           : n < 79 ? family{.edits = edits, .revisits = true, .remasks = true, .draws = true}
+           : n < 76 ? family{.edits = edits, .edits_tokens = true, .draws = true}
+           : n < 79 ? family{.edits = edits, .edits_tokens = true, .remasks = true, .draws = true}
            : n < 86 ? family{.edits = edits, .draws = true, .keeps = true}
-           : n < 92 ? family{.edits = edits, .paints = true}
+           : n < 92 ? family{.edits = edits, .renoises = true}
            : n < 97 ? family{.compares = true}
                     : family{.remasks = true, .compares = true};
   }
@@ -184,17 +184,17 @@ class author {
     return part(*d_.one_of(choices));
   }
 
-  written_part admission(const family& f) {
+  written_part commit_rule(const family& f) {
     const std::vector<std::string> comparing = {"adaptive_threshold", "stable_and_confident"};
     std::vector<std::string> without = comparing;
-    if (f.branches || f.revisits || f.remasks || f.paints) {
+    if (f.branches || f.edits_tokens || f.remasks || f.renoises) {
       without.push_back("at_frontier");
     }
     written_part whole =
-        f.compares ? part(d_.one_of(comparing).c_str()) : one_of(part_stage::admission, without);
+        f.compares ? part(d_.one_of(comparing).c_str()) : one_of(part_stage::commit_rule, without);
     for (int n = d_.chance(0.4) ? d_.within(1, 3) : 0; n > 0; --n) {
       written_part joined{d_.chance(0.5) ? "any_of" : "all_of", {}, {whole}};
-      joined.inside.push_back(one_of(part_stage::admission, without));
+      joined.inside.push_back(one_of(part_stage::commit_rule, without));
       if (d_.chance(0.5)) {
         std::swap(joined.inside[0], joined.inside[1]);
       }
@@ -286,7 +286,7 @@ class author {
     return a.kind == knob_kind::whole &&
            (known.name == "timesteps" || known.name == "independent_timesteps" ||
             known.name == "canvas" || known.name == "edited_blocks" ||
-            known.name == "reopen_below");
+            known.name == "remask_current_below");
   }
 
   std::int64_t whole(const known_part& known, const part_argument& a) {
@@ -310,7 +310,7 @@ class author {
 
   token_id token() {
     return d_.chance(0.04)                                   ? model_.vocab + d_.within(0, 3)
-           : d_.chance(0.15) && model_.end_token != no_token ? model_.end_token
+           : d_.chance(0.15) && model_.eos_token != no_token ? model_.eos_token
            : d_.chance(0.05)                                 ? model_.mask_token
                                                              : d_.within(0, model_.vocab - 1);
   }

@@ -39,15 +39,15 @@ tokens sequence(std::size_t i) {
   return reference()[i]["tokens"].get<tokens>();
 }
 
-/// A segment of the sequence in a slot that computes `feed` and requests the logits of `rows`.
-segment of(index_t slot, const tokens& t, range feed, range rows) {
+/// A segment of the sequence in a slot that computes `query` and requests the logits of `rows`.
+segment of(index_t slot, const tokens& t, range query, range rows) {
   return {.slot = slot,
           .branch = 0,
           .placed = {},
-          .feed = feed,
+          .query = query,
           .rows = rows,
           .first_row = 0,
-          .attend = {0, static_cast<index_t>(t.size())},
+          .keys = {0, static_cast<index_t>(t.size())},
           .evict = {}};
 }
 segment whole(index_t slot, const tokens& t) {
@@ -284,14 +284,14 @@ TEST(LlamaCppFile, SaysWhatTheModelIs) {
   const unmask::model_info info = host().info();
   EXPECT_EQ(info.vocab, 98);
   EXPECT_EQ(info.mask_token, 0);
-  EXPECT_EQ(info.end_token, 1);
-  EXPECT_EQ(info.row_shift, 0);
+  EXPECT_EQ(info.eos_token, 1);
+  EXPECT_EQ(info.logits_shift, 0);
   EXPECT_EQ(info.layers, 6);
 }
 
 TEST(LlamaCppFile, RowsAreShiftedUnlessItSaysOtherwise) {
   const edited_file silent([](auto* f, auto*) { gguf_remove_key(f, "diffusion.shift_logits"); });
-  EXPECT_EQ(llama_cpp_host(silent.path()).info().row_shift, 1);
+  EXPECT_EQ(llama_cpp_host(silent.path()).info().logits_shift, 1);
 }
 
 TEST(LlamaCppFile, WithoutTheKeysOfLlamaHasNoMemory) {

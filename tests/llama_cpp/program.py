@@ -24,7 +24,7 @@ def records(*arguments):
     return sorted(map(json.loads, done.stdout.splitlines()), key=lambda r: (r["task"], r["prompt"]))
 
 
-LOOKAHEAD = "credit + threshold(0.9) + lookahead(3)"
+LOOKAHEAD = "trace_credit + threshold(0.9) + lookahead(3)"
 WITHOUT_TIMES = ("text", "tokens", "forwards", "committed", "forced", "rewritten", "end")
 
 
@@ -44,7 +44,7 @@ class Program(unittest.TestCase):
         self.assertNotIn("exact", r)
 
     def test_known_answers_are_compared(self):
-        for r in records("--limit", "1", "--policy", "top_k(1)"):
+        for r in records("--limit", "1", "--policy", "tokens_per_step(1)"):
             self.assertEqual(r["exact"], r["text"] == r["answer"])
             self.assertEqual(r["forwards"], 40)
 
@@ -55,8 +55,8 @@ class Program(unittest.TestCase):
         self.assertEqual(len(alone), 8)
 
     def test_stops_at_the_end_token(self):
-        (r,) = records("--prompt", "J:age 27", "--policy", "top_k(1) + stop_at_end")
-        self.assertEqual((r["text"], r["end"]), ('{"age":27}', "end_token"))
+        (r,) = records("--prompt", "J:age 27", "--policy", "tokens_per_step(1) + stop_at_eos")
+        self.assertEqual((r["text"], r["end"]), ('{"age":27}', "eos_token"))
         self.assertLess(r["forwards"], 40)
 
     def test_a_cache_is_a_part_of_the_policy(self):
@@ -65,7 +65,7 @@ class Program(unittest.TestCase):
             self.assertEqual(r["text"], "21 30 36 63 77")
 
     def test_text_appears_as_it_settles(self):
-        done = run("--prompt", "S:30 21 77 36 63", "--policy", "left_to_right + top_k(1)")
+        done = run("--prompt", "S:30 21 77 36 63", "--policy", "left_to_right + tokens_per_step(1)")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.startswith("> S:30 21 77 36 63\n21 30 36 63 77\n"), done.stdout)
         self.assertIn("40 forwards, 1.0 tokens a forward", done.stdout)
@@ -94,7 +94,7 @@ class Program(unittest.TestCase):
 
     def test_help_lists_options_and_policies(self):
         text = run("--help").stdout
-        for word in ("--model", "--json", "threshold(threshold=0.9)", "lookahead"):
+        for word in ("--model", "--json", "threshold(value=0.9)", "lookahead"):
             self.assertIn(word, text)
 
     def test_refusals_say_what_is_wrong(self):
@@ -104,7 +104,7 @@ class Program(unittest.TestCase):
             (("--length", "300"), "at most the model's context, 256"),
             (("--policy",), "with its value"),
             (("--policy", "nonsense"), "column 1: there is no part 'nonsense'"),
-            (("--policy", "top_k(1) + dual_cache + key_eviction"), "without key_eviction"),
+            (("--policy", "tokens_per_step(1) + dual_cache + key_eviction"), "without key_eviction"),
             (("--policy", "es_dllm"), "without a layer rule"),
             (("--prompt", "caf\u00e9"), "can spell"),
             (("--model", "/no/such.gguf"), "/no/such.gguf"),

@@ -112,9 +112,9 @@ decoded ours(script& s, const Policy& policy, std::uint64_t seed = 0) {
   tokens[0] = begin;
   unmask::session session(
       policy,
-      {.vocab = vocab, .mask_token = mask, .end_token = unmask::no_token},
+      {.vocab = vocab, .mask_token = mask, .eos_token = unmask::no_token},
       tokens,
-      {.prompt = 1, .length = s.length(), .block_length = s.length() - 1, .seed = seed});
+      {.prompt_length = 1, .length = s.length(), .block_length = s.length() - 1, .seed = seed});
   decoded d;
   while (const auto request = session.next()) {
     const auto rows = request->segments[0].rows;
@@ -145,14 +145,14 @@ TEST(LlamaSampler, ConfidenceModeCommitsTheSurestFirst) {
   diffusion_params p = one_a_step(s, DIFFUSION_ALGORITHM_CONFIDENCE_BASED);
   p.temperature = 0.25F;  // sharp enough to draw the best token nearly always
   EXPECT_THAT(order_of(s, p), ElementsAre(0, 1, 2));
-  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::top_k{1}}).order,
+  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::tokens_per_step{1}}).order,
               ElementsAre(0, 1, 2));
 }
 
 TEST(LlamaSampler, EntropyModeCommitsTheLeastCertainFirst) {
   script s(sure_to_unsure);
   EXPECT_THAT(order_of(s, one_a_step(s, DIFFUSION_ALGORITHM_ENTROPY_BASED)), ElementsAre(2, 1, 0));
-  EXPECT_THAT(ours(s, unmask::policy{unmask::by_entropy{}, unmask::top_k{1}}).order,
+  EXPECT_THAT(ours(s, unmask::policy{unmask::by_entropy{}, unmask::tokens_per_step{1}}).order,
               ElementsAre(0, 1, 2));
 }
 
@@ -164,7 +164,7 @@ const std::vector<row> margins{{0.05, 0.05, 0.85, 0.05, 0, 0, 0, 0},
 TEST(LlamaSampler, MarginModeWithoutTopKAndTopPComparesTokens0And1) {
   script s(margins);
   EXPECT_THAT(order_of(s, one_a_step(s, DIFFUSION_ALGORITHM_MARGIN_BASED)), ElementsAre(1, 0));
-  EXPECT_THAT(ours(s, unmask::policy{unmask::by_margin{}, unmask::top_k{1}}).order,
+  EXPECT_THAT(ours(s, unmask::policy{unmask::by_margin{}, unmask::tokens_per_step{1}}).order,
               ElementsAre(0, 1));
 }
 
@@ -180,7 +180,7 @@ TEST(LlamaSampler, ConfidenceIsThatOfTheTruncatedList) {
   diffusion_params p = one_a_step(s, DIFFUSION_ALGORITHM_CONFIDENCE_BASED);
   p.top_k = 1;  // the way to greedy tokens: each is then certain, and ties go by position
   EXPECT_THAT(order_of(s, p), ElementsAre(0, 1, 2));
-  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::top_k{1}}).order,
+  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::tokens_per_step{1}}).order,
               ElementsAre(2, 1, 0));
 }
 
@@ -200,7 +200,7 @@ TEST(LlamaSampler, TemperatureZeroSamplesAtTemperatureOne) {
     texts.insert(zero.tokens);
   }
   EXPECT_EQ(texts.size(), 3U);
-  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::top_k{200}}).answer, Each(2));
+  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::tokens_per_step{200}}).answer, Each(2));
 }
 
 TEST(LlamaSampler, GumbelNoiseReachesTheFirstRowOnly) {
@@ -226,8 +226,8 @@ TEST(LlamaSampler, AlgTempDrawsPositionsTwiceAndLeavesMasks) {
   p.alg_temp = 1.0F;
   EXPECT_THAT(peer_generate(s, context(), {&begin, 1}, p).tokens, Contains(mask));
   const decoded d = ours(s,
-                         unmask::policy{unmask::loosely{unmask::by_confidence{}, 1.0F},
-                                        unmask::scheduled{.steps = 1}});
+                         unmask::policy{unmask::alg_temperature{unmask::by_confidence{}, 1.0F},
+                                        unmask::steps_per_block{.steps = 1}});
   EXPECT_EQ(d.forwards, 1);
   EXPECT_THAT(d.answer, Not(Contains(mask)));
 }
@@ -240,7 +240,7 @@ TEST(LlamaSampler, TheMaskTokenIsAnAnswerLikeAnyOther) {
       peer_generate(s, context(), {&begin, 1}, one_a_step(s, DIFFUSION_ALGORITHM_CONFIDENCE_BASED))
           .tokens,
       Contains(mask));
-  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::top_k{1}}).answer,
+  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::tokens_per_step{1}}).answer,
               Not(Contains(mask)));
 }
 

@@ -63,7 +63,7 @@ struct hashed_model {
 struct dense_view {
   const std::vector<token_id>& tokens;
   const std::vector<bool>& open;
-  const layout& geometry;
+  const sequence_shape& geometry;
   const model_info& model;
   index_t position;
 
@@ -135,18 +135,18 @@ static_assert(ranking<witness>);
   auto credit = std::make_shared<std::vector<std::vector<double>>>();
   return {[=](std::vector<double>& z, const dense_view& at) {
             credit->resize(static_cast<std::size_t>(at.geometry.length));
-            std::vector<double>& own = (*credit)[static_cast<std::size_t>(at.position)];
-            own.resize(z.size(), 0.0);
+            std::vector<double>& context = (*credit)[static_cast<std::size_t>(at.position)];
+            context.resize(z.size(), 0.0);
             const seen_row raw = dense_statistics(z, at.position);
             if (!raw.valid) {
               return;
             }
-            for (double& c : own) {
+            for (double& c : context) {
               c *= decay;
             }
-            own[static_cast<std::size_t>(raw.token)] += std::pow(raw.confidence, exponent);
+            context[static_cast<std::size_t>(raw.token)] += std::pow(raw.confidence, exponent);
             for (std::size_t v = 0; v < z.size(); ++v) {
-              z[v] += strength * std::log1p(own[v]);
+              z[v] += strength * std::log1p(context[v]);
             }
           },
           [=](index_t p) {
@@ -159,7 +159,7 @@ static_assert(ranking<witness>);
 /// One random request for compare_rows().
 struct dense_request {
   model_info model;
-  layout geometry;
+  sequence_shape geometry;
   std::vector<token_id> suppressed;
   hashed_model logits;
   index_t branches = 0;
@@ -169,9 +169,9 @@ struct dense_request {
   dense_request r;
   r.model.vocab = vocab;
   r.model.mask_token = c.within(0, vocab - 1);
-  r.model.end_token = (r.model.mask_token + c.within(1, vocab - 1)) % vocab;
-  r.geometry.prompt = c.within(0, 5);
-  r.geometry.length = r.geometry.prompt + c.within(1, 20);
+  r.model.eos_token = (r.model.mask_token + c.within(1, vocab - 1)) % vocab;
+  r.geometry.prompt_length = c.within(0, 5);
+  r.geometry.length = r.geometry.prompt_length + c.within(1, 20);
   r.geometry.block_length = c.within(1, 10);
   for (index_t i = c.within(0, 3); i > 0; --i) {
     r.suppressed.push_back(c.within(0, vocab - 1));
@@ -184,7 +184,7 @@ struct dense_request {
 /// order; the policy ranks by witness{}. Returns the number of rows.
 template <class Policy>
 int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_request& q) {
-  const layout& g = q.geometry;
+  const sequence_shape& g = q.geometry;
   const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
   std::vector<token_id> tokens(at(g.length), 0);
   chances c(q.logits.seed);
@@ -196,7 +196,7 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
   options.suppressed = q.suppressed;
   s.start(0, p, tokens_view<memory::host>(tokens), g, options);
   std::vector<bool> open(at(g.length), false);
-  for (index_t i = g.prompt; i < g.length; ++i) {
+  for (index_t i = g.prompt_length; i < g.length; ++i) {
     open[at(i)] = true;
   }
   int rows = 0;
@@ -273,7 +273,7 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
 template <class Policy>
 void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std::vector<dense_request>& q) {
   const auto decode = [&](const std::vector<std::size_t>& which) {
-    limits capacity{.sequences = static_cast<index_t>(which.size()), .length = 1, .window = 1, .branches = 0};
+    session_capacity capacity{.sequences = static_cast<index_t>(which.size()), .length = 1, .window = 1, .branches = 0};
     std::vector<std::vector<token_id>> texts;
     for (const std::size_t k : which) {
       capacity.length = std::max(capacity.length, q[k].geometry.length);
@@ -327,7 +327,7 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std
 /// number of steps.
 template <class Policy, class Look>
 int each_step(const Policy& p, const dense_request& q, Look&& look) {
-  std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), q.model.end_token);
+  std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), q.model.eos_token);
   session<Policy> s(q.model, {.sequences = 1, .length = q.geometry.length, .window = q.geometry.length,
                               .branches = q.branches});
   s.start(0, p, tokens_view<memory::host>(text), q.geometry);

@@ -85,12 +85,12 @@ struct naive_step {
   std::uint32_t sequence = 0;
   index_t step = 0;
   index_t block_step = 0;
-  index_t block_opened = 0;
+  index_t block_masked_at_first = 0;
 };
 
 /// Decision of a rule about one candidate, and its distance to the opposite decision.
 struct opinion {
-  bool admits = false;
+  bool commits = false;
   double gap = far_away;
 };
 
@@ -103,15 +103,15 @@ using naive_rule =
 /// A sequence, the model and the policy.
 struct naive_request {
   model_info model;
-  layout geometry;
+  sequence_shape geometry;
   std::vector<std::uint8_t> editable;
   std::vector<token_id> suppressed;
   naive_score score;
   naive_rule rule;
-  bool whole_sequence = false;
+  bool single_block = false;
   std::int64_t waits = 0;  // steps at the start that may commit nothing
-  bool stop_at_end = false;
-  std::optional<index_t> step_budget;
+  bool stop_at_eos = false;
+  std::optional<index_t> max_steps;
 };
 
 struct naive_commit {
@@ -135,9 +135,9 @@ class naive_decoder {
   naive_decoder(naive_request request, std::vector<token_id> tokens)
       : request_(std::move(request))
       , tokens_(std::move(tokens)) {
-    const layout& g = request_.geometry;
+    const sequence_shape& g = request_.geometry;
     open_.assign(tokens_.size(), false);
-    for (index_t p = g.prompt; p < g.length; ++p) {
+    for (index_t p = g.prompt_length; p < g.length; ++p) {
       if (request_.editable.empty() || request_.editable[at(p)] != 0) {
         open_[at(p)] = true;
         tokens_[at(p)] = request_.model.mask_token;
@@ -150,7 +150,7 @@ class naive_decoder {
   [[nodiscard]] ending end() const { return end_; }
   [[nodiscard]] index_t step() const { return step_; }
 
-  [[nodiscard]] index_t open_count() const {
+  [[nodiscard]] index_t masked_count() const {
     return static_cast<index_t>(std::count(open_.begin(), open_.end(), true));
   }
   [[nodiscard]] index_t settled() const {
@@ -172,7 +172,7 @@ class naive_decoder {
 
   /// The row of logits that predicts position p.
   [[nodiscard]] index_t row_of(index_t p) const {
-    return std::max(p - request_.model.row_shift, 0);
+    return std::max(p - request_.model.logits_shift, 0);
   }
 
   /// Whether v may not be proposed at all.
@@ -212,7 +212,7 @@ class naive_decoder {
     bool any = false;
     for (std::size_t i = 0; i < ranked.size(); ++i) {
       d.gap = std::min(d.gap, opinions[i].gap);
-      if (opinions[i].admits) {
+      if (opinions[i].commits) {
         any = true;
         propose(d, ranked[i]);
       }
@@ -239,12 +239,12 @@ class naive_decoder {
   [[nodiscard]] static std::size_t at(index_t p) { return static_cast<std::size_t>(p); }
 
   [[nodiscard]] index_t block_length() const {
-    const layout& g = request_.geometry;
-    return request_.whole_sequence ? g.length - g.prompt : g.block_length;
+    const sequence_shape& g = request_.geometry;
+    return request_.single_block ? g.length - g.prompt_length : g.block_length;
   }
   [[nodiscard]] range block(index_t b) const {
-    const layout& g = request_.geometry;
-    const index_t first = g.prompt + b * block_length();
+    const sequence_shape& g = request_.geometry;
+    const index_t first = g.prompt_length + b * block_length();
     return {first, std::min(first + block_length(), g.length)};
   }
 
@@ -267,20 +267,20 @@ class naive_decoder {
   }
 
   void advance() {
-    const layout& g = request_.geometry;
-    if (request_.stop_at_end) {
-      for (index_t p = g.prompt; p < g.length && !open_[at(p)]; ++p) {
-        if (tokens_[at(p)] == request_.model.end_token) {
-          return finish(ending::end_token);
+    const sequence_shape& g = request_.geometry;
+    if (request_.stop_at_eos) {
+      for (index_t p = g.prompt_length; p < g.length && !open_[at(p)]; ++p) {
+        if (tokens_[at(p)] == request_.model.eos_token) {
+          return finish(ending::eos_token);
         }
       }
     }
-    if (open_count() == 0) {
+    if (masked_count() == 0) {
       end_ = ending::complete;
       return;
     }
-    if (request_.step_budget && step_ >= *request_.step_budget) {
-      return finish(ending::step_budget);
+    if (request_.max_steps && step_ >= *request_.max_steps) {
+      return finish(ending::max_steps);
     }
     const index_t before = block_;
     while (candidates().empty()) {
@@ -294,9 +294,9 @@ class naive_decoder {
 
   void finish(ending why) {
     end_ = why;
-    for (std::size_t p = 0; request_.model.end_token != no_token && p < open_.size(); ++p) {
+    for (std::size_t p = 0; request_.model.eos_token != no_token && p < open_.size(); ++p) {
       if (open_[p]) {
-        tokens_[p] = request_.model.end_token;
+        tokens_[p] = request_.model.eos_token;
         open_[p] = false;
       }
     }

@@ -3,10 +3,10 @@
 
 /// \file
 /// Every shipped ranking and commit rule once more, from the formulas, for the naive decoder:
-/// naive(by_confidence{}) is its score, naive(top_k{3} && factor{}) its rule.
+/// naive(by_confidence{}) is its score, naive(tokens_per_step{3} && factor{}) its rule.
 
 #include <unmask/core/random.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/ranking.hpp>
 
@@ -42,30 +42,30 @@ namespace unmask::testing {
   return [=](std::span<const naive_row> ranked, const naive_step&) {
     std::vector<opinion> all;
     for (const naive_row& r : ranked) {
-      const bool admits = strict ? r.confidence > threshold : r.confidence >= threshold;
-      all.push_back({admits, gap_between(r.confidence, threshold)});
+      const bool commits = strict ? r.confidence > threshold : r.confidence >= threshold;
+      all.push_back({commits, gap_between(r.confidence, threshold)});
     }
     return all;
   };
 }
-[[nodiscard]] inline naive_rule naive(confidence_above a) {
-  return confidence_rule(a.threshold, true);
+[[nodiscard]] inline naive_rule naive(threshold a) {
+  return confidence_rule(a.value, true);
 }
-[[nodiscard]] inline naive_rule naive(confidence_at_least a) {
-  return confidence_rule(a.threshold, false);
+[[nodiscard]] inline naive_rule naive(threshold_inclusive a) {
+  return confidence_rule(a.value, false);
 }
 
 /// The first `count` candidates.
 [[nodiscard]] inline std::vector<opinion> first_ranks(std::size_t of, double count, double gap) {
   std::vector<opinion> all(of, opinion{false, gap});
   for (std::size_t i = 0; i < of; ++i) {
-    all[i].admits = static_cast<double>(i) < count;
+    all[i].commits = static_cast<double>(i) < count;
   }
   return all;
 }
-[[nodiscard]] inline naive_rule naive(top_k a) {
+[[nodiscard]] inline naive_rule naive(tokens_per_step a) {
   return [a](std::span<const naive_row> ranked, const naive_step&) {
-    return first_ranks(ranked.size(), a.k, far_away);
+    return first_ranks(ranked.size(), a.count, far_away);
   };
 }
 
@@ -73,9 +73,9 @@ namespace unmask::testing {
 [[nodiscard]] inline index_t naive_quota(index_t m, index_t steps, index_t s) {
   return s >= steps ? 0 : m / steps + (s < m % steps ? 1 : 0);
 }
-[[nodiscard]] inline naive_rule naive(scheduled a) {
+[[nodiscard]] inline naive_rule naive(steps_per_block a) {
   return [a](std::span<const naive_row> ranked, const naive_step& at) {
-    const index_t quota = naive_quota(at.block_opened, a.steps, at.block_step);
+    const index_t quota = naive_quota(at.block_masked_at_first, a.steps, at.block_step);
     return first_ranks(ranked.size(), quota, far_away);
   };
 }
@@ -141,7 +141,7 @@ template <class A, class B>
 template <class A, class B>
 [[nodiscard]] naive_rule naive(any_of<A, B> either);
 
-/// Joins two rules; the verdict `decisive` of either settles the matter.
+/// Joins two rules; the verdict `decisive` of either commits the matter.
 [[nodiscard]] inline naive_rule joined_rule(naive_rule first, naive_rule second, bool decisive) {
   return [=](std::span<const naive_row> ranked, const naive_step& at) {
     std::vector<opinion> all = first(ranked, at);
@@ -149,10 +149,10 @@ template <class A, class B>
     for (std::size_t i = 0; i < all.size(); ++i) {
       const opinion a = all[i];
       const opinion b = other[i];
-      if (a.admits == decisive && b.admits == decisive) {
+      if (a.commits == decisive && b.commits == decisive) {
         all[i].gap = std::max(a.gap, b.gap);
-      } else if (a.admits == decisive || b.admits == decisive) {
-        all[i] = a.admits == decisive ? a : b;
+      } else if (a.commits == decisive || b.commits == decisive) {
+        all[i] = a.commits == decisive ? a : b;
       } else {
         all[i].gap = std::min(a.gap, b.gap);
       }

@@ -60,7 +60,7 @@ template <statistics S>
   return wrong.empty() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << wrong;
 }
 
-/// The row as the kernel must see it: guided, edited, masked and blanked, one column at a time.
+/// The row as the kernel must see it: guided, edited, masked and excluded, one column at a time.
 template <element T, class Edit = no_edit>
 [[nodiscard]] std::vector<float> edited_row(const row_input<T>& in, const Edit& edit = {}) {
   std::vector<float> z;
@@ -79,13 +79,13 @@ template <element T, class Edit = no_edit>
   return z;
 }
 
-/// The tokens of `in.blanked` become -inf in z; what stood there is returned, -inf for a token
+/// The tokens of `in.excluded` become -inf in z; what stood there is returned, -inf for a token
 /// outside the row.
 template <element T>
 std::vector<float> blank(const row_input<T>& in, std::vector<float>& z) {
   std::vector<float> reported;
-  for (index_t i = 0; i < in.blanked_count; ++i) {
-    const index_t j = in.blanked[i] - in.first_token;
+  for (index_t i = 0; i < in.excluded_count; ++i) {
+    const index_t j = in.excluded[i] - in.first_token;
     reported.push_back(-math::infinity());
     if (0 <= j && j < in.columns) {
       std::swap(reported.back(), z[static_cast<std::size_t>(j)]);

@@ -15,7 +15,7 @@ int main(int count, char** arguments) {
   std::vector<token_id> tokens(6);
   const std::vector<float> logits(6 * 4);
   const auto session = make_any_session(
-      "credit + top_k(2)", {.vocab = 4, .mask_token = 3}, {.length = 6, .window = 6});
+      "trace_credit + tokens_per_step(2)", {.vocab = 4, .mask_token = 3}, {.length = 6, .window = 6});
   session->start(0, tokens.data(), 6, {.length = 6});
   while (const auto request = session->next()) {
     session->supply(host_logits<float>(logits.data(), request->rows, 4));

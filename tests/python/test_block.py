@@ -6,7 +6,7 @@ import torch
 import unmask
 from test_session import LENGTH, MASK, PROMPT, VOCAB, Model, canvas, decode, new_session
 
-POLICY = "credit + threshold(0.7)"
+POLICY = "trace_credit + threshold(0.7)"
 WIDTH = LENGTH - PROMPT
 
 
@@ -66,7 +66,7 @@ def test_what_a_block_refuses():
     block.start(canvas(4), canvas(4) == MASK)
     with pytest.raises(ValueError, match=f"{LENGTH} rows, got 3"):
         block.step(Model(4)(canvas(4))[:3])
-    block = unmask.Block("top_k(1) + lookahead(2)", length=4, vocab=5, mask_token=4)
+    block = unmask.Block("tokens_per_step(1) + lookahead(2)", length=4, vocab=5, mask_token=4)
     tokens = np.full(4, 4)
     block.start(tokens, tokens == 4)
     with pytest.raises(ValueError, match="cannot run the branches"):
@@ -122,7 +122,7 @@ def test_a_decider_forgets_a_request_that_the_host_changed():
 
 
 def test_a_decider_begins_again_where_a_policy_has_given_up():
-    decide, x = unmask.Decider("top_k(1) + step_budget(2)", mask_token=MASK), canvas(13)[None]
+    decide, x = unmask.Decider("tokens_per_step(1) + max_steps(2)", mask_token=MASK), canvas(13)[None]
     for left in range(WIDTH, 0, -1):
         assert (x == MASK).sum() == left
         x0, transfer = decide(Model(13)(x[0])[None], x, x == MASK)
@@ -131,7 +131,7 @@ def test_a_decider_begins_again_where_a_policy_has_given_up():
 
 
 def test_a_decider_takes_a_bitmask():
-    decide = unmask.Decider("top_k(3)", mask_token=MASK)
+    decide = unmask.Decider("tokens_per_step(3)", mask_token=MASK)
     x = canvas(12)[None]
     allowed = np.zeros((1, LENGTH, 3), dtype=np.int32)
     allowed[:, :, 0] = 1 << 5

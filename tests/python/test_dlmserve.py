@@ -85,7 +85,7 @@ def test_the_model_is_that_of_the_example_engine(load_host):
     [
         ("threshold(0.9)", "threshold_0.9", 8),
         ("threshold(0.5)", "threshold_0.5", 8),
-        ("top_k(1)", "one_a_forward", 2),
+        ("tokens_per_step(1)", "one_a_forward", 2),
     ],
 )
 def test_serves_what_the_engine_decodes(serve, policy, rule, count):
@@ -98,7 +98,7 @@ def test_serves_what_the_engine_decodes(serve, policy, rule, count):
 
 def test_credit_lives_as_long_as_its_request(serve):
     """Batched answers are those of requests that are alone, whatever rows they share a pass with."""
-    port = serve("--policy", "credit + threshold(0.8)")
+    port = serve("--policy", "trace_credit + threshold(0.8)")
     lines = references(4)
     alone = [ask(port, line["prompt"]) for line in lines]
     with concurrent.futures.ThreadPoolExecutor(len(lines)) as clients:

@@ -40,7 +40,7 @@ class Transformer:
             if asked and session.reads != "hidden":
                 chosen = session.at_layer(i, l, np.tanh(hidden), self.stored[l])
                 assert session.stays
-            self.layer(l, hidden[chosen], [positions[k] for k in chosen], segment.attend)
+            self.layer(l, hidden[chosen], [positions[k] for k in chosen], segment.keys)
             hidden = hidden + self.added[l, positions]
             if asked and session.reads == "hidden":
                 hidden = hidden[session.at_layer(i, l, hidden, self.stored[l])]
@@ -54,7 +54,7 @@ def decode(policy, **options):
     tokens = np.full(LENGTH, MASK, dtype=np.int64)
     tokens[:PROMPT] = [3, 1, 4, 1]
     session = unmask.Session(policy, vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH, **options)
-    session.start(0, tokens, prompt=PROMPT, block_length=16)
+    session.start(0, tokens, prompt_length=PROMPT, block_length=16)
     engines = {0: Transformer()}
     while (request := session.next()) is not None:
         logits = []
@@ -72,12 +72,12 @@ def decode(policy, **options):
 @pytest.mark.parametrize(
     "word, text",
     [
-        ("credit_decoding", "at_least(0.9) + credit"),
+        ("credit_decoding", "threshold_inclusive(0.9) + trace_credit"),
         ("dynamic_dllm", "adaptive_threshold + cache_budget + interval_cache(1, 0)"),
-        ("es_dllm", "top_k(1) + early_skip + block_cache + hold_end"),
-        ("es_dllm_parallel", "threshold(0.9) + early_skip + block_cache + hold_end"),
-        ("es_dllm_sparse", "top_k(1) + early_skip + block_cache + hold_end + key_eviction"),
-        ("es_dllm_parallel_sparse", "threshold(0.9) + early_skip + block_cache + hold_end + key_eviction"),
+        ("es_dllm", "tokens_per_step(1) + early_skip + block_cache + eos_gate"),
+        ("es_dllm_parallel", "threshold(0.9) + early_skip + block_cache + eos_gate"),
+        ("es_dllm_sparse", "tokens_per_step(1) + early_skip + block_cache + eos_gate + key_eviction"),
+        ("es_dllm_parallel_sparse", "threshold(0.9) + early_skip + block_cache + eos_gate + key_eviction"),
         ("lopa_d2f", "threshold(0.9) + lookahead(14) + block_pipeline"),
     ],
 )
@@ -85,11 +85,11 @@ def test_a_method_decodes_as_what_it_stands_for(word, text):
     assert f"{word}\n    method: " in unmask.describe_parts() and f"    = {text}\n" in unmask.describe_parts()
     found = decode(word, layers=LAYERS)
     assert found == decode(text, layers=LAYERS)
-    assert found == decode(word + " + step_budget(1000)", layers=LAYERS, threads=2)
+    assert found == decode(word + " + max_steps(1000)", layers=LAYERS, threads=2)
 
 
 def test_a_layer_rule_computes_less():
-    full = decode("top_k(1)", layers=LAYERS)
+    full = decode("tokens_per_step(1)", layers=LAYERS)
     assert full[2] == full[1] * LENGTH * LAYERS
     assert decode("es_dllm", layers=LAYERS)[2] < full[2] / 3
     budget = decode("threshold(0.9) + cache_budget(4, 4) + interval_cache(1, 0)", layers=LAYERS)
@@ -107,18 +107,18 @@ def test_osdt_takes_the_file_of_a_profile(tmp_path, task, cap, slack, mode, stat
     file = tmp_path / "profile.json"
     file.write_text(json.dumps(profile))
     tokens = decode(f"osdt_{task}('{file}')")
-    assert tokens == decode(f'profile_threshold(file="{file}")')
+    assert tokens == decode(f'calibrated_threshold(file="{file}")')
     file.write_text(json.dumps({**profile, "cap": 0.5}))
     with pytest.raises(ValueError, match=f"osdt_{task}: its profile must have been calibrated with cap {cap}"):
         decode(f"osdt_{task}('{file}')")
-    with pytest.raises(ValueError, match="file of profile_threshold, 'no/such': "):
+    with pytest.raises(ValueError, match="file of calibrated_threshold, 'no/such': "):
         decode(f"osdt_{task}('no/such')")
 
 
 def test_layers_are_named_where_they_are_asked():
     with pytest.raises(ValueError, match="model_info::layers must be at least 1"):
         decode("es_dllm")
-    session = unmask.Session("top_k", vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH)
+    session = unmask.Session("tokens_per_step", vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH)
     assert session.reads is None and not session.stays
     with pytest.raises(RuntimeError, match="next"):
         session.positions(0)

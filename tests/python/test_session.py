@@ -67,7 +67,7 @@ def canvas(seed, dtype=np.int64):
 
 
 def decode(session, model, tokens, slot=0, to=lambda z: z, **start):
-    session.start(slot, tokens, prompt=PROMPT, **start)
+    session.start(slot, tokens, prompt_length=PROMPT, **start)
     while (request := session.next()) is not None:
         (segment,) = request.segments
         assert segment.rows.stop - segment.rows.start == request.rows
@@ -82,8 +82,8 @@ def test_decodes_as_the_rule_says(seed):
     report = decode(new_session(), model, ours, block_length=7)
     assert report.forwards == naive_threshold(model, theirs, 7, 0.6)
     assert ours.tolist() == theirs.tolist()
-    assert report.end == unmask.Ending.complete and report.open == 0
-    assert report.committed == LENGTH - PROMPT and report.settled == LENGTH
+    assert report.end == unmask.Ending.complete and report.masked == 0
+    assert report.committed == LENGTH - PROMPT and report.committed_prefix == LENGTH
     assert repr(report).startswith(f"Report(Ending.complete, forwards={report.forwards}, ")
 
 
@@ -119,7 +119,7 @@ def test_logits_are_read_where_they_are(dtype):
 
 def test_a_batch_decodes_as_its_sequences_do_alone():
     models = [Model(seed) for seed in (3, 4, 5)]
-    policy = "credit + threshold(0.6) + temperature(0.9)"
+    policy = "trace_credit + threshold(0.6) + temperature(0.9)"
     alone = [canvas(seed) for seed in (3, 4, 5)]
     for model, tokens in zip(models, alone):
         decode(new_session(policy), model, tokens, block_length=6)
@@ -127,7 +127,7 @@ def test_a_batch_decodes_as_its_sequences_do_alone():
         together = [canvas(seed) for seed in (3, 4, 5)]
         session = new_session(policy, sequences=3, threads=2)
         for slot, tokens in enumerate(together):
-            session.start(slot, tokens, prompt=PROMPT, block_length=6)
+            session.start(slot, tokens, prompt_length=PROMPT, block_length=6)
         while (request := session.next()) is not None:
             rows = [models[s.slot](together[s.slot])[s.rows] for s in request.segments]
             session.supply(np.concatenate(rows) if packed else rows)
@@ -144,7 +144,7 @@ def test_a_bitmask_holds_for_its_row(as_list):
     for row, column in np.argwhere(allowed):
         bits[row, column // 32] |= np.uint32(1 << (column % 32))
     session = new_session()
-    session.start(0, ours, prompt=PROMPT)
+    session.start(0, ours, prompt_length=PROMPT)
     while (request := session.next()) is not None:
         rows = request.segments[0].rows
         logits, mask = model(ours)[rows], bits[rows]
@@ -161,7 +161,7 @@ def test_guidance_is_that_of_llada():
     conditional, other, scale = Model(7), Model(8), 1.5
     ours, theirs = canvas(7), canvas(7)
     session = new_session()
-    session.start(0, ours, prompt=PROMPT)
+    session.start(0, ours, prompt_length=PROMPT)
     while (request := session.next()) is not None:
         rows = request.segments[0].rows
         session.supply(conditional(ours)[rows], unconditional=other(ours)[rows], cfg_scale=scale)
@@ -173,7 +173,7 @@ def test_guidance_is_that_of_llada():
 def test_what_a_step_wrote():
     model, tokens = Model(9), canvas(9)
     session = new_session(trace=True)
-    session.start(0, tokens, prompt=PROMPT, editable=np.arange(LENGTH) % 3 > 0, suppressed=[1, 2])
+    session.start(0, tokens, prompt_length=PROMPT, editable=np.arange(LENGTH) % 3 > 0, suppressed=[1, 2])
     open_ = [p for p in range(PROMPT, LENGTH) if p % 3]
     assert [p for p in range(PROMPT, LENGTH) if tokens[p] == MASK and p % 3] == open_
     step = 0
@@ -189,14 +189,14 @@ def test_what_a_step_wrote():
             assert c.log_probability == pytest.approx(np.log(p[c.position].max()), abs=1e-5)
         candidates = session.candidates()
         assert [c.position for c in candidates] == [i for i in open_ if before[i] == MASK]
-        assert [c.position for c in candidates if c.admitted] == [c.position for c in written]
+        assert [c.position for c in candidates if c.committed] == [c.position for c in written]
         step += 1
 
 
 def test_probabilities_of_asked_tokens():
     model, tokens = Model(10), canvas(10)
-    session = new_session("top_k(1) + probability_of([3, 4])")
-    session.start(0, tokens, prompt=PROMPT, block_length=1)
+    session = new_session("tokens_per_step(1) + probability_of([3, 4])")
+    session.start(0, tokens, prompt_length=PROMPT, block_length=1)
     request = session.next()
     z = model(tokens)
     session.supply(z[request.segments[0].rows])
@@ -209,7 +209,7 @@ def test_probabilities_of_asked_tokens():
 def test_a_lookahead_policy_asks_for_its_branches():
     tokens, model = canvas(11), Model(11)
     session = new_session("threshold(0.9) + lookahead(2)", branches=2)
-    session.start(0, tokens, prompt=PROMPT)
+    session.start(0, tokens, prompt_length=PROMPT)
     seen = 0
     while (request := session.next()) is not None:
         rows = []
@@ -229,7 +229,7 @@ def test_the_plan_names_the_branch_to_keep_and_what_is_final():
     for seed in range(8):
         tokens, model = canvas(seed), Model(seed)
         session = new_session(policy, branches=2)
-        session.start(0, tokens, prompt=PROMPT, block_length=4)
+        session.start(0, tokens, prompt_length=PROMPT, block_length=4)
         assert session.planned().refresh and session.planned().winner == 0
         while (request := session.next()) is not None:
             rows = []
@@ -251,7 +251,7 @@ def test_the_plan_names_the_branch_to_keep_and_what_is_final():
 
 def test_a_slot_is_cancelled_and_used_again():
     session, model = new_session(), Model(12)
-    session.start(0, canvas(12), prompt=PROMPT)
+    session.start(0, canvas(12), prompt_length=PROMPT)
     session.cancel(0)
     assert session.next() is None and session.report().end == unmask.Ending.cancelled
     first, again = canvas(12), canvas(12)
@@ -263,8 +263,8 @@ def test_a_slot_is_cancelled_and_used_again():
 def test_an_ended_sequence_no_longer_owns_its_tokens():
     session = new_session(sequences=2)
     tokens, other, models = canvas(13), canvas(14), (Model(13), Model(14))
-    session.start(0, tokens, prompt=LENGTH - 1)
-    session.start(1, other, prompt=PROMPT, block_length=1)
+    session.start(0, tokens, prompt_length=LENGTH - 1)
+    session.start(1, other, prompt_length=PROMPT, block_length=1)
     step = 0
     while (request := session.next()) is not None:
         session.supply([models[s.slot]((tokens, other)[s.slot])[s.rows] for s in request.segments])
@@ -277,7 +277,7 @@ def test_an_ended_sequence_no_longer_owns_its_tokens():
 def test_tensors_live_as_long_as_the_session_needs_them():
     session = new_session()
     tokens = torch.from_numpy(canvas(15)).clone()
-    session.start(0, tokens, prompt=PROMPT)
+    session.start(0, tokens, prompt_length=PROMPT)
     view = tokens.numpy()
     del tokens
     gc.collect()
@@ -297,13 +297,13 @@ def test_tensors_live_as_long_as_the_session_needs_them():
         (lambda: new_session(vocab=0), "vocab must be at least 1"),
         (lambda: new_session(threads=0), "threads must be in"),
         (lambda: new_session(stream=0), "stream must be None"),
-        (lambda: new_session().start(3, canvas(0), prompt=1), "slot must be in"),
-        (lambda: new_session().start(0, canvas(0).astype(np.float32), prompt=1), "tokens must be int32"),
-        (lambda: new_session().start(0, canvas(0)[::2], prompt=1), "last stride of 1, got 2"),
-        (lambda: new_session().start(0, canvas(0)[None], prompt=1), "one dimension"),
-        (lambda: new_session().start(0, canvas(0), prompt=99), "prompt must be"),
+        (lambda: new_session().start(3, canvas(0), prompt_length=1), "slot must be in"),
+        (lambda: new_session().start(0, canvas(0).astype(np.float32), prompt_length=1), "tokens must be int32"),
+        (lambda: new_session().start(0, canvas(0)[::2], prompt_length=1), "last stride of 1, got 2"),
+        (lambda: new_session().start(0, canvas(0)[None], prompt_length=1), "one dimension"),
+        (lambda: new_session().start(0, canvas(0), prompt_length=99), "prompt_length must be"),
         (
-            lambda: new_session().start(0, canvas(0), prompt=1, editable=np.zeros(LENGTH)),
+            lambda: new_session().start(0, canvas(0), prompt_length=1, editable=np.zeros(LENGTH)),
             "editable must be bool or uint8",
         ),
     ],
@@ -319,7 +319,7 @@ def test_bad_logits_leave_the_session_as_it_was():
         session.supply(model(tokens))
     with pytest.raises(RuntimeError, match="next"):
         session.supply([model(tokens)])
-    session.start(0, tokens, prompt=PROMPT)
+    session.start(0, tokens, prompt_length=PROMPT)
     rows = session.next().segments[0].rows
     good = model(tokens)[rows]
     for bad, says in [
@@ -355,7 +355,7 @@ def test_read_only_tokens_are_refused():
     tokens = canvas(17)
     tokens.flags.writeable = False
     with pytest.raises((TypeError, BufferError, ValueError)):
-        new_session().start(0, tokens, prompt=PROMPT)
+        new_session().start(0, tokens, prompt_length=PROMPT)
 
 
 def test_threads_of_python_run_meanwhile():
@@ -378,7 +378,7 @@ def test_threads_of_python_run_meanwhile():
     try:
         during = tries = 0
         while during == 0 and tries < 500:  # a busy machine may not run the other thread
-            session.start(0, tokens, prompt=0, block_length=rows)
+            session.start(0, tokens, prompt_length=0, block_length=rows)
             session.next()
             before = counted[0]
             session.supply(logits)
@@ -395,14 +395,14 @@ def test_sessions_of_several_threads_share_a_pool():
     expected = []
     for seed in range(4):
         tokens = canvas(seed)
-        decode(new_session("credit + threshold(0.6)"), Model(seed), tokens)
+        decode(new_session("trace_credit + threshold(0.6)"), Model(seed), tokens)
         expected.append(tokens.tolist())
     results = [None] * 4
 
     def work(seed):
         for _ in range(10):
             tokens = canvas(seed)
-            decode(new_session("credit + threshold(0.6)", threads=3), Model(seed), tokens)
+            decode(new_session("trace_credit + threshold(0.6)", threads=3), Model(seed), tokens)
             results[seed] = tokens.tolist()
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
@@ -429,4 +429,4 @@ def test_the_stubs_say_what_there_is():
 
 
 def test_the_parts_have_a_description():
-    assert "threshold(" in unmask.describe_parts() and "credit(" in unmask.describe_parts()
+    assert "threshold(" in unmask.describe_parts() and "trace_credit(" in unmask.describe_parts()

@@ -112,7 +112,7 @@ def trace(algorithm, seed, size, spread, mask_bias, literal_masks):
 
 
 # The third number raises the mask token's logits. LowConfidence is followed also where that token is
-# proposed; JointThreshold would edit settled tokens back into it, which ours never does.
+# proposed; JointThreshold would edit committed tokens back into it, which ours never does.
 CASES = [
     ("low_confidence", dict(threshold=0.95), 0.0),
     ("low_confidence", dict(threshold=0.4), 0.0),
@@ -143,7 +143,7 @@ def test_token_for_token(sglang, load_host, name, knobs, mask_bias, literal_mask
 def test_the_registry_finds_a_policy_by_its_text(sglang):
     """What a user does: --dllm-algorithm UnmaskPolicy, and a policy in the configuration."""
     algorithm = sglang.get_algorithm(
-        config(sglang, "UnmaskPolicy", True, policy="credit + threshold(0.8)")
+        config(sglang, "UnmaskPolicy", True, policy="trace_credit + threshold(0.8)")
     )
     *_, (tokens, lengths) = trace(algorithm, 3, 4, 1.5, 4.0, False)
     assert all(lengths) and not any(MASK in row for row in tokens)

@@ -35,8 +35,8 @@ struct comparisons {
   double smallest_gap = far_away;
 };
 
-/// Riders of one row, as the engine would give them.
-struct fake_riders {
+/// Modifiers of one row, as the engine would give them.
+struct fake_modifiers {
   double cfg_scale = 0.0;
   std::uint64_t unconditional_seed = 0;
   double forbidden = 0.0;
@@ -106,7 +106,7 @@ void decode_beside(Session& s,
                    std::vector<token_id>& tokens,
                    naive_decoder& naive,
                    const fake_model& model,
-                   const fake_riders& riders,
+                   const fake_modifiers& modifiers,
                    const Edit& edit,
                    comparisons& sum) {
   dice d(model.seed);
@@ -132,23 +132,23 @@ void decode_beside(Session& s,
     ASSERT_EQ(part.rows, wanted);
     ASSERT_EQ(part.first_row, 0);
     ASSERT_EQ(request->rows, wanted.size());
-    ASSERT_LE(part.feed.first, wanted.first);
-    ASSERT_GE(part.feed.last, wanted.last);
+    ASSERT_LE(part.query.first, wanted.first);
+    ASSERT_GE(part.query.last, wanted.last);
 
     packed_rows<T> rows(wanted.size(), vocab, d.within(0, 3));
     packed_rows<T> unconditional(wanted.size(), vocab, d.within(0, 3));
     std::vector<std::uint32_t> allowed(static_cast<std::size_t>(words * wanted.size()), 0U);
     fake_model other = model;
-    other.seed = mixed(model.seed, riders.unconditional_seed);
+    other.seed = mixed(model.seed, modifiers.unconditional_seed);
     std::vector<naive_row> naive_rows;
     for (index_t r = 0; r < wanted.size(); ++r) {
       model.row<T>(naive.tokens(), wanted.first + r, rows.row(r));
-      if (riders.cfg_scale != 0.0) {
+      if (modifiers.cfg_scale != 0.0) {
         other.row<T>(naive.tokens(), wanted.first + r, unconditional.row(r));
       }
       const auto own_words = std::span(allowed).subspan(static_cast<std::size_t>(r * words),
                                                         static_cast<std::size_t>(words));
-      detail::mark_allowed(own_words, vocab, d, riders.forbidden);
+      detail::mark_allowed(own_words, vocab, d, modifiers.forbidden);
     }
     for (const index_t p : positions) {
       const index_t r = naive.row_of(p) - wanted.first;
@@ -157,9 +157,9 @@ void decode_beside(Session& s,
       for (token_id v = 0; v < vocab; ++v) {
         const auto column = static_cast<std::size_t>(v);
         double x = decoded(rows.row(r)[column]);
-        if (riders.cfg_scale != 0.0) {
+        if (modifiers.cfg_scale != 0.0) {
           const double u = decoded(unconditional.row(r)[column]);
-          x = u + (riders.cfg_scale + 1.0) * (x - u);
+          x = u + (modifiers.cfg_scale + 1.0) * (x - u);
         }
         const auto word = allowed[static_cast<std::size_t>(r * words + v / 32)];
         const bool is_allowed = ((word >> static_cast<unsigned>(v % 32)) & 1U) != 0;
@@ -173,20 +173,20 @@ void decode_beside(Session& s,
     const naive_decision expected = naive.decide(naive_rows);
     sum.smallest_gap = std::min(sum.smallest_gap, expected.gap);
 
-    if constexpr (requires { s.supply(rows.view(), row_riders<T>{}); }) {
-      row_riders<T> given;
-      if (riders.cfg_scale != 0.0) {
+    if constexpr (requires { s.supply(rows.view(), row_modifiers<T>{}); }) {
+      row_modifiers<T> given;
+      if (modifiers.cfg_scale != 0.0) {
         given.unconditional = unconditional.data();
         given.unconditional_stride = unconditional.stride();
-        given.cfg_scale = static_cast<float>(riders.cfg_scale);
+        given.cfg_scale = static_cast<float>(modifiers.cfg_scale);
       }
-      if (riders.forbidden > 0.0) {
+      if (modifiers.forbidden > 0.0) {
         given.allowed = allowed.data();
         given.allowed_stride = words;
       }
       s.supply(rows.view(), given);
     } else {
-      ASSERT_FALSE(riders.any());
+      ASSERT_FALSE(modifiers.any());
       s.supply(rows.view());
     }
 
@@ -217,8 +217,8 @@ void decode_beside(Session& s,
     const sequence_report& report = s.report(0);
     ASSERT_EQ(report.end, naive.end());
     ASSERT_EQ(report.forwards, naive.step());
-    ASSERT_EQ(report.open, naive.open_count());
-    ASSERT_EQ(report.settled, naive.settled());
+    ASSERT_EQ(report.masked, naive.masked_count());
+    ASSERT_EQ(report.committed_prefix, naive.settled());
     ASSERT_EQ(report.committed, committed);
     ASSERT_EQ(report.last_commits, static_cast<index_t>(got.size()));
     ASSERT_EQ(report.invalid_rows, invalid);

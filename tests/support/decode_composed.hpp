@@ -16,11 +16,11 @@ namespace unmask::testing {
 /// end does not allow, and its batch changes nothing.
 inline constexpr auto decode_composed = [](const auto& p) {
   using product = std::remove_cvref_t<decltype(p)>;
-  chances c(product::leaf_total);
+  chances c(product::part_total);
   std::vector<dense_request> requests;
   for (int k = 0; k < 5; ++k) {
     requests.push_back(random_dense_request(c, 12));
-    requests.back().model = {.vocab = 12, .mask_token = 11, .end_token = 10};
+    requests.back().model = {.vocab = 12, .mask_token = 11, .eos_token = 10};
     requests.back().suppressed.clear();
     requests.back().branches = product::branches ? 2 : 0;
   }
@@ -44,11 +44,11 @@ inline constexpr auto decode_composed = [](const auto& p) {
     EXPECT_EQ(r.forwards, forwards);
     EXPECT_EQ(r.invalid_rows, 0);
     index_t masks = 0;
-    for (std::size_t i = static_cast<std::size_t>(q.geometry.prompt); i < text.size(); ++i) {
+    for (std::size_t i = static_cast<std::size_t>(q.geometry.prompt_length); i < text.size(); ++i) {
       EXPECT_TRUE(text[i] >= 0 && text[i] < q.model.vocab);
       masks += text[i] == q.model.mask_token ? 1 : 0;
     }
-    if (r.end == ending::complete && product::settles) {
+    if (r.end == ending::complete && product::commits_tokens) {
       EXPECT_EQ(masks, 0);
     }
   }

@@ -47,7 +47,7 @@ template <class Policy>
     s.start(0,
             p,
             tokens_view<memory::host>(given),
-            {.prompt = prompt, .length = prompt + 1, .seed = static_cast<std::uint64_t>(i)});
+            {.prompt_length = prompt, .length = prompt + 1, .seed = static_cast<std::uint64_t>(i)});
     static_cast<void>(s.next());
     s.supply(host_logits<float>(row.data(), 1, model.vocab));
     ++counts[static_cast<std::size_t>(s.committed()[0].token)];

@@ -87,7 +87,7 @@ struct history {
 template <class Policy>
 [[nodiscard]] history decode_rows(const Policy& p,
                                   const std::vector<row>& table,
-                                  layout geometry,
+                                  sequence_shape geometry,
                                   const model_info& model = small_model,
                                   int most = 1000) {
   history h;
@@ -123,7 +123,7 @@ template <class Policy>
     table.push_back(row_with_confidence(c));
   }
   const auto count = static_cast<index_t>(confidences.size());
-  return decode_rows(p, table, {.prompt = prompt, .block_length = count}, small_model, most);
+  return decode_rows(p, table, {.prompt_length = prompt, .block_length = count}, small_model, most);
 }
 
 }  // namespace unmask::testing

@@ -38,7 +38,7 @@ struct hopeless_row {
 [[nodiscard]] hopeless_row random_hopeless_row(dice& d, const auto& lists) {
   hopeless_row r;
   const index_t vocab = d.one_of(std::vector<index_t>{7, 33, 100, 5000});
-  r.model = {.vocab = vocab, .mask_token = d.within(0, vocab - 1), .end_token = 2};
+  r.model = {.vocab = vocab, .mask_token = d.within(0, vocab - 1), .eos_token = 2};
   r.model.mask_token += r.model.mask_token == 2 ? 1 : 0;
   r.allowed.resize(static_cast<std::size_t>((vocab + 31) / 32));
   const double share = d.one_of(std::vector<double>{0.01, 0.3, 0.9, 1.0});
@@ -78,13 +78,13 @@ template <class Policy, class Backend>
   options.suppressed = r.suppressed;
   const std::array<std::uint8_t, 3> editable = {0, 1, 0};
   options.editable = editable;
-  s.start(0, p, {tokens.data(), 3}, {.prompt = 1, .length = 3, .block_length = 2},
+  s.start(0, p, {tokens.data(), 3}, {.prompt_length = 1, .length = 3, .block_length = 2},
           options);
   const auto request = s.next();
   EXPECT_EQ(request->rows, 1);
-  row_riders<float> riders;
-  riders.allowed = r.allowed.data();
-  s.supply(rows_view<float, Backend::space>{r.logits.data(), 1, r.model.vocab, r.model.vocab}, riders);
+  row_modifiers<float> modifiers;
+  modifiers.allowed = r.allowed.data();
+  s.supply(rows_view<float, Backend::space>{r.logits.data(), 1, r.model.vocab, r.model.vocab}, modifiers);
   EXPECT_EQ(s.report().invalid_rows, 1);
   EXPECT_EQ(s.report().forced, 1);
   EXPECT_EQ(s.committed().size(), 1U);

@@ -23,38 +23,38 @@ struct layered_result {
 };
 
 /// A sequence of random prompt tokens below the mask token, which is the last of the vocabulary.
-inline std::vector<token_id> prompted(const toy_transformer& model, const layout& g) {
+inline std::vector<token_id> prompted(const toy_transformer& model, const sequence_shape& g) {
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), model.vocab - 1);
   dice d(g.seed + 77);
-  for (index_t p = 0; p < g.prompt; ++p) {
+  for (index_t p = 0; p < g.prompt_length; ++p) {
     tokens[static_cast<std::size_t>(p)] = d.within(0, model.vocab - 2);
   }
   return tokens;
 }
 
-inline model_info info_of(const toy_transformer& model, index_t row_shift = 0) {
+inline model_info info_of(const toy_transformer& model, index_t logits_shift = 0) {
   return {.vocab = model.vocab,
           .mask_token = model.vocab - 1,
-          .end_token = no_token,
-          .row_shift = row_shift,
+          .eos_token = no_token,
+          .logits_shift = logits_shift,
           .suppress_mask = true,
           .layers = model.layers};
 }
 
-/// Decodes sequences side by side, each in a slot of its own. `watch(session, pass,
+/// Decodes sequences side by side, each in a slot of its own. `observe(session, pass,
 /// logits, tokens)` is called for each pass behind its last layer.
-template <class Policy, class Watch>
+template <class Policy, class Observe>
 std::vector<layered_result> decode_layered(const toy_transformer& model,
                                            const Policy& p,
-                                           const std::vector<layout>& shapes,
-                                           index_t row_shift,
-                                           const Watch& watch) {
-  limits capacity{.sequences = static_cast<index_t>(shapes.size()), .length = 1, .window = 1};
-  for (const layout& g : shapes) {
+                                           const std::vector<sequence_shape>& shapes,
+                                           index_t logits_shift,
+                                           const Observe& observe) {
+  session_capacity capacity{.sequences = static_cast<index_t>(shapes.size()), .length = 1, .window = 1};
+  for (const sequence_shape& g : shapes) {
     capacity.length = std::max(capacity.length, g.length);
     capacity.window = std::max(capacity.window, unmask::detail::policy_reach(p, g));
   }
-  layer_session<Policy> session(info_of(model, row_shift), capacity);
+  layer_session<Policy> session(info_of(model, logits_shift), capacity);
   std::vector<layered_result> results(shapes.size());
   std::vector<toy_memory> memories;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -68,7 +68,7 @@ std::vector<layered_result> decode_layered(const toy_transformer& model,
       auto pass = session.pass(i);
       const std::vector<float> logits =
           model.forward(pass, results[slot].tokens.data(), memories[slot]);
-      watch(session, pass, logits, results[slot].tokens);
+      observe(session, pass, logits, results[slot].tokens);
       const auto rows = static_cast<index_t>(pass.rows().size());
       session.read(i, host_logits<float>(logits.data(), rows, model.vocab));
     }
@@ -89,9 +89,9 @@ std::vector<layered_result> decode_layered(const toy_transformer& model,
 template <class Policy>
 layered_result decode_layered(const toy_transformer& model,
                               const Policy& p,
-                              const layout& shape,
-                              index_t row_shift = 0) {
-  return decode_layered(model, p, {shape}, row_shift, [](auto&, auto&, auto&, auto&) {})[0];
+                              const sequence_shape& shape,
+                              index_t logits_shift = 0) {
+  return decode_layered(model, p, {shape}, logits_shift, [](auto&, auto&, auto&, auto&) {})[0];
 }
 
 /// Equality of decodes: every commit with its step and log-probability.

@@ -44,17 +44,17 @@ class layers_beside {
       , dice_(d.bits()) {
     info_ = {.vocab = 21,
              .mask_token = 20,
-             .end_token = no_token,
-             .row_shift = d.within(0, 1),
+             .eos_token = no_token,
+             .logits_shift = d.within(0, 1),
              .suppress_mask = true,
              .layers = d.within(3, 9)};
     model_ = {.seed = d.bits(), .vocab = info_.vocab, .trouble = {.nan_rows = 0.03}};
     width_ = d.within(1, 70);
-    limits capacity{.sequences = slots, .length = 1, .window = 1};
+    session_capacity capacity{.sequences = slots, .length = 1, .window = 1};
     for (index_t slot = 0; slot < slots; ++slot) {
-      layout g;
-      g.prompt = d.within(0, 9);
-      g.length = g.prompt + d.within(1, longest);
+      sequence_shape g;
+      g.prompt_length = d.within(0, 9);
+      g.length = g.prompt_length + d.within(1, longest);
       g.block_length = d.within(3, 16);
       g.seed = d.bits();
       layouts_.push_back(g);
@@ -184,7 +184,7 @@ class layers_beside {
     if (host_->planned(about.slot).refresh) {
       EXPECT_EQ(got.rows.most, static_cast<index_t>(kept.rows.size()));
     }
-    skips_ += static_cast<index_t>(kept.rows.size()) < about.feed.size() ? 1 : 0;
+    skips_ += static_cast<index_t>(kept.rows.size()) < about.query.size() ? 1 : 0;
   }
 
   void give(std::size_t index) {
@@ -244,7 +244,7 @@ class layers_beside {
   model_info info_;
   fake_model model_;
   index_t width_ = 0;
-  std::vector<layout> layouts_;
+  std::vector<sequence_shape> layouts_;
   std::vector<std::vector<token_id>> host_tokens_;
   std::vector<std::unique_ptr<device_array<token_id>>> device_tokens_;
   std::vector<std::vector<T>> host_stored_;

@@ -17,7 +17,7 @@
 
 #include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
-#include "support/stop_at_any_end.hpp"
+#include "support/stop_at_any_eos.hpp"
 
 namespace unmask::testing {
 
@@ -27,14 +27,14 @@ inline const std::vector<index_t> vocabularies = {1, 2, 5, 31, 32, 33, 1000};
 /// Either shipped schedule, chosen by the value.
 struct either_schedule {
   bool whole = false;
-  using sequence_state = sequential_blocks::sequence_state;
+  using sequence_state = semi_autoregressive::sequence_state;
   static constexpr statistics required = stat::none;
 
-  [[nodiscard]] index_t reach(const layout& g) const {
-    return whole ? whole_sequence{}.reach(g) : std::min(g.block_length, g.length - g.prompt);
+  [[nodiscard]] index_t reach(const sequence_shape& g) const {
+    return whole ? single_block{}.reach(g) : std::min(g.block_length, g.length - g.prompt_length);
   }
-  void schedule(sequence_view& q, plan& next, auto& own) const {
-    whole ? whole_sequence{}.schedule(q, next, own) : sequential_blocks{}.schedule(q, next, own);
+  void schedule(sequence_view& q, plan& next, auto& context) const {
+    whole ? single_block{}.schedule(q, next, context) : semi_autoregressive{}.schedule(q, next, context);
   }
 };
 static_assert(scheduling<either_schedule>);
@@ -45,12 +45,12 @@ static_assert(scheduling<either_schedule>);
   r.model.vocab = vocab;
   r.model.suppress_mask = vocab > 1 && d.chance(0.9);
   r.model.mask_token = d.within(0, vocab - 1);
-  r.model.end_token = d.chance(0.3) || vocab == 1 ? no_token : d.within(0, vocab - 2);
-  r.model.end_token += r.model.end_token != no_token && r.model.end_token >= r.model.mask_token ? 1 : 0;
-  r.model.row_shift = d.within(0, 1);
-  layout& g = r.geometry;
-  g.prompt = d.within(0, 5);
-  g.length = g.prompt + (d.chance(0.03) ? 0 : d.within(1, vocab >= 1000 ? 12 : 24));
+  r.model.eos_token = d.chance(0.3) || vocab == 1 ? no_token : d.within(0, vocab - 2);
+  r.model.eos_token += r.model.eos_token != no_token && r.model.eos_token >= r.model.mask_token ? 1 : 0;
+  r.model.logits_shift = d.within(0, 1);
+  sequence_shape& g = r.geometry;
+  g.prompt_length = d.within(0, 5);
+  g.length = g.prompt_length + (d.chance(0.03) ? 0 : d.within(1, vocab >= 1000 ? 12 : 24));
   g.length = std::max(g.length, 1);
   g.block_length = d.within(1, 10);
   g.seed = d.bits();
@@ -85,40 +85,40 @@ struct plenty {
 };
 
 /// Decodes many random sequences of a ranking, a commit rule and a schedule beside the naive
-/// decoder. `admission_of(dice)` gives the commit rule with random knobs; `schedule` is drawn if it
-/// is an either_schedule.
+/// decoder. `commit_rule_of(dice)` gives the commit rule with random knobs; `schedule` is drawn if
+/// it is an either_schedule.
 template <class Ranking, class Draw, class Schedule = either_schedule>
 void compare(const plenty& wanted,
              const Ranking& ranks,
-             const Draw& admission_of,
+             const Draw& commit_rule_of,
              Schedule schedule = {}) {
   comparisons sum;
   for (int i = 0; i < wanted.decodes; ++i) {
     dice d(mixed(wanted.seed, static_cast<std::uint64_t>(i)));
     SCOPED_TRACE("seed " + std::to_string(wanted.seed) + ", decode " + std::to_string(i));
-    const auto admits = admission_of(d);
+    const auto chosen_rule = commit_rule_of(d);
     if constexpr (std::same_as<Schedule, either_schedule>) {
       schedule.whole = d.chance(0.5);
     }
     naive_request request = random_request(d, d.one_of(vocabularies));
     request.score = naive(ranks);
-    request.rule = naive(admits);
-    const layout& g = request.geometry;
-    const index_t answer = g.length - g.prompt;
+    request.rule = naive(chosen_rule);
+    const sequence_shape& g = request.geometry;
+    const index_t answer = g.length - g.prompt_length;
     if constexpr (reaching<Schedule>) {
-      request.whole_sequence = answer > 0 && schedule.reach(g) > std::min(g.block_length, answer);
+      request.single_block = answer > 0 && schedule.reach(g) > std::min(g.block_length, answer);
     }
-    request.stop_at_end = true;
+    request.stop_at_eos = true;
     // Enough for every policy that commits one token a step, too few for one decode in five. A
     // model that may propose its mask token may do so for ever.
-    request.step_budget = d.chance(0.2) || !request.model.suppress_mask ? d.within(1, 9) : 2000;
-    const policy p{stop_at_any_end{}, step_budget{*request.step_budget}, admits, schedule, ranks};
+    request.max_steps = d.chance(0.2) || !request.model.suppress_mask ? d.within(1, 9) : 2000;
+    const policy p{stop_at_any_end{}, max_steps{*request.max_steps}, chosen_rule, schedule, ranks};
     request.waits = most_forwards(p, g) - answer;
 
     fake_model model{.seed = d.bits(), .vocab = request.model.vocab, .trouble = wanted.trouble};
     std::vector<token_id> tokens = random_tokens(d, request);
-    const index_t reach = request.whole_sequence ? answer : std::min(g.block_length, answer);
-    const limits capacity = {.sequences = 1,
+    const index_t reach = request.single_block ? answer : std::min(g.block_length, answer);
+    const session_capacity capacity = {.sequences = 1,
                              .length = g.length + d.within(0, 2),
                              .window = std::max(reach, 1) + d.within(0, 2)};
     const auto s = make_any_session(p, request.model, capacity);

@@ -31,16 +31,16 @@ struct fake_decode {
   Policy policy;
   model_info model;
   fake_model rows;
-  std::vector<layout> sequences;
+  std::vector<sequence_shape> sequences;
   /// Share of tokens that a mask allows; 1 is no mask.
   double allowed = 1.0;
   float guidance = 0.0F;
   index_t branches = 0;
   host::executor_ref threads = {};
 
-  [[nodiscard]] limits capacity() const {
-    limits c{.sequences = static_cast<index_t>(sequences.size()), .branches = branches};
-    for (const layout& g : sequences) {
+  [[nodiscard]] session_capacity capacity() const {
+    session_capacity c{.sequences = static_cast<index_t>(sequences.size()), .branches = branches};
+    for (const sequence_shape& g : sequences) {
       c.length = std::max(c.length, g.length);
       c.window = c.length;
     }
@@ -49,7 +49,7 @@ struct fake_decode {
 
   void start(auto& session, std::vector<std::vector<token_id>>& tokens) const {
     tokens.clear();
-    for (const layout& g : sequences) {
+    for (const sequence_shape& g : sequences) {
       tokens.emplace_back(static_cast<std::size_t>(g.length), 3);
     }
     for (std::size_t k = 0; k < sequences.size(); ++k) {
@@ -100,10 +100,10 @@ struct fake_decode {
   }
 
   template <element T>
-  [[nodiscard]] row_riders<T> riders(const std::vector<std::uint32_t>& masks,
+  [[nodiscard]] row_modifiers<T> modifiers(const std::vector<std::uint32_t>& masks,
                                      const T* unconditional,
                                      std::ptrdiff_t stride) const {
-    row_riders<T> r;
+    row_modifiers<T> r;
     if (!masks.empty()) {
       r.allowed = masks.data();
       r.allowed_stride = static_cast<std::ptrdiff_t>(mask_words());
@@ -120,7 +120,7 @@ struct fake_decode {
   static void listen(auto& session, std::size_t slots, outcome& heard) {
     for (index_t slot = 0; slot < static_cast<index_t>(slots); ++slot) {
       const sequence_report& r = session.report(slot);
-      for (const index_t n : {r.forwards, r.committed, r.forced, r.invalid_rows, r.settled}) {
+      for (const index_t n : {r.forwards, r.committed, r.forced, r.invalid_rows, r.committed_prefix}) {
         heard.said.push_back(static_cast<std::uint64_t>(n));
       }
       for (const commit_entry& c : session.committed(slot)) {
@@ -143,7 +143,7 @@ struct fake_decode {
       const std::vector<T> logits = forward<T>(*request, result.tokens);
       const std::vector<std::uint32_t> mask = masks(request->rows);
       s.supply(host_logits<T>(logits.data(), request->rows, model.vocab),
-               riders(mask, logits.data() + 0, model.vocab));
+               modifiers(mask, logits.data() + 0, model.vocab));
       listen(s, sequences.size(), result);
       if (++result.forwards > 500) {
         ADD_FAILURE() << "does not come to an end";
@@ -192,7 +192,7 @@ struct fake_decode {
         const std::vector<T> mine = cut_out(logits, columns);
         const auto message = s.read_shard(
             host_logits<T>(mine.data(), request->rows, columns.size(), columns.size() + 5),
-            riders(mask, mine.data(), columns.size() + 5));
+            modifiers(mask, mine.data(), columns.size() + 5));
         EXPECT_EQ(message.size(), s.message_bytes());
         if (how == exchange::gather || r == 0) {
           all.insert(all.end(), message.begin(), message.end());
@@ -222,10 +222,10 @@ template <class Policy>
 [[nodiscard]] fake_decode<Policy>
 fake_decode_of(const Policy& p, index_t vocab, std::uint64_t seed) {
   return {.policy = p,
-          .model = {.vocab = vocab, .mask_token = vocab - 1, .end_token = vocab / 2},
+          .model = {.vocab = vocab, .mask_token = vocab - 1, .eos_token = vocab / 2},
           .rows = {.seed = seed, .vocab = vocab},
-          .sequences = {{.prompt = 2, .length = 8, .block_length = 3, .seed = seed},
-                        {.prompt = 1, .length = 5, .block_length = 4, .seed = seed + 1}},
+          .sequences = {{.prompt_length = 2, .length = 8, .block_length = 3, .seed = seed},
+                        {.prompt_length = 1, .length = 5, .block_length = 4, .seed = seed + 1}},
           .branches = Policy::branches ? 2 : 0};
 }
 

@@ -37,7 +37,7 @@ class ranks_on_stream {
       ranks_.emplace_back(
           decode.model, decode.capacity(), cuts, static_cast<index_t>(r), on_stream{stream});
       tokens_.emplace_back();
-      for (const layout& g : decode.sequences) {
+      for (const sequence_shape& g : decode.sequences) {
         tokens_[r].push_back(std::make_unique<device_array<token_id>>(
             std::vector<token_id>(static_cast<std::size_t>(g.length), 3)));
         const auto slot = static_cast<index_t>(tokens_[r].size() - 1);
@@ -75,11 +75,11 @@ class ranks_on_stream {
       buffers_.push_back(
           std::make_unique<device_array<T>>(decode_.template cut_out<T>(logits, columns)));
       const T* const mine = buffers_.back()->data();
-      row_riders<T> riders = decode_.template riders<T>(mask, mine, stride);
-      riders.allowed = mask.empty() ? nullptr : masks_->data();
+      row_modifiers<T> modifiers = decode_.template modifiers<T>(mask, mine, stride);
+      modifiers.allowed = mask.empty() ? nullptr : masks_->data();
       gather(r,
              ranks_[r].read_shard(device_logits<T>(mine, request.rows, columns.size(), stride),
-                                  riders));
+                                  modifiers));
     }
   }
   /// Copies a rank's message to its place, as the transport would.

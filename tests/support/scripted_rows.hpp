@@ -32,13 +32,13 @@ struct onlooker {
 
   static constexpr statistics required = stat::margin | stat::entropy;
 
-  [[nodiscard]] std::int64_t extra_forwards(const layout&) const { return 1'000'000; }
-  bool admits(const auto& c, const standing&) const {
+  [[nodiscard]] std::int64_t extra_forwards(const sequence_shape&) const { return 1'000'000; }
+  bool commits(const auto& c, const rank_info&) const {
     seen->push_back({c.position, c.token, c.confidence(), c.margin(), c.entropy()});
     return false;
   }
 };
-static_assert(admission<onlooker> && extending<onlooker>);
+static_assert(commit_rule<onlooker> && extending<onlooker>);
 
 /// Row `position` of branch `s.branch` as the script has it.
 using script = std::function<std::vector<float>(const segment& s, index_t position)>;
@@ -52,11 +52,11 @@ template <class Session>
   std::vector<float> logits(static_cast<std::size_t>(request.rows) * columns,
                             std::numeric_limits<float>::quiet_NaN());
   for (const segment& part : request.segments) {
-    for (index_t p = 0; p < part.feed.last; ++p) {
-      const index_t row = std::max(p - model.row_shift, 0);
-      const bool is_open = tokens[static_cast<std::size_t>(p)] == model.mask_token &&
+    for (index_t p = 0; p < part.query.last; ++p) {
+      const index_t row = std::max(p - model.logits_shift, 0);
+      const bool is_masked = tokens[static_cast<std::size_t>(p)] == model.mask_token &&
                            (part.branch == 0 || part.placed.position != p);
-      if (is_open && part.rows.contains(row)) {
+      if (is_masked && part.rows.contains(row)) {
         const std::vector<float> z = rows(part, p);
         std::copy(z.begin(), z.end(),
                   logits.begin() + static_cast<std::ptrdiff_t>(part.first_row + row - part.rows.first) *

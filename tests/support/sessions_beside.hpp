@@ -28,7 +28,7 @@
 
 namespace unmask::testing {
 
-/// The logits of one forward request: rows at a distance, at an odd address, with riders.
+/// The logits of one forward request: rows at a distance, at an odd address, with modifiers.
 template <element T>
 struct logits_of {
   const fake_model* model = nullptr;
@@ -76,11 +76,11 @@ struct logits_of {
   [[nodiscard]] rows_view<T, M> view(index_t rows) const {
     return {numbers.data() + 1, rows, columns, stride};
   }
-  [[nodiscard]] row_riders<T> riders() const {
-    return riders_at(unconditional.data(), allowed.data());
+  [[nodiscard]] row_modifiers<T> modifiers() const {
+    return modifiers_at(unconditional.data(), allowed.data());
   }
-  [[nodiscard]] row_riders<T> riders_at(const T* others, const std::uint32_t* bits) const {
-    row_riders<T> r;
+  [[nodiscard]] row_modifiers<T> modifiers_at(const T* others, const std::uint32_t* bits) const {
+    row_modifiers<T> r;
     if (masked) {
       r.allowed = bits;
       r.allowed_stride = words;
@@ -114,8 +114,8 @@ struct logits_on_device {
   [[nodiscard]] device_logits<T> view(index_t rows) const {
     return {numbers.data() + 1, rows, from.columns, from.stride};
   }
-  [[nodiscard]] row_riders<T> riders() const {
-    return from.riders_at(unconditional.data(), allowed.data());
+  [[nodiscard]] row_modifiers<T> modifiers() const {
+    return from.modifiers_at(unconditional.data(), allowed.data());
   }
 };
 
@@ -127,10 +127,10 @@ inline void expect_equal(const forward_request& a, const forward_request& b) {
     EXPECT_EQ(a.segments[i].branch, b.segments[i].branch);
     EXPECT_EQ(a.segments[i].placed.position, b.segments[i].placed.position);
     EXPECT_EQ(a.segments[i].placed.token, b.segments[i].placed.token);
-    EXPECT_EQ(a.segments[i].feed, b.segments[i].feed);
+    EXPECT_EQ(a.segments[i].query, b.segments[i].query);
     EXPECT_EQ(a.segments[i].rows, b.segments[i].rows);
     EXPECT_EQ(a.segments[i].first_row, b.segments[i].first_row);
-    EXPECT_EQ(a.segments[i].attend, b.segments[i].attend);
+    EXPECT_EQ(a.segments[i].keys, b.segments[i].keys);
     EXPECT_EQ(a.segments[i].evict, b.segments[i].evict);
   }
 }
@@ -139,8 +139,8 @@ inline void expect_equal(const sequence_report& a, const sequence_report& b) {
   EXPECT_EQ(a.end, b.end);
   EXPECT_EQ(a.forwards, b.forwards);
   EXPECT_EQ(a.committed, b.committed);
-  EXPECT_EQ(a.settled, b.settled);
-  EXPECT_EQ(a.open, b.open);
+  EXPECT_EQ(a.committed_prefix, b.committed_prefix);
+  EXPECT_EQ(a.masked, b.masked);
   EXPECT_EQ(a.rewritten, b.rewritten);
   EXPECT_EQ(a.forced, b.forced);
   EXPECT_EQ(a.invalid_rows, b.invalid_rows);
@@ -171,7 +171,7 @@ inline void expect_equal(std::span<const candidate_entry> a, std::span<const can
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     expect_equal(static_cast<const commit_entry&>(a[i]), b[i]);
-    EXPECT_EQ(a[i].admitted, b[i].admitted);
+    EXPECT_EQ(a[i].committed, b[i].committed);
   }
 }
 
@@ -198,22 +198,22 @@ class sessions_beside {
       : stream_(stream) {
     info_ = {.vocab = vocab,
              .mask_token = d.within(0, vocab - 1),
-             .row_shift = d.within(0, 1)};
+             .logits_shift = d.within(0, 1)};
     const token_id end = d.within(0, vocab - 2);  // not the mask token
-    info_.end_token = d.chance(0.5) && goes_without_end_token(p) ? no_token : end + (end >= info_.mask_token ? 1 : 0);
+    info_.eos_token = d.chance(0.5) && goes_without_eos_token(p) ? no_token : end + (end >= info_.mask_token ? 1 : 0);
     model_ = {.seed = d.bits(),
               .vocab = vocab,
               .trouble = {.nan_rows = 0.03, .empty_rows = 0.02, .infinite_rows = 0.02}};
-    limits capacity{.sequences = slots,
+    session_capacity capacity{.sequences = slots,
                     .length = 1,
                     .window = 1,
                     .branches = detail::policy_branches(p),
                     .trace = d.chance(0.5)};
     traced_ = capacity.trace;
     for (index_t slot = 0; slot < slots; ++slot) {
-      layout g;
-      g.prompt = d.within(0, 4);
-      g.length = g.prompt + d.within(1, longest);
+      sequence_shape g;
+      g.prompt_length = d.within(0, 4);
+      g.length = g.prompt_length + d.within(1, longest);
       g.block_length = d.within(2, 9);
       g.seed = d.bits();
       layouts_.push_back(g);
@@ -257,7 +257,7 @@ class sessions_beside {
     for (const segment& s : wanted->segments) {
       on_the_host.forward(s, host_tokens_[static_cast<std::size_t>(s.slot)]);
     }
-    host_->supply(on_the_host.template view<memory::host>(wanted->rows), on_the_host.riders());
+    host_->supply(on_the_host.template view<memory::host>(wanted->rows), on_the_host.modifiers());
     // The buffers of two steps ago are no longer read: next() has waited.
     const auto there = std::make_shared<logits_on_device<T>>(on_the_host, stream_);
     logits_.push_back(there);
@@ -270,7 +270,7 @@ class sessions_beside {
   }
 
  private:
-  [[nodiscard]] static bool goes_without_end_token(const Policy& p) {
+  [[nodiscard]] static bool goes_without_eos_token(const Policy& p) {
     try {
       detail::check_parts(p, {.length = 1}, {.vocab = 3, .mask_token = 0});
     } catch (const std::invalid_argument&) {
@@ -307,7 +307,7 @@ class sessions_beside {
       return all.subrows({s.first_row, s.first_row + s.rows.size()});
     };
     if (way_ == 0) {
-      device_->supply(all, logits.riders());
+      device_->supply(all, logits.modifiers());
     } else if (way_ == 1 && !guided_ && !masked_) {
       std::vector<rows_view<T, memory::device>> parts;
       for (const segment& s : request.segments) {
@@ -317,7 +317,7 @@ class sessions_beside {
     } else {
       for (std::size_t i = 0; i < request.segments.size(); ++i) {
         const segment& s = request.segments[i];
-        device_->read(i, part(s), logits.riders().from_row(s.first_row));
+        device_->read(i, part(s), logits.modifiers().from_row(s.first_row));
       }
       device_->decide();
     }
@@ -340,7 +340,7 @@ class sessions_beside {
   cudaStream_t stream_;
   model_info info_;
   fake_model model_;
-  std::vector<layout> layouts_;
+  std::vector<sequence_shape> layouts_;
   std::vector<std::vector<token_id>> host_tokens_;
   std::vector<std::unique_ptr<device_array<token_id>>> device_tokens_;
   std::vector<std::shared_ptr<const void>> logits_;

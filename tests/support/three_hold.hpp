@@ -11,10 +11,10 @@ struct three_hold {
   float threshold = 0.9F;
   static constexpr statistics required = stat::top3_mass;
 
-  UNMASK_HD bool admits(const auto& candidate, const standing&) const {
+  UNMASK_HD bool commits(const auto& candidate, const rank_info&) const {
     return candidate.top3_mass() >= threshold;
   }
 };
-static_assert(admission<three_hold>);
+static_assert(commit_rule<three_hold>);
 
 }  // namespace unmask::testing

@@ -38,7 +38,7 @@ struct toy_memory {
 /// A pass that skips nothing: what layer_pass is to an engine without a session.
 struct full_pass {
   static constexpr feature reads = feature::hidden;
-  static constexpr skipping skipped = skipping::leaves;
+  static constexpr skipping skipped = skipping::dropped;
   std::vector<index_t> every;
   std::vector<index_t> wanted;
 
@@ -79,7 +79,7 @@ class toy_transformer {
           const std::vector<float> inputs = normalised(hidden);
           const layer_choice kept = pass.at_layer(l, view(inputs), stored(memory, l));
           rows.assign(kept.rows.begin(), kept.rows.end());
-          if (std::remove_cvref_t<Pass>::skipped == skipping::leaves) {
+          if (std::remove_cvref_t<Pass>::skipped == skipping::dropped) {
             hidden = gathered(hidden, rows);
             positions.assign(kept.positions.begin(), kept.positions.end());
             for (std::size_t i = 0; i < rows.size(); ++i) {

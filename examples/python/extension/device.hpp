@@ -13,7 +13,7 @@ namespace unmask_python {
 [[nodiscard]] std::unique_ptr<unmask::any_session>
 make_device_session(const std::string& policy,
                     const unmask::model_info& model,
-                    const unmask::limits& capacity,
+                    const unmask::session_capacity& capacity,
                     std::uintptr_t stream);
 
 }  // namespace unmask_python

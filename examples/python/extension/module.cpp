@@ -38,28 +38,28 @@ void supply(session& s,
     return;
   }
   std::vector<tensor> rows;
-  std::vector<rider_tensors> riders;
+  std::vector<modifier_tensors> modifiers;
   for (const nb::handle one : logits) {
     const std::size_t i = rows.size();
-    riders.push_back({nth(allowed, i), nth(unconditional, i), cfg_scale});
+    modifiers.push_back({nth(allowed, i), nth(unconditional, i), cfg_scale});
     rows.push_back(nb::cast<tensor>(one));
   }
-  s.supply(rows, riders);
+  s.supply(rows, modifiers);
 }
 
 void bind_values(nb::module_& m) {
   using unmask::ending;
   nb::enum_<ending>(m, "Ending", "Why a sequence came to its end.")
       .value("running", ending::running, "It has not.")
-      .value("complete", ending::complete, "No position is open any more.")
-      .value("end_token",
-             ending::end_token,
-             "An end token is settled and everything left of it is, too.")
+      .value("complete", ending::complete, "No position is masked any more.")
+      .value("eos_token",
+             ending::eos_token,
+             "An EOS token is committed and everything left of it is, too.")
       .value("stop_tokens",
              ending::stop_tokens,
-             "A stop sequence is settled and everything left of it is, too.")
-      .value("step_budget",
-             ending::step_budget,
+             "A stop sequence is committed and everything left of it is, too.")
+      .value("max_steps",
+             ending::max_steps,
              "The number of forward passes it was given is used up.")
       .value("cancelled", ending::cancelled, "The engine called cancel().");
 
@@ -81,18 +81,18 @@ void bind_values(nb::module_& m) {
           [](const segment& s) { return slice_of(s.rows); },
           "Give back the logits of these rows of the sequence.")
       .def_prop_ro(
-          "feed",
-          [](const segment& s) { return slice_of(s.feed); },
+          "query",
+          [](const segment& s) { return slice_of(s.query); },
           "Run these positions; an engine without a cache may run more.")
       .def_prop_ro(
-          "attend",
-          [](const segment& s) { return slice_of(s.attend); },
+          "keys",
+          [](const segment& s) { return slice_of(s.keys); },
           "The positions that are run attend to these.")
       .def_ro("first_row",
               &segment::first_row,
               "Index of the first of them in a tensor that has the rows of all segments.");
 
-  nb::class_<request>(m, "Request", "What the engine has to compute next.")
+  nb::class_<request>(m, "Request", "The next forward request.")
       .def_ro("segments", &request::segments)
       .def_ro("rows", &request::rows, "Rows of logits in all.");
 
@@ -110,25 +110,25 @@ void bind_values(nb::module_& m) {
               "Whether the next pass computes all that it feeds, in every layer.");
 
   using unmask::sequence_report;
-  nb::class_<sequence_report>(m, "Report", "What became of a sequence so far.")
+  nb::class_<sequence_report>(m, "Report", "Report of one sequence so far.")
       .def_ro("end", &sequence_report::end)
       .def_ro("forwards", &sequence_report::forwards, "Forward passes supplied.")
       .def_ro("committed", &sequence_report::committed, "Tokens committed by decisions.")
-      .def_ro("settled",
-              &sequence_report::settled,
-              "Every position before this one is settled: safe to stream, unless the policy "
+      .def_ro("committed_prefix",
+              &sequence_report::committed_prefix,
+              "Every position before this one is committed: safe to stream, unless the policy "
               "rewrites.")
-      .def_ro("open", &sequence_report::open, "Positions still open.")
-      .def_ro("rewritten", &sequence_report::rewritten, "Settled tokens replaced or reopened.")
+      .def_ro("masked", &sequence_report::masked, "Positions still masked.")
+      .def_ro("rewritten", &sequence_report::rewritten, "Committed tokens replaced or remasked.")
       .def_ro("forced",
               &sequence_report::forced,
-              "Commits that no admission asked for, made so that the block advances.")
+              "Commits that no commit rule asked for, made so that the block advances.")
       .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
       .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
       .def("__repr__", [](const sequence_report& r) {
         return "Report(" + nb::cast<std::string>(nb::str(nb::cast(r.end))) +
                ", forwards=" + std::to_string(r.forwards) +
-               ", committed=" + std::to_string(r.committed) + ", open=" + std::to_string(r.open) +
+               ", committed=" + std::to_string(r.committed) + ", masked=" + std::to_string(r.masked) +
                ")";
       });
 
@@ -149,8 +149,8 @@ void bind_values(nb::module_& m) {
                ", log_probability=" + std::to_string(c.log_probability) + ")";
       });
   nb::class_<candidate_entry, commit_entry>(
-      m, "Candidate", "An open position of a step, and the token proposed for it.")
-      .def_ro("admitted", &candidate_entry::admitted);
+      m, "Candidate", "A masked position of a step, and the token proposed for it.")
+      .def_ro("committed", &candidate_entry::committed);
 
   using unmask::token_probability;
   nb::class_<token_probability>(m, "Probability", "How probable a token asked about was.")
@@ -165,8 +165,8 @@ void bind_values(nb::module_& m) {
 void bind_session(nb::module_& m) {
   nb::class_<session>(m, "Session", R"doc(Decodes one or many sequences with a policy given by name.
 
-    session = unmask.Session("credit + threshold(0.9)", vocab=V, mask_token=M, window=32, length=L)
-    session.start(0, tokens, prompt=prompt)
+    session = unmask.Session("trace_credit + threshold(0.9)", vocab=V, mask_token=M, window=32, length=L)
+    session.start(0, tokens, prompt_length=prompt)
     while (request := session.next()) is not None:
         logits = engine(tokens)                       # float32, bfloat16 or float16
         session.supply([logits[s.rows] for s in request.segments])
@@ -174,7 +174,7 @@ void bind_session(nb::module_& m) {
 The engine owns tokens and logits; tokens are written in place, logits are read where they are.
 `window` is the largest number of positions whose rows one step reads: the block length, or the
 whole answer. `suppress_mask=False` lets the mask token be proposed, as released decoders do; its
-position then stays open. `threads` read the rows; sessions with the same number share them. With
+position then stays masked. `threads` read the rows; sessions with the same number share them. With
 `stream`, a cudaStream_t as an integer, tokens and logits are on that stream's device.
 
 An engine that runs single positions of its layers decodes policies with a layer rule, too, such as
@@ -182,7 +182,7 @@ An engine that runs single positions of its layers decodes policies with a layer
 
     hidden = embed(session.positions(i))
     for l in range(layers):
-        hidden = layer[l](hidden, session.positions(i))   # attends to segment.attend
+        hidden = layer[l](hidden, session.positions(i))   # attends to segment.keys
         if session.hooks(i, l):                           # of a rule that reads "hidden"
             hidden = hidden[session.at_layer(i, l, hidden, stored[l])]
     logits = head(hidden[session.rows(i)])
@@ -194,11 +194,11 @@ Other threads of Python run during every call. A session that two threads use se
              std::string policy,
              int vocab,
              int mask_token,
-             std::optional<int> end_token,
+             std::optional<int> eos_token,
              int length,
              int window,
              int sequences,
-             int row_shift,
+             int logits_shift,
              bool suppress_mask,
              int layers,
              int branches,
@@ -208,8 +208,8 @@ Other threads of Python run during every call. A session that two threads use se
             new (place) session(std::move(policy),
                                 {.vocab = vocab,
                                  .mask_token = mask_token,
-                                 .end_token = end_token.value_or(unmask::no_token),
-                                 .row_shift = row_shift,
+                                 .eos_token = eos_token.value_or(unmask::no_token),
+                                 .logits_shift = logits_shift,
                                  .suppress_mask = suppress_mask,
                                  .layers = layers},
                                 {.sequences = sequences,
@@ -224,11 +224,11 @@ Other threads of Python run during every call. A session that two threads use se
           nb::kw_only(),
           "vocab"_a,
           "mask_token"_a,
-          "end_token"_a = nb::none(),
+          "eos_token"_a = nb::none(),
           "length"_a,
           "window"_a,
           "sequences"_a = 1,
-          "row_shift"_a = 0,
+          "logits_shift"_a = 0,
           "suppress_mask"_a = true,
           "layers"_a = 0,
           "branches"_a = 0,
@@ -249,7 +249,7 @@ Other threads of Python run during every call. A session that two threads use se
             const auto all = static_cast<int>(tokens.ndim() == 1 ? tokens.shape(0) : 0);
             s.start(slot,
                     std::move(tokens),
-                    {.prompt = prompt,
+                    {.prompt_length = prompt,
                      .length = length.value_or(all),
                      .block_length = block_length,
                      .seed = seed},
@@ -259,7 +259,7 @@ Other threads of Python run during every call. A session that two threads use se
           "slot"_a,
           "tokens"_a.noconvert(),
           nb::kw_only(),
-          "prompt"_a,
+          "prompt_length"_a,
           "length"_a = nb::none(),
           "block_length"_a = 32,
           "seed"_a = 0,
@@ -267,7 +267,7 @@ Other threads of Python run during every call. A session that two threads use se
           "suppressed"_a = std::vector<int>{},
           R"doc(Begins a sequence in a slot, replacing what was there.
 
-Opens the positions behind the prompt (only those that `editable` marks, if given) and writes the
+Masks the positions behind the prompt (only those that `editable` marks, if given) and writes the
 mask token there. `tokens` is int32, or int64 on a CPU, and is written in place until the sequence
 has ended. `suppressed` tokens are never proposed.)doc")
       .def("next",
@@ -299,7 +299,7 @@ None.)doc")
           "another one inside it, before attention. None if the policy asks at no layer.")
       .def_prop_ro(
           "stays",
-          [](const session& s) { return s.asked().skipped == unmask::skipping::stays; },
+          [](const session& s) { return s.asked().skipped == unmask::skipping::kept; },
           "Whether a position that is not chosen goes on with what the engine stored of the layer; "
           "otherwise it leaves the pass.")
       .def("positions",

@@ -114,7 +114,7 @@ class session {
  public:
   session(std::string policy,
           const unmask::model_info& model,
-          const unmask::limits& capacity,
+          const unmask::session_capacity& capacity,
           unmask::index_t threads,
           std::optional<std::uintptr_t> stream)
       : policy_(std::move(policy))
@@ -142,7 +142,7 @@ class session {
 
   void start(unmask::index_t slot,
              writable_tensor tokens,
-             unmask::layout geometry,
+             unmask::sequence_shape geometry,
              const std::optional<tensor>& editable,
              const std::vector<unmask::token_id>& suppressed) {
     used fresh{slot_tokens(std::move(tokens)), geometry};
@@ -178,9 +178,9 @@ class session {
     });
   }
 
-  void supply(const tensor& logits, const rider_tensors& riders) {
+  void supply(const tensor& logits, const modifier_tensors& modifiers) {
     const unmask::any_rows rows = rows_of(logits, "logits");
-    const unmask::any_riders beside = riders.beside(rows, model_.vocab);
+    const unmask::any_modifiers beside = modifiers.beside(rows, model_.vocab);
     alone([&] {
       session_->supply(rows, beside);
       publish_step();
@@ -188,12 +188,12 @@ class session {
   }
 
   /// One tensor for each segment of the request.
-  void supply(const std::vector<tensor>& logits, const std::vector<rider_tensors>& riders) {
+  void supply(const std::vector<tensor>& logits, const std::vector<modifier_tensors>& modifiers) {
     std::vector<unmask::any_rows> rows;
-    std::vector<unmask::any_riders> beside;
+    std::vector<unmask::any_modifiers> beside;
     for (std::size_t i = 0; i < logits.size(); ++i) {
       rows.push_back(rows_of(logits[i], "logits"));
-      beside.push_back(riders[i].beside(rows.back(), model_.vocab));
+      beside.push_back(modifiers[i].beside(rows.back(), model_.vocab));
     }
     alone([&] {
       check_segments(rows, beside);
@@ -263,12 +263,12 @@ class session {
  private:
   struct used {
     slot_tokens tokens;
-    unmask::layout geometry;
+    unmask::sequence_shape geometry;
   };
 
   void publish(unmask::index_t slot) {
     used& s = slots_[static_cast<std::size_t>(slot)];
-    s.tokens.publish(s.geometry.prompt, s.geometry.length);
+    s.tokens.publish(s.geometry.prompt_length, s.geometry.length);
   }
   [[nodiscard]] unmask::any_layer_session::layer_pass pass_of(std::size_t segment) {
     unmask::check_order(layers_ != nullptr, "a session on a stream is not asked at layers");
@@ -292,11 +292,11 @@ class session {
   /// The checks of read() for rows of type T, before any are read.
   template <class T>
   void check_rows(const unmask::any_rows& r,
-                  const unmask::any_riders& beside,
+                  const unmask::any_modifiers& beside,
                   const std::string& name) const {
     const unmask::host_logits<T> rows(static_cast<const T*>(r.data), r.rows, r.columns, r.stride);
     unmask::validate(rows, model_.vocab, "model_info::vocab = ", name);
-    unmask::validate(unmask::row_riders<T>{beside.allowed,
+    unmask::validate(unmask::row_modifiers<T>{beside.allowed,
                                            beside.allowed_stride,
                                            static_cast<const T*>(beside.unconditional),
                                            beside.unconditional_stride},
@@ -306,7 +306,7 @@ class session {
   }
 
   void check_segments(const std::vector<unmask::any_rows>& rows,
-                      const std::vector<unmask::any_riders>& beside) const {
+                      const std::vector<unmask::any_modifiers>& beside) const {
     unmask::check_order(wanted_.has_value(), "supply() without a request: call next() first");
     const std::size_t count = wanted_->segments.size();
     if (rows.size() != count) {

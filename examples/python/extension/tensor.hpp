@@ -91,14 +91,14 @@ inline void check_dense(const auto& t, const char* name, std::size_t dimensions)
 }
 
 /// Per-row inputs beside `logits`.
-struct rider_tensors {
+struct modifier_tensors {
   std::optional<tensor> allowed;
   std::optional<tensor> unconditional;
   float cfg_scale = 0.0F;
 
-  [[nodiscard]] unmask::any_riders beside(const unmask::any_rows& logits,
+  [[nodiscard]] unmask::any_modifiers beside(const unmask::any_rows& logits,
                                           unmask::index_t vocab) const {
-    unmask::any_riders riders;
+    unmask::any_modifiers modifiers;
     const auto check = [&](const tensor& t, const char* name, std::size_t columns) {
       check_dense(t, name, 2);
       if (t.shape(0) != static_cast<std::size_t>(logits.rows) || t.shape(1) < columns) {
@@ -118,8 +118,8 @@ struct rider_tensors {
           !is_of(*allowed, nb::dlpack::dtype_code::UInt, 32)) {
         refuse("allowed", "be int32 or uint32, a bit a token", dtype_of(*allowed));
       }
-      riders.allowed = static_cast<const std::uint32_t*>(allowed->data());
-      riders.allowed_stride = static_cast<std::ptrdiff_t>(allowed->stride(0));
+      modifiers.allowed = static_cast<const std::uint32_t*>(allowed->data());
+      modifiers.allowed_stride = static_cast<std::ptrdiff_t>(allowed->stride(0));
     }
     if (unconditional) {
       check(*unconditional, "unconditional", width);
@@ -127,11 +127,11 @@ struct rider_tensors {
       if (rows.kind != logits.kind) {
         refuse("unconditional", "have the dtype of the logits", dtype_of(*unconditional));
       }
-      riders.unconditional = rows.data;
-      riders.unconditional_stride = rows.stride;
-      riders.cfg_scale = cfg_scale;
+      modifiers.unconditional = rows.data;
+      modifiers.unconditional_stride = rows.stride;
+      modifiers.cfg_scale = cfg_scale;
     }
-    return riders;
+    return modifiers;
   }
 };
 

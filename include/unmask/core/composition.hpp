@@ -7,23 +7,23 @@ namespace UNMASK_NAMESPACE {
 
 /// Logical AND of two commit rules: commits a candidate that both rules commit. Both operands are
 /// evaluated for every candidate; there is no short circuit.
-template <admission A, admission B>
+template <commit_rule A, commit_rule B>
 struct all_of {
   A first;
   B second;
   static constexpr statistics required = A::required | B::required;
 };
-template <admission A, admission B>
+template <commit_rule A, commit_rule B>
 all_of(A, B) -> all_of<A, B>;
 
 /// Logical OR of two commit rules: commits a candidate that at least one rule commits.
-template <admission A, admission B>
+template <commit_rule A, commit_rule B>
 struct any_of {
   A first;
   B second;
   static constexpr statistics required = A::required | B::required;
 };
-template <admission A, admission B>
+template <commit_rule A, commit_rule B>
 any_of(A, B) -> any_of<A, B>;
 
 namespace detail {
@@ -38,11 +38,11 @@ struct is_composite<any_of<A, B>> : std::true_type {};
 /// `a && b` and `a || b` combine commit rules. For two types of your own, outside this namespace,
 /// write all_of{a, b} and any_of{a, b}: argument-dependent lookup does not find the operators
 /// there.
-template <admission A, admission B>
+template <commit_rule A, commit_rule B>
 [[nodiscard]] constexpr all_of<A, B> operator&&(const A& a, const B& b) {
   return {a, b};
 }
-template <admission A, admission B>
+template <commit_rule A, commit_rule B>
 [[nodiscard]] constexpr any_of<A, B> operator||(const A& a, const B& b) {
   return {a, b};
 }

@@ -9,16 +9,16 @@
 namespace UNMASK_NAMESPACE {
 
 /// Part that may need more forward passes than one for each masked position, and declares the
-/// maximum of the additional ones: `extra_forwards(layout) -> std::int64_t`, on host and device.
-/// Without this function: 0.
+/// maximum of the additional ones: `extra_forwards(sequence_shape) -> std::int64_t`, on host and
+/// device. Without this function: 0.
 ///
 /// The step enforces the declared number n, whatever the part does. A commit rule: the first n
-/// passes of a sequence may commit nothing; every later pass commits. A part that revisits: n
+/// passes of a sequence may commit nothing; every later pass commits. A part that edits tokens: n
 /// tokens of a sequence may be remasked in steps that do not commit more than they remask. A
 /// schedule or a canvas: n passes may commit nothing; a schedule that sets plan::end itself, or one
 /// that never commits, has to declare them.
 template <class P>
-concept extending = part<P> && requires(const P& p, const layout& g) {
+concept extending = part<P> && requires(const P& p, const sequence_shape& g) {
   { p.extra_forwards(g) } -> std::convertible_to<std::int64_t>;
 };
 
@@ -39,7 +39,7 @@ inline constexpr std::int64_t no_bound = INT64_MAX;
 }
 
 template <class P>
-[[nodiscard]] UNMASK_HD std::int64_t extra_forwards_of(const P& p, const layout& g) {
+[[nodiscard]] UNMASK_HD std::int64_t extra_forwards_of(const P& p, const sequence_shape& g) {
   if constexpr (extending<P>) {
     const std::int64_t declared = p.extra_forwards(g);
     return declared > 0 ? declared : 0;
@@ -51,8 +51,8 @@ template <class P>
 }
 
 /// Number of blocks of an answer.
-[[nodiscard]] UNMASK_HD constexpr std::int64_t blocks_of(const layout& g) {
-  const std::int64_t answer = std::int64_t{g.length} - g.prompt;
+[[nodiscard]] UNMASK_HD constexpr std::int64_t blocks_of(const sequence_shape& g) {
+  const std::int64_t answer = std::int64_t{g.length} - g.prompt_length;
   return (answer + g.block_length - 1) / g.block_length;
 }
 

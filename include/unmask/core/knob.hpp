@@ -12,15 +12,14 @@
 /// Knobs: one description of a part's parameters, used by its check, by policy texts and their
 /// help, and by bindings:
 ///
-///     struct confidence_above {
-///       float threshold = 0.9F;
-///       static constexpr part_label label{"confidence_above", "threshold", "every token that ..."};
-///       static constexpr knob<confidence_above> knobs[] = {
-///           {"threshold", &confidence_above::threshold, within(0, 1)}};
+///     struct threshold {
+///       float value = 0.9F;
+///       static constexpr part_label label{"threshold", "threshold", "every token that ..."};
+///       static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)}};
 ///
 /// Each knob is a name, a member and a range; its default is the member's initialiser. Everything
 /// is optional: a part with `knobs` alone is checked; a rule that involves several knobs needs a
-/// `check(layout)` besides.
+/// `check(sequence_shape)` besides.
 namespace UNMASK_NAMESPACE {
 
 /// Names of a part: its C++ type, its name in policy texts (empty: it cannot be composed by name),
@@ -346,7 +345,7 @@ template <class P>
 /// Throws std::invalid_argument "<part>::<knob> must be <range>, got <value>" for the first knob
 /// out of range, and rethrows errors of the part's own check(). Host only.
 template <class P>
-void check_part(const P& part, const layout& g) {
+void check_part(const P& part, const sequence_shape& g) {
   if constexpr (described<P>) {
     detail::check_knobs(part, P::knobs, detail::knob_count<P>(), detail::label_of<P>().type);
   }
@@ -357,7 +356,7 @@ void check_part(const P& part, const layout& g) {
 
 /// Also checks the rules that depend on the model.
 template <class P>
-void check_part(const P& part, const layout& g, const model_info& m) {
+void check_part(const P& part, const sequence_shape& g, const model_info& m) {
   check_part(part, g);
   if constexpr (checked_with_model<P>) {
     part.check(g, m);

@@ -125,10 +125,10 @@ enum class feature : unsigned char {
 /// Treatment of a position that a layer does not compute.
 enum class skipping : unsigned char {
   /// Dropped for the rest of the pass: no later layer computes it, and it has no logits.
-  leaves,
+  dropped,
   /// Kept with the attention and feed-forward outputs that the engine stored when the layer last
   /// computed it; the next layer may select it again. It has logits.
-  stays
+  kept
 };
 
 /// Sums over the columns of a row h and its stored predecessor g.
@@ -176,7 +176,7 @@ struct layer_info {
   index_t layers = 0;  ///< Layers of the model.
   /// Number of positions that entered the pass, and of those among them that reached this layer.
   index_t fed = 0;
-  index_t present = 0;  ///< Positions that reached this layer.
+  index_t active = 0;  ///< Positions that reached this layer.
   /// Number of tokens that the last step wrote.
   index_t commits = 0;
   /// Number of positions of the first block that is decided.
@@ -195,11 +195,11 @@ struct layer_info {
 struct layer_row {
   /// Position of the row's token.
   index_t position = 0;
-  /// Position that the row's logits predict: position + model_info::row_shift.
+  /// Position that the row's logits predict: position + model_info::logits_shift.
   index_t target = 0;
   /// The target is masked and decided in this step.
-  bool open = false;
-  bool first_open = false;  ///< The target is the first such position.
+  bool masked = false;
+  bool first_masked = false;  ///< The target is the first such position.
   /// The last step wrote the token of the target.
   bool committed = false;
   bool written = false;  ///< The last step wrote the position's own token.
@@ -210,35 +210,35 @@ struct layer_row {
 namespace detail {
 
 template <class P>
-struct layer_tally {
+struct layer_reduction {
   using type = no_state;
 };
 template <class P>
   requires requires {
-    typename P::layer_tally;
+    typename P::layer_reduction;
   }
-struct layer_tally<P> {
-  using type = typename P::layer_tally;
+struct layer_reduction<P> {
+  using type = typename P::layer_reduction;
 };
 
 }  // namespace detail
 
 /// Reduction of rule P over the rows at a layer, computed before any row is selected.
 template <class P>
-using layer_tally_of = typename detail::layer_tally<P>::type;
+using layer_reduction_of = typename detail::layer_reduction<P>::type;
 
 /// Context of a layer rule: last argument of its functions. `state` is the state of the target if
 /// the target is decided in this step, otherwise a start state.
 template <class P>
-struct layer_scope {
+struct layer_context {
   const position_state_of<P>& state;  ///< State of the target.
   const sequence_state_of<P>& sequence;  ///< State of the sequence.
-  const layer_tally_of<P>& tally;  ///< Reduction over the rows at the layer.
+  const layer_reduction_of<P>& step_reduction;  ///< Reduction over the rows at the layer.
   const step_info& at;  ///< The step.
 };
 
 /// Per-layer position selection. At the layers where `hooks(layer, layers)` is true, the
-/// `quota(info, own)` rows of highest `importance(row, info, own)` are computed.
+/// `quota(info, context)` rows of highest `importance(row, info, context)` are computed.
 ///
 /// Ties: the lower position. A row of importance +inf is computed in addition to the quota, one of
 /// -inf never; NaN ranks highest within the quota, so that a broken row is computed again. If the
@@ -247,13 +247,13 @@ struct layer_scope {
 ///
 /// `measures` is a constant; `reads`, `skipped` and `stores_all` are constants, too, or members in
 /// a rule that stands for several rules at run time (any_layer_rule). `measure(sums)` returns a
-/// number from the sums that `measures` names. Optional: `layer_tally` with `look(row, info, own)
-/// -> layer_tally` and `merge`, reduced in position order, from a start state in each of a fixed
-/// number of chunks; `counts(row, info, own) -> bool`, whether a row takes part in mean and
-/// maximum; `mandatory(row, info, own) -> bool`, whether a row is computed whatever its importance;
-/// it still uses a place of the quota if its importance gives it one; `allocate(means, budgets,
-/// layers, own)`, called before a pass with the means of the last one. Passes that refresh are
-/// measured for it, too, unless a member `allocates` is false.
+/// number from the sums that `measures` names. Optional: `layer_reduction` with `look(row, info,
+/// context) -> layer_reduction` and `merge`, reduced in position order, from a start state in each
+/// of a fixed number of chunks; `counts(row, info, context) -> bool`, whether a row takes part in
+/// mean and maximum; `mandatory(row, info, context) -> bool`, whether a row is computed whatever
+/// its importance; it still uses a place of the quota if its importance gives it one;
+/// `allocate(means, budgets, layers, context)`, called before a pass with the means of the last
+/// one. Passes that refresh are measured for it, too, unless a member `allocates` is false.
 ///
 /// The selected rows are copied into the engine's stored rows; with `stores_all` all rows at the
 /// layer are. The stored row is the row as it was last copied.
@@ -262,14 +262,14 @@ concept layer_rule = part<P> && requires(const P& p,
                                          const drift_sums& sums,
                                          const layer_row& row,
                                          const layer_info& info,
-                                         const layer_scope<P>& own) {
+                                         const layer_context<P>& context) {
   { P::reads } -> std::convertible_to<feature>;
   { P::measures } -> std::convertible_to<drift_terms>;
   { P::skipped } -> std::convertible_to<skipping>;
   { p.hooks(index_t{}, index_t{}) } -> std::same_as<bool>;
   { p.measure(sums) } -> std::same_as<float>;
-  { p.importance(row, info, own) } -> std::same_as<float>;
-  { p.quota(info, own) } -> std::same_as<index_t>;
+  { p.importance(row, info, context) } -> std::same_as<float>;
+  { p.quota(info, context) } -> std::same_as<index_t>;
 };
 
 /// A layer rule with a reduction over the rows before the selection.
@@ -277,45 +277,45 @@ template <class P>
 concept looking = layer_rule<P> && requires(const P& p,
                                             const layer_row& row,
                                             const layer_info& info,
-                                            const layer_scope<P>& own,
-                                            layer_tally_of<P>& sum) {
-  typename P::layer_tally;
-  { p.look(row, info, own) } -> std::same_as<typename P::layer_tally>;
+                                            const layer_context<P>& context,
+                                            layer_reduction_of<P>& sum) {
+  typename P::layer_reduction;
+  { p.look(row, info, context) } -> std::same_as<typename P::layer_reduction>;
   sum.merge(sum);
 };
 
 /// A layer rule that excludes rows from the mean and the maximum.
 template <class P>
 concept counting = layer_rule<P> &&
-    requires(const P& p, const layer_row& row, const layer_info& info, const layer_scope<P>& own) {
-  { p.counts(row, info, own) } -> std::same_as<bool>;
+    requires(const P& p, const layer_row& row, const layer_info& info, const layer_context<P>& context) {
+  { p.counts(row, info, context) } -> std::same_as<bool>;
 };
 
 /// A layer rule with rows that are computed whatever their importance. Unlike a row of importance
 /// +inf, such a row uses a place of the quota if its importance gives it one.
 template <class P>
 concept mandating = layer_rule<P> &&
-    requires(const P& p, const layer_row& row, const layer_info& info, const layer_scope<P>& own) {
-  { p.mandatory(row, info, own) } -> std::same_as<bool>;
+    requires(const P& p, const layer_row& row, const layer_info& info, const layer_context<P>& context) {
+  { p.mandatory(row, info, context) } -> std::same_as<bool>;
 };
 
 /// A layer rule that distributes a budget over the layers before each pass. `means[l]` is the mean
 /// of layer l in the last pass that measured it, -1 before; the rule writes `budgets[l]`.
 template <class P>
 concept allocating = layer_rule<P> &&
-    requires(const P& p, const float* means, index_t* budgets, const layer_scope<P>& own) {
-  { p.allocate(means, budgets, index_t{}, own) } -> std::same_as<void>;
+    requires(const P& p, const float* means, index_t* budgets, const layer_context<P>& context) {
+  { p.allocate(means, budgets, index_t{}, context) } -> std::same_as<void>;
 };
 
 /// A layer rule with an upper bound on the number of rows that it selects: `most(info, geometry,
-/// feed)`, for passes without refresh that feed `feed`. With it, an engine on a device need not
-/// synchronise to learn the number. In `info`, `present` is an upper bound, too, and mean and
+/// query)`, for passes without refresh that feed `query`. With it, an engine on a device need not
+/// synchronise to learn the number. In `info`, `active` is an upper bound, too, and mean and
 /// maximum are 0. The bound excludes rows that the library adds to a selection. Without most() the
 /// bound is every row.
 template <class P>
 concept bounding = layer_rule<P> &&
-    requires(const P& p, const layer_info& info, const layout& geometry, range feed) {
-  { p.most(info, geometry, feed) } -> std::same_as<index_t>;
+    requires(const P& p, const layer_info& info, const sequence_shape& geometry, range query) {
+  { p.most(info, geometry, query) } -> std::same_as<index_t>;
 };
 
 /// A layer rule for which every row is stored, computed or not: `stores_all` is the constant true.
@@ -330,13 +330,13 @@ namespace detail {
 /// rules at run time.
 template <class P>
 concept layer_rule_value = layer_rule<P> && !requires {
-  typename std::bool_constant<P::skipped == skipping::leaves>;
+  typename std::bool_constant<P::skipped == skipping::dropped>;
 };
 
 /// True if positions that a rule does not select are dropped for the rest of the pass.
 template <layer_rule P>
-[[nodiscard]] UNMASK_HD constexpr bool rule_leaves(const P& rule) {
-  return rule.skipped == skipping::leaves;
+[[nodiscard]] UNMASK_HD constexpr bool rule_drops(const P& rule) {
+  return rule.skipped == skipping::dropped;
 }
 
 /// True if all rows given to a rule are stored, not only the selected ones.
@@ -363,30 +363,31 @@ template <layer_rule P>
 
 }  // namespace detail
 
-/// A cache: selects the positions that enter the next forward pass. `feed(sequence, plan, own)` is
-/// called after the schedule, narrows plan::feed, which starts as the range that the schedule
-/// requests as keys, and clears plan::refresh in passes in which layers may skip positions.
+/// A cache: selects the positions that enter the next forward pass. `set_query(sequence, plan,
+/// context)` is called after the schedule, narrows plan::query, which starts as the range that the
+/// schedule requests as keys, and clears plan::refresh in passes in which layers may skip
+/// positions.
 ///
 /// Positions that no pass has computed yet, and positions that are decided, are fed in any case.
 template <class P>
-concept caching = part<P> && requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
-  { p.feed(q, n, own) } -> std::same_as<void>;
+concept caching = part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
+  { p.set_query(q, n, context) } -> std::same_as<void>;
 };
 
-/// A cache that excludes single positions from plan::feed: `feeds(row, own) -> bool`, called in
-/// passes without refresh, for rows without drift. Positions that are decided are fed whatever it
-/// returns.
+/// A cache that excludes single positions from plan::query: `in_query(row, context) -> bool`,
+/// called in passes without refresh, for rows without drift. Positions that are decided are fed
+/// whatever it returns.
 template <class P>
 concept picking = caching<P> &&
-    requires(const P& p, const layer_row& row, const layer_scope<P>& own) {
-  { p.feeds(row, own) } -> std::same_as<bool>;
+    requires(const P& p, const layer_row& row, const layer_context<P>& context) {
+  { p.in_query(row, context) } -> std::same_as<bool>;
 };
 
-/// Drops keys that receive little attention: `evicts(sequence, plan, own) -> eviction`, called
+/// Drops keys that receive little attention: `evicts(sequence, plan, context) -> eviction`, called
 /// after the cache. A pass that selects keys refreshes.
 template <class P>
-concept evicting = part<P> && requires(const P& p, const sequence_view& q, plan& n, scope<P>& own) {
-  { p.evicts(q, n, own) } -> std::same_as<eviction>;
+concept evicting = part<P> && requires(const P& p, const sequence_view& q, plan& n, part_context<P>& context) {
+  { p.evicts(q, n, context) } -> std::same_as<eviction>;
 };
 
 }  // namespace unmask

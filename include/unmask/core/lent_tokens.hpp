@@ -29,7 +29,7 @@ class lent_tokens {
       }
     }
   }
-  void note(index_t slot, const token_id* first, index_t count) {
+  void record(index_t slot, const token_id* first, index_t count) {
     lent_[static_cast<std::size_t>(slot)] = interval(first, count);
   }
 

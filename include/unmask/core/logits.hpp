@@ -200,7 +200,7 @@ inline constexpr bool are_logits = false;
 ///
 /// A stride of 0 gives every row the same words, or the same unconditional row.
 template <element T>
-struct row_riders {
+struct row_modifiers {
   /// Bitmask of the allowed tokens of the first row; null: all are.
   const std::uint32_t* allowed = nullptr;
   std::ptrdiff_t allowed_stride = 0;  ///< Distance between rows of the bitmask, in words.
@@ -209,8 +209,8 @@ struct row_riders {
   float cfg_scale = 0.0F;  ///< Strength of the guidance; 0 is off.
 
   /// The per-row inputs of the rows from r on.
-  [[nodiscard]] UNMASK_HD constexpr row_riders from_row(index_t r) const {
-    row_riders rest = *this;
+  [[nodiscard]] UNMASK_HD constexpr row_modifiers from_row(index_t r) const {
+    row_modifiers rest = *this;
     rest.allowed = allowed == nullptr ? nullptr : allowed + r * allowed_stride;
     rest.unconditional =
         unconditional == nullptr ? nullptr : unconditional + r * unconditional_stride;
@@ -236,9 +236,9 @@ struct previous_row {
 
 /// Options for reading a row of logits, whatever their type.
 ///
-/// `blanked` lists tokens, ascending and without repeats, that the statistics exclude: suppressed
-/// and tracked tokens. Their edited logits are written to `blanked_logits` (the same number) unless
-/// it is null; a token outside the row's columns gets -inf.
+/// `excluded` lists tokens, ascending and without repeats, that the statistics exclude: suppressed
+/// and tracked tokens. Their edited logits are written to `excluded_logits` (the same number)
+/// unless it is null; a token outside the row's columns gets -inf.
 struct row_options {
   // Not defaulted: row_options() would zero the members before initialising them, a fifth of the
   // host's work in a step.
@@ -248,9 +248,9 @@ struct row_options {
   token_id first_token = 0;  ///< Token of the first column.
   const std::uint32_t* allowed = nullptr;  ///< Bitmask of the allowed tokens; null: all are.
   float cfg_scale = 0.0F;  ///< Strength of the guidance; 0 is off.
-  const token_id* blanked = nullptr;  ///< Tokens that the statistics exclude.
-  index_t blanked_count = 0;  ///< Number of `blanked`.
-  float* blanked_logits = nullptr;  ///< Receives the edited logits of `blanked`; may be null.
+  const token_id* excluded = nullptr;  ///< Tokens that the statistics exclude.
+  index_t excluded_count = 0;  ///< Number of `excluded`.
+  float* excluded_logits = nullptr;  ///< Receives the edited logits of `excluded`; may be null.
   /// Used with stat::sampled.
   draw_request draw;
   /// Used with stat::kept: collects the row's largest columns, in addition to those already in it.

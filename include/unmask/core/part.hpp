@@ -4,8 +4,8 @@
 #include <unmask/core/held_list.hpp>
 #include <unmask/core/record.hpp>
 #include <unmask/core/sequence_view.hpp>
-#include <unmask/core/standing.hpp>
-#include <unmask/core/watch_list.hpp>
+#include <unmask/core/rank_info.hpp>
+#include <unmask/core/tracked_list.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -44,15 +44,15 @@ struct sequence_state<P> {
 };
 
 template <class P>
-struct tally {
+struct step_reduction {
   using type = no_state;
 };
 template <class P>
   requires requires {
-    typename P::tally;
+    typename P::step_reduction;
   }
-struct tally<P> {
-  using type = typename P::tally;
+struct step_reduction<P> {
+  using type = typename P::step_reduction;
 };
 
 }  // namespace detail
@@ -68,16 +68,16 @@ using sequence_state_of = typename detail::sequence_state<P>::type;
 
 /// Step reduction of part P over the candidates, computed before any of them is committed.
 template <class P>
-using tally_of = typename detail::tally<P>::type;
+using step_reduction_of = typename detail::step_reduction<P>::type;
 
 /// Context: the last argument of a part's functions, with the part's own state and the current
 /// step. Functions of one position are called in parallel, in any order, and write `state` only;
-/// stop(), schedule(), replan(), and revisit() (in position order) may write `sequence`.
+/// stop(), schedule(), replan(), and edit_token() (in position order) may write `sequence`.
 template <class P>
-struct scope {
+struct part_context {
   position_state_of<P>& state;  ///< State of the position that the call is about.
   sequence_state_of<P>& sequence;  ///< State of the sequence.
-  const tally_of<P>& tally;  ///< Step reduction over the candidates.
+  const step_reduction_of<P>& step_reduction;  ///< Step reduction over the candidates.
   const step_info& at;  ///< The step, the block and the position.
 };
 
@@ -101,7 +101,7 @@ template <statistics S>
 struct row_archetype {
   [[nodiscard]] UNMASK_HD record<S> total() const;
   [[nodiscard]] UNMASK_HD float logit(token_id token) const;
-  [[nodiscard]] UNMASK_HD bool watches(token_id token) const;
+  [[nodiscard]] UNMASK_HD bool tracks(token_id token) const;
   UNMASK_HD void add(token_id token, float delta);
   UNMASK_HD void keep_only(const auto* tokens, index_t count);
 };
@@ -120,8 +120,8 @@ concept ranking = part<P> &&(
     requires(const P& p, const detail::own_candidate<P>& c) {
       { p.score(c) } -> std::same_as<float>;
     } ||
-    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
-      { p.score(c, own) } -> std::same_as<float>;
+    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {
+      { p.score(c, context) } -> std::same_as<float>;
     });
 
 /// A ranking whose scores are monotone in the confidence; it declares `static constexpr bool
@@ -134,12 +134,12 @@ concept ordering_by_confidence = ranking<P> && requires {
 namespace detail {
 
 template <class P>
-concept leaf_admission = part<P> &&(
-    requires(const P& p, const own_candidate<P>& c, const standing_for<P>& s) {
-      { p.admits(c, s) } -> std::same_as<bool>;
+concept basic_commit_rule = part<P> &&(
+    requires(const P& p, const own_candidate<P>& c, const rank_info_for<P>& s) {
+      { p.commits(c, s) } -> std::same_as<bool>;
     } ||
-    requires(const P& p, const own_candidate<P>& c, const standing_for<P>& s, scope<P>& own) {
-      { p.admits(c, s, own) } -> std::same_as<bool>;
+    requires(const P& p, const own_candidate<P>& c, const rank_info_for<P>& s, part_context<P>& context) {
+      { p.commits(c, s, context) } -> std::same_as<bool>;
     });
 
 template <class P>
@@ -154,13 +154,13 @@ struct is_composite : std::false_type {};
 
 /// A commit rule: decides which candidates commit in this step. Rules combine with `&&` and `||`.
 template <class P>
-concept admission = detail::leaf_admission<P> || detail::is_composite<P>::value;
+concept commit_rule = detail::basic_commit_rule<P> || detail::is_composite<P>::value;
 
 /// Elementwise transform of the logits, applied while a row is read: `edit(logit, token) -> float`,
 /// or `edit(logit, token, at)` with the step (no block). A part that only transforms with some
 /// values of its knobs has `edits_now() -> bool`: without any active transform rows are not copied.
 template <class P>
-concept logit_edit = part<P> &&(
+concept logits_transform = part<P> &&(
     requires(const P& p, float z, token_id v) {
       { p.edit(z, v) } -> std::same_as<float>;
     } ||
@@ -182,24 +182,24 @@ concept truncating = part<P> && requires(const P& p) {
   { p.kept() } -> std::same_as<truncation>;
 };
 
-/// Declares the tracked tokens, whose logits the part reads or edits after the read: `watch(list,
-/// own)` calls list.add(token) for at most `watches` different tokens, once per masked position.
+/// Declares the tracked tokens, whose logits the part reads or edits after the read: `track(list,
+/// context)` calls list.add(token) for at most `tracks` different tokens, once per masked position.
 template <class P>
-concept watching = part<P> && requires(const P& p, watch_list& list, scope<P>& own) {
-  { P::watches } -> std::convertible_to<index_t>;
-  { p.watch(list, own) } -> std::same_as<void>;
+concept tracking = part<P> && requires(const P& p, tracked_list& list, part_context<P>& context) {
+  { P::tracks } -> std::convertible_to<index_t>;
+  { p.track(list, context) } -> std::same_as<void>;
 };
 
-/// A logits processor: edits a row after its read, and may keep state. `revise(row, own)` is called
-/// once for each masked position of the scored range whose row is valid, in written order of the
-/// parts. `row` offers total(), the record with the edits so far, and to a part with `watches` (0
-/// if it tracks no token): logit(token) of a tracked token; add(token, delta), which edits a
+/// A logits processor: edits a row after its read, and may keep state. `process(row, context)` is
+/// called once for each masked position of the scored range whose row is valid, in written order of
+/// the parts. `row` offers total(), the record with the edits so far, and to a part with `tracks`
+/// (0 if it tracks no token): logit(token) of a tracked token; add(token, delta), which edits a
 /// tracked token or raises the best one; keep_only(tokens, count), which excludes all others. If
 /// delta is a product, make it a math::product, or the compiler may fuse it with the logit.
 template <class P>
-concept revision = part<P> &&
-    requires(const P& p, detail::row_archetype<P::required>& row, scope<P>& own) {
-  { p.revise(row, own) } -> std::same_as<void>;
+concept logits_processor = part<P> &&
+    requires(const P& p, detail::row_archetype<P::required>& row, part_context<P>& context) {
+  { p.process(row, context) } -> std::same_as<void>;
 };
 
 /// Excludes tokens of rows: `allows(token, at) -> bool` is true for the others. Called only for
@@ -210,178 +210,182 @@ concept restricting = part<P> && requires(const P& p, token_id v, const step_inf
   { p.allows(v, at) } -> std::same_as<bool>;
 };
 
-/// A probe: reads the probabilities of some tokens. `inquire(row, own, out) -> index_t` writes at
-/// most `inquiries` entries for a masked position, in written order among the logits processors,
+/// A probe: reads the probabilities of some tokens. `probe(row, context, out) -> index_t` writes at
+/// most `probes` entries for a masked position, in written order among the logits processors,
 /// and returns their number. The library sets slot, position and step: session::probabilities().
 template <class P>
-concept inquiring = part<P> && requires(const P& p,
+concept probing = part<P> && requires(const P& p,
                                         detail::row_archetype<P::required>& row,
-                                        scope<P>& own,
+                                        part_context<P>& context,
                                         token_probability* out) {
-  { P::inquiries } -> std::convertible_to<index_t>;
-  { p.inquire(row, own, out) } -> std::same_as<index_t>;
+  { P::probes } -> std::convertible_to<index_t>;
+  { p.probe(row, context, out) } -> std::same_as<index_t>;
 };
 
 /// A part that tracks or processes, and whose edit depends on the tokens around a position, which
-/// it reads from `own.at.view` in both calls. Tokens that lookahead places between the two calls
-/// are then tracked at every position, too, so that the edit is exact in every branch. A part that
-/// only does so with some values of its knobs has `reads_sequence_now() -> bool`.
+/// it reads from `context.at.view` in both calls. Tokens that lookahead places between the two
+/// calls are then tracked at every position, too, so that the edit is exact in every branch. A part
+/// that only does so with some values of its knobs has `reads_sequence_now() -> bool`.
 template <class P>
 concept sequence_reading = part<P> && requires {
   requires bool{P::reads_sequence};
 };
 
 /// A part that tracks or processes at committed positions, too, if those are read for a part that
-/// revisits: an edit of the row that keeps no state at the position.
+/// edits tokens: an edit of the row that keeps no state at the position.
 template <class P>
-concept revising_settled = part<P> && requires {
-  requires bool{P::revises_settled};
+concept processing_committed = part<P> && requires {
+  requires bool{P::processes_committed};
 };
 
 namespace detail {
 
 template <class P>
-concept delaying_beside = requires(const P& p,
+concept filters_with_neighbours = requires(const P& p,
                                    const own_candidate<P>& c,
                                    const neighbours<P::required>& beside,
-                                   scope<P>& own) {
-  { p.delays(c, beside, own) } -> std::same_as<delay>;
+                                   part_context<P>& context) {
+  { p.filter(c, beside, context) } -> std::same_as<filter_result>;
 };
 template <class P>
-concept delaying_alone = requires(const P& p, const own_candidate<P>& c, scope<P>& own) {
-  { p.delays(c, own) } -> std::same_as<delay>;
+concept filters_alone = requires(const P& p, const own_candidate<P>& c, part_context<P>& context) {
+  { p.filter(c, context) } -> std::same_as<filter_result>;
 };
 
 }  // namespace detail
 
 /// Ranks candidates last, rejects or excludes them in this step, whatever their statistics:
-/// `delays(candidate, own)` or `delays(candidate, neighbours, own)`. The strictest result of
-/// several parts counts. Lookahead never tries such a candidate.
+/// `filter(candidate, context)` or `filter(candidate, neighbours, context)`. The strictest result
+/// of several parts counts. Lookahead never tries such a candidate.
 template <class P>
-concept delaying = part<P> &&(detail::delaying_beside<P> || detail::delaying_alone<P>);
+concept candidate_filter = part<P> &&(detail::filters_with_neighbours<P> || detail::filters_alone<P>);
 
-/// Step reduction over all candidates before any is committed: `survey(candidate, own) -> tally`,
-/// merged in position order by `tally::merge`; admits() then reads `own.tally`.
+/// Step reduction over all candidates before any is committed: `reduce(candidate, context) ->
+/// step_reduction`, merged in position order by `step_reduction::merge`; commits() then reads
+/// `context.step_reduction`.
 template <class P>
-concept surveying = part<P> &&
-    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own, tally_of<P>& sum) {
-  typename P::tally;
-  { p.survey(c, own) } -> std::same_as<typename P::tally>;
+concept step_reducing = part<P> &&
+    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context, step_reduction_of<P>& sum) {
+  typename P::step_reduction;
+  { p.reduce(c, context) } -> std::same_as<typename P::step_reduction>;
   sum.merge(sum);
 };
 
-/// Result of revisit(): the action at a committed position.
+/// Result of edit_token(): the action at a committed position.
 enum class verdict : std::uint8_t {
   keep,
   replace,  ///< write the proposed token over the committed one; never the mask token
-  reopen    ///< put the mask token back
+  remask    ///< put the mask token back
 };
 
-/// Token editing: `revisit(candidate, own) -> verdict` is called for committed positions of the
-/// scored range, where candidate.current is the committed token; their rows are read, too. Only a
-/// policy with such a part rewrites committed tokens. Called in position order, by one thread. A
+/// Token editing: `edit_token(candidate, context) -> verdict` is called for committed positions of
+/// the scored range, where candidate.current is the committed token; their rows are read, too. Only
+/// a policy with such a part rewrites committed tokens. Called in position order, by one thread. A
 /// step remasks fewer tokens than it commits, whatever the parts return; each sequence may exceed
 /// this by the number that the parts declare in `extra_forwards` (core/forwards.hpp); see
-/// step_info::may_reopen. A part that only revisits with some values of its knobs has
-/// `revisits_now() -> bool`; without any active one, committed positions are not read.
+/// step_info::may_remask. A part that only edits tokens with some values of its knobs has
+/// `edits_tokens_now() -> bool`; without any active one, committed positions are not read.
 template <class P>
-concept revisiting = part<P> &&
-    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
-  { p.revisit(c, own) } -> std::same_as<verdict>;
+concept token_editing = part<P> &&
+    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {
+  { p.edit_token(c, context) } -> std::same_as<verdict>;
 };
 
-/// Remasking: `remasks(candidate, own) -> bool` selects committed positions of the scored range
+/// Remasking: `remasks(candidate, context) -> bool` selects committed positions of the scored range
 /// that become candidates again. Such a position is ranked together with the masked ones in the
 /// same step: if the commit rule commits it, it takes its proposed token, otherwise it becomes
 /// masked. At least one more candidate is committed than such positions are selected.
 template <class P>
 concept remasking = part<P> &&
-    requires(const P& p, const detail::own_candidate<P>& c, scope<P>& own) {
-  { p.remasks(c, own) } -> std::same_as<bool>;
+    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {
+  { p.remasks(c, context) } -> std::same_as<bool>;
 };
 
 /// Decides on a canvas: no position is committed before the end. After each step a position that
-/// the commit rule accepts has its proposed token and every other one `refill(position, own) ->
+/// the commit rule accepts has its proposed token and every other one `refill(position, context) ->
 /// token_id`, which also gives the first canvas (at step -1); when the sequence ends, each position
-/// gets `conclude(own) -> token_id`.
+/// gets `conclude(context) -> token_id`.
 template <class P>
-concept renoising = part<P> && requires(const P& p, scope<P>& own) {
-  { p.refill(index_t{}, own) } -> std::same_as<token_id>;
-  { p.conclude(own) } -> std::same_as<token_id>;
+concept renoising = part<P> && requires(const P& p, part_context<P>& context) {
+  { p.refill(index_t{}, context) } -> std::same_as<token_id>;
+  { p.conclude(context) } -> std::same_as<token_id>;
 };
 
-/// A part that revisits and reads own.at.current_probability: the committed token is then tracked,
-/// so that its probability is exact. Optional: `watches_current_now() -> bool`.
+/// A part that edits tokens and reads context.at.current_probability: the committed token is then
+/// tracked, so that its probability is exact. Optional: `tracks_current_now() -> bool`.
 template <class P>
-concept current_watching = revisiting<P> && requires {
-  requires bool{P::watches_current};
+concept current_tracking = token_editing<P> && requires {
+  requires bool{P::tracks_current};
 };
 
-/// Ends a sequence: `stop(sequence, own) -> ending`, called after the commits of every step.
+/// Ends a sequence: `stop(sequence, context) -> ending`, called after the commits of every step.
 template <class P>
-concept stopping = part<P> && requires(const P& p, const sequence_view& q, scope<P>& own) {
-  { p.stop(q, own) } -> std::same_as<ending>;
+concept stopping = part<P> && requires(const P& p, const sequence_view& q, part_context<P>& context) {
+  { p.stop(q, context) } -> std::same_as<ending>;
 };
 
-/// A schedule: `schedule(sequence, plan, own)` sets the ranges of the next forward pass,
-/// plan::score, plan::forced and, with a cache, plan::feed. It may change sequence.block_length.
+/// A schedule: `schedule(sequence, plan, context)` sets the ranges of the next forward pass,
+/// plan::score, plan::forced and, with a cache, plan::query. It may change sequence.block_length.
 template <class P>
-concept scheduling = part<P> && requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
-  { p.schedule(q, n, own) } -> std::same_as<void>;
+concept scheduling = part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
+  { p.schedule(q, n, context) } -> std::same_as<void>;
 };
 
 /// Lookahead (policy/lookahead.hpp): after each step it tries the `branches` masked positions of
-/// highest `worth(candidate)`, one in each branch, and the next step continues with the branch
-/// whose masked positions have the highest mean worth over the lowest `lowest_share` of them.
+/// highest `lookahead_score(candidate)`, one in each branch, and the next step continues with the
+/// branch whose masked positions have the highest mean lookahead score over the lowest
+/// `lowest_share` of them.
 template <class P>
 concept branching = part<P> && requires(const P& p, const detail::own_candidate<P>& c) {
   { p.branches } -> std::convertible_to<index_t>;
-  { p.worth(c) } -> std::same_as<float>;
+  { p.lookahead_score(c) } -> std::same_as<float>;
   { p.score_of_branch(0.0F, 0.0F) } -> std::same_as<float>;
 };
 
-/// A part with rules that the ranges of its knobs (core/knob.hpp) cannot express: `check(layout)`.
-/// Errors: it throws std::invalid_argument that names argument, value and rule. Called on the host
-/// when a sequence starts, after the check of the knobs and before any change.
+/// A part with rules that the ranges of its knobs (core/knob.hpp) cannot express:
+/// `check(sequence_shape)`. Errors: it throws std::invalid_argument that names argument, value and
+/// rule. Called on the host when a sequence starts, after the check of the knobs and before any
+/// change.
 template <class P>
-concept checked = requires(const P& p, const layout& g) {
+concept checked = requires(const P& p, const sequence_shape& g) {
   p.check(g);
 };
 
-/// A part whose rules depend on the model: `check(layout, model_info)`.
+/// A part whose rules depend on the model: `check(sequence_shape, model_info)`.
 template <class P>
-concept checked_with_model = requires(const P& p, const layout& g, const model_info& m) {
+concept checked_with_model = requires(const P& p, const sequence_shape& g, const model_info& m) {
   p.check(g, m);
 };
 
-/// A part that is incompatible with some others: `composed_with<Leaves>()` has a static_assert with
-/// a sentence for each case; Leaves is the policy's leaf_list.
-template <class P, class Leaves>
+/// A part that is incompatible with some others: `composed_with<Parts>()` has a static_assert with
+/// a sentence for each case; Leaves is the policy's part_list.
+template <class P, class Parts>
 concept choosy = requires {
-  P::template composed_with<Leaves>();
+  P::template composed_with<Parts>();
 };
 
-/// A schedule that scores several blocks at a time: `reach(layout)` returns the most positions.
+/// A schedule that scores several blocks at a time: `reach(sequence_shape)` returns the most
+/// positions.
 template <class P>
-concept reaching = requires(const P& p, const layout& g) {
+concept reaching = requires(const P& p, const sequence_shape& g) {
   { p.reach(g) } -> std::same_as<index_t>;
 };
 
-/// A schedule that plans each lookahead branch separately: `replan(sequence, plan, own)`, called
-/// with the branch's token in place, changes the plan of the anchor into the branch's. It may
-/// change score.last, feed.last, last_block and forced, and keeps plan::score within the session's
-/// window. It is called for every branch with a copy of its state, then once with its state for the
-/// winning branch.
+/// A schedule that plans each lookahead branch separately: `replan(sequence, plan, context)`,
+/// called with the branch's token in place, changes the plan of the anchor into the branch's. It
+/// may change score.last, feed.last, last_block and forced, and keeps plan::score within the
+/// session's window. It is called for every branch with a copy of its state, then once with its
+/// state for the winning branch.
 template <class P>
 concept replanning = scheduling<P> &&
-    requires(const P& p, sequence_view& q, plan& n, scope<P>& own) {
-  { p.replan(q, n, own) } -> std::same_as<void>;
+    requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
+  { p.replan(q, n, context) } -> std::same_as<void>;
 };
 
-/// A commit rule that reads standing_in_run::run_rank; it declares `static constexpr bool
-/// needs_runs = true`. Others are given a standing, which has no run_rank. Cost: O(length of the
+/// A commit rule that reads rank_info_in_span::span_rank; it declares `static constexpr bool
+/// needs_spans = true`. Others are given a rank_info, which has no span_rank. Cost: O(length of the
 /// run) a candidate.
 template <class P>
-concept run_aware = part<P> && detail::ranks_in_runs<P>;
+concept span_aware = part<P> && detail::ranks_in_spans<P>;
 
 }  // namespace unmask

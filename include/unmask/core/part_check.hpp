@@ -13,15 +13,15 @@
 /// Refused: a function with the name of a stage that does not satisfy the stage (other arguments,
 /// another return type, not const), and a declaration without the function that it belongs to. A
 /// function with any other name is never called, and cannot be distinguished from the part's own
-/// functions: write `static_assert(revision<my_part>)` behind a part.
+/// functions: write `static_assert(logits_processor<my_part>)` behind a part.
 namespace UNMASK_NAMESPACE::detail {
 
 // The names of the stage functions. If P has a member of one of these names, whatever it is, the
 // name is ambiguous in a class with both bases.
 struct stage_names {
-  int score, admits, cost, anchors, anchor_radius, edit, draw_temperature, watch, revise, inquire,
-      delays, survey, review, revisit, remasks, refill, conclude, stop, schedule, replan, check,
-      feed, feeds, evicts, allows, extra_forwards;
+  int score, commits, cost, anchors, anchor_radius, edit, draw_temperature, track, process, probe,
+      filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan, check,
+      set_query, in_query, evicts, allows, extra_forwards;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -38,9 +38,9 @@ struct beside_stage_names : P, stage_names {};
 template <class P>
 constexpr void check_functions() {
   UNMASK_CHECK_FUNCTION(score, ranking<P>,
-                        "score(candidate) or score(candidate, own) must be const and return float");
-  UNMASK_CHECK_FUNCTION(admits, leaf_admission<P>,
-                        "admits(candidate, standing) or admits(candidate, standing, own) must be "
+                        "score(candidate) or score(candidate, context) must be const and return float");
+  UNMASK_CHECK_FUNCTION(commits, basic_commit_rule<P>,
+                        "commits(candidate, rank_info) or commits(candidate, rank_info, context) must be "
                         "const and return bool");
   UNMASK_CHECK_FUNCTION(cost, costing<P>, "cost(candidate) must be const and return float");
   UNMASK_CHECK_FUNCTION(anchors, anchoring<P>,
@@ -49,42 +49,42 @@ constexpr void check_functions() {
   UNMASK_CHECK_FUNCTION(anchor_radius, anchoring<P>,
                         "anchor_radius() must be const and return index_t, in a part that has "
                         "anchors(candidate)");
-  UNMASK_CHECK_FUNCTION(edit, logit_edit<P>,
+  UNMASK_CHECK_FUNCTION(edit, logits_transform<P>,
                         "edit(logit, token) or edit(logit, token, at) must be const and return "
                         "float");
   UNMASK_CHECK_FUNCTION(draw_temperature, drawing<P>,
                         "draw_temperature() must be const and return float");
-  UNMASK_CHECK_FUNCTION(watch, watching<P>,
-                        "watch(list, own) must be const, and the part must say how many tokens it "
-                        "watches at a position: static constexpr index_t watches = ...");
-  UNMASK_CHECK_FUNCTION(revise, revision<P>, "revise(row, own) must be const and return void");
-  UNMASK_CHECK_FUNCTION(inquire, inquiring<P>,
-                        "inquire(row, own, out) must be const and return index_t, and the part "
-                        "must say how many answers it writes: static constexpr index_t inquiries");
-  UNMASK_CHECK_FUNCTION(delays, delaying<P>,
-                        "delays(candidate, own) or delays(candidate, neighbours, own) must be "
-                        "const and return delay");
-  UNMASK_CHECK_FUNCTION(survey, surveying<P>,
-                        "survey(candidate, own) must be const and return the part's tally, which "
-                        "has merge(tally)");
+  UNMASK_CHECK_FUNCTION(track, tracking<P>,
+                        "track(list, context) must be const, and the part must say how many tokens it "
+                        "tracks at a position: static constexpr index_t tracks = ...");
+  UNMASK_CHECK_FUNCTION(process, logits_processor<P>, "process(row, context) must be const and return void");
+  UNMASK_CHECK_FUNCTION(probe, probing<P>,
+                        "probe(row, own, out) must be const and return index_t, and the part "
+                        "must say how many answers it writes: static constexpr index_t probes");
+  UNMASK_CHECK_FUNCTION(filter, candidate_filter<P>,
+                        "filter(candidate, context) or filter(candidate, neighbours, context) must be "
+                        "const and return filter_result");
+  UNMASK_CHECK_FUNCTION(reduce, step_reducing<P>,
+                        "reduce(candidate, context) must be const and return the part's step reduction, which "
+                        "has merge(step reduction)");
   UNMASK_CHECK_FUNCTION(review, reviewing<P>,
-                        "review(candidate, own) must be const and return the part's tally, which "
-                        "has merge(tally)");
-  UNMASK_CHECK_FUNCTION(revisit, revisiting<P>,
-                        "revisit(candidate, own) must be const and return verdict");
+                        "review(candidate, context) must be const and return the part's step reduction, which "
+                        "has merge(step reduction)");
+  UNMASK_CHECK_FUNCTION(edit_token, token_editing<P>,
+                        "edit_token(candidate, context) must be const and return verdict");
   UNMASK_CHECK_FUNCTION(remasks, remasking<P>,
-                        "remasks(candidate, own) must be const and return bool");
+                        "remasks(candidate, context) must be const and return bool");
   UNMASK_CHECK_FUNCTION(refill, renoising<P>,
-                        "refill(position, own) must be const and return token_id, and so must "
-                        "conclude(own)");
+                        "refill(position, context) must be const and return token_id, and so must "
+                        "conclude(context)");
   UNMASK_CHECK_FUNCTION(conclude, renoising<P>,
-                        "conclude(own) must be const and return token_id, and so must "
-                        "refill(position, own)");
-  UNMASK_CHECK_FUNCTION(stop, stopping<P>, "stop(sequence, own) must be const and return ending");
+                        "conclude(context) must be const and return token_id, and so must "
+                        "refill(position, context)");
+  UNMASK_CHECK_FUNCTION(stop, stopping<P>, "stop(sequence, context) must be const and return ending");
   UNMASK_CHECK_FUNCTION(schedule, scheduling<P>,
-                        "schedule(sequence, plan, own) must be const and return void");
+                        "schedule(sequence, plan, context) must be const and return void");
   UNMASK_CHECK_FUNCTION(replan, replanning<P>,
-                        "replan(sequence, plan, own) must be const and return void, in a part that "
+                        "replan(sequence, plan, context) must be const and return void, in a part that "
                         "schedules");
   UNMASK_CHECK_FUNCTION(check, checked<P> || checked_with_model<P>,
                         "check(layout) or check(layout, model_info) must be const");
@@ -92,12 +92,12 @@ constexpr void check_functions() {
                         "allows(token, at) must be const and return bool");
   UNMASK_CHECK_FUNCTION(extra_forwards, extending<P>,
                         "extra_forwards(layout) must be const and return std::int64_t");
-  UNMASK_CHECK_FUNCTION(feed, caching<P>,
-                        "feed(sequence, plan, own) must be const and return void");
-  UNMASK_CHECK_FUNCTION(feeds, picking<P>,
-                        "feeds(row, own) must be const and return bool, in a part that has feed()");
+  UNMASK_CHECK_FUNCTION(set_query, caching<P>,
+                        "set_query(sequence, plan, context) must be const and return void");
+  UNMASK_CHECK_FUNCTION(in_query, picking<P>,
+                        "in_query(row, context) must be const and return bool, in a part that has set_query()");
   UNMASK_CHECK_FUNCTION(evicts, evicting<P>,
-                        "evicts(sequence, plan, own) must be const and return eviction");
+                        "evicts(sequence, plan, context) must be const and return eviction");
 }
 
 #undef UNMASK_CHECK_FUNCTION
@@ -111,21 +111,21 @@ inline constexpr bool keeps_sequence_state = !std::is_same_v<sequence_state_of<P
 // True if a function takes the part's context.
 template <class P>
 concept decides_with_state =
-    requires(const P& p, const own_candidate<P>& c, scope<P>& own) { p.score(c, own); } ||
-    requires(const P& p, const own_candidate<P>& c, const standing_for<P>& s, scope<P>& own) {
-      p.admits(c, s, own);
+    requires(const P& p, const own_candidate<P>& c, part_context<P>& context) { p.score(c, context); } ||
+    requires(const P& p, const own_candidate<P>& c, const rank_info_for<P>& s, part_context<P>& context) {
+      p.commits(c, s, context);
     };
 template <class P>
 inline constexpr bool uses_position_state =
-    decides_with_state<P> || watching<P> || revision<P> || inquiring<P> || delaying<P> ||
-    surveying<P> || reviewing<P> || revisiting<P> || remasking<P> || renoising<P>;
+    decides_with_state<P> || tracking<P> || logits_processor<P> || probing<P> || candidate_filter<P> ||
+    step_reducing<P> || reviewing<P> || token_editing<P> || remasking<P> || renoising<P>;
 template <class P>
 inline constexpr bool uses_sequence_state =
     uses_position_state<P> || stopping<P> || scheduling<P> || caching<P> || evicting<P> ||
     layer_rule<P>;
 
 template <class P>
-concept says_watches = requires { P::watches; };
+concept says_tracks = requires { P::tracks; };
 
 // Refuses declarations without the function that they belong to.
 template <class P>
@@ -136,29 +136,29 @@ constexpr void check_declarations() {
   static_assert(!keeps_sequence_state<P> || uses_sequence_state<P>,
                 "this part has a sequence_state and no function that is given it: check the names "
                 "of its functions and that they take `own`");
-  static_assert(!requires { typename P::tally; } || surveying<P> || reviewing<P>,
-                "this part has a tally and no survey(candidate, own) or review(candidate, own) "
+  static_assert(!requires { typename P::step_reduction; } || step_reducing<P> || reviewing<P>,
+                "this part has a step reduction and no reduce(candidate, context) or review(candidate, context) "
                 "that returns it");
-  static_assert(!(surveying<P> && reviewing<P>),
-                "this part has one tally and both survey(candidate, own) and review(candidate, own)");
-  if constexpr (says_watches<P>) {
-    static_assert(watching<P> || P::watches == 0,
-                  "this part says how many tokens it watches and has no watch(list, own)");
+  static_assert(!(step_reducing<P> && reviewing<P>),
+                "this part has one step reduction and both reduce(candidate, context) and review(candidate, context)");
+  if constexpr (says_tracks<P>) {
+    static_assert(tracking<P> || P::tracks == 0,
+                  "this part says how many tokens it tracks and has no track(list, context)");
   }
-  static_assert(!requires { P::inquiries; } || inquiring<P>,
-                "this part says how many answers it writes and has no inquire(row, own, out)");
-  static_assert(!requires { P::needs_runs; } || leaf_admission<P>,
-                "this part says needs_runs and has no admits(candidate, standing_in_run)");
-  static_assert(!anchoring<P> || leaf_admission<P>,
-                "this part has anchors(candidate) and no admits(candidate, standing_by_anchors)");
+  static_assert(!requires { P::probes; } || probing<P>,
+                "this part says how many answers it writes and has no probe(row, own, out)");
+  static_assert(!requires { P::needs_spans; } || basic_commit_rule<P>,
+                "this part says needs_spans and has no commits(candidate, rank_info_in_span)");
+  static_assert(!anchoring<P> || basic_commit_rule<P>,
+                "this part has anchors(candidate) and no commits(candidate, standing_by_anchors)");
   static_assert(!requires { P::paces; } || scheduling<P>,
-                "this part says paces and has no schedule(sequence, plan, own)");
-  static_assert(!requires { P::watches_current; } || revisiting<P>,
-                "this part says watches_current and has no revisit(candidate, own)");
-  static_assert(!(requires { P::reads_sequence; } || requires { P::revises_settled; }) ||
-                    watching<P> || revision<P>,
-                "this part says how it edits rows and has neither watch(list, own) nor "
-                "revise(row, own)");
+                "this part says paces and has no schedule(sequence, plan, context)");
+  static_assert(!requires { P::tracks_current; } || token_editing<P>,
+                "this part says tracks_current and has no edit_token(candidate, context)");
+  static_assert(!(requires { P::reads_sequence; } || requires { P::processes_committed; }) ||
+                    tracking<P> || logits_processor<P>,
+                "this part says how it edits rows and has neither track(list, context) nor "
+                "process(row, context)");
 }
 
 template <class P>

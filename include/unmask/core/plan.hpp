@@ -9,16 +9,16 @@ namespace UNMASK_NAMESPACE {
 enum class ending : unsigned char {
   running,      ///< it has not ended
   complete,     ///< no position is masked
-  end_token,    ///< an end token is committed and so is everything left of it
+  eos_token,    ///< an EOS token is committed and so is everything left of it
   stop_tokens,  ///< a stop sequence is committed and so is everything left of it
-  step_budget,  ///< the maximum number of forward passes is reached
+  max_steps,  ///< the maximum number of forward passes is reached
   cancelled     ///< the engine called cancel()
 };
 
 /// The geometry of one sequence and the seed of its request.
-struct layout {
+struct sequence_shape {
   /// Length of the prompt: positions before this one are given and never change.
-  index_t prompt = 0;
+  index_t prompt_length = 0;
   /// Number of positions, prompt included; the answer is [prompt, length).
   index_t length = 0;
   /// Positions decoded together. Blocks are counted from `prompt`; the last may be short. A value
@@ -35,13 +35,13 @@ struct model_info {
   index_t vocab = 0;
   /// The mask token, which stands at masked positions. Required.
   token_id mask_token = no_token;
-  /// The end token (EOS), different from the mask token; no_token if there is none.
-  token_id end_token = no_token;
+  /// The EOS token (EOS), different from the mask token; no_token if there is none.
+  token_id eos_token = no_token;
   /// Row p - shift predicts position p (row 0 for the first positions): 0 LLaDA, 1 Dream.
-  index_t row_shift = 0;
+  index_t logits_shift = 0;
   /// Whether the mask token is never proposed. If false, a position whose proposal is the mask
   /// token stays masked, and a model that always proposes it never finishes: most_forwards() does
-  /// not hold, so add a step_budget. False is only for the parity presets of released code, and for
+  /// not hold, so add a max_steps. False is only for the parity presets of released code, and for
   /// a canvas, which has a bound of its own.
   bool suppress_mask = true;
   /// Layers of the model; required by policies that select the positions that a layer computes.
@@ -49,10 +49,10 @@ struct model_info {
 };
 
 /// Capacities of a session; they determine its memory and the shapes of its grids.
-struct limits {
+struct session_capacity {
   /// Number of slots: sequences decoded at the same time.
   index_t sequences = 1;
-  /// Largest layout::length, at most max_length.
+  /// Largest sequence_shape::length, at most max_length.
   index_t length = 0;
   /// Largest number of positions whose rows one step reads: the block length, or the whole answer.
   /// A value above `length` counts, and takes memory, as `length`.
@@ -67,14 +67,15 @@ struct limits {
   bool trace = false;
 };
 
-/// Largest limits::length, so that sums of a few positions are an index_t.
+/// Largest session_capacity::length, so that sums of a few positions are an index_t.
 inline constexpr index_t max_length = index_t{1} << 29;
 
 /// Largest model_info::vocab.
 inline constexpr index_t max_vocab = index_t{1} << 30;
 
-/// Most rows of logits that a session decides in one step: limits::sequences * (1 +
-/// limits::branches) * limits::window. An index into arrays of rows is an index_t.
+/// Most rows of logits that a session decides in one step: session_capacity::sequences * (1 +
+/// session_capacity::branches) * session_capacity::window. An index into arrays of rows is an
+/// index_t.
 inline constexpr index_t max_rows = index_t{1} << 30;
 
 /// Most tokens a request may suppress, the mask token included.
@@ -88,7 +89,7 @@ struct placement {
   index_t position = 0;  ///< Position of the token.
   token_id token = no_token;  ///< The token placed there.
   /// Branch score and log-probability of the candidate that was chosen for the branch.
-  float worth = 0.0F;
+  float lookahead_score = 0.0F;
   float log_probability = 0.0F;  ///< ln of the token's probability when it was chosen, in nats.
 };
 
@@ -106,10 +107,10 @@ struct plan {
   /// False for a slot that was never started.
   bool started = false;
   /// Positions to compute (queries).
-  range feed;
-  /// Key range of these positions. Positions outside `feed` keep the K/V of the pass that last
+  range query;
+  /// Key range of these positions. Positions outside `query` keep the K/V of the pass that last
   /// computed them.
-  range attend;
+  range keys;
   /// True: every layer computes all positions of this pass. False: a layer rule may skip some.
   bool refresh = true;
   /// Which keys outside the blocks receive attention.
@@ -138,7 +139,7 @@ struct plan {
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
 };
 
-/// A token written by a step. The end token if the step remasked a position and the end of the
+/// A token written by a step. The EOS token if the step remasked a position and the end of the
 /// sequence then filled it.
 struct commit_entry {
   index_t slot = 0;  ///< Index of the sequence in the session.
@@ -161,7 +162,7 @@ struct commit_entry {
 /// log_probability is -inf if the row was invalid; `token` is then the one it would have committed.
 struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
-  bool admitted = false;
+  bool committed = false;
 };
 
 /// The probability of a probed token at a masked position of a step.
@@ -182,13 +183,13 @@ struct sequence_report {
   ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
   /// Forward passes supplied: the number of function evaluations (NFE).
   index_t forwards = 0;
-  /// Tokens that decisions committed; tokens filled in behind an end token are not counted.
+  /// Tokens that decisions committed; tokens filled in behind an EOS token are not counted.
   index_t committed = 0;
   /// Every position before this one is committed: safe to stream, unless the policy rewrites
   /// committed tokens.
-  index_t settled = 0;
+  index_t committed_prefix = 0;
   /// Number of masked positions.
-  index_t open = 0;
+  index_t masked = 0;
   /// Committed tokens that were replaced or remasked.
   index_t rewritten = 0;
   /// Forced commits: candidates that the commit rule did not commit. Each forced block commits at
@@ -197,7 +198,7 @@ struct sequence_report {
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
   /// Rows that were read twice, because the columns held after the first read did not determine the
-  /// result of a truncation (policy/logits/keep.hpp).
+  /// result of a truncation (policy/logits/truncation.hpp).
   index_t second_reads = 0;
   /// Size of committed(): tokens that the last step wrote.
   index_t last_commits = 0;

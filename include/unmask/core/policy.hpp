@@ -3,7 +3,7 @@
 
 #include <unmask/core/composition.hpp>
 #include <unmask/core/part_check.hpp>
-#include <unmask/core/sequential_blocks.hpp>
+#include <unmask/core/semi_autoregressive.hpp>
 #include <unmask/core/traits.hpp>
 
 #include <utility>
@@ -77,28 +77,28 @@ struct element_at<0, type_list<Head, Tail...>> {
 
 // Leaves: the parts inside all_of and any_of, each with its own state and stages.
 template <class P>
-struct leaves {
+struct parts_in {
   using type = type_list<P>;
 };
 template <class A, class B>
-struct leaves<all_of<A, B>> {
-  using type = typename joined<typename leaves<A>::type, typename leaves<B>::type>::type;
+struct parts_in<all_of<A, B>> {
+  using type = typename joined<typename parts_in<A>::type, typename parts_in<B>::type>::type;
 };
 template <class A, class B>
-struct leaves<any_of<A, B>> {
-  using type = typename joined<typename leaves<A>::type, typename leaves<B>::type>::type;
+struct parts_in<any_of<A, B>> {
+  using type = typename joined<typename parts_in<A>::type, typename parts_in<B>::type>::type;
 };
 template <class P>
-inline constexpr std::size_t leaf_count = leaves<P>::type::size;
+inline constexpr std::size_t part_count = parts_in<P>::type::size;
 
 template <std::size_t I, class P>
-[[nodiscard]] UNMASK_HD constexpr const auto& leaf(const P& p) {
+[[nodiscard]] UNMASK_HD constexpr const auto& part(const P& p) {
   if constexpr (is_composite<P>::value) {
-    constexpr std::size_t left = leaf_count<decltype(p.first)>;
+    constexpr std::size_t left = part_count<decltype(p.first)>;
     if constexpr (I < left) {
-      return leaf<I>(p.first);
+      return part<I>(p.first);
     } else {
-      return leaf<I - left>(p.second);
+      return part<I - left>(p.second);
     }
   } else {
     return p;
@@ -107,15 +107,15 @@ template <std::size_t I, class P>
 
 template <class P>
 inline constexpr bool has_stage =
-    ranking<P> || admission<P> || logit_edit<P> || stopping<P> || scheduling<P> || revision<P> ||
-    surveying<P> || revisiting<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
-    delaying<P> || truncating<P> || inquiring<P> || caching<P> || layer_rule<P> || evicting<P>;
+    ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> || logits_processor<P> ||
+    step_reducing<P> || token_editing<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
+    candidate_filter<P> || truncating<P> || probing<P> || caching<P> || layer_rule<P> || evicting<P>;
 
-template <class P, class Leaves>
+template <class P, class Parts>
 constexpr void check_composition() {
   check_part_functions<P>();
-  if constexpr (choosy<P, Leaves>) {
-    P::template composed_with<Leaves>();
+  if constexpr (choosy<P, Parts>) {
+    P::template composed_with<Parts>();
   }
 }
 
@@ -125,14 +125,14 @@ constexpr void check_composition() {
 /// in any order.
 ///
 /// Exactly one part ranks and exactly one expression is the commit rule; at most one part is the
-/// schedule (sequential_blocks if there is none); edits and stops may repeat and apply in written
+/// schedule (semi_autoregressive if there is none); edits and stops may repeat and apply in written
 /// order. A policy is a value: it can be copied, changed, and differ for each sequence.
 template <class... Parts>
 class policy : public detail::pack<Parts...> {
  public:
   static_assert(sizeof...(Parts) > 0,
-                "a policy needs a ranking and an admission, such as policy{by_confidence{}, "
-                "top_k{1}}");
+                "a policy needs a ranking and a commit rule, such as policy{by_confidence{}, "
+                "tokens_per_step{1}}");
   static_assert(
       (std::is_trivially_copyable_v<Parts> && ...),
       "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
@@ -140,11 +140,11 @@ class policy : public detail::pack<Parts...> {
                 "a part must declare what it reads: static constexpr statistics required = ...");
 
   /// All parts, with those joined by && and || taken apart.
-  using leaf_list = typename detail::joined<typename detail::leaves<Parts>::type...>::type;
+  using part_list = typename detail::joined<typename detail::parts_in<Parts>::type...>::type;
   /// Number of parts, those inside all_of and any_of counted one by one.
-  static constexpr std::size_t leaf_total = leaf_list::size;
+  static constexpr std::size_t part_total = part_list::size;
   template <std::size_t I>
-  using leaf_type = typename detail::element_at<I, leaf_list>::type;  ///< Type of part I.
+  using part_type = typename detail::element_at<I, part_list>::type;  ///< Type of part I.
 
   /// Statistics that the read of a row collects. The confidence is always among them: reports
   /// contain the log-probability of each token.
@@ -152,17 +152,17 @@ class policy : public detail::pack<Parts...> {
 
   /// Combined traits of the parts.
   static constexpr composition together =
-      []<class... Leaf>(detail::type_list<Leaf...>) { return composition_of<Leaf...>(); }
-  (leaf_list{});
+      []<class... Part>(detail::type_list<Part...>) { return composition_of<Part...>(); }
+  (part_list{});
 
   /// True when committed positions may become candidates again.
   static constexpr bool remasks = together.remasks;
   /// True when committed positions are read again because a part may rewrite them.
-  static constexpr bool revisits = together.rewrites;
+  static constexpr bool edits_tokens = together.rewrites;
   /// False when a part decides on a canvas, whose positions stay masked until the end.
-  static constexpr bool settles = !together.paints;
+  static constexpr bool commits_tokens = !together.renoises;
   /// True when a part has a step reduction over the candidates.
-  static constexpr bool surveys = together.surveys;
+  static constexpr bool reduces = together.reduces;
   /// True when a part uses lookahead branches.
   static constexpr bool branches = together.branches();
   /// True when parts keep only the most probable tokens of a row.
@@ -170,21 +170,21 @@ class policy : public detail::pack<Parts...> {
   /// True when a part edits rows depending on the tokens around the position.
   static constexpr bool reads_sequence = together.reads_sequence;
   /// True when a part reads the probability of committed tokens.
-  static constexpr bool watches_current = together.watches_current;
+  static constexpr bool tracks_current = together.tracks_current;
   /// True when a part narrows the range that a forward pass computes: the engine has to keep K/V.
   static constexpr bool caches = together.caches > 0;
   /// True when a part selects the positions that a layer computes, or excludes single positions
   /// from a pass: the engine then runs its layers through a layer_session.
   static constexpr bool layered = together.layered();
   /// Most tokens that are tracked at one position.
-  static constexpr index_t watches = together.watches();
+  static constexpr index_t tracks = together.tracks();
   /// Most tokens that its parts probe at one position.
-  static constexpr index_t inquiries = together.inquiries;
+  static constexpr index_t probes = together.probes;
   /// True when a part compares rows with those of the previous step, which the session then keeps.
   /// State: 4 bytes a column for each position of the window.
   static constexpr bool compares = together.compares;
-  /// True when candidates are ranked within their runs because a part declares `needs_runs`.
-  static constexpr bool needs_runs = together.needs_runs;
+  /// True when candidates are ranked within their runs because a part declares `needs_spans`.
+  static constexpr bool needs_spans = together.needs_spans;
   /// True when a part names anchors among the candidates.
   static constexpr bool anchors = together.anchorings > 0;
   /// True when a part may need rows behind the scored range.
@@ -196,41 +196,41 @@ class policy : public detail::pack<Parts...> {
       : detail::pack<Parts...>{{parts}...} {
     static_assert(((ranking<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one ranking, such as by_confidence{}");
-    static_assert(((admission<Parts> ? 1 : 0) + ... + 0) == 1,
-                  "a policy needs exactly one admission: join several with && or ||");
+    static_assert(((commit_rule<Parts> ? 1 : 0) + ... + 0) == 1,
+                  "a policy needs exactly one commit rule: join several with && or ||");
     composition_rules::check<policy>();
     static_assert(
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names and the "
-        "return types of score, admits, edit, revise, survey, delays, revisit, remasks, "
+        "return types of score, commits, edit, process, reduce, filter, edit_token, remasks, "
         "stop, schedule");
     static_assert(((extending<Parts> || !(pacing<Parts> || renoising<Parts>)) && ...),
                   "a schedule that paces itself, or a part that decides on a canvas, must say how "
                   "many forward passes it takes beside one for each position: "
                   "extra_forwards(layout) -> std::int64_t");
-    []<class... Leaf>(detail::type_list<Leaf...>) {
-      (detail::check_composition<Leaf, leaf_list>(), ...);
-    }(leaf_list{});
+    []<class... Part>(detail::type_list<Part...>) {
+      (detail::check_composition<Part, part_list>(), ...);
+    }(part_list{});
   }
 
-  /// Part I of leaf_list.
+  /// Part I of part_list.
   template <std::size_t I>
-  [[nodiscard]] UNMASK_HD constexpr const leaf_type<I>& part_at() const {
+  [[nodiscard]] UNMASK_HD constexpr const part_type<I>& part_at() const {
     return at<I, 0>();
   }
 
  private:
   template <std::size_t I, std::size_t Top>
-  [[nodiscard]] UNMASK_HD constexpr const leaf_type<I>& at() const {
+  [[nodiscard]] UNMASK_HD constexpr const part_type<I>& at() const {
     return find<I, Top, 0>();
   }
 
   template <std::size_t I, std::size_t Top, std::size_t Before>
   [[nodiscard]] UNMASK_HD constexpr const auto& find() const {
     using top = typename detail::element_at<Top, detail::type_list<Parts...>>::type;
-    constexpr std::size_t count = detail::leaf_count<top>;
+    constexpr std::size_t count = detail::part_count<top>;
     if constexpr (I < Before + count) {
-      return detail::leaf<I - Before>(detail::get_indexed<Top, top>(*this));
+      return detail::part<I - Before>(detail::get_indexed<Top, top>(*this));
     } else {
       return find<I, Top + 1, Before + count>();
     }
@@ -246,9 +246,9 @@ template <class Policy, class Indices>
 struct states;
 template <class Policy, std::size_t... I>
 struct states<Policy, std::index_sequence<I...>> {
-  using position = pack<position_state_of<typename Policy::template leaf_type<I>>...>;
-  using sequence = pack<sequence_state_of<typename Policy::template leaf_type<I>>...>;
-  using tallies = pack<tally_of<typename Policy::template leaf_type<I>>...>;
+  using position = pack<position_state_of<typename Policy::template part_type<I>>...>;
+  using sequence = pack<sequence_state_of<typename Policy::template part_type<I>>...>;
+  using step_reductions = pack<step_reduction_of<typename Policy::template part_type<I>>...>;
 };
 
 }  // namespace detail
@@ -256,16 +256,16 @@ struct states<Policy, std::index_sequence<I...>> {
 /// State that a policy keeps for each position of its window.
 template <class Policy>
 using position_states =
-    typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::position;
+    typename detail::states<Policy, std::make_index_sequence<Policy::part_total>>::position;
 
 /// State that a policy keeps for each sequence.
 template <class Policy>
 using sequence_states =
-    typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::sequence;
+    typename detail::states<Policy, std::make_index_sequence<Policy::part_total>>::sequence;
 
 /// Step reductions of a policy's parts over the candidates.
 template <class Policy>
-using tallies_of =
-    typename detail::states<Policy, std::make_index_sequence<Policy::leaf_total>>::tallies;
+using step_reductions_of =
+    typename detail::states<Policy, std::make_index_sequence<Policy::part_total>>::step_reductions;
 
 }  // namespace unmask

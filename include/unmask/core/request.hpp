@@ -16,14 +16,14 @@ struct segment {
   placement placed;  ///< The token of the branch, and where it stands.
   /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
   /// `attend`.
-  range feed;
-  /// Positions whose logits to return (a subrange of `feed`), in ascending order.
+  range query;
+  /// Positions whose logits to return (a subrange of `query`), in ascending order.
   range rows;
   /// Index of the first of these rows in the tensor given to supply().
   index_t first_row = 0;
-  /// Key range of the computed positions. Contains `feed`; its other positions keep the K/V of the
+  /// Key range of the computed positions. Contains `query`; its other positions keep the K/V of the
   /// pass that last computed them.
-  range attend;
+  range keys;
   /// Which keys outside the decided blocks receive attention.
   eviction evict = eviction::none;
 };

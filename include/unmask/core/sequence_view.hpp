@@ -16,8 +16,8 @@ struct sequence_view;
 
 /// The step, the block and the position of a decision.
 struct step_info {
-  std::uint64_t seed = 0;  ///< Key of the request's random numbers: layout::seed.
-  std::uint32_t sequence = 0;  ///< Distinguishes requests of one seed: layout::sequence.
+  std::uint64_t seed = 0;  ///< Key of the request's random numbers: sequence_shape::seed.
+  std::uint32_t sequence = 0;  ///< Distinguishes requests of one seed: sequence_shape::sequence.
   /// Forward passes of this sequence before this one.
   index_t step = 0;
   /// Index of the position's block, from the first position behind the prompt.
@@ -25,38 +25,38 @@ struct step_info {
   /// Forward passes since that block was first scored, 0 for the first.
   index_t block_step = 0;
   /// Masked positions of that block when it was first scored.
-  index_t block_opened = 0;
+  index_t block_masked_at_first = 0;
   /// Masked positions of that block now, before this step's commits.
-  index_t block_open = 0;
+  index_t block_masked = 0;
   /// Number of positions of that block.
   index_t block_length = 0;
   /// The position that the call concerns; -1 if it concerns the whole sequence.
   index_t position = -1;
   /// The sequence in its current state; never null inside a step.
   const sequence_view* view = nullptr;
-  /// For revisit() only: the number of tokens that this step commits, and the softmax probability
-  /// of the committed token after all edits; NaN unless a part `watches_current`.
+  /// For edit_token() only: the number of tokens that this step commits, and the softmax
+  /// probability of the committed token after all edits; NaN unless a part `tracks_current`.
   index_t commits = 0;
   float current_probability = 0.0F;  ///< Softmax probability of the committed token.
-  /// For revisit() only: whether the position may be remasked; if not, verdict::reopen counts as
+  /// For edit_token() only: whether the position may be remasked; if not, verdict::remask counts as
   /// verdict::keep.
-  bool may_reopen = false;
+  bool may_remask = false;
 };
 
 /// State of a position, one byte each.
 enum class mark : std::uint8_t {
   fixed,   ///< given by the caller: the prompt, a fixed slot
-  open,    ///< masked: its token is still to be decided
-  settled  ///< committed by this session
+  masked,    ///< masked: its token is still to be decided
+  committed  ///< committed by this session
 };
 
 namespace detail {
 
 // The lowest bit of each of eight consecutive marks, set where a position is masked; `marks` is a
 // multiple of 8.
-[[nodiscard]] UNMASK_HD inline std::uint64_t open_of_eight(const mark* marks) {
-  static_assert(static_cast<int>(mark::open) == 1 && static_cast<int>(mark::fixed) == 0 &&
-                static_cast<int>(mark::settled) == 2);
+[[nodiscard]] UNMASK_HD inline std::uint64_t masked_of_eight(const mark* marks) {
+  static_assert(static_cast<int>(mark::masked) == 1 && static_cast<int>(mark::fixed) == 0 &&
+                static_cast<int>(mark::committed) == 2);
   std::uint64_t bytes = 0;
   memcpy(&bytes, __builtin_assume_aligned(marks, sizeof bytes), sizeof bytes);
   return bytes & 0x0101010101010101U;
@@ -73,13 +73,13 @@ struct sequence_view {
   const token_id* tokens = nullptr;  ///< The tokens, one for each position.
   /// One for each position. Masked positions are never derived from `token == mask_token`.
   const mark* marks = nullptr;
-  index_t prompt = 0;  ///< Positions that are given; the answer begins here.
+  index_t prompt_length = 0;  ///< Positions that are given; the answer begins here.
   index_t length = 0;  ///< Number of positions, prompt included.
   index_t block_length = 1;  ///< Positions of a block.
   /// Number of masked positions.
-  index_t open_count = 0;
+  index_t masked_count = 0;
   /// Every position before this one is committed.
-  index_t settled = 0;
+  index_t committed_prefix = 0;
   /// Forward passes so far.
   index_t step = 0;
   /// Tokens that the last step wrote or remasked.
@@ -96,21 +96,21 @@ struct sequence_view {
   index_t latest = -1;
   /// Largest number of positions that a plan may score.
   index_t window = 0;
-  token_id end_token = no_token;  ///< The model's end token, or no_token.
+  token_id eos_token = no_token;  ///< The model's EOS token, or no_token.
 
   /// Number of blocks of the answer.
   [[nodiscard]] UNMASK_HD index_t blocks() const {
-    const index_t answer = length - prompt;
+    const index_t answer = length - prompt_length;
     return answer / block_length + (answer % block_length != 0 ? 1 : 0);
   }
   /// The positions of block b, cut at the end of the sequence.
   [[nodiscard]] UNMASK_HD range block(index_t b) const {
-    const index_t first = prompt + b * block_length;
+    const index_t first = prompt_length + b * block_length;
     return {first, block_length < length - first ? first + block_length : length};
   }
   /// The block that a position of the answer belongs to.
   [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {
-    return (position - prompt) / block_length;
+    return (position - prompt_length) / block_length;
   }
   /// Index of the first of `commits` at or right of `position`; commit_count if there is none.
   /// Cost: O(log commits).
@@ -133,32 +133,32 @@ struct sequence_view {
     return at < commit_count && commits[at].position < r.last;
   }
   /// True if the position is masked.
-  [[nodiscard]] UNMASK_HD bool is_open(index_t position) const {
-    return marks[position] == mark::open;
+  [[nodiscard]] UNMASK_HD bool is_masked(index_t position) const {
+    return marks[position] == mark::masked;
   }
   /// Number of masked positions within `r`. Eight at a time: every schedule calls it, from one
   /// thread of a device.
-  [[nodiscard]] UNMASK_HD index_t open_in(range r) const {
+  [[nodiscard]] UNMASK_HD index_t masked_in(range r) const {
     index_t count = 0;
     index_t i = r.first;
     for (; i < r.last && !detail::begins_eight(marks + i); ++i) {
-      count += is_open(i) ? 1 : 0;
+      count += is_masked(i) ? 1 : 0;
     }
     for (; i + 8 <= r.last; i += 8) {  // the product's highest byte is the sum of all bytes
-      const std::uint64_t open = detail::open_of_eight(marks + i);
+      const std::uint64_t open = detail::masked_of_eight(marks + i);
       count += static_cast<index_t>((open * 0x0101010101010101U) >> 56U);
     }
     for (; i < r.last; ++i) {
-      count += is_open(i) ? 1 : 0;
+      count += is_masked(i) ? 1 : 0;
     }
     return count;
   }
   /// The first masked position of `r`; r.last if there is none.
-  [[nodiscard]] UNMASK_HD index_t first_open_in(range r) const {
+  [[nodiscard]] UNMASK_HD index_t first_masked_in(range r) const {
     index_t i = r.first;
-    while (i < r.last && !is_open(i)) {
+    while (i < r.last && !is_masked(i)) {
       const bool none = i + 8 <= r.last && detail::begins_eight(marks + i) &&
-                        detail::open_of_eight(marks + i) == 0;
+                        detail::masked_of_eight(marks + i) == 0;
       i += none ? 8 : 1;
     }
     return i;

@@ -16,14 +16,14 @@ namespace UNMASK_NAMESPACE {
 namespace detail {
 
 template <class P>
-inline constexpr index_t watches_of = 0;
-template <watching P>
-inline constexpr index_t watches_of<P> = P::watches;
+inline constexpr index_t tracks_of = 0;
+template <tracking P>
+inline constexpr index_t tracks_of<P> = P::tracks;
 
 template <class P>
-inline constexpr index_t inquiries_of = 0;
-template <inquiring P>
-inline constexpr index_t inquiries_of<P> = P::inquiries;
+inline constexpr index_t probes_of = 0;
+template <probing P>
+inline constexpr index_t probes_of<P> = P::probes;
 
 // True if a part declares `static constexpr bool <name> = true`; a knob of that name does not
 // count.
@@ -36,7 +36,7 @@ UNMASK_SAYS(follows_confidence)
 UNMASK_SAYS(follows_text)
 UNMASK_SAYS(precedes_memory)
 UNMASK_SAYS(renormalises)
-UNMASK_SAYS(reopens)
+UNMASK_SAYS(remasks_current)
 #undef UNMASK_SAYS
 
 }  // namespace detail
@@ -55,35 +55,35 @@ struct part_traits {
   bool truncates = false;
   bool renormalises = false;
   bool remembers = false;    ///< keeps state at each position
-  bool revisits = false;
+  bool edits_tokens = false;
   bool remasks = false;
-  bool rewrites = false;     ///< committed tokens: revisits or remasks
-  bool reopens = false;
-  bool paints = false;
-  bool surveys = false;
+  bool rewrites = false;     ///< committed tokens: edits tokens or remasks
+  bool remasks_current = false;
+  bool renoises = false;
+  bool reduces = false;
   bool reviews = false;      ///< reduces over the commits of a step
   bool costs = false;        ///< computes a cost of candidates
   bool anchors = false;      ///< marks candidates for others near them
   bool edits = false;        ///< transforms logits while they are read
   bool names_tokens = false; ///< names tracked tokens
-  bool revises = false;
-  bool inquires = false;
-  bool turns = false;        ///< processes rows: revises or inquires
+  bool processes_logits = false;
+  bool is_probe = false;
+  bool turns = false;        ///< processes rows: processes or is_probe
   bool restricts = false;
-  bool delays = false;
+  bool filter = false;
   bool stops = false;
   bool paces = false;
   bool replans = false;
-  bool admits = false;
+  bool commits = false;
   bool idles = false;        ///< may plan passes that commit nothing: schedules or paints
   bool reaches = false;
   bool compares = false;     ///< compares rows with those of the previous step
   bool reads_ahead = false;
   bool reads_sequence = false;
-  bool watches_current = false;
-  bool needs_runs = false;
-  index_t watches = 0;
-  index_t inquiries = 0;
+  bool tracks_current = false;
+  bool needs_spans = false;
+  index_t tracks = 0;
+  index_t probes = 0;
   /// Declared as `static constexpr bool <name> = true`: the part decides by the number of the step;
   /// commits along the order of confidence; depends on the committed tokens left of it; has to be
   /// written before parts that store tokens.
@@ -94,7 +94,7 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || rewrites || paints ||
+    return remembers || counts_steps || compares || branches || rewrites || renoises ||
            skips || picks;
   }
 };
@@ -114,35 +114,35 @@ inline constexpr part_traits traits_of{
     .truncates = truncating<P>,
     .renormalises = detail::says_renormalises<P>,
     .remembers = !std::is_same_v<position_state_of<P>, no_state>,
-    .revisits = revisiting<P>,
+    .edits_tokens = token_editing<P>,
     .remasks = remasking<P>,
-    .rewrites = revisiting<P> || remasking<P>,
-    .reopens = detail::says_reopens<P>,
-    .paints = renoising<P>,
-    .surveys = surveying<P>,
+    .rewrites = token_editing<P> || remasking<P>,
+    .remasks_current = detail::says_remasks_current<P>,
+    .renoises = renoising<P>,
+    .reduces = step_reducing<P>,
     .reviews = reviewing<P>,
-    .costs = detail::leaf_admission<P> && detail::costing<P>,
+    .costs = detail::basic_commit_rule<P> && detail::costing<P>,
     .anchors = anchoring<P>,
-    .edits = logit_edit<P>,
-    .names_tokens = watching<P>,
-    .revises = revision<P>,
-    .inquires = inquiring<P>,
-    .turns = revision<P> || inquiring<P>,
+    .edits = logits_transform<P>,
+    .names_tokens = tracking<P>,
+    .processes_logits = logits_processor<P>,
+    .is_probe = probing<P>,
+    .turns = logits_processor<P> || probing<P>,
     .restricts = restricting<P>,
-    .delays = delaying<P>,
+    .filter = candidate_filter<P>,
     .stops = stopping<P>,
     .paces = pacing<P>,
     .replans = replanning<P>,
-    .admits = detail::leaf_admission<P>,
+    .commits = detail::basic_commit_rule<P>,
     .idles = scheduling<P> || renoising<P>,
     .reaches = reaching<P>,
     .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
     .reads_ahead = reading_ahead<P>,
     .reads_sequence = sequence_reading<P>,
-    .watches_current = current_watching<P>,
-    .needs_runs = run_aware<P>,
-    .watches = detail::watches_of<P>,
-    .inquiries = detail::inquiries_of<P>,
+    .tracks_current = current_tracking<P>,
+    .needs_spans = span_aware<P>,
+    .tracks = detail::tracks_of<P>,
+    .probes = detail::probes_of<P>,
     .counts_steps = detail::says_counts_steps<P>,
     .follows_confidence = detail::says_follows_confidence<P>,
     .follows_text = detail::says_follows_text<P>,
@@ -157,24 +157,24 @@ struct composition {
   index_t caches = 0;
   index_t evictions = 0;
   index_t skips = 0;
-  index_t reopens = 0;
+  index_t remasks_current = 0;
   index_t anchorings = 0;
   index_t truncations = 0;
   index_t renormalisations = 0;  ///< of those, parts that only renormalise the statistics
-  index_t part_watches = 0;
-  index_t inquiries = 0;
+  index_t part_tracks = 0;
+  index_t probes = 0;
   bool by_confidence = true;  ///< every ranking orders by confidence
   bool picks = false;
-  bool watches_with_memory = false;  ///< tracked tokens that a part stores at each position
+  bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
-  bool paints = false;
-  bool surveys = false;
+  bool renoises = false;
+  bool reduces = false;
   bool compares = false;
   bool reads_ahead = false;
   bool reads_sequence = false;
-  bool watches_current = false;
-  bool needs_runs = false;
+  bool tracks_current = false;
+  bool needs_spans = false;
   bool follows_confidence = false;
   bool follows_text = false;
   bool after_memory = false;  ///< a part with precedes_memory is behind one with state
@@ -187,25 +187,25 @@ struct composition {
     caches += p.caches ? 1 : 0;
     evictions += p.evicts ? 1 : 0;
     skips += p.skips ? 1 : 0;
-    reopens += p.reopens ? 1 : 0;
+    remasks_current += p.remasks_current ? 1 : 0;
     anchorings += p.anchors ? 1 : 0;
     truncations += p.truncates ? 1 : 0;
     renormalisations += p.renormalises ? 1 : 0;
-    part_watches += p.watches;
-    inquiries += p.inquiries;
+    part_tracks += p.tracks;
+    probes += p.probes;
     by_confidence = by_confidence && (!p.ranks || p.ranks_by_confidence);
-    after_memory = after_memory || (p.precedes_memory && watches_with_memory);
+    after_memory = after_memory || (p.precedes_memory && tracks_with_memory);
     picks = picks || p.picks;
-    watches_with_memory = watches_with_memory || (p.watches > 0 && p.remembers);
+    tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
-    paints = paints || p.paints;
-    surveys = surveys || p.surveys;
+    renoises = renoises || p.renoises;
+    reduces = reduces || p.reduces;
     compares = compares || p.compares;
     reads_ahead = reads_ahead || p.reads_ahead;
     reads_sequence = reads_sequence || p.reads_sequence;
-    watches_current = watches_current || p.watches_current;
-    needs_runs = needs_runs || p.needs_runs;
+    tracks_current = tracks_current || p.tracks_current;
+    needs_spans = needs_spans || p.needs_spans;
     follows_confidence = follows_confidence || p.follows_confidence;
     follows_text = follows_text || p.follows_text;
   }
@@ -214,8 +214,8 @@ struct composition {
   [[nodiscard]] constexpr bool layered() const { return skips > 0 || picks; }
   /// Most tokens that are tracked at one position: those of the parts, the committed token and the
   /// placements of lookahead.
-  [[nodiscard]] constexpr index_t watches() const {
-    return part_watches + (watches_current ? 1 : 0) +
+  [[nodiscard]] constexpr index_t tracks() const {
+    return part_tracks + (tracks_current ? 1 : 0) +
            (branches() && reads_sequence ? max_branches : 0);
   }
 };
@@ -243,7 +243,7 @@ namespace goes_together {
   };
 
 UNMASK_RULE(one_schedule, c.schedules <= 1,
-            "a policy has at most one schedule, such as sequential_blocks{}")
+            "a policy has at most one schedule, such as semi_autoregressive{}")
 UNMASK_RULE(one_lookahead, c.lookaheads <= 1,
             "a policy looks ahead with one part, such as lookahead{}")
 UNMASK_RULE(one_draw, c.draws <= 1,
@@ -253,64 +253,64 @@ UNMASK_RULE(one_eviction, c.evictions <= 1,
             "a policy evicts keys with one part, such as key_eviction{}")
 UNMASK_RULE(one_layer_rule, c.skips <= 1,
             "a policy skips positions with one part, such as early_skip{}")
-UNMASK_RULE(one_reopening, c.reopens <= 1,
-            "a policy reopens with one reopen_below: of two, the larger confidence decides anyway")
+UNMASK_RULE(one_remask_current, c.remasks_current <= 1,
+            "a policy remasks with one remask_current_below: of two, the larger confidence decides anyway")
 UNMASK_RULE(one_anchoring, c.anchorings <= 1,
             "a policy has one part with anchors, such as local_leap{}: an anchor of one is none of "
             "another")
 UNMASK_RULE(layers_without_branches, !(c.layered() && c.branches()),
             "a policy that looks ahead cannot skip positions at its layers: each branch would need "
             "its own stored hidden states")
-UNMASK_RULE(layers_without_canvas, !(c.layered() && c.paints),
+UNMASK_RULE(layers_without_canvas, !(c.layered() && c.renoises),
             "a canvas decides about every position in each pass: none of them can be skipped")
-UNMASK_RULE(comparison_alone, !(c.compares && (c.watches() > 0 || c.branches())),
-            "a policy that compares rows with the step before can neither watch tokens nor look "
-            "ahead with branches: the rows it keeps would lack the watched tokens, or belong to a "
+UNMASK_RULE(comparison_alone, !(c.compares && (c.tracks() > 0 || c.branches())),
+            "a policy that compares rows with the step before can neither track tokens nor look "
+            "ahead with branches: the rows it keeps would lack the tracked tokens, or belong to a "
             "branch that lost")
 UNMASK_RULE(comparison_of_whole_rows, !(c.compares && c.renormalisations > 0),
-            "a policy with confidence_of_kept{} cannot compare rows with the step before: drift "
+            "a policy with confidence_after_truncation{} cannot compare rows with the step before: drift "
             "and divergence are of whole rows")
-UNMASK_RULE(truncation_without_memory, !(c.truncations > 0 && c.watches_with_memory),
+UNMASK_RULE(truncation_without_memory, !(c.truncations > 0 && c.tracks_with_memory),
             "a policy that keeps the most probable tokens only cannot have a part with a memory "
             "that edits logits, such as trace_credit: it raises tokens that the read did not keep "
             "apart")
-UNMASK_RULE(truncation_of_one_row, !(c.truncations > 0 && c.watches() > 0 && c.branches()),
-            "a policy that keeps the most probable tokens only can watch tokens or look ahead, not "
+UNMASK_RULE(truncation_of_one_row, !(c.truncations > 0 && c.tracks() > 0 && c.branches()),
+            "a policy that keeps the most probable tokens only can track tokens or look ahead, not "
             "both: what is kept is decided while a row is read, its edits in a branch are not "
             "known before the branch has won")
 UNMASK_RULE(truncation_with_effect, c.truncations == 0 || c.draws > 0 || c.renormalisations > 0,
             "a part that keeps some tokens has no effect unless a token is drawn or the statistics "
-            "are theirs: add sampling{} or confidence_of_kept{}")
+            "are theirs: add sampling{} or confidence_after_truncation{}")
 UNMASK_RULE(truncation_of_some, c.renormalisations == 0 || c.truncations > c.renormalisations,
-            "confidence_of_kept{} needs a part that keeps less than all: keep_top_k, keep_top_p or "
-            "keep_min_p")
+            "confidence_after_truncation{} needs a part that keeps less than all: top_k, top_p or "
+            "min_p")
 UNMASK_RULE(branches_of_their_blocks, !(c.reads_ahead && c.branches()),
             "a policy that reads rows ahead of the scored range cannot look ahead with branches: a "
             "branch is scored and fed as far as its own blocks go")
-UNMASK_RULE(canvas_alone, !(c.paints && (c.rewrites || c.branches())),
-            "a canvas settles nothing before its end, so there is nothing to revisit and no branch "
+UNMASK_RULE(canvas_alone, !(c.renoises && (c.rewrites || c.branches())),
+            "a canvas commits nothing before its end, so there is nothing to edit and no branch "
             "to look ahead with")
 UNMASK_RULE(remasking_without_branches, !(c.remasks && c.branches()),
-            "a policy that lets settled positions compete again cannot look ahead with branches: a "
-            "branch would be spawned from a position that another one settled")
-UNMASK_RULE(remasking_or_reopening, !(c.remasks && c.reopens > 0),
-            "a policy has remask_below or reopen_below: a settled token competes again or is "
+            "a policy that lets committed positions compete again cannot look ahead with branches: a "
+            "branch would be spawned from a position that another one committed")
+UNMASK_RULE(remasking_in_one_way, !(c.remasks && c.remasks_current > 0),
+            "a policy has remask_below or remask_current_below: a committed token competes again or is "
             "reopened")
 UNMASK_RULE(confidence_in_order, !c.follows_confidence || c.by_confidence,
             "factor, hierarchical and their like go along the order of confidence: rank with "
             "by_confidence, or a ranking that says orders_by_confidence")
 UNMASK_RULE(memory_behind_lists, !c.after_memory,
-            "write token_list and no_end_before before parts that remember tokens, such as "
+            "write allowed_tokens and min_new_tokens before parts that remember tokens, such as "
             "trace_credit: they would give credit to tokens that can never be proposed")
 UNMASK_RULE(text_without_branches, !(c.follows_text && c.branches()),
             "at_frontier does not go with lookahead: a branch places a token that the grammar "
             "masked without knowing what stands left of it")
 UNMASK_RULE(text_that_stays, !(c.follows_text && c.rewrites),
-            "at_frontier does not go with parts that rewrite settled tokens: the grammar has read "
+            "at_frontier does not go with parts that rewrite committed tokens: the grammar has read "
             "them already")
-UNMASK_RULE(text_without_canvas, !(c.follows_text && c.paints),
+UNMASK_RULE(text_without_canvas, !(c.follows_text && c.renoises),
             "at_frontier does not go with a canvas, which has no frontier: nothing on it is "
-            "settled before its end")
+            "committed before its end")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -341,7 +341,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::one_cache,
                                             goes_together::one_eviction,
                                             goes_together::one_layer_rule,
-                                            goes_together::one_reopening,
+                                            goes_together::one_remask_current,
                                             goes_together::one_anchoring,
                                             goes_together::layers_without_branches,
                                             goes_together::layers_without_canvas,
@@ -354,7 +354,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::branches_of_their_blocks,
                                             goes_together::canvas_alone,
                                             goes_together::remasking_without_branches,
-                                            goes_together::remasking_or_reopening,
+                                            goes_together::remasking_in_one_way,
                                             goes_together::confidence_in_order,
                                             goes_together::memory_behind_lists,
                                             goes_together::text_without_branches,

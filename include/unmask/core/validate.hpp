@@ -25,16 +25,16 @@ struct start_options {
 UNMASK_LIBRARY void validate(const model_info& m);
 
 /// Returns the capacities with the window reduced to at most the length.
-[[nodiscard]] constexpr limits validated(limits c) {
-  check_argument(c.sequences >= 1, "limits::sequences", c.sequences, "at least 1");
+[[nodiscard]] constexpr session_capacity validated(session_capacity c) {
+  check_argument(c.sequences >= 1, "session_capacity::sequences", c.sequences, "at least 1");
   check_argument(c.length >= 1 && c.length <= max_length,
-                 "limits::length",
+                 "session_capacity::length",
                  c.length,
                  "at least 1 and at most ",
                  max_length);
-  check_argument(c.window >= 1, "limits::window", c.window, "at least 1");
+  check_argument(c.window >= 1, "session_capacity::window", c.window, "at least 1");
   check_argument(c.branches >= 0 && c.branches <= max_branches,
-                 "limits::branches",
+                 "session_capacity::branches",
                  c.branches,
                  "in [0, ",
                  max_branches,
@@ -42,23 +42,23 @@ UNMASK_LIBRARY void validate(const model_info& m);
   c.window = math::min(c.window, c.length);
   const std::int64_t rows = (std::int64_t{1} + c.branches) * c.window;
   check_argument(c.sequences <= max_rows / rows,
-                 "limits::sequences",
+                 "session_capacity::sequences",
                  c.sequences,
                  "at most ",
                  max_rows / rows,
                  ", for ",
                  max_rows,
-                 " rows of (1 + limits::branches) * limits::window = ",
+                 " rows of (1 + session_capacity::branches) * session_capacity::window = ",
                  rows,
                  " a sequence");
   return c;
 }
 
 /// Checks a sequence of so many tokens against the capacities of a session.
-UNMASK_LIBRARY void validate(const layout& g, index_t tokens, const limits& capacity);
+UNMASK_LIBRARY void validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity);
 
 /// Returns the geometry with the block length reduced to at most the length of the sequence.
-[[nodiscard]] constexpr layout bounded(layout g) {
+[[nodiscard]] constexpr sequence_shape bounded(sequence_shape g) {
   g.block_length = math::min(g.block_length, g.length);
   return g;
 }
@@ -68,7 +68,7 @@ UNMASK_LIBRARY index_t
 suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]);
 
 /// Checks the optional inputs of start().
-UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const layout& g);
+UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const sequence_shape& g);
 
 #if UNMASK_DEFINES
 UNMASK_LIBRARY void validate(const model_info& m) {
@@ -80,26 +80,26 @@ UNMASK_LIBRARY void validate(const model_info& m) {
   check_argument(m.mask_token != no_token,
                  "model_info::mask_token",
                  "no_token, its default",
-                 "given: the token that stands at an open position");
+                 "given: the token that stands at a masked position");
   check_argument(m.mask_token >= 0 && m.mask_token < m.vocab,
                  "model_info::mask_token",
                  m.mask_token,
                  "in [0, vocab = ",
                  m.vocab,
                  ")");
-  check_argument(m.end_token == no_token || (m.end_token >= 0 && m.end_token < m.vocab),
-                 "model_info::end_token",
-                 m.end_token,
+  check_argument(m.eos_token == no_token || (m.eos_token >= 0 && m.eos_token < m.vocab),
+                 "model_info::eos_token",
+                 m.eos_token,
                  "in [0, vocab = ",
                  m.vocab,
                  ") or no_token");
-  check_argument(m.end_token != m.mask_token,
-                 "model_info::end_token",
-                 m.end_token,
+  check_argument(m.eos_token != m.mask_token,
+                 "model_info::eos_token",
+                 m.eos_token,
                  "another token than model_info::mask_token = ",
                  m.mask_token);
   check_argument(
-      m.row_shift == 0 || m.row_shift == 1, "model_info::row_shift", m.row_shift, "0 or 1");
+      m.logits_shift == 0 || m.logits_shift == 1, "model_info::logits_shift", m.logits_shift, "0 or 1");
   check_argument(m.layers >= 0, "model_info::layers", m.layers, "at least 0");
   check_argument(!m.suppress_mask || m.vocab >= 2,
                  "model_info::vocab",
@@ -107,19 +107,19 @@ UNMASK_LIBRARY void validate(const model_info& m) {
                  "at least 2 when the mask token is suppressed");
 }
 
-UNMASK_LIBRARY void validate(const layout& g, index_t tokens, const limits& capacity) {
-  check_argument(g.prompt >= 0, "layout::prompt", g.prompt, "at least 0");
-  check_argument(g.length >= 1, "layout::length", g.length, "at least 1");
+UNMASK_LIBRARY void validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity) {
+  check_argument(g.prompt_length >= 0, "sequence_shape::prompt_length", g.prompt_length, "at least 0");
+  check_argument(g.length >= 1, "sequence_shape::length", g.length, "at least 1");
   check_argument(
-      g.prompt <= g.length, "layout::prompt", g.prompt, "at most layout::length = ", g.length);
+      g.prompt_length <= g.length, "sequence_shape::prompt_length", g.prompt_length, "at most sequence_shape::length = ", g.length);
   check_argument(
-      g.length <= tokens, "layout::length", g.length, "at most the number of tokens, ", tokens);
+      g.length <= tokens, "sequence_shape::length", g.length, "at most the number of tokens, ", tokens);
   check_argument(g.length <= capacity.length,
-                 "layout::length",
+                 "sequence_shape::length",
                  g.length,
-                 "at most limits::length = ",
+                 "at most session_capacity::length = ",
                  capacity.length);
-  check_argument(g.block_length >= 1, "layout::block_length", g.block_length, "at least 1");
+  check_argument(g.block_length >= 1, "sequence_shape::block_length", g.block_length, "at least 1");
 }
 
 UNMASK_LIBRARY index_t
@@ -137,11 +137,11 @@ suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[m
   return count;
 }
 
-UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const layout& g) {
+UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const sequence_shape& g) {
   check_argument(o.editable.empty() || o.editable.size() >= static_cast<std::size_t>(g.length),
                  "start_options::editable.size()",
                  o.editable.size(),
-                 "0 or at least layout::length = ",
+                 "0 or at least sequence_shape::length = ",
                  g.length);
   check_argument(o.suppressed.size() + 1 <= static_cast<std::size_t>(max_suppressed),
                  "start_options::suppressed.size()",
@@ -171,27 +171,27 @@ namespace detail {
 // Checks every part of a policy.
 template <class Policy, std::size_t... I>
 void check_parts(const Policy& p,
-                 const layout& g,
+                 const sequence_shape& g,
                  const model_info& m,
                  std::index_sequence<I...>) {
   (check_part(p.template part_at<I>(), g, m), ...);
 }
 template <class Policy>
-void check_parts(const Policy& p, const layout& g, const model_info& m) {
-  check_parts(p, g, m, std::make_index_sequence<Policy::leaf_total>{});
+void check_parts(const Policy& p, const sequence_shape& g, const model_info& m) {
+  check_parts(p, g, m, std::make_index_sequence<Policy::part_total>{});
 }
 
 // Largest number of positions whose rows one step may read.
 template <class Policy>
-[[nodiscard]] index_t policy_reach(const Policy& p, const layout& g) {
+[[nodiscard]] index_t policy_reach(const Policy& p, const sequence_shape& g) {
   constexpr std::size_t I = part_that<Policy, &part_traits::reaches>;
   if (reads_ahead(p)) {
-    return g.length - g.prompt;
+    return g.length - g.prompt_length;
   }
-  if constexpr (I < Policy::leaf_total) {
+  if constexpr (I < Policy::part_total) {
     return p.template part_at<I>().reach(g);
   } else {
-    return g.block_length < g.length - g.prompt ? g.block_length : g.length - g.prompt;
+    return g.block_length < g.length - g.prompt_length ? g.block_length : g.length - g.prompt_length;
   }
 }
 
@@ -199,7 +199,7 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] index_t policy_branches([[maybe_unused]] const Policy& p) {
   constexpr std::size_t I = part_that<Policy, &part_traits::branches>;
-  if constexpr (I < Policy::leaf_total) {
+  if constexpr (I < Policy::part_total) {
     return p.template part_at<I>().branches;
   } else {
     return 0;

@@ -81,24 +81,24 @@ void validate(const rows_view<T, M>& v,
 /// Checks the per-row inputs of `rows` rows. A stride of 0 gives all rows the same words, or the
 /// same row.
 template <element T>
-void validate(const row_riders<T>& r, index_t rows, index_t vocab, index_t columns) {
+void validate(const row_modifiers<T>& r, index_t rows, index_t vocab, index_t columns) {
   if (r.allowed != nullptr) {
-    detail::check_address(r.allowed, "row_riders::allowed");
+    detail::check_address(r.allowed, "row_modifiers::allowed");
     detail::check_stride(r.allowed_stride,
                          r.allowed_stride == 0 ? 0 : rows,
                          sizeof(*r.allowed),
                          (std::int64_t{vocab} + 31) / 32,
                          "0 or at least the words of a row, ",
-                         "row_riders::allowed");
+                         "row_modifiers::allowed");
   }
   if (r.unconditional != nullptr) {
-    detail::check_address(r.unconditional, "row_riders::unconditional");
+    detail::check_address(r.unconditional, "row_modifiers::unconditional");
     detail::check_stride(r.unconditional_stride,
                          r.unconditional_stride == 0 ? 0 : rows,
                          sizeof(T),
                          columns,
                          "0 or at least the columns that are read, ",
-                         "row_riders::unconditional");
+                         "row_modifiers::unconditional");
   }
 }
 

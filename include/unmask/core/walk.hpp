@@ -3,11 +3,11 @@
 
 #include <unmask/core/policy.hpp>
 
-/// Loops over those parts of a policy that have a trait, by their index in leaf_list.
+/// Loops over those parts of a policy that have a trait, by their index in part_list.
 ///
-///     for_each_part<Policy, &part_traits::surveys>([&](auto at) {
+///     for_each_part<Policy, &part_traits::reduces>([&](auto at) {
 ///       constexpr std::size_t I = decltype(at)::value;
-///       p.template part_at<I>().survey(...);
+///       p.template part_at<I>().reduce(...);
 ///     });
 namespace UNMASK_NAMESPACE {
 
@@ -15,15 +15,15 @@ namespace detail {
 
 template <class List>
 struct traits_in;
-template <class... Leaf>
-struct traits_in<type_list<Leaf...>> {
-  static constexpr part_traits all[sizeof...(Leaf)] = {traits_of<Leaf>...};
+template <class... Part>
+struct traits_in<type_list<Part...>> {
+  static constexpr part_traits all[sizeof...(Part)] = {traits_of<Part>...};
 };
 
 /// The parts of a policy that have the trait `Does`, and their number.
 template <class Policy, bool part_traits::*Does>
 struct parts_that {
-  static constexpr std::size_t total = Policy::leaf_total;
+  static constexpr std::size_t total = Policy::part_total;
   struct places {
     std::size_t at[total] = {};
     std::size_t count = 0;
@@ -31,14 +31,14 @@ struct parts_that {
   static constexpr places found = [] {
     places p;
     for (std::size_t i = 0; i < total; ++i) {
-      if (traits_in<typename Policy::leaf_list>::all[i].*Does) {
+      if (traits_in<typename Policy::part_list>::all[i].*Does) {
         p.at[p.count++] = i;
       }
     }
     return p;
   }();
   static constexpr std::size_t count = found.count;
-  /// Index of the first such part; leaf_total if there is none.
+  /// Index of the first such part; part_total if there is none.
   static constexpr std::size_t first = found.count > 0 ? found.at[0] : total;
 
   template <class Use, std::size_t... K>
@@ -79,16 +79,16 @@ template <class Policy, bool part_traits::*Does, class Ask>
   });
 }
 
-/// Index of the first part with the trait; leaf_total if there is none.
+/// Index of the first part with the trait; part_total if there is none.
 template <class Policy, bool part_traits::*Does>
 inline constexpr std::size_t part_that = parts_that<Policy, Does>::first;
 
 /// Most entries that the probes before part I write.
 template <class Policy, std::size_t I>
-inline constexpr index_t inquiries_before = [] {
+inline constexpr index_t probes_before = [] {
   index_t sum = 0;
   for (std::size_t i = 0; i < I; ++i) {
-    sum += traits_in<typename Policy::leaf_list>::all[i].inquiries;
+    sum += traits_in<typename Policy::part_list>::all[i].probes;
   }
   return sum;
 }();
@@ -102,7 +102,7 @@ template <class Policy>
 
 // Sum of the extra_forwards() of the parts with the trait.
 template <bool part_traits::*Does, class Policy>
-[[nodiscard]] UNMASK_HD std::int64_t extra_forwards_sum(const Policy& p, const layout& g) {
+[[nodiscard]] UNMASK_HD std::int64_t extra_forwards_sum(const Policy& p, const sequence_shape& g) {
   std::int64_t sum = 0;
   for_each_part<Policy, Does>([&](auto at) {
     sum = saturated_sum(sum, extra_forwards_of(p.template part_at<decltype(at)::value>(), g));
@@ -113,25 +113,25 @@ template <bool part_traits::*Does, class Policy>
 /// Number of forward passes at the start of a sequence that may commit nothing: the maximum that a
 /// commit rule declares.
 template <class Policy>
-[[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const layout& g) {
+[[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const sequence_shape& g) {
   std::int64_t most = 0;
-  for_each_part<Policy, &part_traits::admits>([&](auto at) {
-    const std::int64_t own = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
-    most = own > most ? own : most;
+  for_each_part<Policy, &part_traits::commits>([&](auto at) {
+    const std::int64_t context = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
+    most = context > most ? context : most;
   });
   return most;
 }
 
 /// Number of tokens of a sequence that may be remasked beyond the rule that commits outnumber them:
-/// the sum that the parts that revisit declare.
+/// the sum that the parts that edit tokens declare.
 template <class Policy>
-[[nodiscard]] UNMASK_HD std::int64_t most_reopened(const Policy& p, const layout& g) {
-  return extra_forwards_sum<&part_traits::revisits>(p, g);
+[[nodiscard]] UNMASK_HD std::int64_t most_remasked(const Policy& p, const sequence_shape& g) {
+  return extra_forwards_sum<&part_traits::edits_tokens>(p, g);
 }
 
 /// Number of passes that may commit nothing because of the schedule or the canvas.
 template <class Policy>
-[[nodiscard]] UNMASK_HD std::int64_t most_idle(const Policy& p, const layout& g) {
+[[nodiscard]] UNMASK_HD std::int64_t most_idle(const Policy& p, const sequence_shape& g) {
   return extra_forwards_sum<&part_traits::idles>(p, g);
 }
 
@@ -139,19 +139,19 @@ template <class Policy>
 
 /// Upper bound on the forward passes of a decode, whatever the logits: the number of positions of
 /// the answer, plus the maximum that a commit rule declares in `extra_forwards`, plus the sums that
-/// the parts that revisit, and schedule and canvas, declare. Apart from the declared passes, each
-/// pass commits at least one position more than it remasks, so that n masked positions take n
+/// the parts that edit tokens, and schedule and canvas, declare. Apart from the declared passes,
+/// each pass commits at least one position more than it remasks, so that n masked positions take n
 /// passes. A sequence that is not complete after the bound, because a schedule planned passes
-/// without anything to decide, ends with ending::step_budget.
+/// without anything to decide, ends with ending::max_steps.
 ///
 /// Does not hold with model_info::suppress_mask = false. INT64_MAX also stands for every larger
 /// number.
 template <class Policy>
-[[nodiscard]] UNMASK_HD std::int64_t most_forwards(const Policy& p, const layout& g) {
-  const std::int64_t answer = std::int64_t{g.length} - g.prompt;
+[[nodiscard]] UNMASK_HD std::int64_t most_forwards(const Policy& p, const sequence_shape& g) {
+  const std::int64_t answer = std::int64_t{g.length} - g.prompt_length;
   return detail::saturated_sum(
       detail::saturated_sum(answer, detail::most_waits(p, g)),
-      detail::saturated_sum(detail::most_reopened(p, g), detail::most_idle(p, g)));
+      detail::saturated_sum(detail::most_remasked(p, g), detail::most_idle(p, g)));
 }
 
 }  // namespace unmask

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/cuda/site.hpp>
+#include <unmask/cuda/device_view.hpp>
 #include <unmask/step/slot.hpp>
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 /// Layout of a session's arrays in its two blocks of memory, on the device and on the host.
 namespace UNMASK_NAMESPACE::device {
 
-using arena = step::array_layout<256>;
+using arena = step::array_sequence_shape<256>;
 
 /// Most entries of a slot's report of one step: a commit at each position and the token of a
 /// branch, and the candidates if they are traced.
-[[nodiscard]] inline std::size_t commits_per_slot(const limits& capacity) {
+[[nodiscard]] inline std::size_t commits_per_slot(const session_capacity& capacity) {
   return static_cast<std::size_t>(capacity.window) + 1;
 }
-[[nodiscard]] inline std::size_t candidates_per_slot(const limits& capacity) {
+[[nodiscard]] inline std::size_t candidates_per_slot(const session_capacity& capacity) {
   return capacity.trace ? static_cast<std::size_t>(capacity.window) : 0;
 }
 
 /// Most probe results of one step of a slot.
 template <class Policy>
-[[nodiscard]] std::size_t answers_per_slot(const limits& capacity) {
-  return static_cast<std::size_t>(capacity.window) * static_cast<std::size_t>(Policy::inquiries);
+[[nodiscard]] std::size_t probe_results_per_slot(const session_capacity& capacity) {
+  return static_cast<std::size_t>(capacity.window) * static_cast<std::size_t>(Policy::probes);
 }
 
 /// Arrays that the device writes and the host mirrors, and staging memory for editable positions.
@@ -32,16 +32,16 @@ struct mirrored_arrays {
   step::slot_status* statuses = nullptr;
   commit_entry* entries = nullptr;
   candidate_entry* traced = nullptr;
-  token_probability* answers = nullptr;
+  token_probability* probe_results = nullptr;
   std::uint8_t* editable = nullptr;
 
   template <class Policy>
-  void take(arena& next, const limits& capacity) {
+  void take(arena& next, const session_capacity& capacity) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     statuses = next.take<step::slot_status>(slots);
     entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
     traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
-    answers = next.take<token_probability>(slots * answers_per_slot<Policy>(capacity));
+    probe_results = next.take<token_probability>(slots * probe_results_per_slot<Policy>(capacity));
     editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
   }
 };
@@ -58,7 +58,7 @@ struct device_arrays : mirrored_arrays {
   std::uint32_t* through = nullptr;
   std::size_t bytes = 0;
 
-  [[nodiscard]] static device_arrays at(std::byte* base, const limits& capacity, row_shape shape) {
+  [[nodiscard]] static device_arrays at(std::byte* base, const session_capacity& capacity, row_shape shape) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     const std::size_t lines = lines_of(capacity);
     const std::size_t rows = lines * static_cast<std::size_t>(capacity.window);
@@ -79,14 +79,14 @@ struct device_arrays : mirrored_arrays {
   }
 
   /// The memory of one slot for the kernels.
-  [[nodiscard]] step::slot_memory<Policy> slot(index_t which, const limits& capacity) const {
+  [[nodiscard]] step::slot_memory<Policy> slot(index_t which, const session_capacity& capacity) const {
     const auto i = static_cast<std::size_t>(which);
     std::byte* const base = slot_bytes + i * step::slot_bytes<Policy>(capacity);
     step::slot_memory<Policy> m{step::slot_layout{base}, capacity, which};
     m.status = statuses + i;
     m.entries = entries + i * commits_per_slot(capacity);
-    if constexpr (Policy::inquiries > 0) {
-      m.answers = answers + i * answers_per_slot<Policy>(capacity);
+    if constexpr (Policy::probes > 0) {
+      m.probe_results = probe_results + i * probe_results_per_slot<Policy>(capacity);
     }
     m.traced = capacity.trace ? traced + i * candidates_per_slot(capacity) : nullptr;
     return m;
@@ -103,7 +103,7 @@ struct host_arrays : mirrored_arrays {
   std::size_t bytes = 0;
 
   template <class Policy>
-  [[nodiscard]] static host_arrays at(std::byte* base, const limits& capacity) {
+  [[nodiscard]] static host_arrays at(std::byte* base, const session_capacity& capacity) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     arena next{base};
     host_arrays a;

@@ -37,7 +37,7 @@ template <class Policy>
 struct choice_space {
   count_space counts;
   float drifts[step::layers::mean_lanes];
-  layer_tally_of<step::layers::rule_of<Policy>> tallies[step::layers::tally_chunks];
+  layer_reduction_of<step::layers::rule_of<Policy>> step_reductions[step::layers::step_reduction_chunks];
   bool verdict;
 };
 
@@ -55,10 +55,10 @@ UNMASK_HD void fold_drift(const auto& b,
   float sum = 0.0F;
   float largest = -math::infinity();
   index_t counted = 0;
-  for (index_t begin = 0; begin < info.present; begin += warp_threads) {
+  for (index_t begin = 0; begin < info.active; begin += warp_threads) {
     layer_row row;
     bool counts = false;
-    if (begin + lane < info.present) {
+    if (begin + lane < info.active) {
       row = step::layers::measured_row(m, begin + lane, first);
       counts = step::layers::counts(m, row);
     }
@@ -95,15 +95,15 @@ template <bool Stores, element T, class Policy>
 UNMASK_HD void measure_rows(const auto& b,
                             const step::slot_memory<Policy>& m,
                             const layer_arguments<T>& a,
-                            index_t present,
+                            index_t active,
                             index_t block,
                             index_t blocks) {
   using rule = step::layers::rule_of<Policy>;
   const step::layer_memory& l = m.layers;
   const bool measures = step::layers::measures(m);
-  for (index_t i = block * b.warps() + b.warp(); i < present && (measures || Stores);
+  for (index_t i = block * b.warps() + b.warp(); i < active && (measures || Stores);
        i += blocks * b.warps()) {
-    const index_t position = l.present[i];
+    const index_t position = l.active[i];
     T* const before = a.stored.positions.contains(position) ? a.stored.row(position) : nullptr;
     if (measures) {
       const drift_sums sums =
@@ -129,7 +129,7 @@ UNMASK_HD void choose_rows(const auto& b,
                            choice_space<Policy>& space) {
   const step::layer_memory& l = m.layers;
   const layer_info& info = l.state->info;
-  const index_t first = step::layers::first_open(m);
+  const index_t first = step::layers::first_masked(m);
   if (b.lane() == 0) {
     step::begin_layer(m, layer);
   }
@@ -140,25 +140,25 @@ UNMASK_HD void choose_rows(const auto& b,
     }
     b.sync();
   }
-  index_t size = info.present;
+  index_t size = info.active;
   if (info.refresh) {
     for (index_t i = b.lane(); i < size; i += b.lanes()) {
       l.chosen_rows[i] = i;
     }
     b.sync();
   } else {
-    const auto tally = step::layers::look_at_rows(b, m, first, space.tallies);
-    step::layers::rank_rows(b, m, first, tally);
+    const auto step_reduction = step::layers::look_at_rows(b, m, first, space.step_reductions);
+    step::layers::rank_rows(b, m, first, step_reduction);
     size = choose(b,
                   l.keys,
-                  info.present,
-                  step::layers::quota_of(m, tally),
+                  info.active,
+                  step::layers::quota_of(m, step_reduction),
                   l.chosen_rows,
                   space.counts,
-                  [&](index_t i) { return step::layers::is_mandatory(m, i, first, tally); });
+                  [&](index_t i) { return step::layers::is_mandatory(m, i, first, step_reduction); });
     b.sync();
   }
-  step::layers::settle_choice(b, m, size);
+  step::layers::commit_choice(b, m, size);
 }
 
 /// Work of one of the `blocks` blocks of a hook: measures its share of the rows, one warp for each,
@@ -169,19 +169,19 @@ UNMASK_HD void choose_rows(const auto& b,
 /// replay of a captured pass may not.
 template <element T, class Policy>
 UNMASK_HD void layer_block(const auto& b,
-                           const session_site<Policy>& site,
+                           const session_device_view<Policy>& device_view,
                            const layer_arguments<T>& a,
                            index_t block,
                            index_t blocks,
                            choice_space<Policy>& space) {
   using rule = step::layers::rule_of<Policy>;
-  const step::slot_memory<Policy> m = site.slots[a.slot];
+  const step::slot_memory<Policy> m = device_view.slots[a.slot];
   const step::layer_memory& l = m.layers;
   const plan& now = m.status->next;
-  const index_t present = l.state->present;
+  const index_t active = l.state->active;
   // All blocks get the same result: the data are changed only after all blocks have finished.
   const bool fits =
-      l.state->next == a.layer && present <= a.now.rows && (!now.refresh || present <= a.most);
+      l.state->next == a.layer && active <= a.now.rows && (!now.refresh || active <= a.most);
   if (!now.active() || !fits) {
     if (block == 0 && b.lane() == 0 && now.active()) {
       l.state->next = step::layers::refused(m);
@@ -190,15 +190,15 @@ UNMASK_HD void layer_block(const auto& b,
   }
   if constexpr (unmask::detail::layer_rule_value<rule>) {
     if (unmask::detail::rule_stores_all(step::layers::rule_in(m))) {
-      detail::measure_rows<true>(b, m, a, present, block, blocks);
+      detail::measure_rows<true>(b, m, a, active, block, blocks);
     } else {
-      detail::measure_rows<false>(b, m, a, present, block, blocks);
+      detail::measure_rows<false>(b, m, a, active, block, blocks);
     }
   } else {
-    detail::measure_rows<storing_all<rule>>(b, m, a, present, block, blocks);
+    detail::measure_rows<storing_all<rule>>(b, m, a, active, block, blocks);
   }
   b.sync();
-  if (comes_last(b, site, a.slot, blocks, true, space.verdict)) {
+  if (comes_last(b, device_view, a.slot, blocks, true, space.verdict)) {
     choose_rows(b, m, a.layer, space);
     if (b.lane() == 0 && l.state->chosen > a.most) {
       l.state->next = step::layers::refused(m);
@@ -210,10 +210,10 @@ UNMASK_HD void layer_block(const auto& b,
 /// rows only.
 template <element T, class Policy>
 UNMASK_HD void store_chosen(const auto& b,
-                            const session_site<Policy>& site,
+                            const session_device_view<Policy>& device_view,
                             const layer_arguments<T>& a,
                             index_t k) {
-  const step::slot_memory<Policy> m = site.slots[a.slot];
+  const step::slot_memory<Policy> m = device_view.slots[a.slot];
   const step::layer_memory& l = m.layers;
   if (m.status->next.active() && l.state->next != step::layers::refused(m) &&
       !unmask::detail::rule_stores_all(step::layers::rule_in(m))) {

@@ -19,42 +19,42 @@
 namespace UNMASK_NAMESPACE::device {
 
 template <class T, class Policy>
-cudaError_t launch_reads(const session_site<Policy>& site,
+cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
                          std::size_t scratch,
                          cudaStream_t stream) noexcept {
   const dim3 grid(static_cast<unsigned>(window),
-                  static_cast<unsigned>(site.shape.runs),
+                  static_cast<unsigned>(device_view.shape.runs),
                   static_cast<unsigned>(batch.count));
   read_rows<T, exact_exponential>
-      <<<grid, static_cast<unsigned>(read_threads), scratch, stream>>>(site, batch);
+      <<<grid, static_cast<unsigned>(read_threads), scratch, stream>>>(device_view, batch);
   return cudaGetLastError();
 }
 
 template <class Policy>
-cudaError_t launch_decisions(const session_site<Policy>& site,
+cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                              index_t count,
                              unsigned threads,
                              std::size_t scratch,
                              cudaStream_t stream) noexcept {
-  decide_slots<<<static_cast<unsigned>(count), threads, scratch, stream>>>(site, scratch > 0);
+  decide_slots<<<static_cast<unsigned>(count), threads, scratch, stream>>>(device_view, scratch > 0);
   return cudaGetLastError();
 }
 
 template <class Policy>
-cudaError_t launch_start(const session_site<Policy>& site,
+cudaError_t launch_start(const session_device_view<Policy>& device_view,
                          index_t slot,
                          const start_arguments<Policy>& arguments,
                          unsigned threads,
                          cudaStream_t stream) noexcept {
-  start_one<<<1, threads, 0, stream>>>(site, slot, arguments);
+  start_one<<<1, threads, 0, stream>>>(device_view, slot, arguments);
   return cudaGetLastError();
 }
 
 template <class T, class Policy>
-cudaError_t launch_shard_reads(const session_site<Policy>& site,
-                               const shard_site<Policy>& shard,
+cudaError_t launch_shard_reads(const session_device_view<Policy>& device_view,
+                               const shard_device_view<Policy>& shard,
                                const row_batch& batch,
                                index_t window,
                                cudaStream_t stream) noexcept {
@@ -62,13 +62,13 @@ cudaError_t launch_shard_reads(const session_site<Policy>& site,
                   static_cast<unsigned>(math::max(shard.runs, 1)),
                   static_cast<unsigned>(math::max(batch.count, 1)));
   read_shards<T, exact_exponential>
-      <<<grid, static_cast<unsigned>(read_threads), 0, stream>>>(site, shard, batch);
+      <<<grid, static_cast<unsigned>(read_threads), 0, stream>>>(device_view, shard, batch);
   return cudaGetLastError();
 }
 
 template <class Policy>
-cudaError_t launch_merges(const session_site<Policy>& site,
-                          const shard_site<Policy>& shard,
+cudaError_t launch_merges(const session_device_view<Policy>& device_view,
+                          const shard_device_view<Policy>& shard,
                           const std::byte* messages,
                           index_t count,
                           range read,
@@ -76,27 +76,27 @@ cudaError_t launch_merges(const session_site<Policy>& site,
                           unsigned threads,
                           cudaStream_t stream) noexcept {
   merge_shards<<<static_cast<unsigned>(lines), threads, 0, stream>>>(
-      site, shard, messages, count, read);
+      device_view, shard, messages, count, read);
   return cudaGetLastError();
 }
 
 template <class T, class Policy>
-cudaError_t launch_layer(const session_site<Policy>& site,
+cudaError_t launch_layer(const session_device_view<Policy>& device_view,
                          const layer_batch<T>& batch,
                          index_t blocks,
                          cudaStream_t stream) noexcept {
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(batch.count));
-  choose_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(site, batch);
+  choose_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(device_view, batch);
   return cudaGetLastError();
 }
 
 template <class T, class Policy>
-cudaError_t launch_store(const session_site<Policy>& site,
+cudaError_t launch_store(const session_device_view<Policy>& device_view,
                          const layer_batch<T>& batch,
                          index_t most,
                          cudaStream_t stream) noexcept {
   const dim3 grid(static_cast<unsigned>(most), static_cast<unsigned>(batch.count));
-  store_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(site, batch);
+  store_at_layer<<<grid, static_cast<unsigned>(layer_threads), 0, stream>>>(device_view, batch);
   return cudaGetLastError();
 }
 

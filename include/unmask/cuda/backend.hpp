@@ -23,7 +23,7 @@ namespace UNMASK_NAMESPACE {
 /// The CUDA backend: kernels over the engine's device memory, in the order of one stream.
 ///
 /// start(), supply() and a pass's at_layer() only enqueue; next(), report() and the calls that
-/// return results synchronise. Tokens, logits and the arrays of row_riders are device memory;
+/// return results synchronise. Tokens, logits and the arrays of row_modifiers are device memory;
 /// start_options is host memory and is copied during the call.
 ///
 /// supply() may be captured into a CUDA graph, together with the engine's forward pass: it
@@ -62,29 +62,29 @@ template <class Policy>
 class on_stream::workspace {
  public:
   /// Allocates all memory and synchronises with the stream.
-  workspace(const model_info& model, const limits& capacity, const on_stream& where);
+  workspace(const model_info& model, const session_capacity& capacity, const on_stream& where);
 
   /// Enqueues the start of a sequence. Synchronises only if the slot was started with
   /// options.editable and statuses() was not called since.
   void start(index_t slot,
              const Policy& policy,
              tokens_view<memory::device> tokens,
-             const layout& geometry,
+             const sequence_shape& geometry,
              const start_options& options);
 
   /// Enqueues one segment's logits; decide() reads them. Row r of `logits` is row r of the
   /// request's segment.
   void
-  read(const segment& s, const rows_view<float, space>& logits, const row_riders<float>& riders);
-  void read(const segment& s,
+  enqueue(const segment& s, const rows_view<float, space>& logits, const row_modifiers<float>& modifiers);
+  void enqueue(const segment& s,
             const rows_view<bfloat16, space>& logits,
-            const row_riders<bfloat16>& riders);
-  void read(const segment& s,
+            const row_modifiers<bfloat16>& modifiers);
+  void enqueue(const segment& s,
             const rows_view<float16, space>& logits,
-            const row_riders<float16>& riders);
+            const row_modifiers<float16>& modifiers);
 
   /// Enqueues the read of the rows given so far.
-  void flush();
+  void run();
 
   /// Enqueues the remaining reads and the decision of every running slot: one launch if flush()
   /// launched nothing in this step, the segments fit one row_batch and the window is at most
@@ -130,7 +130,7 @@ class on_stream::workspace {
                 std::span<layer_hook<float16, space>> hooks);
 
   /// The kernels' view of the session, and the number of threads of a block that decides a slot.
-  [[nodiscard]] const device::session_site<Policy>& site() const { return site_; }
+  [[nodiscard]] const device::session_device_view<Policy>& device_view() const { return device_view_; }
   [[nodiscard]] unsigned decide_block() const;
 
  private:
@@ -142,7 +142,7 @@ class on_stream::workspace {
   template <class Entry>
   void fetch(Entry* to, const Entry* from, std::size_t per_slot, index_t most);
   template <class T>
-  void note(const segment& s, const rows_view<T, space>& logits, const row_riders<T>& riders);
+  void enqueue_rows(const segment& s, const rows_view<T, space>& logits, const row_modifiers<T>& modifiers);
   template <class T>
   void
   choose(std::span<const segment> segments, index_t layer, std::span<layer_hook<T, space>> hooks);
@@ -150,9 +150,9 @@ class on_stream::workspace {
   void launch_hooks(const device::layer_batch<T>& batch);
 
   model_info model_;
-  limits capacity_;
+  session_capacity capacity_;
   on_stream where_;
-  device::session_site<Policy> site_;
+  device::session_device_view<Policy> device_view_;
   std::size_t scratch_;
   device::device_bytes memory_;
   device::pinned_bytes mirror_;

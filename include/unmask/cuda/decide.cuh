@@ -9,10 +9,10 @@ namespace UNMASK_NAMESPACE::device {
 /// Decides one step of every slot: grid (slots). Dynamic shared memory: scratch_bytes().
 template <class Policy>
 __global__ void __launch_bounds__(decide_threads, 1)
-    decide_slots(const session_site<Policy> site, bool has_scratch) {
+    decide_slots(const session_device_view<Policy> device_view, bool has_scratch) {
   extern __shared__ __align__(64) unsigned char scratch[];
   decide_slot(device_block{},
-              site,
+              device_view,
               static_cast<index_t>(blockIdx.x),
               has_scratch ? reinterpret_cast<std::byte*>(scratch) : nullptr);
 }
@@ -20,12 +20,12 @@ __global__ void __launch_bounds__(decide_threads, 1)
 /// Starts one sequence, with one block.
 template <class Policy>
 __global__ void __launch_bounds__(decide_threads, 1)
-    start_one(const session_site<Policy> site,
+    start_one(const session_device_view<Policy> device_view,
               index_t slot,
               const __grid_constant__ start_arguments<Policy> arguments) {
-  static_assert(sizeof(arguments) + sizeof(site) <= 4000,
+  static_assert(sizeof(arguments) + sizeof(device_view) <= 4000,
                 "the knobs of this policy do not fit the arguments of a kernel (4 KB)");
-  start_slot(device_block{}, arguments, site, slot);
+  start_slot(device_block{}, arguments, device_view, slot);
 }
 
 }  // namespace unmask::device

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/validate.hpp>
-#include <unmask/cuda/site.hpp>
+#include <unmask/cuda/device_view.hpp>
 #include <unmask/step/decide.hpp>
 
 #include <new>
@@ -14,7 +14,7 @@ template <class Policy>
 struct start_arguments {
   Policy policy;
   model_info model;
-  layout geometry;
+  sequence_shape geometry;
   token_id* tokens = nullptr;
   /// Null masks the whole answer. Device memory.
   const std::uint8_t* editable = nullptr;
@@ -26,13 +26,13 @@ struct start_arguments {
 template <class Policy>
 UNMASK_HD void start_slot(const auto& t,
                           const start_arguments<Policy>& a,
-                          const session_site<Policy>& site,
+                          const session_device_view<Policy>& device_view,
                           index_t slot) {
-  const step::slot_memory<Policy> m = site.slots[slot];
+  const step::slot_memory<Policy> m = device_view.slots[slot];
   if (t.lane() == 0) {
     ::new (static_cast<void*>(m.policy)) Policy(a.policy);
     ::new (static_cast<void*>(m.sequence)) sequence_states<Policy>();
-    ::new (static_cast<void*>(m.tallies)) tallies_of<Policy>();
+    ::new (static_cast<void*>(m.step_reductions)) step_reductions_of<Policy>();
     ::new (static_cast<void*>(m.state)) step::slot_state();
     m.state->model = a.model;
     m.state->geometry = a.geometry;
@@ -45,7 +45,7 @@ UNMASK_HD void start_slot(const auto& t,
   }
   t.sync();
   step::begin(t, m, a.editable);
-  show(t, site, slot);
+  show(t, device_view, slot);
 }
 
 /// Moves the data that only one step uses to `base`, which is faster memory; returns their size in
@@ -76,15 +76,15 @@ template <class Policy>
 /// replayed after the sequence needs other rows than at the capture.
 template <class Policy>
 UNMASK_HD void
-decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::byte* scratch) {
-  step::slot_memory<Policy> m = site.slots[slot];
+decide_slot(const auto& t, const session_device_view<Policy>& device_view, index_t slot, std::byte* scratch) {
+  step::slot_memory<Policy> m = device_view.slots[slot];
   bool complete = true;
   for (index_t b = 0; b <= m.status->next.branches; ++b) {
-    complete = complete && site.supplied[site.line(slot, b)] != 0;
+    complete = complete && device_view.supplied[device_view.line(slot, b)] != 0;
   }
   t.sync();
-  for (index_t b = t.lane(); b <= site.branches; b += t.lanes()) {
-    site.supplied[site.line(slot, b)] = 0;
+  for (index_t b = t.lane(); b <= device_view.branches; b += t.lanes()) {
+    device_view.supplied[device_view.line(slot, b)] = 0;
   }
   if (complete || !m.status->next.active()) {
     if (scratch != nullptr) {
@@ -100,7 +100,7 @@ decide_slot(const auto& t, const session_site<Policy>& site, index_t slot, std::
       }
     }
   }
-  show(t, site, slot);
+  show(t, device_view, slot);
 }
 
 }  // namespace unmask::device

@@ -24,18 +24,18 @@ namespace detail {
 
 // Puts the edited logits of tracked tokens back.
 UNMASK_HD inline void put_back(const auto& b,
-                               const watched_logits& watched,
+                               const tracked_logits& tracked,
                                token_id first,
                                index_t count,
                                chunk_logits& z) {
-  for (index_t n = 0; n < watched.count; ++n) {
-    const index_t column = watched.tokens[n] - first;
+  for (index_t n = 0; n < tracked.count; ++n) {
+    const index_t column = tracked.tokens[n] - first;
     const index_t held = column < 0 || column >= count ? -1 : index_of(b, column);
     if (held < 0 ||
-        find_token(watched.suppressed, watched.suppressed_count, watched.tokens[n]) >= 0) {
+        find_token(tracked.suppressed, tracked.suppressed_count, tracked.tokens[n]) >= 0) {
       continue;
     }
-    unrolled<2 * lane_columns>([&](index_t i) { z[i] = i == held ? watched.logits[n] : z[i]; });
+    unrolled<2 * lane_columns>([&](index_t i) { z[i] = i == held ? tracked.logits[n] : z[i]; });
   }
 }
 
@@ -45,7 +45,7 @@ template <element T, class Edit>
 UNMASK_HD void sweep_chunks(const auto& b,
                             const row_input<T>& row,
                             const Edit& edit,
-                            const watched_logits& watched,
+                            const tracked_logits& tracked,
                             range chunks,
                             const auto& use) {
   for (index_t chunk = chunks.first + b.warp(); chunk < chunks.last; chunk += b.warps()) {
@@ -53,7 +53,7 @@ UNMASK_HD void sweep_chunks(const auto& b,
     const index_t count = math::min(canonical::chunk_columns, row.columns - first);
     chunk_logits z;
     stage(b, row, edit, first, count, z);
-    put_back(b, watched, row.first_token + first, count, z);
+    put_back(b, tracked, row.first_token + first, count, z);
     use(z, chunk, count);
   }
 }
@@ -61,13 +61,13 @@ UNMASK_HD void sweep_chunks(const auto& b,
 }  // namespace detail
 
 /// Completes the record of a row by reading the row again, with the bits of host::read_again().
-/// row.blanked_logits is null; `run_chunks` and `parts` are those of read_row().
+/// row.excluded_logits is null; `run_chunks` and `parts` are those of read_row().
 template <class Exponential, statistics S, element T, class Edit>
 UNMASK_HD void read_again(const auto& b,
                           record<S>& whole,
                           const row_input<T>& row,
                           const Edit& edit,
-                          const watched_logits& watched,
+                          const tracked_logits& tracked,
                           const truncation& rules,
                           index_t run_chunks,
                           record<S>* parts,
@@ -77,11 +77,11 @@ UNMASK_HD void read_again(const auto& b,
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
   const auto sweep = [&](const auto& use) {
     detail::sweep_chunks(
-        b, row, edit, watched, {0, chunks}, [&](const chunk_logits& z, index_t chunk, index_t) {
-          const std::uint64_t present =
+        b, row, edit, tracked, {0, chunks}, [&](const chunk_logits& z, index_t chunk, index_t) {
+          const std::uint64_t active =
               detail::indices_where([&](index_t i) { return z[i] > -math::infinity(); });
           const token_id first = row.first_token + chunk * canonical::chunk_columns;
-          detail::for_each_of(b, z, present, [&](bool there, float logit, index_t column) {
+          detail::for_each_of(b, z, active, [&](bool there, float logit, index_t column) {
             if (there) {
               use(logit, first + column);
             }
@@ -122,7 +122,7 @@ UNMASK_HD void read_again(const auto& b,
         }
       }
     };
-    detail::sweep_chunks(b, row, edit, watched, {from, to}, keep);
+    detail::sweep_chunks(b, row, edit, tracked, {from, to}, keep);
     if (rules.renormalises) {
       b.sync();
       if (b.warp() == 0) {

@@ -11,14 +11,14 @@ namespace device {
 
 /// Enqueues layer_block() with `blocks` blocks for each segment of the batch.
 template <class T, class Policy>
-[[nodiscard]] cudaError_t launch_layer(const session_site<Policy>& site,
+[[nodiscard]] cudaError_t launch_layer(const session_device_view<Policy>& device_view,
                                        const layer_batch<T>& batch,
                                        index_t blocks,
                                        cudaStream_t stream) noexcept;
 
 /// Enqueues store_chosen() for rows [0, most) of each segment of the batch.
 template <class T, class Policy>
-[[nodiscard]] cudaError_t launch_store(const session_site<Policy>& site,
+[[nodiscard]] cudaError_t launch_store(const session_device_view<Policy>& device_view,
                                        const layer_batch<T>& batch,
                                        index_t most,
                                        cudaStream_t stream) noexcept;
@@ -36,11 +36,11 @@ void on_stream::workspace<Policy>::launch_hooks(const device::layer_batch<T>& ba
       most = math::max(most, batch.segments[n].most);
     }
     const index_t blocks = (rows + device::layer_rows - 1) / device::layer_rows;
-    device::check(device::launch_layer(site_, batch, blocks, where_.stream),
+    device::check(device::launch_layer(device_view_, batch, blocks, where_.stream),
                   "launch of choose_at_layer");
     if constexpr (!storing_all<step::layers::rule_of<Policy>>) {
       if (most > 0) {
-        device::check(device::launch_store(site_, batch, most, where_.stream),
+        device::check(device::launch_store(device_view_, batch, most, where_.stream),
                       "launch of store_at_layer");
       }
     }

@@ -26,7 +26,7 @@ class known_passes {
   /// Slots in ascending order; `memory` is device memory.
   void add_slot(const step::layer_memory& memory) { slots_.emplace_back().memory = memory; }
 
-  void start(index_t slot, const Policy& policy, const layout& geometry) {
+  void start(index_t slot, const Policy& policy, const sequence_shape& geometry) {
     known& k = at(slot);
     k.policy.emplace(policy);
     k.geometry = geometry;
@@ -55,7 +55,7 @@ class known_passes {
 
   [[nodiscard]] device_list positions(index_t slot) {
     const known& k = begun(slot);
-    return {k.memory.present, &k.memory.state->present, k.present};
+    return {k.memory.active, &k.memory.state->active, k.active};
   }
   [[nodiscard]] device_list rows(index_t slot) {
     const known& k = begun(slot);
@@ -81,17 +81,17 @@ class known_passes {
           const plan& now = shown_.statuses[slot].next;
           layer_info info = pass.info;
           info.layer = layer;
-          info.present = k.present;
+          info.active = k.active;
           info.budget = shown_.budgets[std::ptrdiff_t{slot} * layers_ + layer];
-          std::int64_t most = math::max(rule_of(k).most(info, k.geometry, now.feed), index_t{0});
+          std::int64_t most = math::max(rule_of(k).most(info, k.geometry, now.query), index_t{0});
           most += pass.fresh;
-          most += unmask::detail::rule_leaves(rule_of(k)) ? std::popcount(now.forced) : 0;
-          return most < k.present ? static_cast<index_t>(most) : k.present;
+          most += unmask::detail::rule_drops(rule_of(k)) ? std::popcount(now.forced) : 0;
+          return most < k.active ? static_cast<index_t>(most) : k.active;
         }
       }
     }
     static_cast<void>(layer);
-    return k.present;
+    return k.active;
   }
 
   /// Stores that a hook selected at most `most` rows.
@@ -99,8 +99,8 @@ class known_passes {
     known& k = begun(slot);
     k.next = next_from(k, layer + 1);
     if constexpr (step::layers::has_rule<Policy>) {
-      if (unmask::detail::rule_leaves(rule_of(k))) {
-        k.present = most;
+      if (unmask::detail::rule_drops(rule_of(k))) {
+        k.active = most;
         k.rows = math::min(k.rows, most);
       }
     }
@@ -110,11 +110,11 @@ class known_passes {
   struct known {
     step::layer_memory memory;
     std::optional<Policy> policy;
-    layout geometry;
+    sequence_shape geometry;
     bool begun = false;
     index_t forwards = 0;
     index_t next = 0;
-    index_t present = 0;
+    index_t active = 0;
     index_t rows = 0;
   };
 
@@ -127,7 +127,7 @@ class known_passes {
       k.begun = true;
       k.forwards = forwards;
       k.next = next_from(k, 0);
-      k.present = shown_.passes[slot].present;
+      k.active = shown_.passes[slot].active;
       k.rows = shown_.passes[slot].rows;
     }
     return k;

@@ -9,7 +9,7 @@ namespace UNMASK_NAMESPACE::device {
 /// Cross-block reduction workspace of one row: a record for each of its runs, a counter that is
 /// zero before and after and, if columns are held, warp_list::held keys for each run.
 template <statistics S>
-struct row_meeting {
+struct row_reduction {
   record<S>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
   std::uint64_t* held = nullptr;
@@ -50,8 +50,8 @@ struct no_holder {};
 // Merges the runs of a row into nodes[0], and their held columns into `list`, in the last block to
 // finish, which gets true, and resets the counter to zero.
 template <statistics S>
-[[nodiscard]] UNMASK_HD bool meet(const auto& b,
-                                  const row_meeting<S>& at,
+[[nodiscard]] UNMASK_HD bool reduce_parts(const auto& b,
+                                  const row_reduction<S>& at,
                                   index_t run,
                                   index_t runs,
                                   record<S>* nodes,
@@ -130,7 +130,7 @@ UNMASK_HD bool read_row(const auto& b,
                         const Edit& edit,
                         index_t run,
                         index_t run_chunks,
-                        const row_meeting<S>& at,
+                        const row_reduction<S>& at,
                         record<S>* nodes,
                         record<S>& out,
                         warp_list* lists = nullptr) {
@@ -138,11 +138,11 @@ UNMASK_HD bool read_row(const auto& b,
   const index_t runs = (chunks + run_chunks - 1) / run_chunks;
   const index_t first = run * run_chunks;
   const index_t count = math::min(run_chunks, chunks - first);
-  if (run == 0 && row.blanked_logits != nullptr) {
-    for (index_t n = b.lane(); n < row.blanked_count; n += b.lanes()) {
-      const index_t column = row.blanked[n] - row.first_token;
+  if (run == 0 && row.excluded_logits != nullptr) {
+    for (index_t n = b.lane(); n < row.excluded_count; n += b.lanes()) {
+      const index_t column = row.excluded[n] - row.first_token;
       if (column < 0 || column >= row.columns) {
-        row.blanked_logits[n] = -math::infinity();
+        row.excluded_logits[n] = -math::infinity();
       }
     }
   }
@@ -180,7 +180,7 @@ UNMASK_HD bool read_row(const auto& b,
   }
   detail::merge_tree(b, nodes, count);
   const warp_list* const list = row.held != nullptr ? lists : nullptr;
-  if (runs > 1 && !detail::meet(b, at, run, runs, nodes, list, holder)) {
+  if (runs > 1 && !detail::reduce_parts(b, at, run, runs, nodes, list, holder)) {
     return false;
   }
   record<S> whole = nodes[0];

@@ -16,13 +16,13 @@ namespace UNMASK_NAMESPACE::device {
 template <class T, class Exponential, class Policy>
 __global__ void __launch_bounds__(read_threads,
                                   Policy::compares || Policy::truncates ? 2 : read_blocks_per_multiprocessor)
-    read_rows(const session_site<Policy> site, const __grid_constant__ row_batch batch) {
+    read_rows(const session_device_view<Policy> device_view, const __grid_constant__ row_batch batch) {
   using space = read_space<T, Policy>;
   extern __shared__ __align__(64) unsigned char scratch[];
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
   step_position<T, Exponential>(device_block{},
-                                site,
+                                device_view,
                                 batch,
                                 static_cast<index_t>(blockIdx.z),
                                 static_cast<index_t>(blockIdx.x),

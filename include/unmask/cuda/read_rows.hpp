@@ -3,7 +3,7 @@
 
 #include <unmask/cuda/decide_slot.hpp>
 #include <unmask/cuda/keep_row.hpp>
-#include <unmask/cuda/site.hpp>
+#include <unmask/cuda/device_view.hpp>
 #include <unmask/step/layers.hpp>
 #include <unmask/step/position.hpp>
 
@@ -103,7 +103,7 @@ template <element T, class Policy>
     return false;
   }
   const model_info& model = m.state->model;
-  std::ptrdiff_t r = math::max(position - model.row_shift, index_t{0}) - from.rows.first;
+  std::ptrdiff_t r = math::max(position - model.logits_shift, index_t{0}) - from.rows.first;
   if constexpr (Policy::layered) {
     r = m.layers.row_of[i];
   }
@@ -116,9 +116,9 @@ template <element T, class Policy>
     row.unconditional = static_cast<const T*>(from.unconditional) + r * batch.unconditional_stride;
   }
   row.cfg_scale = batch.cfg_scale;
-  m.blank(row, from.branch, i);
+  m.exclude_tokens(row, from.branch, i);
   row.draw = step::draw_of(m, i);
-  m.recall(row, i);
+  m.load_previous_row(row, i);
   return true;
 }
 
@@ -142,13 +142,13 @@ namespace detail {
 // of the block that completed it.
 template <element T, class Exponential, class Policy>
 UNMASK_HD void cut_row(const auto& b,
-                       const session_site<Policy>& site,
+                       const session_device_view<Policy>& device_view,
                        const segment_rows& from,
-                       const row_meeting<Policy::required>& at,
+                       const row_reduction<Policy::required>& at,
                        index_t i,
                        bool through,
                        read_space<T, Policy>& space) {
-  const step::slot_memory<Policy> m = site.slots[from.slot];
+  const step::slot_memory<Policy> m = device_view.slots[from.slot];
   if (through) {
     const auto warp = warp_of(b);
     held_tokens& held = space.keep.held;
@@ -158,7 +158,7 @@ UNMASK_HD void cut_row(const auto& b,
         });
     if (b.warp_lane() == 0) {
       space.verdict = proved;
-      space.row.blanked_logits = nullptr;  // they are edited now
+      space.row.excluded_logits = nullptr;  // they are edited now
       if (!proved) {
         static_cast<void>(b.take_ticket(
             reinterpret_cast<std::uint32_t*>(&m.status->report.second_reads)));
@@ -175,7 +175,7 @@ UNMASK_HD void cut_row(const auto& b,
                             step::edit_of(m),
                             m.kept_apart(from.branch, i),
                             step::truncation_of(*m.policy),
-                            site.shape.run_chunks,
+                            device_view.shape.run_chunks,
                             at.parts,
                             space.keep.second);
   }
@@ -190,21 +190,21 @@ UNMASK_HD void cut_row(const auto& b,
 /// Returns true in the first warp of one block for each position, after all reads of the position.
 template <element T, class Exponential, class Policy>
 UNMASK_HD bool read_position(const auto& b,
-                             const session_site<Policy>& site,
+                             const session_device_view<Policy>& device_view,
                              const row_batch& batch,
                              index_t n,
                              index_t i,
                              index_t run,
                              read_space<T, Policy>& space) {
   const segment_rows from = batch.segments[n];
-  const step::slot_memory<Policy> m = site.slots[from.slot];
+  const step::slot_memory<Policy> m = device_view.slots[from.slot];
   const plan& now = m.status->next;
   if (!now.active() || from.branch > now.branches || !detail::has_rows(m, from)) {
     return run == 0;
   }
-  const std::ptrdiff_t line = site.line(from.slot, from.branch);
+  const std::ptrdiff_t line = device_view.line(from.slot, from.branch);
   if (i == 0 && run == 0 && b.lane() == 0) {
-    site.supplied[line] = 1;
+    device_view.supplied[line] = 1;
   }
   if (b.lane() == 0) {
     row_input<T> row;
@@ -220,16 +220,16 @@ UNMASK_HD bool read_position(const auto& b,
     return run == 0;
   }
   const std::ptrdiff_t cell = line * m.window + i;
-  row_meeting<Policy::required> at{site.parts + cell * site.shape.runs, site.arrived + cell};
+  row_reduction<Policy::required> at{device_view.parts + cell * device_view.shape.runs, device_view.arrived + cell};
   if constexpr (Policy::truncates) {
-    at.held = site.held + cell * site.shape.runs * warp_list::held;
+    at.held = device_view.held + cell * device_view.shape.runs * warp_list::held;
   }
   record<Policy::required>& out = m.row(from.branch, i);
   const bool through = read_row<Policy::required, Exponential>(b,
                                                                space.row,
                                                                step::edit_of(m),
                                                                run,
-                                                               site.shape.run_chunks,
+                                                               device_view.shape.run_chunks,
                                                                at,
                                                                space.nodes,
                                                                out,
@@ -237,10 +237,10 @@ UNMASK_HD bool read_position(const auto& b,
   if (through && b.warp_lane() == 0) {
     const range columns = {0, space.row.columns};
     step::name_token(m, now.score.first + i, columns, space.row.allowed, out);
-    step::name_listed(m, i, columns, space.row.allowed, space.row.blanked_logits);
+    step::name_listed(m, i, columns, space.row.allowed, space.row.excluded_logits);
   }
   if constexpr (Policy::truncates) {
-    detail::cut_row<T, Exponential>(b, site, from, at, i, through, space);
+    detail::cut_row<T, Exponential>(b, device_view, from, at, i, through, space);
   }
   return through;
 }
@@ -251,7 +251,7 @@ UNMASK_HD bool read_position(const auto& b,
 /// `verdict` is shared memory that no thread reads any more.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool comes_last(const auto& b,
-                                        const session_site<Policy>& site,
+                                        const session_device_view<Policy>& device_view,
                                         index_t slot,
                                         index_t positions,
                                         bool through,
@@ -262,11 +262,11 @@ template <class Policy>
       bool last = false;
       if (through) {
         b.fence();
-        last = b.take_ticket(site.through + slot) + 1 == static_cast<std::uint32_t>(positions);
+        last = b.take_ticket(device_view.through + slot) + 1 == static_cast<std::uint32_t>(positions);
       }
       if (last) {
         b.fence();
-        site.through[slot] = 0;
+        device_view.through[slot] = 0;
       }
       verdict = last;
     }
@@ -279,22 +279,22 @@ template <class Policy>
 /// launch. `scratch` as for decide_slot().
 template <element T, class Exponential, class Policy>
 UNMASK_HD void step_position(const auto& b,
-                             const session_site<Policy>& site,
+                             const session_device_view<Policy>& device_view,
                              const row_batch& batch,
                              index_t n,
                              index_t i,
                              index_t run,
                              read_space<T, Policy>& space,
                              std::byte* scratch) {
-  const bool through = read_position<T, Exponential>(b, site, batch, n, i, run, space);
+  const bool through = read_position<T, Exponential>(b, device_view, batch, n, i, run, space);
   if (!batch.decides) {
     return;
   }
   b.sync();  // everybody has read the verdict
   const segment_rows& from = batch.segments[n];
-  const index_t positions = from.of_slot * site.slots[from.slot].window;
-  if (comes_last(b, site, from.slot, positions, through, space.verdict)) {
-    decide_slot(b, site, from.slot, scratch);
+  const index_t positions = from.of_slot * device_view.slots[from.slot].window;
+  if (comes_last(b, device_view, from.slot, positions, through, space.verdict)) {
+    decide_slot(b, device_view, from.slot, scratch);
   }
 }
 

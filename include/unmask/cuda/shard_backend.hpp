@@ -18,14 +18,14 @@ class on_stream::shard_workspace {
   /// Allocates all memory and synchronises with the stream. `nodes` is the number of nodes of a row
   /// for which a message has room.
   shard_workspace(const model_info& model,
-                  const limits& capacity,
+                  const session_capacity& capacity,
                   range columns,
                   index_t nodes,
                   const on_stream& where);
 
   /// Size in bytes of every message.
   [[nodiscard]] std::size_t most_bytes() const {
-    return ranks::message_bytes<Policy::required>(site_.header);
+    return ranks::message_bytes<Policy::required>(device_view_.header);
   }
   [[nodiscard]] std::size_t message_bytes(const workspace<Policy>& /*slots*/,
                                           std::span<const segment> /*all*/) const {
@@ -38,19 +38,19 @@ class on_stream::shard_workspace {
                               std::span<const segment> all,
                               range mine,
                               const rows_view<float, space>& logits,
-                              const row_riders<float>& riders,
+                              const row_modifiers<float>& modifiers,
                               std::uint32_t step);
   [[nodiscard]] messages read(const workspace<Policy>& slots,
                               std::span<const segment> all,
                               range mine,
                               const rows_view<bfloat16, space>& logits,
-                              const row_riders<bfloat16>& riders,
+                              const row_modifiers<bfloat16>& modifiers,
                               std::uint32_t step);
   [[nodiscard]] messages read(const workspace<Policy>& slots,
                               std::span<const segment> all,
                               range mine,
                               const rows_view<float16, space>& logits,
-                              const row_riders<float16>& riders,
+                              const row_modifiers<float16>& modifiers,
                               std::uint32_t step);
 
   /// Enqueues the merge of `count` messages: one launch. If they do not fit together, the rows of
@@ -71,12 +71,12 @@ class on_stream::shard_workspace {
                    std::span<const segment> all,
                    range mine,
                    const rows_view<T, space>& logits,
-                   const row_riders<T>& riders,
+                   const row_modifiers<T>& modifiers,
                    std::uint32_t step);
 
-  limits capacity_;
+  session_capacity capacity_;
   on_stream where_;
-  device::shard_site<Policy> site_;
+  device::shard_device_view<Policy> device_view_;
   std::vector<device::shard_run> runs_;
   device::device_bytes memory_;
   device::pinned_bytes mirror_;

@@ -17,16 +17,16 @@ namespace device {
 
 /// Enqueues read_shard() for every segment of the batch, run and position of the window.
 template <class T, class Policy>
-[[nodiscard]] cudaError_t launch_shard_reads(const session_site<Policy>& site,
-                                             const shard_site<Policy>& shard,
+[[nodiscard]] cudaError_t launch_shard_reads(const session_device_view<Policy>& device_view,
+                                             const shard_device_view<Policy>& shard,
                                              const row_batch& batch,
                                              index_t window,
                                              cudaStream_t stream) noexcept;
 
 /// Enqueues merge_line() for lines [0, lines), each with `threads` threads.
 template <class Policy>
-[[nodiscard]] cudaError_t launch_merges(const session_site<Policy>& site,
-                                        const shard_site<Policy>& shard,
+[[nodiscard]] cudaError_t launch_merges(const session_device_view<Policy>& device_view,
+                                        const shard_device_view<Policy>& shard,
                                         const std::byte* messages,
                                         index_t count,
                                         range read,
@@ -58,14 +58,14 @@ struct shard_arrays {
   std::byte* message = nullptr;
   std::size_t bytes = 0;
 
-  [[nodiscard]] static shard_arrays at(std::byte* base, const shard_site<Policy>& site) {
-    const auto rows = static_cast<std::size_t>(site.header.all_rows);
+  [[nodiscard]] static shard_arrays at(std::byte* base, const shard_device_view<Policy>& device_view) {
+    const auto rows = static_cast<std::size_t>(device_view.header.all_rows);
     arena next{base};
     shard_arrays a;
-    a.run = next.take<shard_run>(static_cast<std::size_t>(site.runs));
-    a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(site.runs));
-    a.arrived = next.take<std::uint32_t>(rows * static_cast<std::size_t>(site.nodes));
-    a.message = next.take<std::byte>(ranks::message_bytes<Policy::required>(site.header));
+    a.run = next.take<shard_run>(static_cast<std::size_t>(device_view.runs));
+    a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(device_view.runs));
+    a.arrived = next.take<std::uint32_t>(rows * static_cast<std::size_t>(device_view.nodes));
+    a.message = next.take<std::byte>(ranks::message_bytes<Policy::required>(device_view.header));
     a.bytes = next.used();
     return a;
   }
@@ -75,32 +75,32 @@ struct shard_arrays {
 
 template <class Policy>
 on_stream::shard_workspace<Policy>::shard_workspace(const model_info& model,
-                                                    const limits& capacity,
+                                                    const session_capacity& capacity,
                                                     range columns,
                                                     index_t nodes,
                                                     const on_stream& where)
     : capacity_(capacity)
     , where_(where) {
   const auto rows = static_cast<index_t>(device::lines_of(capacity)) * capacity.window;
-  site_.header.contents = Policy::required.bits;
-  site_.header.vocab = model.vocab;
-  site_.header.columns = columns;
-  site_.header.all_rows = rows;
-  site_.header.nodes = nodes;
-  site_.header.watched = step::slot_memory<Policy>::watch_capacity;
-  site_.run_chunks = device::shape_rows(rows, columns.size(), device::multiprocessors()).run_chunks;
-  runs_ = device::runs_of_shard(columns, model.vocab, site_.run_chunks);
-  site_.runs = static_cast<index_t>(runs_.size());
-  site_.nodes = ranks::nodes_of(columns, model.vocab);
-  const std::size_t bytes = device::shard_arrays<Policy>::at(nullptr, site_).bytes;
+  device_view_.header.contents = Policy::required.bits;
+  device_view_.header.vocab = model.vocab;
+  device_view_.header.columns = columns;
+  device_view_.header.all_rows = rows;
+  device_view_.header.nodes = nodes;
+  device_view_.header.tracked = step::slot_memory<Policy>::tracked_capacity;
+  device_view_.run_chunks = device::shape_rows(rows, columns.size(), device::multiprocessors()).run_chunks;
+  runs_ = device::runs_of_shard(columns, model.vocab, device_view_.run_chunks);
+  device_view_.runs = static_cast<index_t>(runs_.size());
+  device_view_.nodes = ranks::nodes_of(columns, model.vocab);
+  const std::size_t bytes = device::shard_arrays<Policy>::at(nullptr, device_view_).bytes;
   memory_ = device::make_device_bytes(where.allocator, bytes, where.stream);
   mirror_ = device::make_pinned_bytes(sizeof(ranks::complaint), where.stream);
-  const auto arrays = device::shard_arrays<Policy>::at(memory_.get(), site_);
-  site_.run = arrays.run;
-  site_.parts = arrays.parts;
-  site_.arrived = arrays.arrived;
-  site_.message = arrays.message;
-  site_.found = std::construct_at(reinterpret_cast<ranks::complaint*>(mirror_.get()));
+  const auto arrays = device::shard_arrays<Policy>::at(memory_.get(), device_view_);
+  device_view_.run = arrays.run;
+  device_view_.parts = arrays.parts;
+  device_view_.arrived = arrays.arrived;
+  device_view_.message = arrays.message;
+  device_view_.found = std::construct_at(reinterpret_cast<ranks::complaint*>(mirror_.get()));
   device::check(cudaMemsetAsync(memory_.get(), 0, bytes, where.stream), "cudaMemsetAsync");
   if (!runs_.empty()) {  // else this rank has no columns
     device::check(cudaMemcpyAsync(arrays.run,
@@ -120,27 +120,27 @@ on_stream::shard_workspace<Policy>::read_as(const workspace<Policy>& slots,
                                             std::span<const segment> all,
                                             range mine,
                                             const rows_view<T, space>& logits,
-                                            const row_riders<T>& riders,
+                                            const row_modifiers<T>& modifiers,
                                             std::uint32_t step) {
   const auto run = mine.empty() ? std::span<const segment>()
                                 : all.subspan(static_cast<std::size_t>(mine.first),
                                               static_cast<std::size_t>(mine.size()));
   const auto line_of = [&](const segment& s) {
-    return static_cast<index_t>(slots.site().line(s.slot, s.branch));
+    return static_cast<index_t>(slots.device_view().line(s.slot, s.branch));
   };
   read_ = run.empty() ? range{} : range{line_of(run.front()), line_of(run.back()) + 1};
-  site_.header.rows = {read_.first * capacity_.window, read_.last * capacity_.window};
-  site_.header.step = step;
+  device_view_.header.rows = {read_.first * capacity_.window, read_.last * capacity_.window};
+  device_view_.header.step = step;
   device::row_batch batch;
-  if (!site_.header.columns.empty()) {  // else there may be no logits
-    batch.cfg_scale = riders.cfg_scale;
+  if (!device_view_.header.columns.empty()) {  // else there may be no logits
+    batch.cfg_scale = modifiers.cfg_scale;
     batch.stride = logits.stride;
-    batch.unconditional_stride = riders.unconditional_stride;
-    batch.allowed_stride = riders.allowed_stride;
+    batch.unconditional_stride = modifiers.unconditional_stride;
+    batch.allowed_stride = modifiers.allowed_stride;
   }
   const auto launch = [&] {
     device::check(
-        device::launch_shard_reads<T>(slots.site(), site_, batch, capacity_.window, where_.stream),
+        device::launch_shard_reads<T>(slots.device_view(), device_view_, batch, capacity_.window, where_.stream),
         "launch of read_shards");
     batch.count = 0;
   };
@@ -153,16 +153,16 @@ on_stream::shard_workspace<Policy>::read_as(const workspace<Policy>& slots,
     rows.rows = s.rows;
     rows.slot = s.slot;
     rows.branch = s.branch;
-    if (!site_.header.columns.empty()) {
+    if (!device_view_.header.columns.empty()) {
       const index_t first = s.first_row - run.front().first_row;
-      const row_riders<T> beside = riders.from_row(first);
+      const row_modifiers<T> beside = modifiers.from_row(first);
       rows.logits = logits.row(first);
       rows.unconditional = beside.unconditional;
       rows.allowed = beside.allowed;
     }
   }
   launch();
-  return {site_.message, most_bytes()};
+  return {device_view_.message, most_bytes()};
 }
 
 template <class Policy>
@@ -171,9 +171,9 @@ on_stream::shard_workspace<Policy>::read(const workspace<Policy>& slots,
                                          std::span<const segment> all,
                                          range mine,
                                          const rows_view<float, space>& logits,
-                                         const row_riders<float>& riders,
+                                         const row_modifiers<float>& modifiers,
                                          std::uint32_t step) {
-  return read_as(slots, all, mine, logits, riders, step);
+  return read_as(slots, all, mine, logits, modifiers, step);
 }
 
 template <class Policy>
@@ -182,9 +182,9 @@ on_stream::shard_workspace<Policy>::read(const workspace<Policy>& slots,
                                          std::span<const segment> all,
                                          range mine,
                                          const rows_view<bfloat16, space>& logits,
-                                         const row_riders<bfloat16>& riders,
+                                         const row_modifiers<bfloat16>& modifiers,
                                          std::uint32_t step) {
-  return read_as(slots, all, mine, logits, riders, step);
+  return read_as(slots, all, mine, logits, modifiers, step);
 }
 
 template <class Policy>
@@ -193,9 +193,9 @@ on_stream::shard_workspace<Policy>::read(const workspace<Policy>& slots,
                                          std::span<const segment> all,
                                          range mine,
                                          const rows_view<float16, space>& logits,
-                                         const row_riders<float16>& riders,
+                                         const row_modifiers<float16>& modifiers,
                                          std::uint32_t step) {
-  return read_as(slots, all, mine, logits, riders, step);
+  return read_as(slots, all, mine, logits, modifiers, step);
 }
 
 template <class Policy>
@@ -207,9 +207,9 @@ void on_stream::shard_workspace<Policy>::merge(const workspace<Policy>& slots,
   const auto address = reinterpret_cast<std::uintptr_t>(from.data());
   check_argument(
       address % alignof(float) == 0, "address of the messages", address, "a multiple of 4");
-  site_.header.step = step;
-  device::check(device::launch_merges(slots.site(),
-                                      site_,
+  device_view_.header.step = step;
+  device::check(device::launch_merges(slots.device_view(),
+                                      device_view_,
                                       from.data(),
                                       count,
                                       read_,
@@ -222,7 +222,7 @@ void on_stream::shard_workspace<Policy>::merge(const workspace<Policy>& slots,
 
 template <class Policy>
 void on_stream::shard_workspace<Policy>::check_merged() {
-  ranks::check(std::exchange(*site_.found, {}));
+  ranks::check(std::exchange(*device_view_.found, {}));
 }
 
 }  // namespace unmask

@@ -11,16 +11,16 @@ namespace UNMASK_NAMESPACE::device {
 template <class T, class Exponential, class Policy>
 __global__ void __launch_bounds__(read_threads,
                                   Policy::compares ? 2 : read_blocks_per_multiprocessor)
-    read_shards(const __grid_constant__ session_site<Policy> site,
-                const __grid_constant__ shard_site<Policy> shard,
+    read_shards(const __grid_constant__ session_device_view<Policy> device_view,
+                const __grid_constant__ shard_device_view<Policy> shard,
                 const __grid_constant__ row_batch batch) {
-  static_assert(sizeof(site) + sizeof(shard) + sizeof(batch) <= 4000,
+  static_assert(sizeof(device_view) + sizeof(shard) + sizeof(batch) <= 4000,
                 "a kernel has 4 KB of arguments");
   using space = shard_space<T, Policy>;
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
   read_shard<T, Exponential>(device_block{},
-                             site,
+                             device_view,
                              shard,
                              batch,
                              static_cast<index_t>(blockIdx.z),
@@ -32,14 +32,14 @@ __global__ void __launch_bounds__(read_threads,
 /// Merges the messages of all ranks: grid (lines).
 template <class Policy>
 __global__ void __launch_bounds__(decide_threads, 1)
-    merge_shards(const __grid_constant__ session_site<Policy> site,
-                 const __grid_constant__ shard_site<Policy> shard,
+    merge_shards(const __grid_constant__ session_device_view<Policy> device_view,
+                 const __grid_constant__ shard_device_view<Policy> shard,
                  const std::byte* messages,
                  index_t count,
                  range read) {
   __shared__ std::uint32_t wrong;
   merge_line(device_block{},
-             site,
+             device_view,
              shard,
              messages,
              count,

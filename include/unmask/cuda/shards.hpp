@@ -20,7 +20,7 @@ struct shard_run {
 
 /// Device view of a rank's shard, in addition to that of its session.
 template <class Policy>
-struct shard_site {
+struct shard_device_view {
   static constexpr statistics contents = Policy::required;
 
   /// Header of this rank's message of the step.
@@ -42,7 +42,7 @@ struct shard_site {
     return *reinterpret_cast<record<contents>*>(message +
                                                 ranks::node_offset<contents>(header, row, node));
   }
-  [[nodiscard]] UNMASK_HD float* watched_at(index_t row) const {
+  [[nodiscard]] UNMASK_HD float* tracked_at(index_t row) const {
     return reinterpret_cast<float*>(message + ranks::logit_offset<contents>(header, row, 0));
   }
 };
@@ -53,7 +53,7 @@ template <element T, class Policy>
 struct shard_space {
   read_space<T, Policy> read;
   shard_run run;
-  row_meeting<Policy::required> at;
+  row_reduction<Policy::required> at;
   record<Policy::required>* out;
 };
 
@@ -63,7 +63,7 @@ namespace detail {
 // needs no decision.
 template <element T, class Policy>
 [[nodiscard]] UNMASK_HD bool shard_row_of(const step::slot_memory<Policy>& m,
-                                          const shard_site<Policy>& shard,
+                                          const shard_device_view<Policy>& shard,
                                           const row_batch& batch,
                                           const segment_rows& from,
                                           index_t i,
@@ -74,8 +74,8 @@ template <element T, class Policy>
     return false;
   }
   in.first_token = shard.header.columns.first;
-  if constexpr (step::slot_memory<Policy>::watches) {
-    in.blanked_logits = shard.watched_at(row);
+  if constexpr (step::slot_memory<Policy>::tracks) {
+    in.excluded_logits = shard.tracked_at(row);
   }
   in = ranks::part_of(in, node);
   return true;
@@ -83,16 +83,16 @@ template <element T, class Policy>
 
 // Writes -inf for the tracked tokens of other ranks, and the name behind them.
 template <class Policy>
-UNMASK_HD void blank_foreign(const auto& b,
+UNMASK_HD void exclude_foreign(const auto& b,
                              const step::slot_memory<Policy>& m,
-                             const shard_site<Policy>& shard,
+                             const shard_device_view<Policy>& shard,
                              index_t branch,
                              index_t i,
                              index_t row,
                              const std::uint32_t* allowed) {
-  const watched_logits list = m.kept_apart(branch, i);
-  float* const logits = shard.watched_at(row);
-  for (index_t w = b.lane(); w < shard.header.watched; w += b.lanes()) {
+  const tracked_logits list = m.kept_apart(branch, i);
+  float* const logits = shard.tracked_at(row);
+  for (index_t w = b.lane(); w < shard.header.tracked; w += b.lanes()) {
     if (w >= list.count || !shard.header.columns.contains(list.tokens[w])) {
       logits[w] = -math::infinity();
       if (w == list.count) {
@@ -104,8 +104,8 @@ UNMASK_HD void blank_foreign(const auto& b,
 
 // The error of message `which` or, from `count` on, of row `which` - count, if it is read.
 template <class Policy>
-[[nodiscard]] UNMASK_HD ranks::complaint complaint_about(const session_site<Policy>& site,
-                                                         const shard_site<Policy>& shard,
+[[nodiscard]] UNMASK_HD ranks::complaint complaint_about(const session_device_view<Policy>& device_view,
+                                                         const shard_device_view<Policy>& shard,
                                                          const std::byte* messages,
                                                          index_t count,
                                                          index_t which) {
@@ -114,19 +114,19 @@ template <class Policy>
   if (which < count) {
     const std::size_t at = static_cast<std::size_t>(which) * ranks::message_bytes<S>(mine);
     const range rows = ranks::header_of(messages + at).rows;
-    const index_t window = site.slots[0].window;
+    const index_t window = device_view.slots[0].window;
     ranks::complaint c = ranks::check_message<S>(mine, messages, which);
     if (c.found == ranks::fault::none && (rows.first % window != 0 || rows.last % window != 0)) {
       c.found = ranks::fault::other_step;
     }
     return c;
   }
-  const index_t window = site.slots[0].window;
+  const index_t window = device_view.slots[0].window;
   const index_t line = (which - count) / window;
   const index_t i = (which - count) % window;
-  const step::slot_memory<Policy>& m = site.slots[line / (1 + site.branches)];
+  const step::slot_memory<Policy>& m = device_view.slots[line / (1 + device_view.branches)];
   const plan& now = m.status->next;
-  const index_t branch = line % (1 + site.branches);
+  const index_t branch = line % (1 + device_view.branches);
   if (!now.active() || branch > now.branches || i >= now.score.size() || !m.reads(branch, i)) {
     return {};
   }
@@ -143,8 +143,8 @@ template <class Policy>
 /// case.
 template <element T, class Exponential, class Policy>
 UNMASK_HD void read_shard(const auto& b,
-                          const session_site<Policy>& site,
-                          const shard_site<Policy>& shard,
+                          const session_device_view<Policy>& device_view,
+                          const shard_device_view<Policy>& shard,
                           const row_batch& batch,
                           index_t n,
                           index_t i,
@@ -157,14 +157,14 @@ UNMASK_HD void read_shard(const auto& b,
     return;
   }
   const segment_rows from = batch.segments[n];
-  const step::slot_memory<Policy> m = site.slots[from.slot];
+  const step::slot_memory<Policy> m = device_view.slots[from.slot];
   const plan& now = m.status->next;
   if (!now.active() || from.branch > now.branches || !detail::has_rows(m, from)) {
     return;
   }
-  const auto line = static_cast<index_t>(site.line(from.slot, from.branch));
+  const auto line = static_cast<index_t>(device_view.line(from.slot, from.branch));
   if (i == 0 && run == 0 && b.lane() == 0) {
-    site.supplied[line] = 1;
+    device_view.supplied[line] = 1;
   }
   const index_t row = line * m.window + i;
   if (b.lane() == 0) {
@@ -183,7 +183,7 @@ UNMASK_HD void read_shard(const auto& b,
     return;
   }
   if (run == 0) {
-    detail::blank_foreign(b, m, shard, from.branch, i, row, space.read.row.allowed);
+    detail::exclude_foreign(b, m, shard, from.branch, i, row, space.read.row.allowed);
   }
   if (run < shard.runs) {
     const bool through = read_row<Policy::required, Exponential>(b,
@@ -208,8 +208,8 @@ UNMASK_HD void read_shard(const auto& b,
 /// the error is written to host memory.
 template <class Policy>
 UNMASK_HD void merge_line(const auto& b,
-                          const session_site<Policy>& site,
-                          const shard_site<Policy>& shard,
+                          const session_device_view<Policy>& device_view,
+                          const shard_device_view<Policy>& shard,
                           const std::byte* messages,
                           index_t count,
                           range read,
@@ -220,18 +220,18 @@ UNMASK_HD void merge_line(const auto& b,
     wrong = 0;
   }
   b.sync();
-  const index_t checks = count + lines * site.slots[0].window;
+  const index_t checks = count + lines * device_view.slots[0].window;
   for (index_t k = b.lane(); k < checks; k += b.lanes()) {
-    if (detail::complaint_about(site, shard, messages, count, k).found != ranks::fault::none) {
+    if (detail::complaint_about(device_view, shard, messages, count, k).found != ranks::fault::none) {
       b.add(&wrong, 1U);
     }
   }
   b.sync();
   if (wrong != 0) {
     if (b.lane() == 0) {
-      site.supplied[line] = 0;
+      device_view.supplied[line] = 0;
       for (index_t k = 0; line == 0 && k < checks; ++k) {
-        const ranks::complaint c = detail::complaint_about(site, shard, messages, count, k);
+        const ranks::complaint c = detail::complaint_about(device_view, shard, messages, count, k);
         if (c.found != ranks::fault::none) {
           *shard.found = c;
           break;
@@ -240,18 +240,18 @@ UNMASK_HD void merge_line(const auto& b,
     }
     return;
   }
-  const step::slot_memory<Policy> m = site.slots[line / (1 + site.branches)];
-  const index_t branch = line % (1 + site.branches);
+  const step::slot_memory<Policy> m = device_view.slots[line / (1 + device_view.branches)];
+  const index_t branch = line % (1 + device_view.branches);
   const plan& now = m.status->next;
   if (!now.active() || branch > now.branches) {
     return;
   }
   if (!read.contains(line) && b.lane() == 0) {
-    site.supplied[line] = 1;
+    device_view.supplied[line] = 1;
   }
   for (index_t i = b.lane(); i < m.read_range().size(); i += b.lanes()) {
     if (m.reads(branch, i)) {
-      const watched_logits w = m.kept_apart(branch, i);
+      const tracked_logits w = m.kept_apart(branch, i);
       constexpr index_t named = step::stages<Policy>::restricts > 0 ? 1 : 0;
       m.row(branch, i) = ranks::record_of<Policy::required>(
           shard.header, messages, count, line * m.window + i, w.logits, w.count + named);

@@ -79,14 +79,14 @@ UNMASK_HD void load(const auto& b, const T* chunk, index_t count, const Take& ta
   }
 }
 
-// Index of the first blanked token that is not below `token`.
+// Index of the first excluded token that is not below `token`.
 template <element T>
-[[nodiscard]] UNMASK_HD index_t first_blank(const row_input<T>& row, token_id token) {
+[[nodiscard]] UNMASK_HD index_t first_excluded(const row_input<T>& row, token_id token) {
   index_t low = 0;
-  index_t high = row.blanked_count;
+  index_t high = row.excluded_count;
   while (low < high) {
     const index_t middle = (low + high) / 2;
-    if (row.blanked[middle] < token) {
+    if (row.excluded[middle] < token) {
       low = middle + 1;
     } else {
       high = middle;
@@ -114,11 +114,11 @@ UNMASK_HD void keep_allowed(
 }
 
 template <element T>
-UNMASK_HD void take_blanked(
+UNMASK_HD void take_excluded(
     const auto& b, const row_input<T>& row, token_id first, index_t count, chunk_logits& z) {
-  for (index_t n = first_blank(row, first); n < row.blanked_count && row.blanked[n] < first + count;
+  for (index_t n = first_excluded(row, first); n < row.excluded_count && row.excluded[n] < first + count;
        ++n) {
-    const index_t held = index_of(b, row.blanked[n] - first);
+    const index_t held = index_of(b, row.excluded[n] - first);
     if (held < 0) {
       continue;
     }
@@ -129,8 +129,8 @@ UNMASK_HD void take_blanked(
         z[i] = -math::infinity();
       }
     });
-    if (row.blanked_logits != nullptr) {
-      row.blanked_logits[n] = logit;
+    if (row.excluded_logits != nullptr) {
+      row.excluded_logits[n] = logit;
     }
   }
 }
@@ -139,7 +139,7 @@ UNMASK_HD void take_blanked(
 
 /// Reads the columns [first, first + count) of a row once each: the logits as edited, padded with
 /// -inf. The order of the options is that of host::read_run: guidance, `edit`, the tokens that are
-/// not allowed, the blanked tokens (whose logits are written out).
+/// not allowed, the excluded tokens (whose logits are written out).
 template <element T, class Edit>
 UNMASK_HD void stage(const auto& b,
                      const row_input<T>& row,
@@ -168,8 +168,8 @@ UNMASK_HD void stage(const auto& b,
   if (row.allowed != nullptr) {
     detail::keep_allowed(b, row, token, count, z);
   }
-  if (row.blanked_count > 0) {
-    detail::take_blanked(b, row, token, count, z);
+  if (row.excluded_count > 0) {
+    detail::take_excluded(b, row, token, count, z);
   }
 }
 

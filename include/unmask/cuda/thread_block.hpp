@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/team.hpp>
+#include <unmask/step/thread_group.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr index_t warp_threads = 32;
 /// thread's memory accesses before it and after it for the other blocks. publish(p, x) writes x to
 /// memory that the host may be reading; a host that sees x also sees all earlier writes.
 template <class B>
-concept thread_block = deciding_team<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
+concept thread_block = deciding_group<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
   { b.warp() } -> std::same_as<index_t>;
   { b.warps() } -> std::same_as<index_t>;
   { b.warp_lane() } -> std::same_as<index_t>;
@@ -42,7 +42,7 @@ concept thread_block = deciding_team<B> && requires(const B& b, float x, std::ui
 
 /// One warp of a block as a thread group.
 template <class Block>
-struct warp_team {
+struct warp_group {
   const Block& block;
 
   [[nodiscard]] UNMASK_HD index_t lane() const { return block.warp_lane(); }
@@ -52,7 +52,7 @@ struct warp_team {
 
 /// The calling thread's warp.
 template <class Block>
-[[nodiscard]] UNMASK_HD warp_team<Block> warp_of(const Block& b) {
+[[nodiscard]] UNMASK_HD warp_group<Block> warp_of(const Block& b) {
   return {b};
 }
 

@@ -19,7 +19,7 @@ namespace device {
 /// Enqueues step_position() for every segment of the batch, run and position of the window, with
 /// `scratch` bytes of shared memory.
 template <class T, class Policy>
-[[nodiscard]] cudaError_t launch_reads(const session_site<Policy>& site,
+[[nodiscard]] cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                                        const row_batch& batch,
                                        index_t window,
                                        std::size_t scratch,
@@ -28,7 +28,7 @@ template <class T, class Policy>
 /// Enqueues decide_slot() for slots [0, count), each with `threads` threads and `scratch` bytes of
 /// shared memory.
 template <class Policy>
-[[nodiscard]] cudaError_t launch_decisions(const session_site<Policy>& site,
+[[nodiscard]] cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                                            index_t count,
                                            unsigned threads,
                                            std::size_t scratch,
@@ -36,7 +36,7 @@ template <class Policy>
 
 /// Enqueues start_slot() for one slot.
 template <class Policy>
-[[nodiscard]] cudaError_t launch_start(const session_site<Policy>& site,
+[[nodiscard]] cudaError_t launch_start(const session_device_view<Policy>& device_view,
                                        index_t slot,
                                        const start_arguments<Policy>& arguments,
                                        unsigned threads,
@@ -46,12 +46,12 @@ template <class Policy>
 
 template <class Policy>
 on_stream::workspace<Policy>::workspace(const model_info& model,
-                                        const limits& capacity,
+                                        const session_capacity& capacity,
                                         const on_stream& where)
     : model_(model)
     , capacity_(capacity)
     , where_(where)
-    , site_{.branches = capacity.branches,
+    , device_view_{.branches = capacity.branches,
             .shape = device::shape_rows(static_cast<std::int64_t>(device::lines_of(capacity)) *
                                             capacity.window,
                                         model.vocab,
@@ -59,31 +59,31 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
     , scratch_(device::scratch_bytes<Policy>(capacity.window))
     , memory_(device::make_device_bytes(
           where.allocator,
-          device::device_arrays<Policy>::at(nullptr, capacity, site_.shape).bytes,
+          device::device_arrays<Policy>::at(nullptr, capacity, device_view_.shape).bytes,
           where.stream))
     , mirror_(device::make_pinned_bytes(device::host_arrays::at<Policy>(nullptr, capacity).bytes,
                                         where.stream))
     , seen_(device::make_event())
-    , device_(device::device_arrays<Policy>::at(memory_.get(), capacity, site_.shape))
+    , device_(device::device_arrays<Policy>::at(memory_.get(), capacity, device_view_.shape))
     , host_(device::host_arrays::at<Policy>(mirror_.get(), capacity))
     , passes_(capacity.layers, host_)
     , staged_(static_cast<std::size_t>(capacity.sequences)) {
-  check_argument(site_.shape.runs <= device::max_run_chunks,
+  check_argument(device_view_.shape.runs <= device::max_run_chunks,
                  "model_info::vocab",
                  model.vocab,
                  "at most " + std::to_string(device::max_run_chunks * device::max_run_chunks *
                                              canonical::chunk_columns));
-  site_.slots = device_.slots;
-  site_.parts = device_.parts;
-  site_.arrived = device_.arrived;
-  site_.held = device_.held;
-  site_.supplied = device_.supplied;
-  site_.through = device_.through;
-  site_.mirror = host_.statuses;
-  site_.running = host_.running;
-  site_.passes = host_.passes;
-  site_.budgets = host_.budgets;
-  site_.layers = capacity.layers;
+  device_view_.slots = device_.slots;
+  device_view_.parts = device_.parts;
+  device_view_.arrived = device_.arrived;
+  device_view_.held = device_.held;
+  device_view_.supplied = device_.supplied;
+  device_view_.through = device_.through;
+  device_view_.mirror = host_.statuses;
+  device_view_.running = host_.running;
+  device_view_.passes = host_.passes;
+  device_view_.budgets = host_.budgets;
+  device_view_.layers = capacity.layers;
   std::vector<step::slot_memory<Policy>> slots;
   for (index_t slot = 0; slot < capacity.sequences; ++slot) {
     slots.push_back(device_.slot(slot, capacity));
@@ -116,7 +116,7 @@ template <class Policy>
 void on_stream::workspace<Policy>::start(index_t slot,
                                          const Policy& policy,
                                          tokens_view<memory::device> tokens,
-                                         const layout& geometry,
+                                         const sequence_shape& geometry,
                                          const start_options& options) {
   const auto i = static_cast<std::size_t>(slot);
   device::start_arguments<Policy> arguments{policy, model_, geometry, tokens.data};
@@ -137,7 +137,7 @@ void on_stream::workspace<Policy>::start(index_t slot,
                   "cudaMemcpyAsync of start_options::editable");
     arguments.editable = device_.editable + from;
   }
-  device::check(device::launch_start(site_, slot, arguments, decide_block(), where_.stream),
+  device::check(device::launch_start(device_view_, slot, arguments, decide_block(), where_.stream),
                 "launch of start_one");
   if constexpr (Policy::layered) {
     passes_.start(slot, policy, geometry);
@@ -147,46 +147,46 @@ void on_stream::workspace<Policy>::start(index_t slot,
 
 template <class Policy>
 template <class T>
-void on_stream::workspace<Policy>::note(const segment& s,
+void on_stream::workspace<Policy>::enqueue_rows(const segment& s,
                                         const rows_view<T, space>& logits,
-                                        const row_riders<T>& riders) {
+                                        const row_modifiers<T>& modifiers) {
   constexpr kind type = std::is_same_v<T, float>      ? kind::f32
                         : std::is_same_v<T, bfloat16> ? kind::bf16
                                                       : kind::f16;
   device::row_batch shared;
-  shared.cfg_scale = riders.cfg_scale;
+  shared.cfg_scale = modifiers.cfg_scale;
   shared.stride = logits.stride;
-  shared.unconditional_stride = riders.unconditional_stride;
-  shared.allowed_stride = riders.allowed_stride;
+  shared.unconditional_stride = modifiers.unconditional_stride;
+  shared.allowed_stride = modifiers.allowed_stride;
   if (kind_ != type || !batch_.takes_more_like(shared)) {
-    flush();
+    run();
     batch_ = shared;
     kind_ = type;
   }
   const range rows = Policy::layered ? range{0, logits.rows} : s.rows;
   batch_.segments[batch_.count++] = {
-      logits.data, riders.unconditional, riders.allowed, rows, s.slot, s.branch};
+      logits.data, modifiers.unconditional, modifiers.allowed, rows, s.slot, s.branch};
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::read(const segment& s,
+void on_stream::workspace<Policy>::enqueue(const segment& s,
                                         const rows_view<float, space>& logits,
-                                        const row_riders<float>& riders) {
-  note(s, logits, riders);
+                                        const row_modifiers<float>& modifiers) {
+  enqueue_rows(s, logits, modifiers);
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::read(const segment& s,
+void on_stream::workspace<Policy>::enqueue(const segment& s,
                                         const rows_view<bfloat16, space>& logits,
-                                        const row_riders<bfloat16>& riders) {
-  note(s, logits, riders);
+                                        const row_modifiers<bfloat16>& modifiers) {
+  enqueue_rows(s, logits, modifiers);
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::read(const segment& s,
+void on_stream::workspace<Policy>::enqueue(const segment& s,
                                         const rows_view<float16, space>& logits,
-                                        const row_riders<float16>& riders) {
-  note(s, logits, riders);
+                                        const row_modifiers<float16>& modifiers) {
+  enqueue_rows(s, logits, modifiers);
 }
 
 template <class Policy>
@@ -196,7 +196,7 @@ void on_stream::workspace<Policy>::launch(bool decides) {
   batch.decides = decides;
   const std::size_t scratch = decides ? scratch_ : 0;
   const auto launch_as = [&]<class T>(const T&) {
-    return device::launch_reads<T>(site_, batch, capacity_.window, scratch, where_.stream);
+    return device::launch_reads<T>(device_view_, batch, capacity_.window, scratch, where_.stream);
   };
   device::check(kind_ == kind::f32    ? launch_as(float{})
                 : kind_ == kind::bf16 ? launch_as(bfloat16{})
@@ -205,7 +205,7 @@ void on_stream::workspace<Policy>::launch(bool decides) {
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::flush() {
+void on_stream::workspace<Policy>::run() {
   if (batch_.count > 0) {
     split_ = true;
     launch(false);
@@ -228,10 +228,10 @@ void on_stream::workspace<Policy>::decide() {
     }
     return launch(true);
   }
-  flush();
+  run();
   split_ = false;
   device::check(
-      device::launch_decisions(site_, capacity_.sequences, decide_block(), scratch_, where_.stream),
+      device::launch_decisions(device_view_, capacity_.sequences, decide_block(), scratch_, where_.stream),
       "launch of decide_slots");
 }
 
@@ -288,17 +288,17 @@ void on_stream::workspace<Policy>::fetch_lists() {
   }
   index_t commits = 0;
   index_t candidates = 0;
-  index_t answers = 0;
+  index_t probe_results = 0;
   for (index_t i = 0; i < capacity_.sequences; ++i) {
     commits = math::max(commits, host_.statuses[i].report.last_commits);
     candidates = math::max(candidates, host_.statuses[i].report.last_candidates);
-    answers = math::max(answers, host_.statuses[i].report.last_probabilities);
+    probe_results = math::max(probe_results, host_.statuses[i].report.last_probabilities);
   }
   fetch(host_.entries, device_.entries, device::commits_per_slot(capacity_), commits);
   if (capacity_.trace) {
     fetch(host_.traced, device_.traced, device::candidates_per_slot(capacity_), candidates);
   }
-  fetch(host_.answers, device_.answers, device::answers_per_slot<Policy>(capacity_), answers);
+  fetch(host_.probe_results, device_.probe_results, device::probe_results_per_slot<Policy>(capacity_), probe_results);
   static_cast<void>(statuses());
   fetched_at_ = forwards();
 }
@@ -322,8 +322,8 @@ template <class Policy>
 std::span<const token_probability> on_stream::workspace<Policy>::probabilities(index_t slot,
                                                                                index_t count) {
   fetch_lists();
-  return {host_.answers +
-              static_cast<std::size_t>(slot) * device::answers_per_slot<Policy>(capacity_),
+  return {host_.probe_results +
+              static_cast<std::size_t>(slot) * device::probe_results_per_slot<Policy>(capacity_),
           static_cast<std::size_t>(count)};
 }
 

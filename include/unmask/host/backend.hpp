@@ -6,7 +6,7 @@
 #include <unmask/core/validate.hpp>
 #include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
-#include <unmask/host/on_tier.hpp>
+#include <unmask/host/on_instruction_set.hpp>
 #include <unmask/host/row_reader.hpp>
 #include <unmask/host/shard_workspace.hpp>
 #include <unmask/host/slot_edit.hpp>
@@ -28,7 +28,7 @@ struct on_host {
   /// pool, which must outlive the session.
   host::executor_ref executor = {};
   /// Instruction set; the best one of this machine by default.
-  host::tier tier = host::best_tier();
+  host::instruction_set instruction_set = host::best_instruction_set();
 
   template <class Policy>
   class workspace;
@@ -42,13 +42,13 @@ struct on_host {
 template <class Policy>
 class on_host::workspace {
  public:
-  workspace(const model_info& model, const limits& capacity, const on_host& where)
+  workspace(const model_info& model, const session_capacity& capacity, const on_host& where)
       : model_(model)
       , where_(where)
       , memory_(step::slot_bytes<Policy>(capacity) / sizeof(line) *
                 static_cast<std::size_t>(capacity.sequences))
       , statuses_(static_cast<std::size_t>(capacity.sequences))
-      , rows_(step::most_rows<Policy>(capacity), where.executor, where.tier) {
+      , rows_(step::most_rows<Policy>(capacity), where.executor, where.instruction_set) {
     targets_.reserve(step::most_rows<Policy>(capacity));
     if constexpr (Policy::truncates) {
       again_.resize(step::most_rows<Policy>(capacity));
@@ -65,7 +65,7 @@ class on_host::workspace {
   void start(index_t slot,
              const Policy& policy,
              tokens_view<memory::host> tokens,
-             const layout& geometry,
+             const sequence_shape& geometry,
              const start_options& options) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
     token_id suppressed[max_suppressed];
@@ -73,21 +73,21 @@ class on_host::workspace {
     std::copy(suppressed, suppressed + count, m.suppressed);
     std::construct_at(m.policy, policy);  // the type may be const
     *m.sequence = {};
-    *m.tallies = {};
+    *m.step_reductions = {};
     *m.state = {};
     m.state->model = model_;
     m.state->geometry = geometry;
     m.state->tokens = tokens.data;
     m.state->suppressed_count = count;
     *m.status = {};
-    step::begin(solo{}, m, options.editable.empty() ? nullptr : options.editable.data());
+    step::begin(serial{}, m, options.editable.empty() ? nullptr : options.editable.data());
   }
 
   /// Enqueues the masked rows of one segment; decide() reads them. Row r of `logits` is row r of
   /// the request's segment.
   template <element T>
   void
-  read(const segment& s, const rows_view<T, memory::host>& logits, const row_riders<T>& riders) {
+  enqueue(const segment& s, const rows_view<T, memory::host>& logits, const row_modifiers<T>& modifiers) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
     const range read = m.read_range();
     const host::row_edit edit = host::slot_edit(m);
@@ -97,26 +97,26 @@ class on_host::workspace {
         continue;
       }
       const index_t r = row_of(m, s, position, i);
-      const row_riders<T> rider = riders.from_row(r);
-      row_input<T>& in = rows_.template note<T>(edit);
+      const row_modifiers<T> modifier = modifiers.from_row(r);
+      row_input<T>& in = rows_.template enqueue<T>(edit);
       in.logits = logits.row(r);
-      in.unconditional = rider.unconditional;
-      in.allowed = rider.allowed;
-      in.cfg_scale = rider.cfg_scale;
-      note(in, m, s, i);
+      in.unconditional = modifier.unconditional;
+      in.allowed = modifier.allowed;
+      in.cfg_scale = modifier.cfg_scale;
+      set_options(in, m, s, i);
     }
   }
 
   /// Reads the rows enqueued so far, of all sequences together.
-  void flush() {
-    rows_.read();
+  void run() {
+    rows_.run();
     for (std::size_t r = 0; r < targets_.size(); ++r) {
       const target& t = targets_[r];
       const step::slot_memory<Policy>& m = slots_[slot_of(t)];
       const range columns = {0, model_.vocab};
       step::name_token(m, t.position, columns, t.allowed, rows_[r]);
       step::name_listed(
-          m, t.position - m.status->next.score.first, columns, t.allowed, t.blanked_logits);
+          m, t.position - m.status->next.score.first, columns, t.allowed, t.excluded_logits);
       m.records[t.index] = rows_[r];
     }
     if constexpr (Policy::truncates) {
@@ -128,9 +128,9 @@ class on_host::workspace {
 
   /// Reads the remaining rows and decides every running slot.
   void decide() {
-    flush();
+    run();
     for (const step::slot_memory<Policy>& m : slots_) {
-      step::decide(solo{}, m);
+      step::decide(serial{}, m);
     }
   }
 
@@ -164,7 +164,7 @@ class on_host::workspace {
   }
   [[nodiscard]] std::span<const index_t> positions(index_t slot) const requires(Policy::layered) {
     const step::layer_memory& l = memory_of(slot).layers;
-    return {l.present, static_cast<std::size_t>(l.state->present)};
+    return {l.active, static_cast<std::size_t>(l.state->active)};
   }
   [[nodiscard]] std::span<const index_t> rows(index_t slot) const requires(Policy::layered) {
     const step::layer_memory& l = memory_of(slot).layers;
@@ -191,8 +191,8 @@ class on_host::workspace {
     using rule = step::layers::rule_of<Policy>;
     const step::slot_memory<Policy>& m = memory_of(slot);
     step::begin_layer(m, layer);
-    const index_t* const present = m.layers.present;
-    const index_t count = m.layers.state->present;
+    const index_t* const active = m.layers.active;
+    const index_t count = m.layers.state->active;
     const auto before = [&](index_t position) {
       return stored.positions.contains(position) ? stored.row(position) : nullptr;
     };
@@ -200,13 +200,13 @@ class on_host::workspace {
     if (step::layers::measures(m)) {
       const auto measure = [&](index_t i) noexcept {
         m.layers.drift[i] = part.measure(host::drift<rule::measures>(
-            now.row(i), static_cast<const T*>(before(present[i])), now.columns, where_.tier));
+            now.row(i), static_cast<const T*>(before(active[i])), now.columns, where_.instruction_set));
       };
       host::for_each_row(count, now.columns, measure, where_.executor);
     }
     if (unmask::detail::rule_stores_all(part)) {
       store(
-          now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(present[i]); });
+          now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(active[i]); });
     }
     step::choose_rows(m);
     if (!unmask::detail::rule_stores_all(part)) {
@@ -223,7 +223,7 @@ class on_host::workspace {
 
   [[nodiscard]] std::span<const token_probability> probabilities(index_t slot,
                                                                  index_t count) const {
-    return {slots_[static_cast<std::size_t>(slot)].answers, static_cast<std::size_t>(count)};
+    return {slots_[static_cast<std::size_t>(slot)].probe_results, static_cast<std::size_t>(count)};
   }
 
   void cancel(index_t slot) {
@@ -241,7 +241,7 @@ class on_host::workspace {
     if constexpr (Policy::layered) {
       return m.layers.row_of[i];
     } else {
-      return math::max(position - model_.row_shift, index_t{0}) - s.rows.first;
+      return math::max(position - model_.logits_shift, index_t{0}) - s.rows.first;
     }
   }
 
@@ -270,15 +270,15 @@ class on_host::workspace {
     index_t index = 0;
     index_t position = 0;
     const std::uint32_t* allowed = nullptr;
-    float* blanked_logits = nullptr;
+    float* excluded_logits = nullptr;
   };
 
   // Completes the options of the row of scored position i.
-  void note(row_options& in, const step::slot_memory<Policy>& m, const segment& s, index_t i) {
+  void set_options(row_options& in, const step::slot_memory<Policy>& m, const segment& s, index_t i) {
     in.columns = model_.vocab;
-    m.blank(in, s.branch, i);
+    m.exclude_tokens(in, s.branch, i);
     in.draw = step::draw_of(m, i);
-    m.recall(in, i);
+    m.load_previous_row(in, i);
     if constexpr (Policy::truncates) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(model_.vocab);
       in.held = cuts ? &rows_.held(targets_.size()) : nullptr;
@@ -287,7 +287,7 @@ class on_host::workspace {
                         s.branch * m.window + i,
                         m.status->next.score.first + i,
                         in.allowed,
-                        in.blanked_logits});
+                        in.excluded_logits});
   }
 
   // Truncates the rows just read, each from its held columns or, if these are not enough, by a
@@ -299,7 +299,7 @@ class on_host::workspace {
       const index_t branch = targets_[at].index / m.window;
       const index_t i = targets_[at].index % m.window;
       const bool proved = step::keep_held(
-          solo{}, m, branch, i, rows_.held(at), [&](auto& row, const auto&... how) {
+          serial{}, m, branch, i, rows_.held(at), [&](auto& row, const auto&... how) {
             return rows_.template cut_held<step::cut_room<Policy>>(at, row, how...);
           });
       again_[at] = proved ? 0 : 1;

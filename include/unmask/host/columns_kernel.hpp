@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: the columns
-// of a chunk as the sums read them, from memory or through a mask. Included alone, this file is
-// empty.
+// Text that row_kernel.hpp includes, once per instruction set like itself, hence no #pragma once:
+// the columns of a chunk as the sums read them, from memory or through a mask. Included alone, this
+// file is empty.
 #if defined(UNMASK_SIMD)
 
 template <>

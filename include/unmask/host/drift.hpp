@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/host/executor.hpp>
-#include <unmask/host/on_tier.hpp>
+#include <unmask/host/on_instruction_set.hpp>
 #include <unmask/stats/drift.hpp>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ template <class Simd>
 struct drift_kernel;
 
 #define UNMASK_KERNEL <unmask/host/drift_kernel.hpp>
-#include <unmask/host/each_tier.hpp>
+#include <unmask/host/each_instruction_set.hpp>
 
 }  // namespace unmask::host::detail
 
@@ -27,7 +27,7 @@ namespace UNMASK_NAMESPACE::host {
 /// available. Any alignment.
 /// Cost: O(columns), a kilobyte of stack, no allocation.
 template <drift_terms Terms, element T>
-[[nodiscard]] drift_sums drift(const T* now, const T* before, index_t columns, tier level) {
+[[nodiscard]] drift_sums drift(const T* now, const T* before, index_t columns, instruction_set level) {
   return with_vectors(level, [&]<class Simd>(Simd) {
     return detail::drift_kernel<Simd>::template read<Terms>(now, before, columns);
   });

@@ -20,7 +20,7 @@ template <element T>
 void score_keys(const rows_view<T, memory::host>& keys,
                 std::span<const T> query,
                 std::span<float> out,
-                tier level = best_tier()) {
+                instruction_set level = best_instruction_set()) {
   check_argument(query.size() == static_cast<std::size_t>(keys.columns),
                  "columns of the query",
                  query.size(),

@@ -2,19 +2,19 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
-#include <unmask/host/tier.hpp>
+#include <unmask/host/instruction_set.hpp>
 
 #include <cstdint>
 
 #if defined(__aarch64__)
 #  include <arm_neon.h>
 
-/// The vectors of tier::neon; simd.hpp describes the members. Every AArch64 processor has them, so
-/// they need no target attribute.
+/// The vectors of instruction set::neon; simd.hpp describes the members. Every AArch64 processor
+/// has them, so they need no target attribute.
 namespace UNMASK_NAMESPACE::host::detail {
 
 struct neon_vectors {
-  static constexpr tier level = tier::neon;
+  static constexpr instruction_set level = instruction_set::neon;
   using floats = float32x4_t;
   using words = uint32x4_t;
   static constexpr index_t width = 4;

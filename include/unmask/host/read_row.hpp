@@ -30,10 +30,10 @@ allowed_bits(const std::uint32_t* allowed, token_id first, index_t count) {
   return bits & all;
 }
 
-// Index of the first blanked token that is not below `token`.
-[[nodiscard]] inline index_t first_blank(const row_options& row, token_id token) {
+// Index of the first excluded token that is not below `token`.
+[[nodiscard]] inline index_t first_excluded(const row_options& row, token_id token) {
   index_t i = 0;
-  while (i < row.blanked_count && row.blanked[i] < token) {
+  while (i < row.excluded_count && row.excluded[i] < token) {
     ++i;
   }
   return i;
@@ -53,11 +53,11 @@ template <class Simd>
 struct row_kernel;
 
 #define UNMASK_KERNEL <unmask/host/stage_kernel.hpp>
-#include <unmask/host/each_tier.hpp>
+#include <unmask/host/each_instruction_set.hpp>
 
 #define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
 #define UNMASK_KERNEL_IS_PLAIN_ELSEWHERE
-#include <unmask/host/each_tier.hpp>
+#include <unmask/host/each_instruction_set.hpp>
 
 // The portable instruction set reads as defined by canonical::fold_chunk: a fused multiply-add is a
 // call of the C library there, which dominates the time.
@@ -68,12 +68,12 @@ struct row_kernel<portable_vectors> {
     alignas(64) float z[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     held_of<S> held(row.held);
-    index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
+    index_t excluded = first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
       const token_id token = row.first_token + first;
-      stage_kernel<portable_vectors>::stage(row, edit, first, count, blank, z);
+      stage_kernel<portable_vectors>::stage(row, edit, first, count, excluded, z);
       record<S> r = canonical::fold_columns<S>(z, count, token);
       if (r.token != no_token) {
         if (canonical::draws<S>(row)) {
@@ -112,38 +112,38 @@ namespace UNMASK_NAMESPACE::host {
 /// the whole row's tree if its first token is a multiple of canonical::chunk_columns.
 ///
 /// Order of the options: z = u + (cfg_scale + 1) (c - u); `edit(z, token)`; tokens that are not
-/// allowed become -inf, and `edit` may not be called for them; the logits of blanked tokens are
-/// written to `blanked_logits` (only those within the run) and become -inf. With stat::kept the
+/// allowed become -inf, and `edit` may not be called for them; the logits of excluded tokens are
+/// written to `excluded_logits` (only those within the run) and become -inf. With stat::kept the
 /// columns then join those in `held`. NaN never becomes the best and makes the sums NaN
-/// (canonical::fold_chunk); NaN of a token that is not allowed, or blanked, is ignored.
+/// (canonical::fold_chunk); NaN of a token that is not allowed, or excluded, is ignored.
 ///
 /// `edit` (row_edit) must be copyable and pure, and should call math::fma where a product is added,
 /// or instruction sets may differ in a bit. `level` must be available.
 /// Cost: O(columns), one pass over memory, 9 KB of stack, no allocation.
 template <statistics S, element T>
 [[nodiscard]] record<S>
-read_run(const row_input<T>& row, range chunks, row_edit edit, tier level) {
+read_run(const row_input<T>& row, range chunks, row_edit edit, instruction_set level) {
   UNMASK_EXPECTS(0 <= chunks.first && chunks.last <= canonical::chunks_of(row.columns));
   return with_vectors(level, [&]<class Simd>(Simd) {
     return detail::row_kernel<Simd>::template read_run<S>(row, chunks, edit);
   });
 }
 
-/// Writes -inf for every blanked token: the value of those outside the row's columns.
+/// Writes -inf for every excluded token: the value of those outside the row's columns.
 template <element T>
-void clear_blanked_logits(const row_input<T>& row) {
-  if (row.blanked_logits != nullptr) {
-    for (index_t i = 0; i < row.blanked_count; ++i) {
-      row.blanked_logits[i] = -math::infinity();
+void clear_excluded_logits(const row_input<T>& row) {
+  if (row.excluded_logits != nullptr) {
+    for (index_t i = 0; i < row.excluded_count; ++i) {
+      row.excluded_logits[i] = -math::infinity();
     }
   }
 }
 
-/// Returns the record of one row, and writes the edited logits of its blanked tokens and its held
+/// Returns the record of one row, and writes the edited logits of its excluded tokens and its held
 /// columns. See read_run.
 template <statistics S, element T>
-[[nodiscard]] record<S> read_row(const row_input<T>& row, row_edit edit, tier level) {
-  clear_blanked_logits(row);
+[[nodiscard]] record<S> read_row(const row_input<T>& row, row_edit edit, instruction_set level) {
+  clear_excluded_logits(row);
   if (provides_v<S, stat::kept> && row.held != nullptr) {
     row.held->clear();
   }

@@ -41,7 +41,7 @@ struct division {
 }  // namespace detail
 
 /// Reads every row once: out[r] = read_row<S>(rows[r], edits[r], level), and the edited logits of
-/// its blanked tokens.
+/// its excluded tokens.
 ///
 /// Rows are distributed over the threads of `threads`, and divided into runs of chunks if there are
 /// few rows, so that one row uses every thread; the canonical tree makes the bits independent of
@@ -55,7 +55,7 @@ void read_rows(std::span<const row_input<T>> rows,
                const row_edit* edits,
                record<S>* out,
                executor_ref threads,
-               tier level,
+               instruction_set level,
                std::span<record<S>> scratch,
                std::span<held_tokens> held = {}) {
   const auto count = static_cast<index_t>(rows.size());
@@ -82,7 +82,7 @@ void read_rows(std::span<const row_input<T>> rows,
   UNMASK_EXPECTS(scratch.size() >= scratch_records(concurrency));
   UNMASK_EXPECTS((!provides_v<S, stat::kept>) || held.size() >= scratch.size());
   for (const row_input<T>& row : rows) {
-    clear_blanked_logits(row);
+    clear_excluded_logits(row);
   }
   const auto read_piece = [&](index_t piece) noexcept {
     const index_t r = piece / cut.runs_per_row;
@@ -126,7 +126,7 @@ void read_rows(std::span<const row_input<T>> rows,
                                                            const row_edit*,                        \
                                                            record<statistics{bits}>*,              \
                                                            executor_ref,                           \
-                                                           tier,                                   \
+                                                           instruction_set,                                   \
                                                            std::span<record<statistics{bits}>>,    \
                                                            std::span<held_tokens>);
 #  define UNMASK_READS(prefix, bits)                                                               \

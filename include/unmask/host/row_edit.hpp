@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
-#include <unmask/host/on_tier.hpp>
+#include <unmask/host/on_instruction_set.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE::host {
 class row_edit {
  public:
   /// Edits z[0] to z[count - 1], the logits of the tokens from `first` on, with an instruction set.
-  using function = void(const void* object, float* z, index_t count, token_id first, tier level);
+  using function = void(const void* object, float* z, index_t count, token_id first, instruction_set level);
 
   constexpr row_edit() = default;
   constexpr row_edit(const no_edit&) {}  // NOLINT(google-explicit-constructor): like the others
@@ -28,15 +28,15 @@ class row_edit {
       : row_edit(&edit, apply<Edit>) {}
 
   explicit constexpr operator bool() const { return call_ != nullptr; }
-  void operator()(float* z, index_t count, token_id first, tier level) const {
+  void operator()(float* z, index_t count, token_id first, instruction_set level) const {
     call_(object_, z, count, first, level);
   }
 
   /// The function for a transform of type `Edit`.
   template <class Edit>
-  static void apply(const void* object, float* z, index_t count, token_id first, tier level) {
+  static void apply(const void* object, float* z, index_t count, token_id first, instruction_set level) {
     const Edit edit = *static_cast<const Edit*>(object);  // a copy cannot alias z
-    call_on_tier(level, [&edit, z, count, first] {
+    call_on_instruction_set(level, [&edit, z, count, first] {
       index_t j = 0;
       for (; j + group <= count; j += group) {
         for (index_t i = 0; i < group; ++i) {  // g++ -O2 vectorises a loop of known length

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Not a header to include: the text of the row kernel, which read_row.hpp compiles once per tier,
-// hence no #pragma once. A function template cannot take its target attribute from a template
-// parameter, and g++ inlines intrinsics only into functions that have their target; so the text is
-// one and the attribute is a macro. Included alone, this file is empty.
+// Not a header to include: the text of the row kernel, which read_row.hpp compiles once per
+// instruction set, hence no #pragma once. A function template cannot take its target attribute from
+// a template parameter, and g++ inlines intrinsics only into functions that have their target; so
+// the text is one and the attribute is a macro. Included alone, this file is empty.
 //
-// UNMASK_SIMD    the vectors of the tier (simd.hpp)
+// UNMASK_SIMD    the vectors of the instruction set (simd.hpp)
 // UNMASK_TARGET  its target attribute
 #if defined(UNMASK_SIMD)
 
@@ -30,12 +30,12 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     leader<S> so_far{.held = held_of<S>(row.held)};
-    index_t blank = first_blank(row, row.first_token + chunks.first * canonical::chunk_columns);
+    index_t excluded = first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
       const next_chunk<sizeof(T)> next(row.logits + first);
-      const form seen = stages::form_of(row, edit, first, count, blank);
+      const form seen = stages::form_of(row, edit, first, count, excluded);
       if constexpr (reads_memory<S, T>) {
         if (seen == form::plain) {
           push(tree, read_chunk<S>(row, next, row.logits + first, first, count, so_far));
@@ -50,7 +50,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
           continue;
         }
       }
-      stages::stage(row, edit, first, count, blank, buffer);
+      stages::stage(row, edit, first, count, excluded, buffer);
       const float* const staged = buffer;
       push(tree, read_chunk<S>(row, next, staged, first, count, so_far));
     }
@@ -111,12 +111,12 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
       if (!(best > so_far.bar())) {
         return F{};
       }
-      const F own = lift<F>(z, padded, best);
+      const F context = lift<F>(z, padded, best);
       if (best_before > -math::infinity()) {
         so_far.add(math::min(best, best_before), 0.0F);
       }
-      so_far.join(own);
-      return own;
+      so_far.join(context);
+      return context;
     } else {
       return lift<F>(z, padded, best);
     }
@@ -279,9 +279,9 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     const index_t home = column / group * group;
     floats near = simd::splat(-math::infinity());
     for (index_t j = home; j < home + group; j += width) {
-      const std::uint32_t own =
+      const std::uint32_t context =
           column >= j && column < j + width ? 1U << static_cast<unsigned>(column - j) : 0U;
-      near = simd::max(simd::kept(load(z + j), ~own), near);
+      near = simd::max(simd::kept(load(z + j), ~context), near);
     }
     const index_t behind = home + group;
     const float value =

@@ -16,7 +16,7 @@ class row_reader {
 
  public:
   /// Has room for `rows` rows. Allocates here only.
-  row_reader(std::size_t rows, executor_ref threads, tier level)
+  row_reader(std::size_t rows, executor_ref threads, instruction_set level)
       : threads_(threads)
       , level_(level)
       , records_(rows)
@@ -32,7 +32,7 @@ class row_reader {
   /// Returns an additional row to be filled in. All rows that are read together have one element
   /// type.
   template <element T>
-  [[nodiscard]] row_input<T>& note(row_edit edit) {
+  [[nodiscard]] row_input<T>& enqueue(row_edit edit) {
     read_ = &row_reader::read_noted<T>;  // so that only types an engine supplies are compiled
     if constexpr (holds) {
       read_again_ = &row_reader::read_noted_again<T>;
@@ -43,7 +43,7 @@ class row_reader {
   [[nodiscard]] std::size_t size() const { return size_; }
 
   /// Reads the enqueued rows: operator[] returns the record of each.
-  void read() {
+  void run() {
     if (size() > 0) {
       (this->*read_)();
     }
@@ -57,22 +57,22 @@ class row_reader {
   template <index_t Capacity>
   [[nodiscard]] bool cut_held(std::size_t r,
                               record<S>& whole,
-                              const watched_logits& watched,
+                              const tracked_logits& tracked,
                               const truncation& rules,
                               const draw_request& draw) {
     bool proved = false;
-    call_on_tier(level_, [&] {
+    call_on_instruction_set(level_, [&] {
       canonical::head_cut<Capacity> space;
-      proved = canonical::cut_held(solo{}, whole, held_[r], watched, rules, draw, space);
+      proved = canonical::cut_held(serial{}, whole, held_[r], tracked, rules, draw, space);
     });
     return proved;
   }
   /// Truncates row r by a second read: host::read_again. From any thread.
   void read_again(std::size_t r,
                   record<S>& whole,
-                  const watched_logits& watched,
+                  const tracked_logits& tracked,
                   const truncation& rules) {
-    (this->*read_again_)(r, whole, watched, rules);
+    (this->*read_again_)(r, whole, tracked, rules);
   }
 
   /// Removes all rows; their logits are no longer needed.
@@ -106,13 +106,13 @@ class row_reader {
   template <class T>
   void read_noted_again(std::size_t r,
                         record<S>& whole,
-                        const watched_logits& watched,
+                        const tracked_logits& tracked,
                         const truncation& rules) {
-    host::read_again(whole, list<T>()[r], edits_[r], watched, rules, level_);
+    host::read_again(whole, list<T>()[r], edits_[r], tracked, rules, level_);
   }
 
   executor_ref threads_;
-  tier level_;
+  instruction_set level_;
   std::vector<record<S>> records_;
   std::vector<record<S>> scratch_;
   std::vector<held_tokens> held_;
@@ -125,7 +125,7 @@ class row_reader {
   void (row_reader::*read_)() = nullptr;
   void (row_reader::*read_again_)(std::size_t,
                                   record<S>&,
-                                  const watched_logits&,
+                                  const tracked_logits&,
                                   const truncation&) = nullptr;
 };
 

@@ -4,7 +4,7 @@
 #include <unmask/host/read_row.hpp>
 #include <unmask/stats/row.hpp>
 #include <unmask/stats/truncate.hpp>
-#include <unmask/step/team.hpp>
+#include <unmask/step/thread_group.hpp>
 
 #include <algorithm>
 
@@ -22,21 +22,21 @@ struct staged_row {
                 row_edit edit,
                 index_t first,
                 index_t count,
-                index_t& blank,
+                index_t& excluded,
                 float* buffer);
 };
 
 template <element T>
-[[nodiscard]] staged_row staged(const row_input<T>& row, row_edit edit, tier level) {
+[[nodiscard]] staged_row staged(const row_input<T>& row, row_edit edit, instruction_set level) {
   return {&row, edit, with_vectors(level, []<class Simd>(Simd) -> decltype(staged_row::stage) {
             return [](const row_options& options,
                       row_edit by,
                       index_t first,
                       index_t count,
-                      index_t& blank,
+                      index_t& excluded,
                       float* buffer) {
               stage_kernel<Simd>::stage(
-                  static_cast<const row_input<T>&>(options), by, first, count, blank, buffer);
+                  static_cast<const row_input<T>&>(options), by, first, count, excluded, buffer);
             };
           })};
 }
@@ -44,20 +44,20 @@ template <element T>
 // Calls use(logits, count, token of the first) for each chunk of a row, with the logits of tracked
 // tokens put back.
 template <class Use>
-void sweep(const staged_row& row, const watched_logits& watched, const Use& use) {
+void sweep(const staged_row& row, const tracked_logits& tracked, const Use& use) {
   alignas(64) float buffer[canonical::chunk_columns];
   const row_options& options = *row.options;
-  index_t blank = first_blank(options, options.first_token);
+  index_t excluded = first_excluded(options, options.first_token);
   index_t k = 0;
   for (index_t first = 0; first < options.columns; first += canonical::chunk_columns) {
     const index_t count = math::min(canonical::chunk_columns, options.columns - first);
-    row.stage(options, row.edit, first, count, blank, buffer);
+    row.stage(options, row.edit, first, count, excluded, buffer);
     const token_id token = options.first_token + first;
-    for (; k < watched.count && watched.tokens[k] < token + count; ++k) {
+    for (; k < tracked.count && tracked.tokens[k] < token + count; ++k) {
       const bool returns =
-          find_token(watched.suppressed, watched.suppressed_count, watched.tokens[k]) < 0;
-      if (returns && watched.tokens[k] >= token) {
-        buffer[watched.tokens[k] - token] = watched.logits[k];
+          find_token(tracked.suppressed, tracked.suppressed_count, tracked.tokens[k]) < 0;
+      if (returns && tracked.tokens[k] >= token) {
+        buffer[tracked.tokens[k] - token] = tracked.logits[k];
       }
     }
     use(buffer, count, token);
@@ -67,15 +67,15 @@ void sweep(const staged_row& row, const watched_logits& watched, const Use& use)
 template <statistics S>
 void read_staged(record<S>& whole,
                  const staged_row& row,
-                 const watched_logits& watched,
+                 const tracked_logits& tracked,
                  const truncation& rules) {
   const row_options& options = *row.options;
   constexpr statistics sums = canonical::row_sums<S>;
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
   canonical::key_bins<11> bins;
   const std::uint64_t last = canonical::last_key_of(
-      solo{}, limits, options.first_token + options.columns, bins, [&](const auto& use) {
-        sweep(row, watched, [&](const float* z, index_t count, token_id token) {
+      serial{}, limits, options.first_token + options.columns, bins, [&](const auto& use) {
+        sweep(row, tracked, [&](const float* z, index_t count, token_id token) {
           for (index_t j = 0; j < count; ++j) {
             use(z[j], token + j);
           }
@@ -84,7 +84,7 @@ void read_staged(record<S>& whole,
   canonical::kept_race race{.best = whole.best, .draw = options.draw};
   canonical::chunk_tree<sums> tree;
   float kept[canonical::chunk_columns];
-  sweep(row, watched, [&](const float* z, index_t count, token_id token) {
+  sweep(row, tracked, [&](const float* z, index_t count, token_id token) {
     for (index_t j = 0; j < count; ++j) {
       const bool keeps = limits.reaches(z[j]) && rank_key(z[j], token + j) >= last;
       kept[j] = keeps ? z[j] : -math::infinity();
@@ -106,10 +106,10 @@ void read_staged(record<S>& whole,
 template <statistics S>
 void read_staged(record<S>& whole,
                  const staged_row& row,
-                 const watched_logits& watched,
+                 const tracked_logits& tracked,
                  const truncation& rules,
-                 tier level) {
-  call_on_tier(level, [&] { read_staged(whole, row, watched, rules); });
+                 instruction_set level) {
+  call_on_instruction_set(level, [&] { read_staged(whole, row, tracked, rules); });
 }
 
 }  // namespace detail
@@ -117,7 +117,7 @@ void read_staged(record<S>& whole,
 /// Completes the record of a row by reading the row again: canonical::cut_held(), for any number of
 /// kept tokens and with the same result where both have one.
 ///
-/// `watched` are the tracked tokens with their edited logits, `whole` the record of the row with
+/// `tracked` are the tracked tokens with their edited logits, `whole` the record of the row with
 /// them.
 /// Cost: O(columns) three or four times, up to three times more if logits tie at the end, and one
 /// Gumbel number for each kept token; 42 KB of stack, no allocation.
@@ -125,12 +125,12 @@ template <statistics S, element T>
 void read_again(record<S>& whole,
                 const row_input<T>& row,
                 row_edit edit,
-                const watched_logits& watched,
+                const tracked_logits& tracked,
                 const truncation& rules,
-                tier level) {
+                instruction_set level) {
   row_input<T> again = row;
-  again.blanked_logits = nullptr;
-  detail::read_staged(whole, detail::staged(again, edit, level), watched, rules, level);
+  again.excluded_logits = nullptr;
+  detail::read_staged(whole, detail::staged(again, edit, level), tracked, rules, level);
 }
 
 }  // namespace unmask::host

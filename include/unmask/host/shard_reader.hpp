@@ -18,34 +18,34 @@ class shard_reader {
 
  public:
   /// Has room for `nodes` nodes, those of all rows together.
-  shard_reader(std::size_t nodes, executor_ref threads, tier level)
+  shard_reader(std::size_t nodes, executor_ref threads, instruction_set level)
       : rows_(nodes, threads, level) {
     owners_.reserve(nodes);
   }
 
   /// Enqueues the row of scored position i in a branch; `logits` is that of column columns.first.
   template <element T>
-  void note(const step::slot_memory<Policy>& m,
+  void enqueue(const step::slot_memory<Policy>& m,
             index_t branch,
             index_t i,
             const T* logits,
-            const row_riders<T>& rider,
+            const row_modifiers<T>& modifier,
             range columns) {
     row_input<T> row;
     row.logits = logits;
-    row.allowed = rider.allowed;
-    row.unconditional = rider.unconditional;
-    row.cfg_scale = rider.cfg_scale;
+    row.allowed = modifier.allowed;
+    row.unconditional = modifier.unconditional;
+    row.cfg_scale = modifier.cfg_scale;
     row.draw = step::draw_of(m, i);
-    m.blank(row, branch, i);
-    m.recall(row, i);
+    m.exclude_tokens(row, branch, i);
+    m.load_previous_row(row, i);
     row.columns = columns.size();
     row.first_token = columns.first;
-    clear_blanked_logits(row);
-    step::name_listed(m, i, columns, row.allowed, row.blanked_logits);
+    clear_excluded_logits(row);
+    step::name_listed(m, i, columns, row.allowed, row.excluded_logits);
     while (!columns.empty()) {
       const range node = ranks::first_node(columns, m.state->model.vocab);
-      row_input<T>& part = rows_.template note<T>(slot_edit(m));
+      row_input<T>& part = rows_.template enqueue<T>(slot_edit(m));
       part = ranks::part_of(row, node);
       owners_.push_back({&m, m.status->next.score.first + i, node, row.allowed});
       columns.first = node.last;
@@ -54,8 +54,8 @@ class shard_reader {
 
   /// Reads all enqueued rows. Returns the records, the nodes of the first row, then of the next.
   /// Valid until the next read.
-  [[nodiscard]] const record<contents>* read() {
-    rows_.read();
+  [[nodiscard]] const record<contents>* run() {
+    rows_.run();
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       const owner& o = owners_[r];
       step::name_token(*o.slot, o.position, o.columns, o.allowed, rows_[r]);

@@ -26,21 +26,21 @@ class shard_workspace {
 
   /// `nodes` is the number of nodes of a row for which a message has room.
   shard_workspace(const model_info& model,
-                  const limits& capacity,
+                  const session_capacity& capacity,
                   range columns,
                   index_t nodes,
                   const auto& where)
       : vocab_(model.vocab)
-      , row_shift_(model.row_shift)
+      , row_shift_(model.logits_shift)
       , columns_(columns)
       , nodes_(nodes)
       , most_rows_(step::most_rows<Policy>(capacity))
       , reader_(most_rows_ * static_cast<std::size_t>(ranks::nodes_of(columns, model.vocab)),
                 where.executor,
-                where.tier)
+                where.instruction_set)
       , message_(ranks::message_bytes<contents>(
-            static_cast<index_t>(most_rows_), nodes, memory_type::watch_capacity))
-      , watched_(static_cast<std::size_t>(memory_type::watch_capacity)) {}
+            static_cast<index_t>(most_rows_), nodes, memory_type::tracked_capacity))
+      , tracked_(static_cast<std::size_t>(memory_type::tracked_capacity)) {}
 
   [[nodiscard]] std::size_t most_bytes() const { return message_.size(); }
 
@@ -56,7 +56,7 @@ class shard_workspace {
                               std::span<const segment> all,
                               range mine,
                               const rows_view<T, memory::host>& logits,
-                              const row_riders<T>& riders,
+                              const row_modifiers<T>& modifiers,
                               std::uint32_t step) {
     ranks::message_header h = about(slots, all, step);
     index_t row = 0;
@@ -70,17 +70,17 @@ class shard_workspace {
         const index_t position = m.status->next.score.first + i;
         const index_t r = before + math::max(position - row_shift_, 0) - s.rows.first;
         const T* const row_of_logits = columns_.empty() ? nullptr : logits.row(r);
-        reader_.note(m, branch, i, row_of_logits, riders.from_row(r), columns_);
+        reader_.enqueue(m, branch, i, row_of_logits, modifiers.from_row(r), columns_);
       }
       ++row;
     });
-    const record<contents>* nodes = reader_.read();
+    const record<contents>* nodes = reader_.run();
     const index_t nodes_of_row = ranks::nodes_of(columns_, vocab_);
     row = 0;
     for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
       if (h.rows.contains(row)) {
-        const float* watched = watched_of(m, branch, i, h.watched);
-        ranks::pack<contents>(h, row, nodes, watched, message_.data());
+        const float* tracked = tracked_of(m, branch, i, h.tracked);
+        ranks::pack<contents>(h, row, nodes, tracked, message_.data());
         nodes += nodes_of_row;
       }
       ++row;
@@ -105,7 +105,7 @@ class shard_workspace {
     }
     index_t row = 0;
     for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
-      const watched_logits w = m.kept_apart(branch, i);
+      const tracked_logits w = m.kept_apart(branch, i);
       m.row(branch, i) =
           ranks::record_of<contents>(mine, from.data(), count, row, w.logits, w.count + named);
       ++row;
@@ -141,7 +141,7 @@ class shard_workspace {
     h.nodes = nodes_;
     for_each_row(slots, all, [&](index_t, const memory_type& m, index_t branch, index_t i) {
       ++h.all_rows;
-      h.watched = math::max(h.watched, m.kept_apart(branch, i).count + named);
+      h.tracked = math::max(h.tracked, m.kept_apart(branch, i).count + named);
     });
     h.rows = {0, h.all_rows};
     return h;
@@ -149,11 +149,11 @@ class shard_workspace {
 
   // The tracked logits of a row, padded with -inf to the number for which the message has room.
   [[nodiscard]] const float*
-  watched_of(const memory_type& m, index_t branch, index_t i, index_t count) {
-    const watched_logits w = m.kept_apart(branch, i);
-    std::copy_n(w.logits, w.count + named, watched_.data());
-    std::fill(watched_.data() + w.count + named, watched_.data() + count, -math::infinity());
-    return watched_.data();
+  tracked_of(const memory_type& m, index_t branch, index_t i, index_t count) {
+    const tracked_logits w = m.kept_apart(branch, i);
+    std::copy_n(w.logits, w.count + named, tracked_.data());
+    std::fill(tracked_.data() + w.count + named, tracked_.data() + count, -math::infinity());
+    return tracked_.data();
   }
 
   index_t vocab_;
@@ -163,7 +163,7 @@ class shard_workspace {
   std::size_t most_rows_;
   shard_reader<Policy> reader_;
   std::vector<std::byte> message_;
-  std::vector<float> watched_;
+  std::vector<float> tracked_;
 };
 
 }  // namespace unmask::host

@@ -4,7 +4,7 @@
 #include <unmask/core/math.hpp>
 #include <unmask/host/intrinsics.hpp>
 #include <unmask/host/neon.hpp>
-#include <unmask/host/tier.hpp>
+#include <unmask/host/instruction_set.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -13,7 +13,7 @@
 /// The vectors with which row_kernel.hpp is written, one struct per instruction set with the same
 /// members:
 ///
-///   level               the tier
+///   level               the instruction set
 ///   floats, width       `width` numbers in a register
 ///   splat, load, store  load also converts from bfloat16 and float16, in the order of memory
 ///   load_pair           2 width columns in two registers, in the order that costs least;
@@ -33,7 +33,7 @@
 namespace UNMASK_NAMESPACE::host::detail {
 
 struct portable_vectors {
-  static constexpr tier level = tier::portable;
+  static constexpr instruction_set level = instruction_set::portable;
   // Four lanes, the width of SSE2 and NEON. Both compilers accept the type on any machine.
   using floats = float __attribute__((vector_size(16)));
   static constexpr index_t width = 4;
@@ -85,7 +85,7 @@ struct portable_vectors {
 #  define UNMASK_INLINE __attribute__((always_inline, UNMASK_AVX2)) static
 
 struct avx2_vectors {
-  static constexpr tier level = tier::avx2;
+  static constexpr instruction_set level = instruction_set::avx2;
   using floats = __m256;
   using words = __m256i;
   static constexpr index_t width = 8;
@@ -161,7 +161,7 @@ struct avx2_vectors {
 #  define UNMASK_INLINE __attribute__((always_inline, UNMASK_AVX512)) static
 
 struct avx512_vectors {
-  static constexpr tier level = tier::avx512;
+  static constexpr instruction_set level = instruction_set::avx512;
   using floats = __m512;
   using words = __m512i;
   static constexpr index_t width = 16;

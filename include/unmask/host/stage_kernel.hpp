@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: prepares a
-// chunk before its sums are computed. Included alone, this file is empty.
+// Text that row_kernel.hpp includes, once per instruction set like itself, hence no #pragma once:
+// prepares a chunk before its sums are computed. Included alone, this file is empty.
 #if defined(UNMASK_SIMD)
 
 template <>
@@ -16,14 +16,14 @@ struct stage_kernel<UNMASK_SIMD> {
 
   // Complete groups of lanes without any option are read from the engine's memory, and a mask can
   // be applied to them on the way; others are written to a buffer first. So are columns that a mask
-  // mostly excludes, which then need not be read. `blank` is the first blanked token not yet
+  // mostly excludes, which then need not be read. `excluded` is the first excluded token not yet
   // reached.
   template <element T>
   UNMASK_TARGET static form form_of(
-      const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t blank) {
+      const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t excluded) {
     const token_id begin = row.first_token + first;
-    const bool blanks = blank < row.blanked_count && row.blanked[blank] < begin + count;
-    if (edit || row.unconditional != nullptr || blanks || count % lanes != 0) {
+    const bool excludes = excluded < row.excluded_count && row.excluded[excluded] < begin + count;
+    if (edit || row.unconditional != nullptr || excludes || count % lanes != 0) {
       return form::staged;
     }
     if (row.allowed == nullptr) {
@@ -40,13 +40,13 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
   // Edits, masks and blanks the columns [first, first + count) of `row` into `buffer`, padded with
-  // -inf to complete groups of lanes; advances `blank`.
+  // -inf to complete groups of lanes; advances `excluded`.
   template <element T>
   UNMASK_TARGET static void stage(const row_input<T>& row,
                                   row_edit edit,
                                   index_t first,
                                   index_t count,
-                                  index_t& blank,
+                                  index_t& excluded,
                                   float* buffer) {
     const token_id token = row.first_token + first;
     for (index_t done = 0; done < count; done += lanes) {
@@ -60,10 +60,10 @@ struct stage_kernel<UNMASK_SIMD> {
       }
     }
     const token_id end = token + count;
-    for (; blank < row.blanked_count && row.blanked[blank] < end; ++blank) {
-      float& z = buffer[row.blanked[blank] - token];
-      if (row.blanked_logits != nullptr) {
-        row.blanked_logits[blank] = z;
+    for (; excluded < row.excluded_count && row.excluded[excluded] < end; ++excluded) {
+      float& z = buffer[row.excluded[excluded] - token];
+      if (row.excluded_logits != nullptr) {
+        row.excluded_logits[excluded] = z;
       }
       z = -math::infinity();
     }

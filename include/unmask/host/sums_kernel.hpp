@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text that row_kernel.hpp includes, once per tier like itself, hence no #pragma once: the sums of
-// a chunk and their scale. Included alone, this file is empty.
+// Text that row_kernel.hpp includes, once per instruction set like itself, hence no #pragma once:
+// the sums of a chunk and their scale. Included alone, this file is empty.
 #if defined(UNMASK_SIMD)
 
 template <>

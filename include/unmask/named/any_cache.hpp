@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE {
 /// Computes everything in each pass: no cache.
 struct whole_passes {
   static constexpr statistics required = stat::none;
-  UNMASK_HD void feed(const sequence_view&, plan&, auto&) const {}
+  UNMASK_HD void set_query(const sequence_view&, plan&, auto&) const {}
 };
 
 /// One of several caches, or none, selected at run time, with key_eviction if `drops_keys`.
@@ -35,59 +35,59 @@ struct any_cache {
   };
   static constexpr statistics required = rules::required | key_eviction::required;
 
-  void check(const layout& g) const {
+  void check(const sequence_shape& g) const {
     rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
     check_part(dropped, g);
   }
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    feed_after(rules::tallies{}, q, next, own);
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    feed_after(rules::step_reductions{}, q, next, context);
   }
-  UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& own) const {
+  UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& context) const {
     no_state none;
-    scope<key_eviction> one{none, own.sequence.of_dropped, none, own.at};
+    part_context<key_eviction> one{none, context.sequence.of_dropped, none, context.at};
     return drops_keys ? dropped.evicts(q, next, one) : eviction::none;
   }
 
  protected:
-  struct scope_of_rule {
+  struct context_of_rule {
     no_state state;
     rules::sequence_states& sequence;
-    const rules::tallies& tally;
+    const rules::step_reductions& step_reduction;
     const step_info& at;
   };
   UNMASK_HD void
-  feed_after(const rules::tallies& tally, const sequence_view& q, plan& next, auto& own) const {
-    scope_of_rule one{{}, own.sequence.of_rule, tally, own.at};
-    rule.visit_with(one, [&](const auto& r, auto& inner) { r.feed(q, next, inner); });
+  feed_after(const rules::step_reductions& step_reduction, const sequence_view& q, plan& next, auto& context) const {
+    context_of_rule one{{}, context.sequence.of_rule, step_reduction, context.at};
+    rule.visit_with(one, [&](const auto& r, auto& inner) { r.set_query(q, next, inner); });
   }
 };
 
 /// any_cache for sessions that compute single positions.
 struct any_picking_cache : any_cache {
-  using tally = rules::tallies;
+  using step_reduction = rules::step_reductions;
 
-  UNMASK_HD tally review(const auto& c, auto& own) const {
-    const tally none{};
-    scope_of_rule one{{}, own.sequence.of_rule, none, own.at};
+  UNMASK_HD step_reduction review(const auto& c, auto& context) const {
+    const step_reduction none{};
+    context_of_rule one{{}, context.sequence.of_rule, none, context.at};
     return rule.visit_with(one, [&c](const auto& r, auto& inner) {
       using part = std::remove_cvref_t<decltype(r)>;
-      tally sum{};
+      step_reduction sum{};
       if constexpr (reviewing<part>) {
         rules::in<part>(sum) = r.review(c, inner);
       }
       return sum;
     });
   }
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    feed_after(own.tally, q, next, own);
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    feed_after(context.step_reduction, q, next, context);
   }
-  UNMASK_HD bool feeds(const layer_row& row, const auto& own) const {
+  UNMASK_HD bool in_query(const layer_row& row, const auto& context) const {
     return rule.visit([&](const auto& r) {
       using part = std::remove_cvref_t<decltype(r)>;
       if constexpr (picking<part>) {
         const no_state none;
-        const layer_scope<part> inner{none, rules::in<part>(own.sequence.of_rule), none, own.at};
-        return r.feeds(row, inner);
+        const layer_context<part> inner{none, rules::in<part>(context.sequence.of_rule), none, context.at};
+        return r.in_query(row, inner);
       } else {
         return true;
       }

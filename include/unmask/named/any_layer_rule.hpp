@@ -20,7 +20,7 @@ struct any_layer_rule {
   cache_budget budget = {};
   similarity_refresh similarity = {};
   feature reads = feature::hidden;
-  skipping skipped = skipping::leaves;
+  skipping skipped = skipping::dropped;
   bool stores_all = false;
   bool allocates = false;
 
@@ -44,21 +44,21 @@ struct any_layer_rule {
       , stores_all(similarity_refresh::stores_all) {}
 
   using position_state = early_skip::position_state;
-  using layer_tally = early_skip::layer_tally;
-  using tally = early_skip::tally;
+  using layer_reduction = early_skip::layer_reduction;
+  using step_reduction = early_skip::step_reduction;
 
   static constexpr statistics required = early_skip::required;
   static constexpr drift_terms measures = early_skip::measures | cache_budget::measures;
   static_assert(similarity_refresh::measures == cache_budget::measures);
 
-  void check(const layout& g) const {
+  void check(const sequence_shape& g) const {
     check_part(skip, g);
     check_part(budget, g);
     check_part(similarity, g);
   }
 
-  UNMASK_HD void revise(auto& row, auto& own) const { skip.revise(row, own); }
-  UNMASK_HD tally survey(const auto& c, auto& own) const { return skip.survey(c, own); }
+  UNMASK_HD void process(auto& row, auto& context) const { skip.process(row, context); }
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const { return skip.reduce(c, context); }
 
   UNMASK_HD bool hooks(index_t layer, index_t layers) const {
     switch (which) {
@@ -78,46 +78,46 @@ struct any_layer_rule {
     return which == kind::skip ? skip.measure(d) : cosine_distance(d);
   }
 
-  UNMASK_HD layer_tally look(const layer_row& row, const layer_info& l, const auto& own) const {
-    return skip.look(row, l, own);
+  UNMASK_HD layer_reduction look(const layer_row& row, const layer_info& l, const auto& context) const {
+    return skip.look(row, l, context);
   }
 
-  UNMASK_HD bool counts(const layer_row& row, const layer_info& l, const auto& own) const {
-    return which != kind::budget || budget.counts(row, l, own);
+  UNMASK_HD bool counts(const layer_row& row, const layer_info& l, const auto& context) const {
+    return which != kind::budget || budget.counts(row, l, context);
   }
 
   UNMASK_HD void
-  allocate(const float* means, index_t* budgets, index_t layers, const auto& own) const {
+  allocate(const float* means, index_t* budgets, index_t layers, const auto& context) const {
     if (which == kind::budget) {
-      budget.allocate(means, budgets, layers, own);
+      budget.allocate(means, budgets, layers, context);
     }
   }
 
-  UNMASK_HD bool mandatory(const layer_row& row, const layer_info& l, const auto& own) const {
-    return which == kind::budget && budget.mandatory(row, l, own);
+  UNMASK_HD bool mandatory(const layer_row& row, const layer_info& l, const auto& context) const {
+    return which == kind::budget && budget.mandatory(row, l, context);
   }
 
-  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
-    return which == kind::skip     ? skip.importance(row, l, own)
-           : which == kind::budget ? budget.importance(row, l, own)
-                                   : similarity.importance(row, l, own);
+  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& context) const {
+    return which == kind::skip     ? skip.importance(row, l, context)
+           : which == kind::budget ? budget.importance(row, l, context)
+                                   : similarity.importance(row, l, context);
   }
 
-  UNMASK_HD index_t quota(const layer_info& l, const auto& own) const {
-    return which == kind::skip     ? skip.quota(l, own)
-           : which == kind::budget ? budget.quota(l, own)
-                                   : similarity.quota(l, own);
+  UNMASK_HD index_t quota(const layer_info& l, const auto& context) const {
+    return which == kind::skip     ? skip.quota(l, context)
+           : which == kind::budget ? budget.quota(l, context)
+                                   : similarity.quota(l, context);
   }
 
-  [[nodiscard]] index_t most(const layer_info& l, const layout& g, range feed) const {
-    return which == kind::skip     ? skip.most(l, g, feed)
-           : which == kind::budget ? budget.most(l, g, feed)
-                                   : similarity.most(l, g, feed);
+  [[nodiscard]] index_t most(const layer_info& l, const sequence_shape& g, range query) const {
+    return which == kind::skip     ? skip.most(l, g, query)
+           : which == kind::budget ? budget.most(l, g, query)
+                                   : similarity.most(l, g, query);
   }
 };
 static_assert(bounding<any_layer_rule> && looking<any_layer_rule> && counting<any_layer_rule> &&
               allocating<any_layer_rule> && !storing_all<any_layer_rule> &&
-              revision<any_layer_rule> && surveying<any_layer_rule> &&
+              logits_processor<any_layer_rule> && step_reducing<any_layer_rule> &&
               detail::layer_rule_value<any_layer_rule> && !detail::layer_rule_value<early_skip>);
 
 }  // namespace unmask

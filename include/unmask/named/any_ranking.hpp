@@ -13,7 +13,7 @@ inline constexpr statistics named_statistics = stat::confidence | stat::margin |
 enum class order : std::uint8_t { confidence, margin, entropy, left_to_right, random };
 
 /// by_confidence, by_margin, by_entropy, left_to_right or at_random, selected at run time; with
-/// `looseness` other than 0 loosely{} of it at that temperature.
+/// `looseness` other than 0 alg_temperature{} of it at that temperature.
 /// Range: looseness >= 0; 0 for random.
 struct any_ranking {
   order by = order::confidence;
@@ -22,39 +22,39 @@ struct any_ranking {
   static constexpr statistics required = named_statistics;
   static constexpr bool orders_by_confidence = true;  // or the reader of names refuses it
 
-  void check(const layout&) const {
+  void check(const sequence_shape&) const {
     check_argument(looseness == 0.0F || (looseness >= least_temperature && by != order::random),
                    "any_ranking::looseness",
                    looseness,
                    "0, or at least least_temperature unless the order is random");
   }
 
-  UNMASK_HD float score(const auto& c, const auto& own) const {
+  UNMASK_HD float score(const auto& c, const auto& context) const {
     switch (by) {
     case order::confidence:
-      return loosened(by_confidence{}, c, own);
+      return loosened(by_confidence{}, c, context);
     case order::margin:
-      return loosened(by_margin{}, c, own);
+      return loosened(by_margin{}, c, context);
     case order::entropy:
-      return loosened(by_entropy{}, c, own);
+      return loosened(by_entropy{}, c, context);
     case order::left_to_right:
-      return loosened(left_to_right{}, c, own);
+      return loosened(left_to_right{}, c, context);
     case order::random:
       break;
     }
-    return at_random{}.score(c, own);
+    return at_random{}.score(c, context);
   }
 
  private:
   template <class Order>
-  UNMASK_HD float loosened(const Order& order, const auto& c, const auto& own) const {
-    return looseness == 0.0F ? order.score(c) : loosely<Order>{order, looseness}.score(c, own);
+  UNMASK_HD float loosened(const Order& order, const auto& c, const auto& context) const {
+    return looseness == 0.0F ? order.score(c) : alg_temperature<Order>{order, looseness}.score(c, context);
   }
 };
 static_assert(ranking<any_ranking>);
 
 /// by_confidence, by_margin or by_entropy, selected at run time: the branch score of lookahead.
-struct any_worth {
+struct any_lookahead_score {
   order by = order::confidence;
 
   static constexpr statistics required = named_statistics;
@@ -65,6 +65,6 @@ struct any_worth {
                                    : by_entropy{}.score(c);
   }
 };
-static_assert(ranking<any_worth> && branching<lookahead_by<any_worth>>);
+static_assert(ranking<any_lookahead_score> && branching<lookahead_by<any_lookahead_score>>);
 
 }  // namespace unmask

@@ -3,7 +3,7 @@
 
 #include <unmask/core/validate.hpp>
 #include <unmask/named/choice.hpp>
-#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
@@ -14,47 +14,47 @@ namespace UNMASK_NAMESPACE {
 /// A schedule selected at run time.
 struct any_schedule {
   using rules =
-      choice_of<sequential_blocks, whole_sequence, block_pipeline, slow_fast, edited_blocks>;
+      choice_of<semi_autoregressive, single_block, block_pipeline, slow_fast, edited_blocks>;
   rules rule;
 
   using sequence_state = rules::sequence_states;
-  using tally = rules::tallies;
+  using step_reduction = rules::step_reductions;
 
   static constexpr statistics required = rules::required;
   static constexpr bool paces = true;
 
-  void check(const layout& g) const {
+  void check(const sequence_shape& g) const {
     rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
   }
 
-  [[nodiscard]] index_t reach(const layout& g) const {
+  [[nodiscard]] index_t reach(const sequence_shape& g) const {
     return rule.visit_on_host([&g](const auto& r) {
       if constexpr (reaching<std::remove_cvref_t<decltype(r)>>) {
         return r.reach(g);
       } else {
-        return math::min(g.block_length, g.length - g.prompt);
+        return math::min(g.block_length, g.length - g.prompt_length);
       }
     });
   }
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return rule.visit([&g](const auto& r) { return detail::extra_forwards_of(r, g); });
   }
 
-  UNMASK_HD tally survey(const auto& c, auto& own) const {
-    return rule.visit_with(own, [&c](const auto& r, auto& inner) {
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    return rule.visit_with(context, [&c](const auto& r, auto& inner) {
       using part = std::remove_cvref_t<decltype(r)>;
-      tally sum{};
-      if constexpr (surveying<part>) {
-        rules::in<part>(sum) = r.survey(c, inner);
+      step_reduction sum{};
+      if constexpr (step_reducing<part>) {
+        rules::in<part>(sum) = r.reduce(c, inner);
       }
       return sum;
     });
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    rule.visit_with(own, [&](const auto& r, auto& inner) {
-      if (q.open_count == 0 && !pacing<std::remove_cvref_t<decltype(r)>>) {
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    rule.visit_with(context, [&](const auto& r, auto& inner) {
+      if (q.masked_count == 0 && !pacing<std::remove_cvref_t<decltype(r)>>) {
         next.end = ending::complete;
         return;
       }
@@ -63,14 +63,14 @@ struct any_schedule {
   }
 };
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
-              surveying<any_schedule>);
+              step_reducing<any_schedule>);
 
-/// Stops selected at run time: at most `capacity` of stop_at_end, stop_sequence and step_budget,
+/// Stops selected at run time: at most `capacity` of stop_at_eos, stop_sequence and max_steps,
 /// called in written order.
 struct any_stops {
   static constexpr index_t capacity = 6;
   static constexpr index_t longest = 8;  ///< tokens of a stop sequence
-  using rule = choice_of<stop_at_end, stop_sequence<longest>, step_budget>;
+  using rule = choice_of<stop_at_eos, stop_sequence<longest>, max_steps>;
 
   rule rules[capacity];
   index_t count = 0;
@@ -80,22 +80,22 @@ struct any_stops {
   };
   static constexpr statistics required = rule::required;
 
-  void check(const layout& g, const model_info& m) const {
+  void check(const sequence_shape& g, const model_info& m) const {
     for (index_t i = 0; i < count; ++i) {
       rules[i].visit_on_host([&](const auto& r) { check_part(r, g, m); });
     }
   }
 
-  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
-    struct scope_of_one {
+  UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
+    struct context_of_one {
       no_state state;
       rule::sequence_states& sequence;
-      no_state tally;
+      no_state step_reduction;
       const step_info& at;
     };
     ending e = ending::running;
     for (index_t i = 0; i < count && e == ending::running; ++i) {
-      scope_of_one one{{}, own.sequence.of[i], {}, own.at};
+      context_of_one one{{}, context.sequence.of[i], {}, context.at};
       e = rules[i].visit_with(one, [&q](const auto& r, auto& inner) { return r.stop(q, inner); });
     }
     return e;

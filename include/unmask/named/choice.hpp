@@ -7,25 +7,25 @@
 #include <new>
 #include <type_traits>
 
-/// Building blocks of the parts whose rule is selected at run time (any_ranking, any_admission and
-/// so on). A policy of such parts is one type for many compositions, and decides exactly as the
+/// Building blocks of the parts whose rule is selected at run time (any_ranking, any_commit_rule
+/// and so on). A policy of such parts is one type for many compositions, and decides exactly as the
 /// policy composed of the parts themselves.
 namespace UNMASK_NAMESPACE {
 
 /// Step reductions of parts of several types, side by side.
 template <class... Part>
-struct tallies_beside : detail::pack<tally_of<Part>...> {
-  UNMASK_HD void merge(const tallies_beside& other) {
+struct step_reductions_beside : detail::pack<step_reduction_of<Part>...> {
+  UNMASK_HD void merge(const step_reductions_beside& other) {
     merge(other, std::index_sequence_for<Part...>{});
   }
 
  private:
   template <std::size_t... I>
-  UNMASK_HD void merge(const tallies_beside& other, std::index_sequence<I...>) {
-    (merge_one<I, tally_of<Part>>(other), ...);
+  UNMASK_HD void merge(const step_reductions_beside& other, std::index_sequence<I...>) {
+    (merge_one<I, step_reduction_of<Part>>(other), ...);
   }
   template <std::size_t I, class Tally>
-  UNMASK_HD void merge_one([[maybe_unused]] const tallies_beside& other) {
+  UNMASK_HD void merge_one([[maybe_unused]] const step_reductions_beside& other) {
     if constexpr (!std::is_same_v<Tally, no_state>) {
       detail::get_indexed<I>(*this).merge(detail::get_indexed<I>(other));
     }
@@ -56,7 +56,7 @@ class choice_of {
   static constexpr statistics required = (T::required | ... | stat::none);
   using position_states = detail::pack<position_state_of<T>...>;
   using sequence_states = detail::pack<sequence_state_of<T>...>;
-  using tallies = tallies_beside<T...>;
+  using step_reductions = step_reductions_beside<T...>;
 
   /// The state of alternative V among `states`.
   template <class V>
@@ -83,16 +83,16 @@ class choice_of {
   UNMASK_HD answer_of<Use> visit(const Use& use) const {
     return visit_from<0, T...>(use);
   }
-  /// Calls use(value, its own context), where `own` has the states of all alternatives or none.
+  /// Calls use(value, its own context), where `context` has the states of all alternatives or none.
   template <class Own, class Use>
-  UNMASK_HD auto visit_with(Own& own, const Use& use) const {
-    return visit([&own, &use](const auto& value) {
+  UNMASK_HD auto visit_with(Own& context, const Use& use) const {
+    return visit([&context, &use](const auto& value) {
       using part = std::remove_cvref_t<decltype(value)>;
       no_state none;
-      scope<part> inner{state_in<part, position_state_of<part>>(own.state, none),
-                        state_in<part, sequence_state_of<part>>(own.sequence, none),
-                        state_in<part, tally_of<part>>(own.tally, none),
-                        own.at};
+      part_context<part> inner{state_in<part, position_state_of<part>>(context.state, none),
+                        state_in<part, sequence_state_of<part>>(context.sequence, none),
+                        state_in<part, step_reduction_of<part>>(context.step_reduction, none),
+                        context.at};
       return use(value, inner);
     });
   }

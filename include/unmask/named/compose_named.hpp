@@ -34,18 +34,18 @@ template <bool Has, class Part>
 template <abilities A, class... More>
 [[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
   const auto parts =
-      std::tuple_cat(std::tuple{p.ranking, any_admission<A.compares>(p.admission)},
+      std::tuple_cat(std::tuple{p.ranking, any_commit_rule<A.compares>(p.commit_rule)},
                      detail::part_if<A.edits>(p.edit),
-                     detail::part_if<A.watches>(any_revisions<A.remembers>{p.revisions}),
-                     std::tuple{p.delays, p.stops},
+                     detail::part_if<A.tracks>(any_logits_processors<A.remembers>{p.logits_processors}),
+                     std::tuple{p.filter, p.stops},
                      detail::part_if<!A.layered>(p.cache),
                      detail::part_if<A.layered>(any_picking_cache{p.cache}),
                      detail::part_if<A.layered>(p.layers),
-                     detail::part_if<!A.paints>(p.schedule),
-                     detail::part_if<A.paints>(p.paint),
+                     detail::part_if<!A.renoises>(p.schedule),
+                     detail::part_if<A.renoises>(p.paint),
                      detail::part_if<A.draws>(p.draw),
                      detail::part_if<A.keeps>(p.keep),
-                     detail::part_if<A.revisits>(p.revisits),
+                     detail::part_if<A.edits_tokens>(p.edits_tokens),
                      detail::part_if<A.remasks>(p.remask),
                      detail::part_if<A.branches>(detail::look_of(p)),
                      std::tuple<More...>{more...});
@@ -57,11 +57,11 @@ template <abilities A, class... More>
 /// every other ability of a type is always used.
 [[nodiscard]] constexpr bool fits(const abilities& has, const abilities& type) {
   const auto at_most = [](bool used, bool there) { return !used || there; };
-  return at_most(has.edits, type.edits) && at_most(has.watches, type.watches) &&
-         at_most(has.remembers, type.remembers) && at_most(has.revisits, type.revisits) &&
+  return at_most(has.edits, type.edits) && at_most(has.tracks, type.tracks) &&
+         at_most(has.remembers, type.remembers) && at_most(has.edits_tokens, type.edits_tokens) &&
          at_most(has.branches, type.branches) && has.compares == type.compares &&
          has.draws == type.draws && has.keeps == type.keeps && has.remasks == type.remasks &&
-         has.paints == type.paints && has.layered == type.layered;
+         has.renoises == type.renoises && has.layered == type.layered;
 }
 
 /// Types to which compositions by name are compiled; the first that fits is used. Each is a policy,
@@ -88,7 +88,7 @@ using joined = typename detail::joined_compositions<A, B>::type;
 [[nodiscard]] constexpr abilities edits_and(const abilities& more) {
   abilities all = more;
   all.edits = true;
-  all.watches = true;
+  all.tracks = true;
   all.remembers = !more.keeps;
   return all;
 }
@@ -96,12 +96,12 @@ using joined = typename detail::joined_compositions<A, B>::type;
 /// Nearly every pair of compatible parts. Types with the same statistics share their kernels, which
 /// take most of the compile time of a type.
 using common_compositions =
-    compositions<edits_and({.branches = true, .revisits = true}),
-                 edits_and({.revisits = true, .remasks = true}),
-                 edits_and({.branches = true, .draws = true, .revisits = true}),
-                 edits_and({.draws = true, .revisits = true, .remasks = true}),
+    compositions<edits_and({.branches = true, .edits_tokens = true}),
+                 edits_and({.edits_tokens = true, .remasks = true}),
+                 edits_and({.branches = true, .draws = true, .edits_tokens = true}),
+                 edits_and({.draws = true, .edits_tokens = true, .remasks = true}),
                  edits_and({.draws = true, .keeps = true}),
-                 edits_and({.paints = true}),
+                 edits_and({.renoises = true}),
                  abilities{.edits = true, .compares = true},
                  abilities{.edits = true, .compares = true, .remasks = true}>;
 
@@ -114,8 +114,8 @@ using common_compositions =
 
 /// common_compositions for engines with hooks, before those that need none.
 using common_layer_compositions =
-    joined<compositions<layered(edits_and({.revisits = true})),
-                        layered(edits_and({.revisits = true, .remasks = true})),
+    joined<compositions<layered(edits_and({.edits_tokens = true})),
+                        layered(edits_and({.edits_tokens = true, .remasks = true})),
                         layered(edits_and({.draws = true})),
                         layered({.edits = true, .draws = true, .keeps = true}),
                         layered({.edits = true, .compares = true})>,
@@ -128,15 +128,15 @@ namespace detail {
   const auto note = [&all](bool there, const char* name) {
     all += there ? (all.empty() ? "" : ", ") + std::string(name) : "";
   };
-  note(has.watches, "edits of single tokens");
+  note(has.tracks, "edits of single tokens");
   note(has.remembers, "credit");
   note(has.compares, "comparison with the step before");
   note(has.branches, "lookahead");
   note(has.draws, "sampling");
   note(has.keeps, "truncation");
-  note(has.revisits, "rewriting of settled tokens");
+  note(has.edits_tokens, "rewriting of committed tokens");
   note(has.remasks, "remasking");
-  note(has.paints, "a canvas");
+  note(has.renoises, "a canvas");
   note(has.layered, "a layer rule");
   return all;
 }

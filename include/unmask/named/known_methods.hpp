@@ -9,9 +9,9 @@ namespace UNMASK_NAMESPACE {
 namespace detail::table {
 
 /// Refuses a profile that was not calibrated with the paper's settings of the task.
-template <const profile_threshold<1>& Settings>
+template <const calibrated_threshold<1>& Settings>
 void check_settings(const named_parts& parts) {
-  const profile_threshold<>& p = parts.admission.profile();
+  const calibrated_threshold<>& p = parts.commit_rule.profile();
   if (p.cap != Settings.cap || p.slack != Settings.slack || p.mode != Settings.mode ||
       p.statistic != Settings.statistic) {
     throw std::invalid_argument(
@@ -19,43 +19,43 @@ void check_settings(const named_parts& parts) {
         ", slack " + shortest_text(Settings.slack) + ", " +
         (Settings.mode == profile_mode::block ? "mode block" : "mode step_block") + " and the " +
         (Settings.statistic == metric::q1 ? "q1" : "median") +
-        "; profile_threshold takes any profile");
+        "; calibrated_threshold takes any profile");
   }
 }
 
 inline constexpr known_method methods[] = {
     {"credit_decoding",
      "CreditDecoding: a threshold on logits raised for tokens that keep leading",
-     "at_least(0.9) + credit"},
+     "threshold_inclusive(0.9) + trace_credit"},
     {"dynamic_dllm",
      "Dynamic-dLLM: budgets of what each layer computes, thresholds that move; needs hooks",
      "adaptive_threshold + cache_budget + interval_cache(1, 0)"},
     {"es_dllm",
      "ES-dLLM: deeper layers compute what matters, one token a pass; needs hooks",
-     "top_k(1) + early_skip + block_cache + hold_end"},
+     "tokens_per_step(1) + early_skip + block_cache + eos_gate"},
     {"es_dllm_parallel",
      "the same with every token above a threshold; needs hooks",
-     "threshold(0.9) + early_skip + block_cache + hold_end"},
+     "threshold(0.9) + early_skip + block_cache + eos_gate"},
     {"es_dllm_sparse",
      "ES-dLLM with Sparse-dLLM's eviction of keys; needs hooks",
-     "top_k(1) + early_skip + block_cache + hold_end + key_eviction"},
+     "tokens_per_step(1) + early_skip + block_cache + eos_gate + key_eviction"},
     {"es_dllm_parallel_sparse",
      "both; needs hooks",
-     "threshold(0.9) + early_skip + block_cache + hold_end + key_eviction"},
+     "threshold(0.9) + early_skip + block_cache + eos_gate + key_eviction"},
     {"lopa_d2f",
      "LoPA over D2F: lookahead branches over blocks that start early",
      "threshold(0.9) + lookahead(14) + block_pipeline"},
     {"osdt_gsm8k",
      "OSDT as for GSM8K, with the file of a profile that was calibrated so",
-     "profile_threshold",
+     "calibrated_threshold",
      check_settings<methods::osdt_gsm8k_settings<1>>},
     {"osdt_gpqa",
      "the same as for GPQA",
-     "profile_threshold",
+     "calibrated_threshold",
      check_settings<methods::osdt_gpqa_settings<1>>},
     {"osdt_humaneval",
      "the same as for HumanEval",
-     "profile_threshold",
+     "calibrated_threshold",
      check_settings<methods::osdt_humaneval_settings<1>>},
 };
 

@@ -53,14 +53,14 @@ struct part_argument : knob_text {
 /// The stage of a part. A policy has one ranking, one commit rule (an expression) and one schedule.
 enum class part_stage : std::uint8_t {
   ranking,
-  admission,
-  revision,
-  question,
-  delay,
-  edit,
+  commit_rule,
+  logits_processor,
+  probe,
+  filter,
+  logits_transform,
   draw,
   truncation,
-  revisit,
+  token_editing,
   remask,
   branches,
   schedule,
@@ -85,14 +85,14 @@ struct known_part {
 
 [[nodiscard]] constexpr std::string_view to_string(part_stage s) {
   constexpr std::string_view names[] = {"ranking",
-                                        "admission",
-                                        "revision",
-                                        "question",
-                                        "delay",
-                                        "edit",
+                                        "commit rule",
+                                        "logits processor",
+                                        "probe",
+                                        "filter",
+                                        "logits transform",
                                         "draw",
                                         "truncation",
-                                        "revisit",
+                                        "token editing",
                                         "remask",
                                         "branches",
                                         "schedule",
@@ -225,7 +225,7 @@ class argument_values {
   template <class Part>
   [[nodiscard]] const Part& checked_part(const Part& part) const {
     try {
-      check_part(part, layout{});
+      check_part(part, sequence_shape{});
     } catch (const std::invalid_argument& e) {
       fail(e.what());
     }

@@ -8,25 +8,25 @@ namespace UNMASK_NAMESPACE {
 namespace detail::table {
 
 /// The parts that have a name, in the order of the help. A family is the list of alternatives of
-/// its choice: a new commit rule is one more type of admission_leaf, a new schedule one more of
+/// its choice: a new commit rule is one more type of commit_rule_part, a new schedule one more of
 /// any_schedule. Name, description and arguments of a part are declared in the part.
 using all_parts = typename joined<rankings,
-                                  type_list<loosely<by_confidence>>,
-                                  admissions,
-                                  revision_list::rule::list,
-                                  type_list<hold_end,
-                                            end_last,
+                                  type_list<alg_temperature<by_confidence>>,
+                                  commit_rules,
+                                  logits_processor_list::rule::list,
+                                  type_list<eos_gate,
+                                            eos_last,
                                             no_equal_neighbours,
                                             temperature,
                                             sampling,
-                                            keep_top_k,
-                                            keep_top_p,
-                                            keep_min_p,
-                                            confidence_of_kept,
-                                            edit_settled,
-                                            reopen_below,
+                                            top_k,
+                                            top_p,
+                                            min_p,
+                                            confidence_after_truncation,
+                                            edit_committed,
+                                            remask_current_below,
                                             remask_below,
-                                            lookahead_by<any_worth>>,
+                                            lookahead_by<any_lookahead_score>>,
                                   any_schedule::rules::list,
                                   type_list<canvas>,
                                   caches,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/any_admission.hpp>
+#include <unmask/named/any_commit_rule.hpp>
 #include <unmask/named/any_cache.hpp>
 #include <unmask/named/any_layer_rule.hpp>
 #include <unmask/named/any_ranking.hpp>
-#include <unmask/named/any_revision.hpp>
+#include <unmask/named/any_logits_processor.hpp>
 #include <unmask/named/any_schedule.hpp>
 #include <unmask/named/policy_text.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
 
 namespace UNMASK_NAMESPACE {
 
-/// keep_top_k, keep_top_p, keep_min_p and confidence_of_kept together, as a value.
+/// top_k, top_p, min_p and confidence_after_truncation together, as a value.
 struct any_keep {
   truncation rules = {};
   static constexpr statistics required = stat::kept;
@@ -27,15 +27,15 @@ static_assert(truncating<any_keep>);
 /// unused, or that change the data a step reads.
 struct abilities {
   bool edits = false;      ///< transforms logits in the read: temperature
-  bool watches = false;    ///< edits or probes tracked tokens
+  bool tracks = false;    ///< edits or probes tracked tokens
   bool remembers = false;  ///< has credit
   bool compares = false;   ///< compares rows with those of the previous step
   bool branches = false;   ///< has lookahead
   bool draws = false;      ///< draws tokens at random
   bool keeps = false;      ///< truncates: keeps the most probable tokens
-  bool revisits = false;   ///< rewrites committed tokens
+  bool edits_tokens = false;   ///< rewrites committed tokens
   bool remasks = false;    ///< makes committed positions candidates again
-  bool paints = false;     ///< has a canvas
+  bool renoises = false;     ///< has a canvas
   bool layered = false;    ///< has a layer rule, or a cache that computes single positions
 };
 
@@ -43,9 +43,9 @@ struct abilities {
 struct named_parts {
   abilities has = {};
   any_ranking ranking = {};
-  admission_expression admission = {};
-  revision_list revisions = {};
-  any_delays delays = {};
+  commit_rule_expression commit_rule = {};
+  logits_processor_list logits_processors = {};
+  any_filters filter = {};
   any_stops stops = {};
   any_schedule schedule = {};
   any_cache cache = {};
@@ -53,9 +53,9 @@ struct named_parts {
   temperature edit = {};
   sampling draw = {};
   any_keep keep = {};
-  any_revisits revisits = {};
+  any_edits_tokens edits_tokens = {};
   remask_below remask = {};
-  lookahead_by<any_worth> look = {};
+  lookahead_by<any_lookahead_score> look = {};
   canvas paint = {};
   /// Name of a part that depends on more than one step; empty if there is none.
   std::string_view beyond_a_step = {};

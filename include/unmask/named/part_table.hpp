@@ -15,11 +15,11 @@ using values = const argument_values&;
 
 /// The rankings that have a name, in the order of `order`.
 using rankings = type_list<by_confidence, by_margin, by_entropy, left_to_right, at_random>;
-/// The commit rules, with profile_threshold for profile_place.
+/// The commit rules, with calibrated_threshold for calibrated_place.
 template <class... T>
-type_list<std::conditional_t<std::is_same_v<T, profile_place>, profile_threshold<>, T>...>
+type_list<std::conditional_t<std::is_same_v<T, calibrated_place>, calibrated_threshold<>, T>...>
     with_profile(type_list<T...>);
-using admissions = decltype(with_profile(admission_leaf::list{}));
+using commit_rules = decltype(with_profile(commit_rule_part::list{}));
 /// The caches; the first alternative means none.
 template <class First, class... T>
 type_list<T...> but_the_first(type_list<First, T...>);
@@ -40,31 +40,31 @@ constexpr int place_in(type_list<T...>) {
 }
 
 /// Names of the rankings on which others are based.
-inline constexpr std::string_view orders = "confidence|margin|entropy|left_to_right";
-inline constexpr std::string_view worths = "confidence|margin|entropy";
+inline constexpr std::string_view orders = "by_confidence|by_margin|by_entropy|left_to_right";
+inline constexpr std::string_view lookahead_scores = "by_confidence|by_margin|by_entropy";
 inline constexpr std::string_view features = "hidden|input|query|key|value";
 
 template <class P>
 [[nodiscard]] constexpr part_stage stage_of() {
   return layer_rule<P>                         ? part_stage::layer_rule
          : ranking<P>                          ? part_stage::ranking
-         : leaf_admission<P>                   ? part_stage::admission
-         : inquiring<P>                        ? part_stage::question
+         : basic_commit_rule<P>                   ? part_stage::commit_rule
+         : probing<P>                        ? part_stage::probe
          : scheduling<P>                       ? part_stage::schedule
-         : revisiting<P>                       ? part_stage::revisit
+         : token_editing<P>                       ? part_stage::token_editing
          : remasking<P>                        ? part_stage::remask
          : branching<P>                        ? part_stage::branches
          : stopping<P>                         ? part_stage::stop
          : caching<P> || evicting<P>           ? part_stage::cache
-         : revision<P>                         ? part_stage::revision
-         : delaying<P>                         ? part_stage::delay
+         : logits_processor<P>                         ? part_stage::logits_processor
+         : candidate_filter<P>                         ? part_stage::filter
          : drawing<P>                          ? part_stage::draw
          : truncating<P>                       ? part_stage::truncation
-                                               : part_stage::edit;
+                                               : part_stage::logits_transform;
 }
 
 // Number of tracked or probed tokens that the parts of a list need together.
-[[nodiscard]] inline index_t sum_of(const revision_list& l, const auto& of) {
+[[nodiscard]] inline index_t sum_of(const logits_processor_list& l, const auto& of) {
   index_t sum = 0;
   for (index_t i = 0; i < l.count; ++i) {
     sum += l.rules[i].visit_on_host(of);
@@ -72,55 +72,55 @@ template <class P>
   return sum;
 }
 
-inline void revise(parts p, values v, const revision_list::rule& part) {
+inline void process(parts p, values v, const logits_processor_list::rule& part) {
   const auto fail_above = [&v](index_t count, index_t most, const char* what) {
     if (count > most) {
       v.fail("a policy by name has at most " + std::to_string(most) + " " + what + ", this is " +
              std::to_string(count));
     }
   };
-  fail_above(p.revisions.count + 1, revision_list::capacity, "parts that edit or ask about tokens");
-  p.revisions.rules[p.revisions.count++] = part;
-  const auto watched = [](const auto& r) {
+  fail_above(p.logits_processors.count + 1, logits_processor_list::capacity, "parts that edit or ask about tokens");
+  p.logits_processors.rules[p.logits_processors.count++] = part;
+  const auto tracked = [](const auto& r) {
     using rule = std::remove_cvref_t<decltype(r)>;
     if constexpr (!std::is_same_v<position_state_of<rule>, no_state>) {
       return index_t{0};
     } else if constexpr (requires { r.count; }) {
       return r.count;
     } else {
-      return index_t{rule::watches};
+      return index_t{rule::tracks};
     }
   };
   const auto asked = [](const auto& r) {
-    if constexpr (inquiring<std::remove_cvref_t<decltype(r)>>) {
+    if constexpr (probing<std::remove_cvref_t<decltype(r)>>) {
       return r.count;
     } else {
       return index_t{0};
     }
   };
   fail_above(
-      sum_of(p.revisions, watched), revision_list::most_watched, "tokens watched at a position");
+      sum_of(p.logits_processors, tracked), logits_processor_list::most_tracked, "tokens tracked at a position");
   fail_above(
-      sum_of(p.revisions, asked), revision_list::most_asked, "tokens asked about at a position");
-  p.has.watches = true;
+      sum_of(p.logits_processors, asked), logits_processor_list::most_asked, "tokens asked about at a position");
+  p.has.tracks = true;
 }
 
 template <class P>
 void put(parts p, values v, const P& part) {
   if constexpr (is_one_of<P, rankings>) {
     p.ranking.by = static_cast<order>(place_in<P>(rankings{}));
-  } else if constexpr (is_one_of<P, admissions>) {
-    if (p.admission.size() == admission_expression::capacity) {
-      v.fail("an admission has at most " + std::to_string(admission_expression::capacity) +
+  } else if constexpr (is_one_of<P, commit_rules>) {
+    if (p.commit_rule.size() == commit_rule_expression::capacity) {
+      v.fail("a commit rule has at most " + std::to_string(commit_rule_expression::capacity) +
              " parts");
     }
-    p.admission.push(part);
+    p.commit_rule.push(part);
     p.has.compares = p.has.compares || traits_of<P>.compares;
-  } else if constexpr (is_one_of<P, revision_list::rule::list>) {
+  } else if constexpr (is_one_of<P, logits_processor_list::rule::list>) {
     if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
       v.take_only(p.has.remembers, "credit");
     }
-    revise(p, v, part);
+    process(p, v, part);
   } else if constexpr (is_one_of<P, any_stops::rule::list>) {
     if (p.stops.count == any_stops::capacity) {
       v.fail("a policy by name has at most " + std::to_string(any_stops::capacity) + " stops");
@@ -134,38 +134,38 @@ void put(parts p, values v, const P& part) {
   } else if constexpr (truncating<P>) {
     p.has.keeps = true;
     p.keep.rules = p.keep.rules.tightened(part.kept());
-  } else if constexpr (std::is_same_v<P, hold_end>) {
-    v.take_only(p.delays.holds, P::label.name);
-    p.delays.hold = part;
-  } else if constexpr (std::is_same_v<P, end_last>) {
-    v.take_only(p.delays.lasts, P::label.name);
-    p.delays.last = part;
+  } else if constexpr (std::is_same_v<P, eos_gate>) {
+    v.take_only(p.filter.holds, P::label.name);
+    p.filter.hold = part;
+  } else if constexpr (std::is_same_v<P, eos_last>) {
+    v.take_only(p.filter.lasts, P::label.name);
+    p.filter.last = part;
   } else if constexpr (std::is_same_v<P, no_equal_neighbours>) {
-    v.take_only(p.delays.keeps_unequal, P::label.name);
-    p.delays.unequal = part;
+    v.take_only(p.filter.keeps_unequal, P::label.name);
+    p.filter.unequal = part;
   } else if constexpr (std::is_same_v<P, temperature>) {
     v.take_only(p.has.edits, P::label.name);
     p.edit = part;
   } else if constexpr (std::is_same_v<P, sampling>) {
     p.has.draws = true;
     p.draw = part;
-  } else if constexpr (std::is_same_v<P, edit_settled>) {
-    v.take_only(p.revisits.edits, P::label.name);
-    p.has.revisits = true;
-    p.revisits.edit = part;
-  } else if constexpr (std::is_same_v<P, reopen_below>) {
-    v.take_only(p.revisits.reopens, P::label.name);
-    p.has.revisits = true;
-    p.revisits.reopens_first = !p.revisits.edits;
-    p.revisits.reopen = part;
+  } else if constexpr (std::is_same_v<P, edit_committed>) {
+    v.take_only(p.edits_tokens.edits, P::label.name);
+    p.has.edits_tokens = true;
+    p.edits_tokens.edit = part;
+  } else if constexpr (std::is_same_v<P, remask_current_below>) {
+    v.take_only(p.edits_tokens.remasks_current, P::label.name);
+    p.has.edits_tokens = true;
+    p.edits_tokens.remasks_first = !p.edits_tokens.edits;
+    p.edits_tokens.remask = part;
   } else if constexpr (std::is_same_v<P, remask_below>) {
     v.take_only(p.has.remasks, P::label.name);
     p.remask = part;
-  } else if constexpr (std::is_same_v<P, lookahead_by<any_worth>>) {
+  } else if constexpr (std::is_same_v<P, lookahead_by<any_lookahead_score>>) {
     p.has.branches = true;
     p.look = part;
   } else if constexpr (std::is_same_v<P, canvas>) {
-    p.has.paints = true;
+    p.has.renoises = true;
     p.paint = part;
   } else if constexpr (std::is_same_v<P, key_eviction>) {
     v.take_only(p.cache.drops_keys, P::label.name);
@@ -209,21 +209,21 @@ struct entry_of {
 };
 
 template <ranking Order>
-struct entry_of<loosely<Order>> {
+struct entry_of<alg_temperature<Order>> {
   static constexpr part_argument before[] = {{{"order", knob_kind::word, {}, orders}, 0.0}};
   static constexpr part_argument after[] = {{}};
   static void add(parts p, values v) {
-    loosely<Order> part{};
+    alg_temperature<Order> part{};
     v.fill(part, 1);
     p.ranking = {static_cast<order>(v.number(0)), v.checked_part(part).temperature};
   }
 };
 
 template <>
-struct entry_of<lookahead_by<any_worth>> {
-  using part_type = lookahead_by<any_worth>;
+struct entry_of<lookahead_by<any_lookahead_score>> {
+  using part_type = lookahead_by<any_lookahead_score>;
   static constexpr part_argument before[] = {{}};
-  static constexpr part_argument after[] = {{{"by", knob_kind::word, {}, worths}, 0.0}};
+  static constexpr part_argument after[] = {{{"order", knob_kind::word, {}, lookahead_scores}, 0.0}};
   static void add(parts p, values v) {
     part_type part{};
     v.fill(part, 0);
@@ -250,12 +250,12 @@ struct entry_of<P> {
 
 // Whether the profile fits the blocks of a sequence is checked when the sequence starts.
 template <>
-struct entry_of<profile_threshold<>> {
+struct entry_of<calibrated_threshold<>> {
   static constexpr part_argument before[] = {{}};
   static constexpr part_argument after[] = {{{"file", knob_kind::file}, 0.0}};
   static void add(parts p, values v) {
     put(p, v, v.from_file(0, [](const std::string& text) {
-      return profile_from_json<profile_threshold<>::capacity>(text);
+      return profile_from_json<calibrated_threshold<>::capacity>(text);
     }));
   }
 };

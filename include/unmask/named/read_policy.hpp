@@ -11,29 +11,29 @@ namespace UNMASK_NAMESPACE {
 
 /// Every method that has a name. Its policy is that of unmask::methods with the published values;
 /// for other values write the parts. A text may continue after a method, as in "es_dllm +
-/// stop_at_end". OSDT's argument is the file of a profile, written by save_profile().
+/// stop_at_eos". OSDT's argument is the file of a profile, written by save_profile().
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
 
-/// Reads a composition from text, such as "credit + threshold(0.9)" or "entropy +
-/// any_of(entropy_bound(0.1), top_k(2)) + temperature(0.7) + stop_at_end".
+/// Reads a composition from text, such as "trace_credit + threshold(0.9)" or "by_entropy +
+/// any_of(entropy_bound(0.1), tokens_per_step(2)) + temperature(0.7) + stop_at_eos".
 ///
 /// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
 /// by place and then by name. Exactly one commit rule, where any_of(...) and all_of(...) combine
-/// several; at most one ranking (default: confidence), schedule (default: sequential_blocks),
+/// several; at most one ranking (default: confidence), schedule (default: semi_autoregressive),
 /// cache, draw and lookahead. The name of a method stands for its parts: known_methods(). Parts of
 /// one stage apply in written order; temperature precedes a canvas, whose own stop comes last.
 ///
 /// Errors: policy_text_error naming the part, the argument, its value, the rule and the column.
 /// Host only; allocates.
 ///
-/// A file is opened only for a text that names one, profile_threshold("profile.json"), and read in
-/// the call, by `files`. A host that accepts texts from others may pass a function that reads
+/// A file is opened only for a text that names one, calibrated_threshold("profile.json"), and read
+/// in the call, by `files`. A host that accepts texts from others may pass a function that reads
 /// elsewhere or throws std::invalid_argument. A missing file, or one that is no profile, is an
 /// error of the text, too.
 [[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
                                                     const file_source& files = contents_of_file);
 
-/// A part as shown in the help: "threshold(threshold=0.9)".
+/// A part as shown in the help: "threshold(value=0.9)".
 [[nodiscard]] UNMASK_LIBRARY std::string signature_of(const known_part& part);
 
 /// The tables as text: each part with its stage, its arguments with their ranges, and its
@@ -62,10 +62,10 @@ class named_parts_reader {
       const known_method* const method = method_of(written.name);
       method != nullptr ? add(*method, written) : add(written);
     }
-    if (parts_.admission.size() == 0) {
+    if (parts_.commit_rule.size() == 0) {
       throw policy_text_error(text_,
                               text_.size() + 1,
-                              "a policy needs an admission, such as threshold(0.9) or top_k(1)");
+                              "a policy needs a commit rule, such as threshold(0.9) or tokens_per_step(1)");
     }
     check_together();
     check_states();
@@ -115,8 +115,8 @@ class named_parts_reader {
 
   void add(const part_text& written) {
     if (joins(written.name)) {
-      take_once("admission", written);
-      admit(written);
+      take_once("commit rule", written);
+      commit(written);
       return;
     }
     const known_part& part = find(written);
@@ -175,7 +175,7 @@ class named_parts_reader {
   void take(const known_part& part, const part_text& written) {
     switch (part.stage) {
     case part_stage::ranking:
-    case part_stage::admission:
+    case part_stage::commit_rule:
     case part_stage::draw:
     case part_stage::branches:
     case part_stage::schedule:
@@ -192,7 +192,7 @@ class named_parts_reader {
     name += method_.empty() ? "" : " of " + std::string(method_);
     for (const auto& [taken, first, in_method] : taken_) {
       if (taken == stage) {
-        const bool can_join = stage == "admission" && !in_method && method_.empty();
+        const bool can_join = stage == "commit rule" && !in_method && method_.empty();
         fail(written.column,
              "a policy has one " + std::string(stage) + ": " + first + " and " + name +
                  (can_join ? " are joined by any_of(...) or all_of(...)" : " are two"));
@@ -201,30 +201,30 @@ class named_parts_reader {
     taken_.push_back({stage, name, !method_.empty()});
   }
 
-  void admit(const part_text& written) {
+  void commit(const part_text& written) {
     if (!joins(written.name)) {
       const known_part& part = find(written);
-      if (part.stage != part_stage::admission) {
+      if (part.stage != part_stage::commit_rule) {
         fail(written.column,
-             std::string(part.name) + " is no admission: it stands beside any_of and all_of, not "
+             std::string(part.name) + " is no commit rule: it stands beside any_of and all_of, not "
                                       "in them");
       }
       put(part, written);
       return;
     }
     if (written.arguments.empty()) {
-      fail(written.column, std::string(written.name) + " joins at least one admission");
+      fail(written.column, std::string(written.name) + " joins at least one commit rule");
     }
     for (std::size_t i = 0; i < written.arguments.size(); ++i) {
       const argument_text& a = written.arguments[i];
       if (!a.name.empty() || a.value.is != value_text::kind::part) {
         fail(a.value.column,
-             std::string(written.name) + " joins admissions, such as threshold(0.9), got " +
+             std::string(written.name) + " joins commit rules, such as threshold(0.9), got " +
                  quoted(a.value.text));
       }
-      admit(*a.value.part);
+      commit(*a.value.part);
       if (i > 0) {
-        parts_.admission.join(written.name == "all_of");
+        parts_.commit_rule.join(written.name == "all_of");
       }
     }
   }
@@ -251,7 +251,7 @@ class named_parts_reader {
   // An expression has one state of each of its types, and one profile.
   void check_states() const {
     for (const note& n : notes_) {
-      const bool has_place = n.part->stage == part_stage::admission &&
+      const bool has_place = n.part->stage == part_stage::commit_rule &&
                              (n.part->traits.remembers || reads_file(*n.part));
       for (const note* before = notes_.data(); has_place && before != &n; ++before) {
         if (before->part == n.part) {

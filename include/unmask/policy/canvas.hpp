@@ -40,11 +40,11 @@ struct canvas {
   struct sequence_state {
     index_t held = 0;
   };
-  struct tally {
+  struct step_reduction {
     float entropy = 0.0F;
     index_t positions = 0;
     index_t changed = 0;
-    UNMASK_HD void merge(const tally& other) {
+    UNMASK_HD void merge(const step_reduction& other) {
       entropy += other.entropy;
       positions += other.positions;
       changed += other.changed;
@@ -62,14 +62,14 @@ struct canvas {
       {"stable_steps", &canvas::stable_steps, at_least(1)},
       {"certain", &canvas::certain, at_least(0).in("nats")}};
 
-  void check(const layout&, const model_info&) const {
+  void check(const sequence_shape&, const model_info&) const {
     check_argument(vocab >= 1, "canvas::vocab", vocab, "at least 1");
   }
-  void check(const layout&) const {
+  void check(const sequence_shape&) const {
     check_argument(hottest >= coldest, "canvas::hottest", hottest, "at least canvas::coldest");
   }
-  [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }
+  [[nodiscard]] index_t reach(const sequence_shape& g) const { return g.length - g.prompt_length; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return steps; }
 
   /// Temperature of a step: from `hottest` down to `coldest`.
   [[nodiscard]] UNMASK_HD float temperature(index_t step) const {
@@ -83,46 +83,46 @@ struct canvas {
     return 1.0F;
   }  // the row is edited already
 
-  UNMASK_HD void revise(auto& row, auto& own) const {
+  UNMASK_HD void process(auto& row, auto& context) const {
     const token_id best = row.total().token;
-    own.state.changed = best != own.state.best;
-    own.state.best = best;
+    context.state.changed = best != context.state.best;
+    context.state.best = best;
   }
-  UNMASK_HD tally survey(const auto& c, auto& own) const {
-    return {c.entropy(), 1, own.state.changed ? 1 : 0};
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    return {c.entropy(), 1, context.state.changed ? 1 : 0};
   }
 
-  UNMASK_HD token_id refill(index_t position, auto& own) const {
-    const std::uint64_t bits = random_bits({.seed = own.at.seed,
-                                            .sequence = own.at.sequence,
-                                            .step = own.at.step,
+  UNMASK_HD token_id refill(index_t position, auto& context) const {
+    const std::uint64_t bits = random_bits({.seed = context.at.seed,
+                                            .sequence = context.at.sequence,
+                                            .step = context.at.step,
                                             .position = position,
                                             .token = -4});
     return static_cast<token_id>((bits * static_cast<std::uint64_t>(vocab)) >> 32U);
   }
-  UNMASK_HD token_id conclude(auto& own) const { return own.state.best; }
+  UNMASK_HD token_id conclude(auto& context) const { return context.state.best; }
 
-  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
+  UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     if (q.step == 0) {
       return ending::running;
     }
-    index_t& held = own.sequence.held;
-    held = own.tally.changed == 0 ? held + 1 : 0;
-    const bool sure = own.tally.entropy < certain * static_cast<float>(own.tally.positions);
+    index_t& held = context.sequence.held;
+    held = context.step_reduction.changed == 0 ? held + 1 : 0;
+    const bool sure = context.step_reduction.entropy < certain * static_cast<float>(context.step_reduction.positions);
     if (held >= stable_steps && sure) {
       return ending::complete;
     }
-    return q.step >= steps ? ending::step_budget : ending::running;
+    return q.step >= steps ? ending::max_steps : ending::running;
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
-    q.block_length = q.length - q.prompt;
-    next.score = {q.prompt, q.length};
+    q.block_length = q.length - q.prompt_length;
+    next.score = {q.prompt_length, q.length};
     next.first_block = 0;
     next.last_block = 1;
   }
 };
 static_assert(renoising<canvas> && scheduling<canvas> && stopping<canvas> && drawing<canvas> &&
-              surveying<canvas> && revision<canvas> && logit_edit<canvas>);
+              step_reducing<canvas> && logits_processor<canvas> && logits_transform<canvas>);
 
 }  // namespace unmask

@@ -11,26 +11,26 @@ namespace UNMASK_NAMESPACE {
 /// tried, each in a branch of its own, and the next step continues with the branch in which the
 /// model is most certain about the positions that are still masked.
 ///
-/// The worth of a row is its score by `Ranking`. The score of a branch is the mean worth of its
-/// masked positions in the scored range, or of the `lowest_share` of them with the lowest worth. If
-/// the token of a branch fills the scored range, the score is the worth of that token when the
-/// branch was created, because nothing in the range verifies it; if it fills the answer, the score
-/// is 1. The anchor (the sequence itself) always has a mean, because the positions of the branches'
-/// tokens are masked in it. The highest score wins.
+/// The lookahead score of a row is its score by `Ranking`. The score of a branch is the mean
+/// lookahead score of its masked positions in the scored range, or of the `lowest_share` of them
+/// with the lowest lookahead score. If the token of a branch fills the scored range, the score is
+/// the lookahead score of that token when the branch was created, because nothing in the range
+/// verifies it; if it fills the answer, the score is 1. The anchor (the sequence itself) always has
+/// a mean, because the positions of the branches' tokens are masked in it. The highest score wins.
 /// Ties: the branch created first; the anchor last.
 ///
 /// The forward pass that verifies the branches is also the winner's next pass: one batch of 1 +
 /// branches sequences. With 0 branches the policy decides as without this part.
 ///
-///     score = creation_weight worth + (1 - creation_weight) mean(worth of the masked positions)
+///     score = creation_weight created + (1 - creation_weight) mean(scores of the masked positions)
 ///
-/// Range: `branches` in [0, limits::branches], the anchor not counted. lowest_share in (0, 1].
-/// creation_weight in [0, 1] is the weight of the worth with which a branch was created (1 for the
-/// anchor). `anchor_competes` and `anchor_wins` are the ablations of the paper. `complete_wins` is
-/// the rule of the release: a branch that fills the scored range scores 1 as well, the highest
-/// confidence and more than any negative entropy. There the range ends with the last block that was
-/// added, so this is rare before the end of the answer; under sequential blocks it would commit an
-/// unverified token at the end of every block.
+/// Range: `branches` in [0, session_capacity::branches], the anchor not counted. lowest_share in
+/// (0, 1]. creation_weight in [0, 1] is the weight of the lookahead score with which a branch was
+/// created (1 for the anchor). `anchor_competes` and `anchor_wins` are the ablations of the paper.
+/// `complete_wins` is the rule of the release: a branch that fills the scored range scores 1 as
+/// well, the highest confidence and more than any negative entropy. There the range ends with the
+/// last block that was added, so this is rare before the end of the answer; under sequential blocks
+/// it would commit an unverified token at the end of every block.
 ///
 /// Reads the statistics of the ranking.
 /// Source: LoPA (2025), sections 3.1 to 3.4, equations 1 and 2, algorithm 1; equation 2 has no
@@ -43,7 +43,7 @@ struct lookahead_by {
   bool anchor_competes = true;
   bool anchor_wins = false;
   bool complete_wins = false;
-  /// The ranking that worth and score are of.
+  /// The ranking that lookahead score and score are of.
   Ranking order = {};  // not [[no_unique_address]]: nvcc 13 cannot lay out a policy that holds it
 
   static constexpr statistics required = Ranking::required;
@@ -58,7 +58,7 @@ struct lookahead_by {
       {"anchor_wins", &lookahead_by::anchor_wins},
       {"complete_wins", &lookahead_by::complete_wins}};
 
-  UNMASK_HD float worth(const auto& c) const { return order.score(c); }
+  UNMASK_HD float lookahead_score(const auto& c) const { return order.score(c); }
 
   UNMASK_HD float score_of_branch(float creation, float future) const {
     return math::fma(creation_weight, creation, math::product(1.0F - creation_weight, future));

@@ -17,7 +17,7 @@ struct by_confidence {
   static constexpr statistics required = stat::confidence;
   static constexpr part_label label{
       "by_confidence",
-      "confidence",
+      "by_confidence",
       "the most probable token first; the ranking of a policy that names none"};
   static constexpr bool orders_by_confidence = true;
   UNMASK_HD float score(const auto& c) const { return c.confidence(); }
@@ -33,7 +33,7 @@ static_assert(ranking<by_confidence>);
 struct by_margin {
   static constexpr statistics required = stat::margin;
   static constexpr part_label label{
-      "by_margin", "margin", "the largest gap between best and second probability first"};
+      "by_margin", "by_margin", "the largest gap between best and second probability first"};
   UNMASK_HD float score(const auto& c) const { return c.margin(); }
 };
 static_assert(ranking<by_margin>);
@@ -44,7 +44,7 @@ static_assert(ranking<by_margin>);
 /// et al., Accelerated sampling from masked diffusion models via entropy bounded unmasking (2025).
 struct by_entropy {
   static constexpr statistics required = stat::entropy;
-  static constexpr part_label label{"by_entropy", "entropy", "the lowest entropy first"};
+  static constexpr part_label label{"by_entropy", "by_entropy", "the lowest entropy first"};
   UNMASK_HD float score(const auto& c) const { return -c.entropy(); }
 };
 static_assert(ranking<by_entropy>);
@@ -64,11 +64,11 @@ static_assert(ranking<left_to_right>);
 struct at_random {
   static constexpr statistics required = stat::none;
   static constexpr part_label label{
-      "at_random", "random", "positions in an order drawn afresh each step"};
-  UNMASK_HD float score(const auto& c, const auto& own) const {
-    return random_uniform({.seed = own.at.seed,
-                           .sequence = own.at.sequence,
-                           .step = own.at.step,
+      "at_random", "at_random", "positions in an order drawn afresh each step"};
+  UNMASK_HD float score(const auto& c, const auto& context) const {
+    return random_uniform({.seed = context.at.seed,
+                           .sequence = context.at.sequence,
+                           .step = context.at.step,
                            .position = c.position,
                            .token = -1});
   }
@@ -81,9 +81,9 @@ static_assert(ranking<at_random>);
 /// Range: temperature >= least_temperature.
 /// Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
 template <ranking Order>
-struct loosely {
+struct alg_temperature {
   static_assert(requires(const Order& o, const detail::own_candidate<Order>& c) { o.score(c); },
-                "loosely makes a ranking random whose score(candidate) needs nothing else: "
+                "alg_temperature makes a ranking random whose score(candidate) needs nothing else: "
                 "at_random is random as it is");
 
   Order order{};  ///< The ranking that is made random.
@@ -91,21 +91,21 @@ struct loosely {
   static constexpr statistics required = Order::required;
 
   static constexpr part_label label{
-      "loosely", "loosely", "another order made random: Gumbel noise on score / temperature"};
-  static constexpr knob<loosely> knobs[] = {
-      {"temperature", &loosely::temperature, at_least(least_temperature).in("(least_temperature)")}};
+      "alg_temperature", "alg_temperature", "another order made random: Gumbel noise on score / temperature"};
+  static constexpr knob<alg_temperature> knobs[] = {
+      {"temperature", &alg_temperature::temperature, at_least(least_temperature).in("(least_temperature)")}};
 
-  UNMASK_HD float score(const auto& c, const auto& own) const {
-    const float noise = random_gumbel({.seed = own.at.seed,
-                                       .sequence = own.at.sequence,
-                                       .step = own.at.step,
+  UNMASK_HD float score(const auto& c, const auto& context) const {
+    const float noise = random_gumbel({.seed = context.at.seed,
+                                       .sequence = context.at.sequence,
+                                       .step = context.at.step,
                                        .position = c.position,
                                        .token = -3});
     return math::fma(order.score(c), math::divide(1.0F, temperature), noise);
   }
 };
 template <ranking Order>
-loosely(Order, float) -> loosely<Order>;
-static_assert(ranking<loosely<by_confidence>>);
+alg_temperature(Order, float) -> alg_temperature<Order>;
+static_assert(ranking<alg_temperature<by_confidence>>);
 
 }  // namespace unmask

@@ -6,50 +6,50 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Ends a sequence once an end token and every position left of it are committed. Positions behind
-/// it that are still masked become the end token without a forward pass.
+/// Ends a sequence once an EOS token and every position left of it are committed. Positions behind
+/// it that are still masked become the EOS token without a forward pass.
 ///
 /// Reads the answer only, not the prompt.
 /// Cost: O(newly committed) a step.
-/// Errors: a model without an end token is refused, because the part would never stop a sequence.
+/// Errors: a model without an EOS token is refused, because the part would never stop a sequence.
 /// Source: CreditDecoding (2025), appendix C.7, early stop.
-struct stop_at_end {
+struct stop_at_eos {
   struct sequence_state {
     index_t seen = 0;
   };
   static constexpr statistics required = stat::none;
   static constexpr part_label label{
-      "stop_at_end", "stop_at_end", "ends once an end token is settled and all before it"};
+      "stop_at_eos", "stop_at_eos", "ends once an EOS token is committed and all before it"};
 
-  void check(const layout&, const model_info& m) const {
-    check_argument(m.end_token != no_token,
-                   "model_info::end_token",
+  void check(const sequence_shape&, const model_info& m) const {
+    check_argument(m.eos_token != no_token,
+                   "model_info::eos_token",
                    "no_token",
-                   "a token where a policy has stop_at_end, which would else never stop");
+                   "a token where a policy has stop_at_eos, which would else never stop");
   }
 
-  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
-    index_t& i = own.sequence.seen;
-    i = math::min(i, math::min(q.settled, q.rewritten));
-    for (i = math::max(i, q.prompt); i < q.settled; ++i) {
-      if (q.tokens[i] == q.end_token) {
-        return ending::end_token;
+  UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
+    index_t& i = context.sequence.seen;
+    i = math::min(i, math::min(q.committed_prefix, q.rewritten));
+    for (i = math::max(i, q.prompt_length); i < q.committed_prefix; ++i) {
+      if (q.tokens[i] == q.eos_token) {
+        return ending::eos_token;
       }
     }
     return ending::running;
   }
 };
-static_assert(stopping<stop_at_end>);
+static_assert(stopping<stop_at_eos>);
 
 /// Ends a sequence once a given sequence of tokens in the answer and every position left of it are
 /// committed: ending::stop_tokens. For several stop sequences use several parts.
 ///
 /// The match may cross blocks and may contain tokens that the caller gave (fixed slots), but not
 /// those of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
-/// Tokens committed behind the match stay. Positions still masked become the end token if the model
-/// has one, and sequence_report::settled is then the length of the sequence: trim the text with
-/// find(). Without an end token they stay masked, and sequence_report::settled is the first masked
-/// position.
+/// Tokens committed behind the match stay. Positions still masked become the EOS token if the model
+/// has one, and sequence_report::committed is then the length of the sequence: trim the text with
+/// find(). Without an EOS token they stay masked, and sequence_report::committed is the first
+/// masked position.
 ///
 /// The stop sequence is formed by those of the first `count` of the `Length` tokens that are given,
 /// at least one and without a gap; tokens that a policy rewrites are compared again.
@@ -71,12 +71,12 @@ struct stop_sequence {
   static constexpr part_label label{
       "stop_sequence",
       "stop_sequence",
-      "ends once these tokens are settled and all before them; at most 8"};
+      "ends once these tokens are committed and all before them; at most 8"};
   static constexpr knob<stop_sequence> knobs[] = {
       {"tokens", knob_kind::tokens, Length, &detail::fill_tokens<stop_sequence>},
       {"min_tokens", &stop_sequence::min_tokens, at_least(0)}};
 
-  void check(const layout&) const {
+  void check(const sequence_shape&) const {
     check_argument(count >= 1 && count <= Length, "stop_sequence::count", count, "in [1, Length]");
     detail::check_tokens(tokens, count, "stop_sequence::tokens");
     for (index_t k = length(); k < count; ++k) {
@@ -87,12 +87,12 @@ struct stop_sequence {
     }
   }
 
-  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
-    index_t& i = own.sequence.seen;
-    i = math::min(i, math::min(q.settled, q.rewritten));
-    i = math::max(i, q.prompt);
-    const index_t end = find(q.tokens, {q.prompt, q.settled}, i);
-    i = math::max(i, end < 0 ? q.settled : end - 1);
+  UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
+    index_t& i = context.sequence.seen;
+    i = math::min(i, math::min(q.committed_prefix, q.rewritten));
+    i = math::max(i, q.prompt_length);
+    const index_t end = find(q.tokens, {q.prompt_length, q.committed_prefix}, i);
+    i = math::max(i, end < 0 ? q.committed_prefix : end - 1);
     return end < 0 ? ending::running : ending::stop_tokens;
   }
 
@@ -133,20 +133,20 @@ struct stop_sequence {
 static_assert(stopping<stop_sequence<>>);
 
 /// Ends a sequence that is not complete after `steps` forward passes. Positions still masked become
-/// the end token if the model has one, and stay masked otherwise.
+/// the EOS token if the model has one, and stay masked otherwise.
 /// Range: steps >= 1.
-struct step_budget {
+struct max_steps {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{
-      "step_budget", "step_budget", "ends after so many forward passes"};
-  static constexpr knob<step_budget> knobs[] = {{"steps", &step_budget::steps, at_least(1)}};
+      "max_steps", "max_steps", "ends after so many forward passes"};
+  static constexpr knob<max_steps> knobs[] = {{"steps", &max_steps::steps, at_least(1)}};
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {
-    return q.step >= steps && q.open_count > 0 ? ending::step_budget : ending::running;
+    return q.step >= steps && q.masked_count > 0 ? ending::max_steps : ending::running;
   }
 };
-static_assert(stopping<step_budget>);
+static_assert(stopping<max_steps>);
 
 }  // namespace unmask

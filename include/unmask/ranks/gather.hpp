@@ -53,7 +53,7 @@ inline void check(const complaint& c) {
     return check_argument(false,
                           "messages",
                           c.got,
-                          "of one step, in which all ranks have as many rows, watched tokens and "
+                          "of one step, in which all ranks have as many rows, tracked tokens and "
                           "cuts; this one is of another");
   }
 }
@@ -96,19 +96,19 @@ check_row(const message_header& mine, const std::byte* messages, index_t count, 
   return {covered == mine.vocab ? fault::none : fault::incomplete, covered, mine.vocab};
 }
 
-/// Returns the record of a row that check_row() found complete, and its first `watched_count`
+/// Returns the record of a row that check_row() found complete, and its first `tracked_count`
 /// tracked logits. Cost: O(count * (nodes + tracked)).
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> record_of(const message_header& mine,
                                             const std::byte* messages,
                                             index_t count,
                                             index_t row,
-                                            float* watched,
-                                            index_t watched_count) {
+                                            float* tracked,
+                                            index_t tracked_count) {
   const std::size_t bytes = message_bytes<S>(mine);
   node_stack<S> sum{mine.vocab};
-  for (index_t w = 0; w < watched_count; ++w) {
-    watched[w] = -math::infinity();
+  for (index_t w = 0; w < tracked_count; ++w) {
+    tracked[w] = -math::infinity();
   }
   for (index_t k = 0; k < count; ++k) {
     const std::byte* const message = messages + static_cast<std::size_t>(k) * bytes;
@@ -117,9 +117,9 @@ template <statistics S>
       continue;
     }
     unpack<S>(h, message, row, sum);
-    for (index_t w = 0; w < watched_count; ++w) {
-      if (watched[w] == -math::infinity()) {
-        watched[w] = watched_logit<S>(h, message, row, w);
+    for (index_t w = 0; w < tracked_count; ++w) {
+      if (tracked[w] == -math::infinity()) {
+        tracked[w] = tracked_logit<S>(h, message, row, w);
       }
     }
   }

@@ -8,7 +8,7 @@
 /// Messages between ranks about the rows of one step: plain bytes for any transport.
 ///
 /// A message is a header, then for each of its rows `nodes` records (the first nodes_of(columns) of
-/// them are used), then for each row the logits of `watched` tracked tokens, -inf if another rank
+/// them are used), then for each row the logits of `tracked` tracked tokens, -inf if another rank
 /// has the token's column. Every field is 4 bytes long or a multiple of it. All messages of a step
 /// have the same size, so one all-gather of bytes exchanges them; or merge() is the operation of an
 /// all-reduce that keeps the order of the ranks. Ranks must have the same byte order and
@@ -34,7 +34,7 @@ struct message_header {
   index_t all_rows = 0;  ///< Rows of the step.
   /// Number of records and of tracked logits for which each row has room.
   index_t nodes = 0;
-  index_t watched = 0;  ///< Number of tracked logits for which each row has room.
+  index_t tracked = 0;  ///< Number of tracked logits for which each row has room.
 };
 
 /// Reason why two messages do not fit together.
@@ -52,16 +52,16 @@ enum class fault {
 /// Bytes of a message with room for these.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t
-message_bytes(index_t rows, index_t nodes, index_t watched) {
+message_bytes(index_t rows, index_t nodes, index_t tracked) {
   const std::size_t a_row = static_cast<std::size_t>(nodes) * sizeof(record<S>) +
-                            static_cast<std::size_t>(watched) * sizeof(float);
+                            static_cast<std::size_t>(tracked) * sizeof(float);
   return sizeof(message_header) + static_cast<std::size_t>(rows) * a_row;
 }
 
 /// Size in bytes of the message that begins with this header.
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t message_bytes(const message_header& h) {
-  return message_bytes<S>(h.all_rows, h.nodes, h.watched);
+  return message_bytes<S>(h.all_rows, h.nodes, h.tracked);
 }
 
 /// Messages in a device's memory, concatenated, aligned to 4 bytes.
@@ -112,7 +112,7 @@ node_offset(const message_header& h, index_t row, index_t node) {
 template <statistics S>
 [[nodiscard]] UNMASK_HD constexpr std::size_t
 logit_offset(const message_header& h, index_t row, index_t i) {
-  const std::size_t at = static_cast<std::size_t>(row) * static_cast<std::size_t>(h.watched) +
+  const std::size_t at = static_cast<std::size_t>(row) * static_cast<std::size_t>(h.tracked) +
                          static_cast<std::size_t>(i);
   return node_offset<S>(h, h.all_rows, 0) + at * sizeof(float);
 }
@@ -128,7 +128,7 @@ logit_offset(const message_header& h, index_t row, index_t i) {
   const range& r = h.rows;
   return h.mark == message_header::right_mark && 0 <= c.first && c.first <= c.last &&
          c.last <= h.vocab && 0 <= r.first && r.first <= r.last && r.last <= h.all_rows &&
-         h.watched >= 0 && nodes_of(c, h.vocab) <= h.nodes;
+         h.tracked >= 0 && nodes_of(c, h.vocab) <= h.nodes;
 }
 
 /// Checks that messages `a` and `b` belong to the same step, with records of S.
@@ -141,24 +141,24 @@ template <statistics S>
     return fault::other_record;
   }
   const bool agree =
-      a.step == b.step && a.all_rows == b.all_rows && a.nodes == b.nodes && a.watched == b.watched;
+      a.step == b.step && a.all_rows == b.all_rows && a.nodes == b.nodes && a.tracked == b.tracked;
   return agree ? fault::none : fault::other_step;
 }
 
 /// Writes one row of a message with header `h`: nodes_of(h.columns) records, left to right, and
-/// h.watched logits. `row` is in h.rows.
+/// h.tracked logits. `row` is in h.rows.
 template <statistics S>
 UNMASK_HD void pack(const message_header& h,
                     index_t row,
                     const record<S>* nodes,
-                    const float* watched,
+                    const float* tracked,
                     std::byte* message) {
   const index_t count = nodes_of(h.columns, h.vocab);
   for (index_t k = 0; k < count; ++k) {
     detail::store(message + node_offset<S>(h, row, k), nodes[k]);
   }
-  for (index_t i = 0; i < h.watched; ++i) {
-    detail::store(message + logit_offset<S>(h, row, i), watched[i]);
+  for (index_t i = 0; i < h.tracked; ++i) {
+    detail::store(message + logit_offset<S>(h, row, i), tracked[i]);
   }
 }
 
@@ -179,17 +179,17 @@ unpack(const message_header& h, const std::byte* message, index_t row, node_stac
 template <statistics S>
 [[nodiscard]] UNMASK_HD bool names_own(const record<S>& sums, range node) {
   const auto is_own = [&](token_id v) { return v == no_token || node.contains(v); };
-  bool own = is_own(sums.token);
+  bool context = is_own(sums.token);
   if constexpr (provides_v<S, stat::sampled>) {
-    own = own && is_own(sums.drawn);
+    context = context && is_own(sums.drawn);
   }
-  return own;
+  return context;
 }
 
 /// Tracked logit `i` of a row, -inf if another rank has its token.
 template <statistics S>
 [[nodiscard]] UNMASK_HD float
-watched_logit(const message_header& h, const std::byte* message, index_t row, index_t i) {
+tracked_logit(const message_header& h, const std::byte* message, index_t row, index_t i) {
   return detail::load<float>(message + logit_offset<S>(h, row, i));
 }
 
@@ -227,9 +227,9 @@ template <statistics S>
     for (index_t k = 0; k < sum.size(); ++k) {
       detail::store(out + node_offset<S>(both, row, k), sum[k]);
     }
-    for (index_t i = 0; i < both.watched; ++i) {
-      const float mine = watched_logit<S>(a, left, row, i);
-      const float other = watched_logit<S>(b, right, row, i);
+    for (index_t i = 0; i < both.tracked; ++i) {
+      const float mine = tracked_logit<S>(a, left, row, i);
+      const float other = tracked_logit<S>(b, right, row, i);
       detail::store(out + logit_offset<S>(both, row, i), mine == -math::infinity() ? other : mine);
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/watch_list.hpp>
+#include <unmask/core/tracked_list.hpp>
 #include <unmask/stats/canonical.hpp>
 
 /// Part of a row's columns as nodes of the canonical tree, for a vocabulary that is cut among
@@ -52,20 +52,20 @@ inline constexpr index_t max_nodes = 2 + 2 * canonical::tree_levels;
   return count;
 }
 
-/// Columns `node` of a row as a row of their own, with the blanked tokens among them.
+/// Columns `node` of a row as a row of their own, with the excluded tokens among them.
 template <element T>
 [[nodiscard]] UNMASK_HD row_input<T> part_of(const row_input<T>& row, range node) {
   const index_t skipped = node.first - row.first_token;
-  const index_t blank = tokens_below(row.blanked, row.blanked_count, node.first);
+  const index_t excluded = tokens_below(row.excluded, row.excluded_count, node.first);
   row_input<T> part = row;
   part.columns = node.size();
   part.first_token = node.first;
   part.logits += skipped;
   part.unconditional = row.unconditional == nullptr ? nullptr : row.unconditional + skipped;
   part.previous = row.previous == nullptr ? nullptr : row.previous + skipped;
-  part.blanked_count = tokens_below(row.blanked, row.blanked_count, node.last) - blank;
-  part.blanked = row.blanked == nullptr ? nullptr : row.blanked + blank;
-  part.blanked_logits = row.blanked_logits == nullptr ? nullptr : row.blanked_logits + blank;
+  part.excluded_count = tokens_below(row.excluded, row.excluded_count, node.last) - excluded;
+  part.excluded = row.excluded == nullptr ? nullptr : row.excluded + excluded;
+  part.excluded_logits = row.excluded_logits == nullptr ? nullptr : row.excluded_logits + excluded;
   return part;
 }
 

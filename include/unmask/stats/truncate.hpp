@@ -87,10 +87,10 @@ struct kept_race {
   [[nodiscard]] UNMASK_HD float key_of(float logit, token_id token) const {
     return draw_key_alone(logit - best, 1.0F, token, draw);
   }
-  /// `own` is the token's key.
-  UNMASK_HD void join(float own, float logit, token_id token) {
-    if (own > key || (own == key && token < winner.token)) {
-      key = own;
+  /// `context` is the token's key.
+  UNMASK_HD void join(float context, float logit, token_id token) {
+    if (context > key || (context == key && token < winner.token)) {
+      key = context;
       winner = {logit + 0.0F, token};  // as a list holds it
     }
   }
@@ -173,22 +173,22 @@ struct head_cut {
 };
 
 /// Completes the record of a row from the columns that the read held; returns false, in every lane,
-/// if these do not determine the truncation. `watched` are the tracked tokens, which are not among
+/// if these do not determine the truncation. `tracked` are the tracked tokens, which are not among
 /// the held columns.
 template <statistics S, index_t Capacity>
 [[nodiscard]] UNMASK_HD bool cut_held(const auto& t,
                                       record<S>& row,
                                       const held_tokens& held,
-                                      const watched_logits& watched,
+                                      const tracked_logits& tracked,
                                       const truncation& rules,
                                       const draw_request& draw,
                                       head_cut<Capacity>& cut) {
   if (t.lane() == 0) {
     cut.head.clear();
     cut.head.merge(held);
-    for (index_t k = 0; k < watched.count; ++k) {
-      if (find_token(watched.suppressed, watched.suppressed_count, watched.tokens[k]) < 0) {
-        cut.head.push(watched.logits[k], watched.tokens[k]);
+    for (index_t k = 0; k < tracked.count; ++k) {
+      if (find_token(tracked.suppressed, tracked.suppressed_count, tracked.tokens[k]) < 0) {
+        cut.head.push(tracked.logits[k], tracked.tokens[k]);
       }
     }
   }

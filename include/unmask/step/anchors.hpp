@@ -3,7 +3,7 @@
 
 #include <unmask/step/position.hpp>
 
-/// Anchors: candidates that a part marks for the others around them (core/standing.hpp). Empty for
+/// Anchors: candidates that a part marks for the others around them (core/rank_info.hpp). Empty for
 /// policies without such a part.
 namespace UNMASK_NAMESPACE::step {
 
@@ -21,10 +21,10 @@ UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
     if (part.anchor_radius() < 0) {
       return;
     }
-    using leaf = std::remove_cvref_t<decltype(part)>;
+    using part_type = std::remove_cvref_t<decltype(part)>;
     for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
-      const bool counts = m.roles[i] == role::candidate || m.roles[i] == role::delayed;
-      m.anchors[i] = counts && part.anchors(candidate_at(m, i).template as<leaf::required>());
+      const bool counts = m.roles[i] == role::candidate || m.roles[i] == role::ranked_last;
+      m.anchors[i] = counts && part.anchors(candidate_at(m, i).template as<part_type::required>());
     }
     t.sync();
   } else {

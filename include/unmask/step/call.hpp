@@ -11,21 +11,21 @@ namespace UNMASK_NAMESPACE::step {
 
 /// Context of leaf I for one position (`cell`) of one sequence.
 template <std::size_t I, class Policy>
-[[nodiscard]] UNMASK_HD scope<typename Policy::template leaf_type<I>>
-scope_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
-  using leaf = typename Policy::template leaf_type<I>;
-  return {detail::get_indexed<I, position_state_of<leaf>>(m.cells[cell]),
-          detail::get_indexed<I, sequence_state_of<leaf>>(*m.sequence),
-          detail::get_indexed<I, tally_of<leaf>>(*m.tallies),
+[[nodiscard]] UNMASK_HD part_context<typename Policy::template part_type<I>>
+context_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
+  using part_type = typename Policy::template part_type<I>;
+  return {detail::get_indexed<I, position_state_of<part_type>>(m.cells[cell]),
+          detail::get_indexed<I, sequence_state_of<part_type>>(*m.sequence),
+          detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions),
           at};
 }
 
 namespace call {
 
 template <class Part>
-[[nodiscard]] UNMASK_HD float score(const Part& p, const auto& c, auto& own) {
-  if constexpr (requires { p.score(c, own); }) {
-    return p.score(c, own);
+[[nodiscard]] UNMASK_HD float score(const Part& p, const auto& c, auto& context) {
+  if constexpr (requires { p.score(c, context); }) {
+    return p.score(c, context);
   } else {
     return p.score(c);
   }
@@ -33,12 +33,12 @@ template <class Part>
 
 template <class Part>
 [[nodiscard]] UNMASK_HD bool
-admits(const Part& p, const auto& c, const auto& of_all, auto& own) {
-  const detail::standing_for<Part>& s = of_all;
-  if constexpr (requires { p.admits(c, s, own); }) {
-    return p.admits(c, s, own);
+commits(const Part& p, const auto& c, const auto& of_all, auto& context) {
+  const detail::rank_info_for<Part>& s = of_all;
+  if constexpr (requires { p.commits(c, s, context); }) {
+    return p.commits(c, s, context);
   } else {
-    return p.admits(c, s);
+    return p.commits(c, s);
   }
 }
 
@@ -47,44 +47,44 @@ admits(const Part& p, const auto& c, const auto& of_all, auto& own) {
 /// Rank information of a candidate that the policy's commit rule needs.
 template <class Policy>
 using standing_of =
-    std::conditional_t<Policy::anchors, standing_by_anchors, standing_in_run>;
+    std::conditional_t<Policy::anchors, standing_by_anchors, rank_info_in_span>;
 
 /// Score of a candidate by the policy's ranking.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 score(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::ranks>;
-  using leaf = typename Policy::template leaf_type<I>;
-  auto own = scope_of<I>(m, m.cell_of(c.position), at);
-  const auto narrow = c.template as<leaf::required>();
-  return call::score(m.policy->template part_at<I>(), narrow, own);
+  using part_type = typename Policy::template part_type<I>;
+  auto context = context_of<I>(m, m.cell_of(c.position), at);
+  const auto narrow = c.template as<part_type::required>();
+  return call::score(m.policy->template part_at<I>(), narrow, context);
 }
 
-namespace detail_admission {
+namespace detail_commit_rule {
 
-// Evaluates the commit rule expression E whose first leaf has index I.
+// Evaluates the commit rule expression E whose first part has index I.
 template <std::size_t I, class E>
 struct expression {
   template <class Policy>
-  [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
+  [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
                                              const standing_of<Policy>& s,
                                              const step_info& at) {
-    auto own = scope_of<I>(m, m.cell_of(c.position), at);
+    auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<E::required>();
-    return call::admits(m.policy->template part_at<I>(), narrow, s, own);
+    return call::commits(m.policy->template part_at<I>(), narrow, s, context);
   }
 };
 
 template <std::size_t I, class A, class B>
 struct expression<I, all_of<A, B>> {
   template <class Policy>
-  [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
+  [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
                                              const standing_of<Policy>& s,
                                              const step_info& at) {
-    const bool first = expression<I, A>::admits(m, c, s, at);
-    const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
+    const bool first = expression<I, A>::commits(m, c, s, at);
+    const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
     return first && second;
   }
 };
@@ -92,23 +92,23 @@ struct expression<I, all_of<A, B>> {
 template <std::size_t I, class A, class B>
 struct expression<I, any_of<A, B>> {
   template <class Policy>
-  [[nodiscard]] UNMASK_HD static bool admits(const slot_memory<Policy>& m,
+  [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
                                              const candidate<Policy::required>& c,
                                              const standing_of<Policy>& s,
                                              const step_info& at) {
-    const bool first = expression<I, A>::admits(m, c, s, at);
-    const bool second = expression<I + detail::leaf_count<A>, B>::admits(m, c, s, at);
+    const bool first = expression<I, A>::commits(m, c, s, at);
+    const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
     return first || second;
   }
 };
 
-// Finds the commit rule among the top-level parts, and the index of its first leaf.
+// Finds the commit rule among the top-level parts, and the index of its first part.
 template <std::size_t I, class... Parts>
 struct find;
 template <std::size_t I, class Head, class... Tail>
-struct find<I, Head, Tail...> : std::conditional_t<admission<Head>,
+struct find<I, Head, Tail...> : std::conditional_t<commit_rule<Head>,
                                                    std::type_identity<expression<I, Head>>,
-                                                   find<I + detail::leaf_count<Head>, Tail...>> {};
+                                                   find<I + detail::part_count<Head>, Tail...>> {};
 template <std::size_t I>
 struct find<I> {};
 
@@ -117,15 +117,15 @@ struct of;
 template <class... Parts>
 struct of<policy<Parts...>> : find<0, Parts...> {};
 
-}  // namespace detail_admission
+}  // namespace detail_commit_rule
 
 /// True if the policy's commit rule commits a candidate with that rank information.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool admits(const slot_memory<Policy>& m,
+[[nodiscard]] UNMASK_HD bool commits(const slot_memory<Policy>& m,
                                     const candidate<Policy::required>& c,
                                     const standing_of<Policy>& s,
                                     const step_info& at) {
-  return detail_admission::of<Policy>::type::admits(m, c, s, at);
+  return detail_commit_rule::of<Policy>::type::commits(m, c, s, at);
 }
 
 /// Number of parts of the policy in each stage.
@@ -138,8 +138,8 @@ struct stages {
   static constexpr int paces = number_of<&part_traits::paces>;
   static constexpr int replans = number_of<&part_traits::replans>;
   static constexpr int edits = number_of<&part_traits::edits>;
-  static constexpr int revisions = number_of<&part_traits::revises>;
-  static constexpr int delays = number_of<&part_traits::delays>;
+  static constexpr int logits_processors = number_of<&part_traits::processes_logits>;
+  static constexpr int filter = number_of<&part_traits::filter>;
   static constexpr int reviews = number_of<&part_traits::reviews>;
   static constexpr int restricts = number_of<&part_traits::restricts>;
 };
@@ -149,9 +149,9 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD float cost(const slot_memory<Policy>& m,
                                    const candidate<Policy::required>& c) {
   static_assert(stages<Policy>::costs == 1,
-                "an admission may contain one part with a cost, not two");
+                "a commit rule may contain one part with a cost, not two");
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::costs>;
-  const auto narrow = c.template as<Policy::template leaf_type<I>::required>();
+  const auto narrow = c.template as<Policy::template part_type<I>::required>();
   return m.policy->template part_at<I>().cost(narrow);
 }
 
@@ -161,8 +161,8 @@ template <class Policy>
   ending e = ending::running;
   static_cast<void>(detail::any_part<Policy, &part_traits::stops>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    auto own = scope_of<I>(m, 0, at);
-    e = m.policy->template part_at<I>().stop(m.state->view, own);
+    auto context = context_of<I>(m, 0, at);
+    e = m.policy->template part_at<I>().stop(m.state->view, context);
     return e != ending::running;
   }));
   return e;
@@ -173,12 +173,12 @@ template <class Policy>
 UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_info& at) {
   if constexpr (stages<Policy>::schedules > 0) {
     constexpr std::size_t I = detail::part_that<Policy, &part_traits::schedules>;
-    auto own = scope_of<I>(m, 0, at);
-    m.policy->template part_at<I>().schedule(m.state->view, next, own);
+    auto context = context_of<I>(m, 0, at);
+    m.policy->template part_at<I>().schedule(m.state->view, next, context);
   } else {
     no_state none;
-    scope<sequential_blocks> own{none, m.state->fallback_schedule, none, at};
-    sequential_blocks{}.schedule(m.state->view, next, own);
+    part_context<semi_autoregressive> context{none, m.state->fallback_schedule, none, at};
+    semi_autoregressive{}.schedule(m.state->view, next, context);
   }
 }
 
@@ -190,26 +190,26 @@ UNMASK_HD bool replan([[maybe_unused]] const slot_memory<Policy>& m,
                       [[maybe_unused]] const step_info& at,
                       [[maybe_unused]] bool keeps) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::replans>;
-  if constexpr (I < Policy::leaf_total) {
-    auto own = scope_of<I>(m, 0, at);
-    const sequence_state_of<typename Policy::template leaf_type<I>> before = own.sequence;
-    m.policy->template part_at<I>().replan(m.state->view, next, own);
+  if constexpr (I < Policy::part_total) {
+    auto context = context_of<I>(m, 0, at);
+    const sequence_state_of<typename Policy::template part_type<I>> before = context.sequence;
+    m.policy->template part_at<I>().replan(m.state->view, next, context);
     if (!keeps) {
-      own.sequence = before;
+      context.sequence = before;
     }
   }
-  return I < Policy::leaf_total;
+  return I < Policy::part_total;
 }
 
 /// Collects the tracked tokens of all parts for one position, masked or committed.
 template <mark What, class Policy>
 UNMASK_HD void
-watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_info& at) {
+track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
   detail::for_each_part<Policy, &part_traits::names_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    if constexpr (What == mark::open || revising_settled<typename Policy::template leaf_type<I>>) {
-      auto own = scope_of<I>(m, cell, at);
-      m.policy->template part_at<I>().watch(list, own);
+    if constexpr (What == mark::masked || processing_committed<typename Policy::template part_type<I>>) {
+      auto context = context_of<I>(m, cell, at);
+      m.policy->template part_at<I>().track(list, context);
     }
   });
 }
@@ -217,31 +217,31 @@ watch(const slot_memory<Policy>& m, watch_list& list, index_t cell, const step_i
 /// Runs the logits processors on one row, of a masked or committed position, in written order, and
 /// the probes on rows of masked positions.
 template <mark What, class Policy>
-UNMASK_HD void revise(const slot_memory<Policy>& m,
+UNMASK_HD void process(const slot_memory<Policy>& m,
                       revisable_row<Policy::required>& row,
                       index_t cell,
                       const step_info& at) {
   detail::for_each_part<Policy, &part_traits::turns>([&](auto turn) {
     constexpr std::size_t I = decltype(turn)::value;
-    using leaf = typename Policy::template leaf_type<I>;
-    const leaf& part = m.policy->template part_at<I>();
-    if constexpr (inquiring<leaf> && What == mark::open) {
-      auto own = scope_of<I>(m, cell, at);
-      narrowed_row<leaf::required, Policy::required, detail::says_watches<leaf>> narrow{row};
+    using part_type = typename Policy::template part_type<I>;
+    const part_type& part = m.policy->template part_at<I>();
+    if constexpr (probing<part_type> && What == mark::masked) {
+      auto context = context_of<I>(m, cell, at);
+      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{row};
       const index_t i = at.position - m.status->next.score.first;
       token_probability* const out =
-          m.asked + i * Policy::inquiries + detail::inquiries_before<Policy, I>;
-      const index_t count = part.inquire(narrow, own, out);
+          m.asked + i * Policy::probes + detail::probes_before<Policy, I>;
+      const index_t count = part.probe(narrow, context, out);
       for (index_t k = 0; k < count; ++k) {
         out[k].slot = m.slot;
         out[k].position = at.position;
         out[k].step = at.step;
       }
     }
-    if constexpr (revision<leaf> && (What == mark::open || revising_settled<leaf>)) {
-      auto own = scope_of<I>(m, cell, at);
-      narrowed_row<leaf::required, Policy::required, detail::says_watches<leaf>> narrow{row};
-      part.revise(narrow, own);
+    if constexpr (logits_processor<part_type> && (What == mark::masked || processing_committed<part_type>)) {
+      auto context = context_of<I>(m, cell, at);
+      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{row};
+      part.process(narrow, context);
     }
   });
 }
@@ -256,29 +256,29 @@ template <class Policy>
 
 /// True if some part may delay candidates.
 template <class Policy>
-inline constexpr bool delays_any = stages<Policy>::delays > 0;
+inline constexpr bool filters_any = stages<Policy>::filter > 0;
 
-/// The strictest result of the parts' delays() for a candidate between these neighbours.
+/// The strictest result of the parts' filter() for a candidate between these neighbours.
 template <class Policy>
-[[nodiscard]] UNMASK_HD delay delay_between(const slot_memory<Policy>& m,
+[[nodiscard]] UNMASK_HD filter_result filter_between(const slot_memory<Policy>& m,
                                             const candidate<Policy::required>& c,
                                             const neighbours<Policy::required>& beside,
                                             const step_info& at) {
-  delay strictest = delay::none;
-  detail::for_each_part<Policy, &part_traits::delays>([&](auto part) {
+  filter_result strictest = filter_result::keep;
+  detail::for_each_part<Policy, &part_traits::filter>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    using leaf = typename Policy::template leaf_type<I>;
-    constexpr statistics seen = leaf::required;
-    const leaf& p = m.policy->template part_at<I>();
-    auto own = scope_of<I>(m, m.cell_of(c.position), at);
+    using part_type = typename Policy::template part_type<I>;
+    constexpr statistics seen = part_type::required;
+    const part_type& p = m.policy->template part_at<I>();
+    auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<seen>();
-    delay wanted = delay::none;
-    if constexpr (detail::delaying_alone<leaf>) {
-      wanted = p.delays(narrow, own);
+    filter_result wanted = filter_result::keep;
+    if constexpr (detail::filters_alone<part_type>) {
+      wanted = p.filter(narrow, context);
     } else {
       const neighbours<seen> near{beside.left.template as<seen>(),
                                   beside.right.template as<seen>()};
-      wanted = p.delays(narrow, near, own);
+      wanted = p.filter(narrow, near, context);
     }
     strictest = wanted > strictest ? wanted : strictest;
   });
@@ -295,25 +295,25 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD float draw_temperature([[maybe_unused]] const Policy& p) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::draws>;
-  if constexpr (I < Policy::leaf_total) {
+  if constexpr (I < Policy::part_total) {
     return p.template part_at<I>().draw_temperature();
   } else {
     return 1.0F;
   }
 }
 
-/// Result of revisit() for a committed position: that of the first part that does not keep it.
+/// Result of edit_token() for a committed position: that of the first part that does not keep it.
 template <class Policy>
-[[nodiscard]] UNMASK_HD verdict revisit(const slot_memory<Policy>& m,
+[[nodiscard]] UNMASK_HD verdict edit_token(const slot_memory<Policy>& m,
                                         const candidate<Policy::required>& c,
                                         const step_info& at) {
   verdict decided = verdict::keep;
-  static_cast<void>(detail::any_part<Policy, &part_traits::revisits>([&](auto part) {
+  static_cast<void>(detail::any_part<Policy, &part_traits::edits_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    auto own = scope_of<I>(m, m.cell_of(c.position), at);
-    const auto narrow = c.template as<Policy::template leaf_type<I>::required>();
-    const verdict v = m.policy->template part_at<I>().revisit(narrow, own);
-    const bool decides = v == verdict::replace || (v == verdict::reopen && at.may_reopen);
+    auto context = context_of<I>(m, m.cell_of(c.position), at);
+    const auto narrow = c.template as<Policy::template part_type<I>::required>();
+    const verdict v = m.policy->template part_at<I>().edit_token(narrow, context);
+    const bool decides = v == verdict::replace || (v == verdict::remask && at.may_remask);
     decided = decides ? v : verdict::keep;
     return decides;
   }));
@@ -325,10 +325,10 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id
 renoise(const slot_memory<Policy>& m, index_t position, const step_info& at, bool last) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::paints>;
-  auto own = scope_of<I>(m, m.cell_of(position), at);
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::renoises>;
+  auto context = context_of<I>(m, m.cell_of(position), at);
   const auto& part = m.policy->template part_at<I>();
-  return last ? part.conclude(own) : part.refill(position, own);
+  return last ? part.conclude(context) : part.refill(position, context);
 }
 
 }  // namespace unmask::step

@@ -39,7 +39,7 @@ template <class Policy>
 /// which is possible only if that is not suppressed, is never accepted.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool wins(const slot_memory<Policy>& m, index_t i) {
-  return m.roles[i] == role::admitted && proposal(m, i) != m.state->model.mask_token;
+  return m.roles[i] == role::committed && proposal(m, i) != m.state->model.mask_token;
 }
 
 /// True if scored position i gets another token: a committed candidate may win with the token that
@@ -61,22 +61,22 @@ template <class Policy>
 /// block commits anything, the best candidate of all blocks is committed.
 template <class Policy>
 UNMASK_HD void
-keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::settles) {
+ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
+  if constexpr (Policy::commits_tokens) {
     if (may_wait(m)) {
       return;
     }
     const plan& now = m.status->next;
     const index_t size = now.score.size();
-    std::uint64_t own = 0;
+    std::uint64_t context = 0;
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
-      own |= m.roles[i] == role::admitted ? bit_of(m, i) : 0;
+      context |= m.roles[i] == role::committed ? bit_of(m, i) : 0;
     }
-    std::uint64_t served = t.any(own);
+    std::uint64_t served = t.any(context);
     // Positions in rank order, then those without a rank.
     const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
-    const auto admit = [&](index_t i) {
-      m.roles[i] = role::admitted;
+    const auto apply_commit_rule = [&](index_t i) {
+      m.roles[i] = role::committed;
       m.status->report.forced += writes(m, i) ? 1 : 0;
     };
     const auto serve = [&](std::uint64_t blocks) {
@@ -85,7 +85,7 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
         return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & blocks) != 0;
       };
       const bool is_served =
-          with_first(t, count + size, is_of_blocks, [&](index_t r) { admit(ranked(r)); });
+          with_first(t, count + size, is_of_blocks, [&](index_t r) { apply_commit_rule(ranked(r)); });
       served |= is_served ? blocks : 0;
       t.sync();  // the report is another lane's next
     };
@@ -97,12 +97,12 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
     if (!paces && served == 0 && m.status->report.last_commits == 0) {
       serve(due);
     }
-    if constexpr (delays_any<Policy>) {
+    if constexpr (filters_any<Policy>) {
       if (served == 0) {
-        const auto is_barred = [&](index_t i) {
-          return m.roles[i] == role::barred && (due & bit_of(m, i)) != 0;
+        const auto is_excluded = [&](index_t i) {
+          return m.roles[i] == role::excluded && (due & bit_of(m, i)) != 0;
         };
-        static_cast<void>(with_first(t, size, is_barred, admit));
+        static_cast<void>(with_first(t, size, is_excluded, apply_commit_rule));
         t.sync();
       }
     }
@@ -113,24 +113,24 @@ keep_promise(const deciding_team auto& t, const slot_memory<Policy>& m, index_t 
 /// positions are committed than remasked.
 template <class Policy>
 UNMASK_HD void
-settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m, index_t count) {
+commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::remasks) {
     const range scored = m.status->next.score;
     index_t wanted = 1;
     index_t forced = 0;
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competes = is_there && m.roles[i] != role::bystander;
-      wanted += t.count(competes && m.marks[scored.first + i] == mark::settled).all;
-      wanted -= t.count(competes && m.roles[i] == role::admitted).all;
+      wanted += t.count(competes && m.marks[scored.first + i] == mark::committed).all;
+      wanted -= t.count(competes && m.roles[i] == role::committed).all;
     });
     while_in_rounds(t, count + scored.size(), [&](index_t r, bool is_there) {
       const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
-      const bool competes = r < count ? m.roles[i] != role::admitted
-                                      : m.roles[i] == role::invalid || m.roles[i] == role::barred;
+      const bool competes = r < count ? m.roles[i] != role::committed
+                                      : m.roles[i] == role::invalid || m.roles[i] == role::excluded;
       const lane_count left = t.count(is_there && competes);
       const bool is_taken = is_there && competes && left.before < wanted;
       if (is_taken) {
-        m.roles[i] = role::admitted;
+        m.roles[i] = role::committed;
       }
       forced += t.count(is_taken && writes(m, i)).all;
       wanted -= left.all;
@@ -148,8 +148,8 @@ settle_more_than_open(const deciding_team auto& t, const slot_memory<Policy>& m,
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 current_probability(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t i) {
-  if constexpr (Policy::watches_current) {
-    const watched_logits w = m.kept_apart(winner_of(m), i);
+  if constexpr (Policy::tracks_current) {
+    const tracked_logits w = m.kept_apart(winner_of(m), i);
     const index_t at =
         find_token(w.tokens, w.count, m.state->tokens[m.status->next.score.first + i]);
     if (at >= 0) {
@@ -162,7 +162,7 @@ current_probability(const slot_memory<Policy>& m, const record<Policy::required>
 
 /// Number of tokens that this step commits.
 template <class Policy>
-[[nodiscard]] UNMASK_HD index_t commits_of(const deciding_team auto& t,
+[[nodiscard]] UNMASK_HD index_t commits_of(const deciding_group auto& t,
                                            const slot_memory<Policy>& m) {
   index_t commits = m.status->report.last_commits;  // the winner's placement
   for_each_in_rounds(t, m.status->next.score.size(), [&](index_t i, bool is_there) {
@@ -173,14 +173,14 @@ template <class Policy>
 
 /// Number of candidates of this step that were committed before and are masked after it.
 template <class Policy>
-[[nodiscard]] UNMASK_HD index_t losses_of(const deciding_team auto& t,
+[[nodiscard]] UNMASK_HD index_t losses_of(const deciding_group auto& t,
                                           const slot_memory<Policy>& m) {
   index_t losses = 0;
   if constexpr (Policy::remasks) {
     const range scored = m.status->next.score;
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competed = is_there && m.roles[i] != role::bystander &&
-                            m.marks[scored.first + i] == mark::settled;
+                            m.marks[scored.first + i] == mark::committed;
       losses += t.count(competed && !wins(m, i)).all;
     });
   } else {
@@ -193,30 +193,30 @@ template <class Policy>
 /// Sets the role of committed positions that a part replaces or remasks. In position order by lane
 /// 0, because parts may count.
 template <class Policy>
-UNMASK_HD void revisit(const deciding_team auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::revisits) {
+UNMASK_HD void edit_token(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::edits_tokens) {
     slot_state& s = *m.state;
     const range scored = m.status->next.score;
     const index_t commits = commits_of(t, m);
-    index_t spare = commits - losses_of(t, m) - 1;  // so many may be reopened at no cost
-    const std::int64_t most = detail::most_reopened(*m.policy, s.geometry);
+    index_t spare = commits - losses_of(t, m) - 1;  // so many may be remasked at no cost
+    const std::int64_t most = detail::most_remasked(*m.policy, s.geometry);
     for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
       if (m.roles[i] != role::bystander || !m.reads(winner_of(m), i) ||
-          m.marks[scored.first + i] != mark::settled || !m.row(i).valid()) {
+          m.marks[scored.first + i] != mark::committed || !m.row(i).valid()) {
         continue;
       }
       const candidate<Policy::required> c = candidate_at(m, i);
       step_info at = info_of(s, m.status->next, c.position);
       at.commits = commits;
       at.current_probability = current_probability(m, m.row(i), i);
-      at.may_reopen = spare > 0 || s.reopened < most;
-      const verdict v = step::revisit(m, c, at);
-      if (v == verdict::reopen) {
-        s.reopened += spare > 0 ? 0 : 1;
+      at.may_remask = spare > 0 || s.remasked < most;
+      const verdict v = step::edit_token(m, c, at);
+      if (v == verdict::remask) {
+        s.remasked += spare > 0 ? 0 : 1;
         spare -= spare > 0 ? 1 : 0;
       }
       m.roles[i] = v == verdict::replace  ? role::replaced
-                   : v == verdict::reopen ? role::reopened
+                   : v == verdict::remask ? role::remasked
                                           : role::bystander;
     }
     t.sync();
@@ -225,20 +225,20 @@ UNMASK_HD void revisit(const deciding_team auto& t, const slot_memory<Policy>& m
 
 /// Collects the probe results of the step, without gaps.
 template <class Policy>
-UNMASK_HD void answer(const deciding_team auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::inquiries > 0) {
-    index_t answers = 0;
+UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::probes > 0) {
+    index_t probe_results = 0;
     for_each_in_rounds(
-        t, m.status->next.score.size() * Policy::inquiries, [&](index_t n, bool is_there) {
+        t, m.status->next.score.size() * Policy::probes, [&](index_t n, bool is_there) {
           const bool is_answer = is_there && m.asked[n].token != no_token;
           const lane_count found = t.count(is_answer);
           if (is_answer) {
-            m.answers[answers + found.before] = m.asked[n];
+            m.probe_results[probe_results + found.before] = m.asked[n];
           }
-          answers += found.all;
+          probe_results += found.all;
         });
     if (t.lane() == 0) {
-      m.status->report.last_probabilities = answers;
+      m.status->report.last_probabilities = probe_results;
     }
   }
 }
@@ -247,11 +247,11 @@ UNMASK_HD void answer(const deciding_team auto& t, const slot_memory<Policy>& m)
 enum class outcome : std::uint8_t {
   none,     ///< no candidate, and not changed by a part
   stays,    ///< a candidate without a change: masked, or committed with its proposal
-  settles,  ///< a masked position gets its token
+  commits_tokens,  ///< a masked position gets its token
   rewins,   ///< a committed candidate gets another token
   loses,    ///< a committed candidate is remasked
   edited,   ///< a part replaces a committed token
-  reopened  ///< a part remasks a committed position
+  remasked  ///< a part remasks a committed position
 };
 
 /// Returns the effect of the step on scored position i.
@@ -261,27 +261,27 @@ template <class Policy>
   if (is == role::bystander) {
     return outcome::none;
   }
-  if constexpr (Policy::revisits) {
+  if constexpr (Policy::edits_tokens) {
     const index_t position = m.status->next.score.first + i;
-    if (is == role::reopened) {
-      return outcome::reopened;
+    if (is == role::remasked) {
+      return outcome::remasked;
     }
     const token_id token = proposal(m, i);
     const bool changes = token != m.state->tokens[position] && token != m.state->model.mask_token;
     if (is == role::replaced) {
       return changes ? outcome::edited : outcome::none;
     }
-    if (Policy::remasks && m.marks[position] == mark::settled) {
+    if (Policy::remasks && m.marks[position] == mark::committed) {
       return !wins(m, i) ? outcome::loses : changes ? outcome::rewins : outcome::stays;
     }
   }
-  return wins(m, i) ? outcome::settles : outcome::stays;
+  return wins(m, i) ? outcome::commits_tokens : outcome::stays;
 }
 
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
-UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m) {
-  revisit(t, m);
+UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  edit_token(t, m);
   slot_state& s = *m.state;
   sequence_report& report = m.status->report;
   const range scored = m.status->next.score;
@@ -301,7 +301,7 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
     const index_t position = scored.first + i;
     const outcome o = is_there ? outcome_of(m, i) : outcome::none;
     const bool competed = o != outcome::none && o < outcome::edited;
-    const bool opens = o == outcome::loses || o == outcome::reopened;
+    const bool opens = o == outcome::loses || o == outcome::remasked;
     const bool rewrites = opens || o == outcome::rewins || o == outcome::edited;
     invalid += t.count(competed && !m.row(i).valid()).all;
     if (m.traced != nullptr) {
@@ -311,23 +311,23 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
       }
       traced += entries.all;
     }
-    const lane_count entries = t.count(rewrites || o == outcome::settles);
-    if (rewrites || o == outcome::settles) {
+    const lane_count entries = t.count(rewrites || o == outcome::commits_tokens);
+    if (rewrites || o == outcome::commits_tokens) {
       const token_id token = opens ? s.model.mask_token : proposal(m, i);
       const index_t skipped = before > 0 && position < placed.position ? 1 : 0;
       m.entries[noted + entries.before - skipped] =
           entry_of(m, position, token, log_probability_of(candidate_at(m, i)));
       s.tokens[position] = token;
-      if (opens || o == outcome::settles) {
-        m.marks[position] = opens ? mark::open : mark::settled;
+      if (opens || o == outcome::commits_tokens) {
+        m.marks[position] = opens ? mark::masked : mark::committed;
         m.reset(m.cell_of(position));
       }
     }
     noted += entries.all;
     if constexpr (Policy::branches) {
-      at_placed += t.count((rewrites || o == outcome::settles) && position < placed.position).all;
+      at_placed += t.count((rewrites || o == outcome::commits_tokens) && position < placed.position).all;
     }
-    if constexpr (Policy::revisits) {
+    if constexpr (Policy::edits_tokens) {
       const lane_count changes = t.count(rewrites);
       if (rewrites && changes.before == 0 && rewritten == 0) {
         s.view.rewritten = position;
@@ -335,15 +335,15 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
       rewritten += changes.all;
       const lane_count opening = t.count(opens);
       if (opens && opening.before == 0 && opened == 0) {
-        s.view.settled = math::min(s.view.settled, position);
+        s.view.committed_prefix = math::min(s.view.committed_prefix, position);
       }
       opened += opening.all;
     }
   });
   t.sync();
   if (t.lane() == 0) {
-    const index_t settled = noted - before - rewritten;
-    s.view.open_count -= settled - opened;
+    const index_t newly_committed = noted - before - rewritten;
+    s.view.masked_count -= newly_committed - opened;
     s.view.changed += noted - before;
     if (noted > before) {
       if (before > 0) {
@@ -351,7 +351,7 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
       }
       s.view.first_changed = math::min(s.view.first_changed, m.entries[0].position);
     }
-    report.committed += settled;
+    report.committed += newly_committed;
     report.rewritten += rewritten;
     report.invalid_rows += invalid;
     report.last_commits = noted;
@@ -361,7 +361,7 @@ UNMASK_HD void commit(const deciding_team auto& t, const slot_memory<Policy>& m)
 
 /// Writes the next canvas: accepted positions keep their drawn token, the others get noise.
 template <class Policy>
-UNMASK_HD void repaint(const deciding_team auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
   index_t traced = 0;
   index_t invalid = 0;
@@ -374,13 +374,13 @@ UNMASK_HD void repaint(const deciding_team auto& t, const slot_memory<Policy>& m
     if (is_candidate) {
       const candidate<Policy::required> c = candidate_at(m, i);
       const step_info at = info_of(s, m.status->next, c.position);
-      token = m.roles[i] == role::admitted ? proposal(m, i) : renoise(m, c.position, at, false);
+      token = m.roles[i] == role::committed ? proposal(m, i) : renoise(m, c.position, at, false);
       changes = token != c.current;
     }
     if (m.traced != nullptr) {
       const lane_count entries = t.count(is_candidate);
       if (is_candidate) {
-        trace(m, traced + entries.before, i, proposal(m, i), m.roles[i] == role::admitted);
+        trace(m, traced + entries.before, i, proposal(m, i), m.roles[i] == role::committed);
       }
       traced += entries.all;
     }

@@ -9,7 +9,7 @@
 ///
 /// Phases are separated by barriers that every lane reaches. Work of O(positions) is distributed
 /// over the lanes, including lists, which are in position order. Lane 0 alone plans, computes sums
-/// whose order matters (costs, reductions), and calls parts that may count (revisit).
+/// whose order matters (costs, reductions), and calls parts that may count (edit_token).
 namespace UNMASK_NAMESPACE::step {
 
 /// Empties the lists of the step's report.
@@ -27,50 +27,50 @@ namespace step_phase {
 
 /// Clears the changes of the previous step, and selects the branch whose rows this step uses.
 template <class Policy>
-UNMASK_HD void elect(const auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     m.state->view.changed = 0;
     m.state->view.rewritten = m.state->view.length;
     m.state->view.first_changed = m.state->view.length;
   }
-  step::elect(t, m);
+  step::select_winner(t, m);
 }
 
 /// Edits the rows after their read, and stores what the next step needs of them.
 template <class Policy>
-UNMASK_HD void revise(const auto& t, const slot_memory<Policy>& m) {
-  phase::revise(t, m);
-  phase::remember(t, m);
+UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
+  phase::process(t, m);
+  phase::store_previous_rows(t, m);
 }
 
 /// Sorts the candidates and computes the sums over better-ranked ones. Returns their number.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t rank(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
-  phase::survey(t, m);
+  phase::reduce(t, m);
   anchor(t, m);
   const index_t count = phase::candidates(m);
   place(t, m, count);
-  phase::spend(t, m, count);
+  phase::add_up_costs(t, m, count);
   return count;
 }
 
 /// Sets the role of each of `count` candidates, and ensures progress.
 template <class Policy>
-UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
-  phase::admit(t, m, count);
-  phase::keep_promise(t, m, count);
-  phase::settle_more_than_open(t, m, count);
+UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  phase::apply_commit_rule(t, m, count);
+  phase::ensure_progress(t, m, count);
+  phase::commit_more_than_remask(t, m, count);
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m) {
-  phase::answer(t, m);
-  if constexpr (Policy::settles) {
+  phase::record_probe_results(t, m);
+  if constexpr (Policy::commits_tokens) {
     phase::commit(t, m);
   } else {
-    phase::repaint(t, m);
+    phase::renoise(t, m);
   }
   phase::review(t, m);
 }
@@ -88,8 +88,8 @@ UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
 
 /// Prepares the inputs of the next read.
 template <class Policy>
-UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
-  phase::arm(t, m);
+UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
+  phase::prepare_reads(t, m);
   t.sync();
 }
 
@@ -100,20 +100,20 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
 /// Cost: O(n log^2 n) exchanges for n scored positions, distributed over the thread group.
 /// Allocates nothing and waits only at the group's barriers.
 template <class Policy>
-UNMASK_HD void decide(const deciding_team auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void decide(const deciding_group auto& t, const slot_memory<Policy>& m) {
   begin_report(t, m);
   if (!m.status->next.active()) {
     return;
   }
-  step_phase::elect(t, m);
-  step_phase::revise(t, m);
+  step_phase::select_winner(t, m);
+  step_phase::process(t, m);
   const index_t count = step_phase::rank(t, m);
-  step_phase::admit(t, m, count);
+  step_phase::apply_commit_rule(t, m, count);
   const range scored = m.status->next.score;
   step_phase::commit(t, m);
   step_phase::plan(t, m);
-  spawn(t, m, scored);
-  step_phase::arm(t, m);
+  create_branches(t, m, scored);
+  step_phase::prepare_reads(t, m);
 }
 
 /// Masks the answer of a slot whose state, policy and suppressed tokens are already written, and
@@ -121,13 +121,13 @@ UNMASK_HD void decide(const deciding_team auto& t, const slot_memory<Policy>& m)
 /// answer.
 template <class Policy>
 UNMASK_HD void
-begin(const deciding_team auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {
+begin(const deciding_group auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {
   slot_state& s = *m.state;
-  const layout& g = s.geometry;
+  const sequence_shape& g = s.geometry;
   for (index_t p = t.lane(); p < g.length; p += t.lanes()) {
-    const bool is_open = p >= g.prompt && (editable == nullptr || editable[p] != 0);
-    m.marks[p] = is_open ? mark::open : mark::fixed;
-    if (is_open) {
+    const bool is_masked = p >= g.prompt_length && (editable == nullptr || editable[p] != 0);
+    m.marks[p] = is_masked ? mark::masked : mark::fixed;
+    if (is_masked) {
       s.tokens[p] = s.model.mask_token;
     }
   }
@@ -137,37 +137,37 @@ begin(const deciding_team auto& t, const slot_memory<Policy>& m, const std::uint
   t.sync();
   if (t.lane() == 0) {
     *m.sequence = sequence_states<Policy>{};
-    *m.tallies = tallies_of<Policy>{};
+    *m.step_reductions = step_reductions_of<Policy>{};
     m.status->report = {};
     s.view = {};
     s.view.step = -1;
     s.view.tokens = s.tokens;
     s.view.marks = m.marks;
-    s.view.prompt = g.prompt;
+    s.view.prompt_length = g.prompt_length;
     s.view.length = g.length;
     s.view.rewritten = g.length;
     s.view.first_changed = g.length;
     s.view.commits = m.entries;
     s.view.block_length = g.block_length;
     s.view.window = m.window;
-    s.view.end_token = s.model.end_token;
-    s.view.open_count = s.view.open_in({g.prompt, g.length});
+    s.view.eos_token = s.model.eos_token;
+    s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
     s.fallback_schedule = {};
     s.blocks_seen = 0;
     s.reached = 0;
     m.status->next = {};
     forget_layers(m);
-    if constexpr (!Policy::settles) {
+    if constexpr (!Policy::commits_tokens) {
       const step_info at = info_of(s);
-      for (index_t p = g.prompt; p < g.length; ++p) {
-        if (m.marks[p] == mark::open) {
+      for (index_t p = g.prompt_length; p < g.length; ++p) {
+        if (m.marks[p] == mark::masked) {
           s.tokens[p] = renoise(m, p, at, false);
         }
       }
     }
   }
   step_phase::plan(t, m);
-  step_phase::arm(t, m);
+  step_phase::prepare_reads(t, m);
 }
 
 }  // namespace unmask::step

@@ -29,9 +29,9 @@ template <class Policy>
     return false;
   }
   if constexpr (counting<rule>) {
-    return with_scope<rule_index<Policy>>(
-        m, row, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
-          return part.counts(row, m.layers.state->info, own);
+    return with_context<rule_index<Policy>>(
+        m, row, layer_reduction_of<rule>{}, [&](const rule& part, const auto& context) {
+          return part.counts(row, m.layers.state->info, context);
         });
   } else {
     return true;
@@ -43,7 +43,7 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD layer_row measured_row(const slot_memory<Policy>& m,
                                                index_t i,
                                                index_t first) {
-  layer_row row = row_at(m, m.layers.present[i], first);
+  layer_row row = row_at(m, m.layers.active[i], first);
   row.drift = m.layers.drift[i];
   return row;
 }
@@ -55,7 +55,7 @@ UNMASK_HD void fold(const slot_memory<Policy>& m, index_t first) {
   float sums[mean_lanes] = {};
   float largest = -math::infinity();
   index_t counted = 0;
-  for (index_t i = 0; i < info.present; ++i) {
+  for (index_t i = 0; i < info.active; ++i) {
     const layer_row row = measured_row(m, i, first);
     if (counts(m, row)) {
       sums[counted++ % mean_lanes] += row.drift;
@@ -83,12 +83,12 @@ UNMASK_HD inline void insert(index_t* indices, index_t& size, index_t i) {
 /// Lane 0: a commit needs logits, so each forced block keeps its most important masked position if
 /// it would keep none.
 template <class Policy>
-UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
+UNMASK_HD void ensure_progress(const slot_memory<Policy>& m, index_t& size) {
   const layer_memory& l = m.layers;
   const plan& now = m.status->next;
   const auto bit_of_row = [&](index_t i) {
-    const layer_row row = row_at(m, l.present[i], -1);
-    return row.open
+    const layer_row row = row_at(m, l.active[i], -1);
+    return row.masked
                ? std::uint64_t{1} << (block_of(m.state->view, now, row.target) - now.first_block)
                : std::uint64_t{0};
   };
@@ -102,7 +102,7 @@ UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
       continue;
     }
     index_t best = -1;
-    for (index_t i = 0; i < l.state->present; ++i) {
+    for (index_t i = 0; i < l.state->active; ++i) {
       if (bit_of_row(i) == bit && (best < 0 || l.keys[i] < l.keys[best])) {
         best = i;
       }
@@ -115,42 +115,42 @@ UNMASK_HD void keep_promise(const slot_memory<Policy>& m, index_t& size) {
 
 /// Number of chunks of rows that look() reduces separately and merges in order: the same for thread
 /// groups of any size.
-inline constexpr index_t tally_chunks = 32;
+inline constexpr index_t step_reduction_chunks = 32;
 
-/// Reduction over the rows for rules with look(), returned in every lane. `tallies` has room for
-/// tally_chunks of them, shared by the thread group.
+/// Reduction over the rows for rules with look(), returned in every lane. `step_reductions` has
+/// room for tally_chunks of them, shared by the thread group.
 template <class Policy>
-[[nodiscard]] UNMASK_HD layer_tally_of<rule_of<Policy>>
+[[nodiscard]] UNMASK_HD layer_reduction_of<rule_of<Policy>>
 look_at_rows(const auto& t,
              const slot_memory<Policy>& m,
              index_t first,
-             layer_tally_of<rule_of<Policy>>* tallies) {
+             layer_reduction_of<rule_of<Policy>>* step_reductions) {
   using rule = rule_of<Policy>;
-  using tally = layer_tally_of<rule>;
-  tally all{};
+  using step_reduction = layer_reduction_of<rule>;
+  step_reduction all{};
   if constexpr (looking<rule>) {
     const layer_info& info = m.layers.state->info;
-    const index_t size = (info.present + tally_chunks - 1) / tally_chunks;
-    for (index_t c = t.lane(); c * size < info.present; c += t.lanes()) {
-      tally sum{};
-      for (index_t i = c * size; i < math::min((c + 1) * size, info.present); ++i) {
+    const index_t size = (info.active + step_reduction_chunks - 1) / step_reduction_chunks;
+    for (index_t c = t.lane(); c * size < info.active; c += t.lanes()) {
+      step_reduction sum{};
+      for (index_t i = c * size; i < math::min((c + 1) * size, info.active); ++i) {
         const layer_row row = measured_row(m, i, first);
         sum.merge(
-            with_scope<rule_index<Policy>>(m, row, tally{}, [&](const rule& part, const auto& own) {
-              return part.look(row, info, own);
+            with_context<rule_index<Policy>>(m, row, step_reduction{}, [&](const rule& part, const auto& context) {
+              return part.look(row, info, context);
             }));
       }
-      tallies[c] = sum;
+      step_reductions[c] = sum;
     }
     t.sync();
-    for (index_t c = 0; c * size < info.present; ++c) {
-      all.merge(tallies[c]);
+    for (index_t c = 0; c * size < info.active; ++c) {
+      all.merge(step_reductions[c]);
     }
   } else {
     static_cast<void>(t);
     static_cast<void>(m);
     static_cast<void>(first);
-    static_cast<void>(tallies);
+    static_cast<void>(step_reductions);
   }
   return all;
 }
@@ -160,14 +160,14 @@ template <class Policy>
 UNMASK_HD void rank_rows(const auto& t,
                          const slot_memory<Policy>& m,
                          index_t first,
-                         const layer_tally_of<rule_of<Policy>>& tally) {
+                         const layer_reduction_of<rule_of<Policy>>& step_reduction) {
   const layer_memory& l = m.layers;
   const layer_info& info = l.state->info;
-  for (index_t i = t.lane(); i < info.present; i += t.lanes()) {
+  for (index_t i = t.lane(); i < info.active; i += t.lanes()) {
     const layer_row row = measured_row(m, i, first);
-    const float importance = with_scope<rule_index<Policy>>(
-        m, row, tally, [&](const rule_of<Policy>& part, const auto& own) {
-          return part.importance(row, info, own);
+    const float importance = with_context<rule_index<Policy>>(
+        m, row, step_reduction, [&](const rule_of<Policy>& part, const auto& context) {
+          return part.importance(row, info, context);
         });
     l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
   }
@@ -179,18 +179,18 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_mandatory(const slot_memory<Policy>& m,
                                           index_t i,
                                           index_t first,
-                                          const layer_tally_of<rule_of<Policy>>& tally) {
+                                          const layer_reduction_of<rule_of<Policy>>& step_reduction) {
   using rule = rule_of<Policy>;
   if constexpr (mandating<rule>) {
     const layer_row row = measured_row(m, i, first);
-    return with_scope<rule_index<Policy>>(m, row, tally, [&](const rule& part, const auto& own) {
-      return part.mandatory(row, m.layers.state->info, own);
+    return with_context<rule_index<Policy>>(m, row, step_reduction, [&](const rule& part, const auto& context) {
+      return part.mandatory(row, m.layers.state->info, context);
     });
   } else {
     static_cast<void>(m);
     static_cast<void>(i);
     static_cast<void>(first);
-    static_cast<void>(tally);
+    static_cast<void>(step_reduction);
     return false;
   }
 }
@@ -198,11 +198,11 @@ template <class Policy>
 /// Number of rows that the rule selects in addition to those always computed.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t quota_of(const slot_memory<Policy>& m,
-                                         const layer_tally_of<rule_of<Policy>>& tally) {
+                                         const layer_reduction_of<rule_of<Policy>>& step_reduction) {
   const layer_row nowhere;
-  return with_scope<rule_index<Policy>>(
-      m, nowhere, tally, [&](const rule_of<Policy>& part, const auto& own) {
-        return part.quota(m.layers.state->info, own);
+  return with_context<rule_index<Policy>>(
+      m, nowhere, step_reduction, [&](const rule_of<Policy>& part, const auto& context) {
+        return part.quota(m.layers.state->info, context);
       });
 }
 
@@ -210,28 +210,28 @@ template <class Policy>
 /// writes the positions to m.layers.chosen and, if skipped rows are dropped, makes the selected
 /// rows the present ones. `size` is lane 0's.
 template <class Policy>
-UNMASK_HD void settle_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
-  const bool leaves = unmask::detail::rule_leaves(rule_in(m));
+UNMASK_HD void commit_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
+  const bool leaves = unmask::detail::rule_drops(rule_in(m));
   const layer_memory& l = m.layers;
   if (t.lane() == 0) {
     if (leaves && !l.state->info.refresh) {
-      keep_promise(m, size);
+      ensure_progress(m, size);
     }
     l.state->chosen = size;
   }
   t.sync();
   const index_t chosen = l.state->chosen;
   for (index_t k = t.lane(); k < chosen; k += t.lanes()) {
-    l.chosen[k] = l.present[l.chosen_rows[k]];
+    l.chosen[k] = l.active[l.chosen_rows[k]];
   }
   t.sync();
   if (leaves) {
     for (index_t k = t.lane(); k < chosen; k += t.lanes()) {
-      l.present[k] = l.chosen[k];
+      l.active[k] = l.chosen[k];
     }
     t.sync();
     if (t.lane() == 0) {
-      l.state->present = chosen;
+      l.state->active = chosen;
     }
     t.sync();
     map_rows(t, m);
@@ -246,7 +246,7 @@ UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
   const layer_memory& l = m.layers;
   layer_info& info = l.state->info;
   info.layer = layer;
-  info.present = l.state->present;
+  info.active = l.state->active;
   info.mean = 0.0F;
   info.largest = 0.0F;
   info.budget = l.budgets[layer];
@@ -262,28 +262,28 @@ UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
 /// Cost: O(present).
 template <class Policy>
 void choose_rows(const slot_memory<Policy>& m) {
-  constexpr solo alone;
+  constexpr serial alone;
   const layer_memory& l = m.layers;
   const layer_info& info = l.state->info;
-  const index_t first = layers::first_open(m);
+  const index_t first = layers::first_masked(m);
   if (layers::measures(m)) {
     layers::fold(m, first);
     l.means[info.layer] = info.mean;
   }
-  index_t size = info.present;
+  index_t size = info.active;
   if (info.refresh) {
     for (index_t i = 0; i < size; ++i) {
       l.chosen_rows[i] = i;
     }
   } else {
-    layer_tally_of<layers::rule_of<Policy>> tallies[layers::tally_chunks];
-    const auto tally = layers::look_at_rows(alone, m, first, tallies);
-    layers::rank_rows(alone, m, first, tally);
-    size = choose(l.keys, info.present, layers::quota_of(m, tally), l.chosen_rows, [&](index_t i) {
-      return layers::is_mandatory(m, i, first, tally);
+    layer_reduction_of<layers::rule_of<Policy>> step_reductions[layers::step_reduction_chunks];
+    const auto step_reduction = layers::look_at_rows(alone, m, first, step_reductions);
+    layers::rank_rows(alone, m, first, step_reduction);
+    size = choose(l.keys, info.active, layers::quota_of(m, step_reduction), l.chosen_rows, [&](index_t i) {
+      return layers::is_mandatory(m, i, first, step_reduction);
     });
   }
-  layers::settle_choice(alone, m, size);
+  layers::commit_choice(alone, m, size);
 }
 
 }  // namespace unmask::step

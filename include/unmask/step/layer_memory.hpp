@@ -9,7 +9,7 @@ namespace UNMASK_NAMESPACE::step {
 struct layer_state {
   index_t fed = 0;      ///< positions that entered
   index_t fresh = 0;    ///< those of them that no pass computed before
-  index_t present = 0;  ///< positions that reach the next layer
+  index_t active = 0;  ///< positions that reach the next layer
   index_t chosen = 0;   ///< positions that the last hook selected
   index_t rows = 0;     ///< rows of logits to return
   index_t next = 0;     ///< the next layer with a hook; the number of layers behind the last
@@ -21,7 +21,7 @@ struct layer_memory {
   layer_state* state = nullptr;
   /// [length]: the positions that reach the next layer, ascending; those that the last hook
   /// selected; and the indices of the selected rows among the rows given to the hook.
-  index_t* present = nullptr;
+  index_t* active = nullptr;
   index_t* chosen = nullptr;
   index_t* chosen_rows = nullptr;
   /// [length]: measurements of the rule, and the keys of its importances.
@@ -38,11 +38,11 @@ struct layer_memory {
 
   /// With the arrays taken from an array_layout.
   template <class Policy>
-  [[nodiscard]] UNMASK_HD static constexpr layer_memory taken(auto& at, const limits& capacity) {
+  [[nodiscard]] UNMASK_HD static constexpr layer_memory taken(auto& at, const session_capacity& capacity) {
     layer_memory m;
     if constexpr (Policy::layered) {
       m.state = at.template take<layer_state>(1);
-      m.present = at.template take<index_t>(capacity.length);
+      m.active = at.template take<index_t>(capacity.length);
       m.chosen = at.template take<index_t>(capacity.length);
       m.chosen_rows = at.template take<index_t>(capacity.length);
       m.drift = at.template take<float>(capacity.length);

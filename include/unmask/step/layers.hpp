@@ -18,9 +18,9 @@ inline constexpr std::size_t rule_index = detail::part_that<Policy, &part_traits
 
 /// Whether the policy has a layer rule, and its type.
 template <class Policy>
-inline constexpr bool has_rule = rule_index<Policy> < Policy::leaf_total;
+inline constexpr bool has_rule = rule_index<Policy> < Policy::part_total;
 template <class Policy>
-using rule_of = typename Policy::template leaf_type<rule_index<Policy>>;
+using rule_of = typename Policy::template part_type<rule_index<Policy>>;
 
 template <class Policy>
 [[nodiscard]] UNMASK_HD const rule_of<Policy>& rule_in(const slot_memory<Policy>& m) {
@@ -29,9 +29,9 @@ template <class Policy>
 
 /// The first masked position that this step decides; -1 if there is none. Cost: O(window).
 template <class Policy>
-[[nodiscard]] UNMASK_HD index_t first_open(const slot_memory<Policy>& m) {
+[[nodiscard]] UNMASK_HD index_t first_masked(const slot_memory<Policy>& m) {
   const range score = m.status->next.score;
-  const index_t first = m.state->view.first_open_in(score);
+  const index_t first = m.state->view.first_masked_in(score);
   return first < score.last ? first : -1;
 }
 
@@ -42,36 +42,36 @@ template <class Policy>
                                          index_t position,
                                          index_t first) {
   const range score = m.status->next.score;
-  const auto is_open = [&](index_t p) { return score.contains(p) && m.marks[p] == mark::open; };
+  const auto is_masked = [&](index_t p) { return score.contains(p) && m.marks[p] == mark::masked; };
   layer_row row;
   row.position = position;
-  row.target = position + m.state->model.row_shift;
-  if (position == 0 && row.target == 1 && is_open(0)) {
+  row.target = position + m.state->model.logits_shift;
+  if (position == 0 && row.target == 1 && is_masked(0)) {
     row.target = 0;
   }
-  row.open = is_open(row.target);
-  row.first_open = row.open && row.target == first;
+  row.masked = is_masked(row.target);
+  row.first_masked = row.masked && row.target == first;
   const sequence_view& q = m.state->view;
   row.committed = q.wrote_in({row.target, row.target + 1});
   row.written = row.target == position ? row.committed : q.wrote_in({position, position + 1});
   return row;
 }
 
-/// Calls `use(part, own)` with the context of leaf I for a row.
+/// Calls `use(part, context)` with the context of leaf I for a row.
 template <std::size_t I, class Policy>
 UNMASK_HD auto
-with_scope(const slot_memory<Policy>& m, const layer_row& row, const auto& tally, const auto& use) {
-  using leaf = typename Policy::template leaf_type<I>;
+with_context(const slot_memory<Policy>& m, const layer_row& row, const auto& step_reduction, const auto& use) {
+  using part_type = typename Policy::template part_type<I>;
   const bool scored = m.status->next.score.contains(row.target);
   step_info at = scored ? info_of(*m.state, m.status->next, row.target) : info_of(*m.state);
   at.position = row.target;
-  const position_state_of<leaf> start{};
-  const position_state_of<leaf>& state =
-      row.open ? detail::get_indexed<I, position_state_of<leaf>>(m.cells[row.target % m.window])
+  const position_state_of<part_type> start{};
+  const position_state_of<part_type>& state =
+      row.masked ? detail::get_indexed<I, position_state_of<part_type>>(m.cells[row.target % m.window])
                : start;
-  const layer_scope<leaf> own{
-      state, detail::get_indexed<I, sequence_state_of<leaf>>(*m.sequence), tally, at};
-  return use(m.policy->template part_at<I>(), own);
+  const layer_context<part_type> context{
+      state, detail::get_indexed<I, sequence_state_of<part_type>>(*m.sequence), step_reduction, at};
+  return use(m.policy->template part_at<I>(), context);
 }
 
 /// Value of layer_state::next for a pass that did not fit into its captured size.
@@ -83,25 +83,25 @@ template <class Policy>
 /// The index of a position among those present; -1 if it was dropped. Cost: O(log present).
 [[nodiscard]] UNMASK_HD inline index_t index_of(const layer_memory& l, index_t position) {
   index_t low = 0;
-  index_t high = l.state->present;
+  index_t high = l.state->active;
   while (low < high) {
     const index_t middle = (low + high) / 2;
-    if (l.present[middle] < position) {
+    if (l.active[middle] < position) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
-  return low < l.state->present && l.present[low] == position ? low : -1;
+  return low < l.state->active && l.active[low] == position ? low : -1;
 }
 
 /// Finds the rows of logits to return among the positions still present. Two scored positions share
 /// a row only at the beginning of a sequence with shifted rows.
 template <class Policy>
-UNMASK_HD void map_rows(const deciding_team auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void map_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {
   const layer_memory& l = m.layers;
   const range read = m.read_range();
-  const index_t shift = m.state->model.row_shift;
+  const index_t shift = m.state->model.logits_shift;
   for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
     l.row_of[i] = 0;  // read by reads()
   }
@@ -133,29 +133,29 @@ UNMASK_HD void map_rows(const deciding_team auto& t, const slot_memory<Policy>& 
 /// keys. Positions that were never computed are fed, and so are the rows that are decided.
 template <class Policy>
 UNMASK_HD void
-feed(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {
+set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {
   if constexpr (Policy::caches) {
     constexpr std::size_t I = layers::cache_index<Policy>;
-    auto own = scope_of<I>(m, 0, at);
-    m.policy->template part_at<I>().feed(m.state->view, next, own);
-    const index_t shift = m.state->model.row_shift;
-    range& r = next.feed;
+    auto context = context_of<I>(m, 0, at);
+    m.policy->template part_at<I>().set_query(m.state->view, next, context);
+    const index_t shift = m.state->model.logits_shift;
+    range& r = next.query;
     r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
     r.last = math::max(r.last, next.score.last - shift);
-    if (m.state->reached < next.attend.last) {
+    if (m.state->reached < next.keys.last) {
       r.first = math::min(r.first, m.state->reached);
-      r.last = next.attend.last;
+      r.last = next.keys.last;
     }
-    r.first = math::max(r.first, next.attend.first);
-    r.last = math::min(r.last, next.attend.last);
+    r.first = math::max(r.first, next.keys.first);
+    r.last = math::min(r.last, next.keys.last);
     next.refresh = next.refresh || m.state->reached == 0;
   } else {
     next.refresh = !Policy::layered || m.state->reached == 0;
   }
   constexpr std::size_t E = detail::part_that<Policy, &part_traits::evicts>;
-  if constexpr (E < Policy::leaf_total) {
-    auto own = scope_of<E>(m, 0, at);
-    next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, own);
+  if constexpr (E < Policy::part_total) {
+    auto context = context_of<E>(m, 0, at);
+    next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, context);
     next.refresh = next.refresh || next.evict == eviction::choose;
   }
 }
@@ -208,14 +208,14 @@ template <class Policy>
 enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t first) {
   const plan& next = m.status->next;
   constexpr std::size_t I = cache_index<Policy>;
-  if constexpr (I < Policy::leaf_total) {
-    using cache = typename Policy::template leaf_type<I>;
+  if constexpr (I < Policy::part_total) {
+    using cache = typename Policy::template part_type<I>;
     if constexpr (picking<cache>) {
       const layer_row row = row_at(m, position, first);
-      return next.refresh || row.open || position >= m.state->reached ||
-             with_scope<I>(
-                 m, row, layer_tally_of<cache>{}, [&row](const auto& part, const auto& own) {
-                   return part.feeds(row, own);
+      return next.refresh || row.masked || position >= m.state->reached ||
+             with_context<I>(
+                 m, row, layer_reduction_of<cache>{}, [&row](const auto& part, const auto& context) {
+                   return part.in_query(row, context);
                  });
     }
   }
@@ -226,19 +226,19 @@ enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t 
 
 /// Lists the positions that enter the pass of plan m.status->next.
 template <class Policy>
-UNMASK_HD void enter_layers(const deciding_team auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::layered) {
     const plan& next = m.status->next;
     const layer_memory& l = m.layers;
-    const index_t first = layers::first_open(m);
+    const index_t first = layers::first_masked(m);
     index_t count = 0;
     index_t fresh = 0;
-    for_each_in_rounds(t, next.feed.size(), [&](index_t n, bool is_there) {
-      const index_t position = next.feed.first + n;
+    for_each_in_rounds(t, next.query.size(), [&](index_t n, bool is_there) {
+      const index_t position = next.query.first + n;
       const bool enters = is_there && layers::enters(m, position, first);
       const lane_count entering = t.count(enters);
       if (enters) {
-        l.present[count + entering.before] = position;
+        l.active[count + entering.before] = position;
       }
       count += entering.all;
       fresh += t.count(enters && position >= m.state->reached).all;
@@ -247,7 +247,7 @@ UNMASK_HD void enter_layers(const deciding_team auto& t, const slot_memory<Polic
       layer_info info;
       info.layers = m.state->model.layers;
       info.fed = count;
-      info.present = count;
+      info.active = count;
       info.commits = m.state->view.commit_count;
       info.block_length = m.state->view.block(next.first_block).size();
       info.refresh = next.refresh;
@@ -256,9 +256,9 @@ UNMASK_HD void enter_layers(const deciding_team auto& t, const slot_memory<Polic
         using rule = layers::rule_of<Policy>;
         if constexpr (allocating<rule>) {
           const layer_row nowhere;
-          layers::with_scope<layers::rule_index<Policy>>(
-              m, nowhere, layer_tally_of<rule>{}, [&](const rule& part, const auto& own) {
-                part.allocate(l.means, l.budgets, info.layers, own);
+          layers::with_context<layers::rule_index<Policy>>(
+              m, nowhere, layer_reduction_of<rule>{}, [&](const rule& part, const auto& context) {
+                part.allocate(l.means, l.budgets, info.layers, context);
                 return 0;
               });
         }

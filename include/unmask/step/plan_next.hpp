@@ -14,7 +14,7 @@ UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
   sequence_view& q = m.state->view;
   --q.step;
   for (index_t p = canvas.first; p < canvas.last; ++p) {
-    if (m.marks[p] == mark::open) {
+    if (m.marks[p] == mark::masked) {
       const index_t i = p - canvas.first;
       const token_id token = renoise(m, p, info_of(*m.state, m.status->next, p), true);
       settle(m,
@@ -24,34 +24,34 @@ UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
     }
   }
   ++q.step;
-  q.settled = q.length;
+  q.committed_prefix = q.length;
 }
 
-/// Lane 0: writes the end token to every position still masked, so that an ended sequence has no
-/// mask. If this step remasked the position, it is reported with the end token.
+/// Lane 0: writes the EOS token to every position still masked, so that an ended sequence has no
+/// mask. If this step remasked the position, it is reported with the EOS token.
 template <class Policy>
 UNMASK_HD void fill(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
-  if (s.model.end_token == no_token) {
+  if (s.model.eos_token == no_token) {
     return;
   }
-  if constexpr (Policy::revisits) {
+  if constexpr (Policy::edits_tokens) {
     for (index_t k = 0; k < m.status->report.last_commits; ++k) {
       commit_entry& e = m.entries[k];
-      if (m.marks[e.position] == mark::open) {
-        e.token = s.model.end_token;
+      if (m.marks[e.position] == mark::masked) {
+        e.token = s.model.eos_token;
         e.log_probability = 0.0F;
       }
     }
   }
-  for (index_t p = s.view.settled; p < s.view.length; ++p) {
-    if (m.marks[p] == mark::open) {
-      s.tokens[p] = s.model.end_token;
-      m.marks[p] = mark::settled;
+  for (index_t p = s.view.committed_prefix; p < s.view.length; ++p) {
+    if (m.marks[p] == mark::masked) {
+      s.tokens[p] = s.model.eos_token;
+      m.marks[p] = mark::committed;
     }
   }
-  s.view.open_count = 0;
-  s.view.settled = s.view.length;
+  s.view.masked_count = 0;
+  s.view.committed_prefix = s.view.length;
 }
 
 /// Lane 0: ends the sequence or plans its next step; also plans the first step.
@@ -60,38 +60,38 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
   slot_status& out = *m.status;
   sequence_view& q = s.view;
-  q.settled = q.first_open_in({q.settled, q.length});
+  q.committed_prefix = q.first_masked_in({q.committed_prefix, q.length});
   q.commit_count = out.report.last_commits;
   if (q.commit_count > 0) {
     q.latest = m.entries[q.commit_count - 1].position;
   }
   const step_info at = info_of(s);
   const bool is_over = s.model.suppress_mask && q.step >= most_forwards(*m.policy, s.geometry);
-  s.reached = math::max(s.reached, out.next.feed.last);
+  s.reached = math::max(s.reached, out.next.query.last);
 
   plan next;
   next.started = true;
   next.end = stop(m, at);
-  if (next.end == ending::running && is_over && q.open_count > 0) {
-    next.end = ending::step_budget;
+  if (next.end == ending::running && is_over && q.masked_count > 0) {
+    next.end = ending::max_steps;
   }
   if (next.end != ending::running) {
-    if (Policy::settles || q.step == 0) {  // a canvas that ends before its first step has no rows
+    if (Policy::commits_tokens || q.step == 0) {  // a canvas that ends before its first step has no rows
       fill(m);
-    } else if constexpr (!Policy::settles) {
+    } else if constexpr (!Policy::commits_tokens) {
       conclude(m, out.next.score);
     }
-  } else if (q.open_count == 0 && (stages<Policy>::paces == 0 || is_over)) {
+  } else if (q.masked_count == 0 && (stages<Policy>::paces == 0 || is_over)) {
     next.end = ending::complete;
   } else {
-    next.feed = {0, q.length};
+    next.query = {0, q.length};
     schedule(m, next, at);
-    next.attend = next.feed;
-    feed(m, next, at);
-    if (next.end == ending::end_token || next.end == ending::stop_tokens) {
+    next.keys = next.query;
+    set_query(m, next, at);
+    if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
       fill(m);
     }
-    open_blocks(m, next);
+    masked_blocks(m, next);
     if constexpr (Policy::branches) {
       next.branch_last[0] = next.score.last;
     }
@@ -102,17 +102,17 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   out.next = next;
   out.report.end = next.end;
   out.report.forwards = q.step;
-  out.report.settled = q.settled;
-  out.report.open = q.open_count;
+  out.report.committed_prefix = q.committed_prefix;
+  out.report.masked = q.masked_count;
 }
 
 /// Determines the rows that the next step reads, from the first to the last, and the positions that
 /// enter its pass through the layers.
 template <class Policy>
-UNMASK_HD void want_rows(const deciding_team auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {
   const plan& next = m.status->next;
   range& rows = m.status->rows;
-  const index_t shift = m.state->model.row_shift;
+  const index_t shift = m.state->model.logits_shift;
   if (t.lane() == 0) {
     const index_t none = next.active() ? math::max(next.score.last - shift, index_t{0}) : 0;
     rows = {none, none};
@@ -145,37 +145,37 @@ template <class Policy>
 
 /// True if an active part reads the probability of committed tokens.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool watches_current_now(const Policy& p) {
-  return detail::any_part_now<Policy, &part_traits::watches_current>(
-      p, [](const auto& part) -> decltype(part.watches_current_now()) { return part.watches_current_now(); });
+[[nodiscard]] UNMASK_HD bool tracks_current_now(const Policy& p) {
+  return detail::any_part_now<Policy, &part_traits::tracks_current>(
+      p, [](const auto& part) -> decltype(part.tracks_current_now()) { return part.tracks_current_now(); });
 }
 
 /// Lists, for each position that the next step reads, the tokens that the read excludes.
 template <class Policy>
-UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (slot_memory<Policy>::watches) {
+UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (slot_memory<Policy>::tracks) {
     const plan& next = m.status->next;
     if (!next.active()) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      for (index_t k = 0; k < Policy::inquiries; ++k) {
-        m.asked[i * Policy::inquiries + k].token = no_token;
+      for (index_t k = 0; k < Policy::probes; ++k) {
+        m.asked[i * Policy::probes + k].token = no_token;
       }
       if (!m.reads(i)) {
         continue;
       }
       const index_t position = next.score.first + i;
-      watch_list list{m.watched_of(i), m.watch_capacity - 1};
+      tracked_list list{m.tracked_of(i), m.tracked_capacity - 1};
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }
       const step_info at = info_of(*m.state, next, position);
-      if (m.marks[position] == mark::open) {
-        watch<mark::open>(m, list, m.cell_of(position), at);
+      if (m.marks[position] == mark::masked) {
+        track<mark::masked>(m, list, m.cell_of(position), at);
       } else {
-        watch<mark::settled>(m, list, m.cell_of(position), at);
-        if (watches_current_now(*m.policy)) {
+        track<mark::committed>(m, list, m.cell_of(position), at);
+        if (tracks_current_now(*m.policy)) {
           list.add(m.state->tokens[position]);
         }
       }
@@ -184,7 +184,7 @@ UNMASK_HD void arm(const auto& t, const slot_memory<Policy>& m) {
           list.add(next.branch[b].token);
         }
       }
-      m.watched_count[i] = list.size();
+      m.tracked_count[i] = list.size();
     }
   }
 }

@@ -36,8 +36,8 @@ info_of(const slot_state& s, const plan& now, index_t position) {
   at.block_index = block_of(s.view, now, position);
   const index_t cell = at.block_index & (max_active_blocks - 1);
   at.block_step = s.view.step - s.block_step[cell];
-  at.block_opened = s.block_opened[cell];
-  at.block_open = s.block_open[cell];
+  at.block_masked_at_first = s.block_masked_at_first[cell];
+  at.block_masked = s.block_masked[cell];
   at.block_length = s.view.block(at.block_index).size();
   return at;
 }
@@ -45,14 +45,14 @@ info_of(const slot_state& s, const plan& now, index_t position) {
 /// Lane 0: stores the step in which the blocks of a plan are first scored, and their masked
 /// positions.
 template <class Policy>
-UNMASK_HD void open_blocks(const slot_memory<Policy>& m, const plan& next) {
+UNMASK_HD void masked_blocks(const slot_memory<Policy>& m, const plan& next) {
   slot_state& s = *m.state;
   for (index_t b = next.first_block; b < next.last_block; ++b) {
     const index_t cell = b % max_active_blocks;
-    s.block_open[cell] = s.view.open_in(s.view.block(b));
+    s.block_masked[cell] = s.view.masked_in(s.view.block(b));
     if (b >= s.blocks_seen) {
       s.block_step[cell] = s.view.step;
-      s.block_opened[cell] = s.block_open[cell];
+      s.block_masked_at_first[cell] = s.block_masked[cell];
     }
   }
   s.blocks_seen = math::max(s.blocks_seen, next.last_block);
@@ -79,8 +79,8 @@ template <class Policy>
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
   const token_id current = m.state->tokens[position];
-  if constexpr (delays_any<Policy>) {
-    if (m.roles[i] == role::delayed) {
+  if constexpr (filters_any<Policy>) {
+    if (m.roles[i] == role::ranked_last) {
       return candidate<Policy::required>::of(hopeless(m.row(i)), position, current);
     }
   }
@@ -93,33 +93,33 @@ template <class Policy>
                                                                  index_t i) {
   const range scored = m.status->next.score;
   const bool is_there =
-      i >= 0 && i < scored.size() && m.marks[scored.first + i] == mark::open && m.reads(i);
+      i >= 0 && i < scored.size() && m.marks[scored.first + i] == mark::masked && m.reads(i);
   const record<Policy::required> row = is_there ? m.row(i) : record<Policy::required>::empty();
   return candidate<Policy::required>::of(row, scored.first + i, no_token);
 }
 
-/// Result of the parts' delays() for the candidate at scored position i.
+/// Result of the parts' filter() for the candidate at scored position i.
 template <class Policy>
-[[nodiscard]] UNMASK_HD delay delay_at(const slot_memory<Policy>& m,
+[[nodiscard]] UNMASK_HD filter_result filter_at(const slot_memory<Policy>& m,
                                        index_t i,
                                        const step_info& at) {
-  if constexpr (delays_any<Policy>) {
+  if constexpr (filters_any<Policy>) {
     const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
-    return delay_between(m, candidate_at(m, i), beside, at);
+    return filter_between(m, candidate_at(m, i), beside, at);
   } else {
-    return delay::none;
+    return filter_result::keep;
   }
 }
 
 /// True if a candidate without neighbours would be delayed.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool is_delayed(const slot_memory<Policy>& m,
+[[nodiscard]] UNMASK_HD bool is_ranked_last(const slot_memory<Policy>& m,
                                         const candidate<Policy::required>& c) {
-  if constexpr (delays_any<Policy>) {
+  if constexpr (filters_any<Policy>) {
     const auto nobody =
         candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
     const step_info at = info_of(*m.state, m.status->next, c.position);
-    return delay_between(m, c, {nobody, nobody}, at) != delay::none;
+    return filter_between(m, c, {nobody, nobody}, at) != filter_result::keep;
   } else {
     return false;
   }
@@ -137,13 +137,13 @@ struct policy_edit {
  private:
   template <std::size_t I>
   [[nodiscard]] UNMASK_HD float apply(float logit, token_id token) const {
-    if constexpr (I == Policy::leaf_total) {
+    if constexpr (I == Policy::part_total) {
       return logit;
     } else {
-      using leaf = typename Policy::template leaf_type<I>;
-      if constexpr (requires(const leaf& p) { p.edit(logit, token, at); }) {
+      using part_type = typename Policy::template part_type<I>;
+      if constexpr (requires(const part_type& p) { p.edit(logit, token, at); }) {
         return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
-      } else if constexpr (logit_edit<leaf>) {
+      } else if constexpr (logits_transform<part_type>) {
         return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
       } else {
         return apply<I + 1>(logit, token);
@@ -209,8 +209,8 @@ template <class Policy>
 }
 
 /// The lowest of the tokens `columns` that may be proposed at a position: not suppressed, allowed
-/// by all parts and by `allowed`, the row's bitmask (row_riders); null allows everything. no_token
-/// if there is none. Cost: O(columns) in the worst case.
+/// by all parts and by `allowed`, the row's bitmask (row_modifiers); null allows everything.
+/// no_token if there is none. Cost: O(columns) in the worst case.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id lowest_allowed(const slot_memory<Policy>& m,
                                                 index_t position,
@@ -253,10 +253,10 @@ UNMASK_HD void name_listed(const slot_memory<Policy>& m,
                            const std::uint32_t* allowed,
                            float* logits) {
   if constexpr (stages<Policy>::restricts > 0) {
-    const index_t count = m.watched_count[i];
+    const index_t count = m.tracked_count[i];
     float name = -math::infinity();
     for (index_t k = 0; k < count && !math::is_finite(name); ++k) {
-      const token_id v = m.watched_of(i)[k];
+      const token_id v = m.tracked_of(i)[k];
       if (columns.contains(v)) {
         const index_t position = m.status->next.score.first + i;
         const token_id found = lowest_allowed(m, position, {v, v + 1}, allowed);
@@ -282,7 +282,7 @@ template <class Policy>
     if constexpr (Policy::branches) {
       branch = m.state->winner;
     }
-    const watched_logits w = m.kept_apart(branch, i);
+    const tracked_logits w = m.kept_apart(branch, i);
     const float name = w.logits[w.count];
     return name == -math::infinity() ? no_token : static_cast<token_id>(math::bits_of(name));
   } else {
@@ -309,10 +309,10 @@ entry_of(const slot_memory<Policy>& m, index_t position, token_id token, float l
 /// Writes scored position i as entry `at` of the step's trace.
 template <class Policy>
 UNMASK_HD void
-trace(const slot_memory<Policy>& m, index_t at, index_t i, token_id token, bool admitted) {
+trace(const slot_memory<Policy>& m, index_t at, index_t i, token_id token, bool committed) {
   m.traced[at] = {
       entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))),
-      admitted};
+      committed};
 }
 
 /// Lane 0: writes a token to a masked position, and reports it.
@@ -321,9 +321,9 @@ UNMASK_HD void
 settle(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
   m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability);
   m.state->tokens[position] = token;
-  m.marks[position] = mark::settled;
+  m.marks[position] = mark::committed;
   m.reset(m.cell_of(position));
-  --m.state->view.open_count;
+  --m.state->view.masked_count;
   ++m.state->view.changed;
   m.state->view.first_changed = math::min(m.state->view.first_changed, position);
   ++m.status->report.committed;

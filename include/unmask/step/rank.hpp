@@ -2,46 +2,46 @@
 #pragma once
 
 #include <unmask/step/anchors.hpp>
-#include <unmask/step/revise.hpp>
-#include <unmask/step/runs.hpp>
+#include <unmask/step/process_logits.hpp>
+#include <unmask/step/spans.hpp>
 
 /// Determines the candidates, their order, and which of them the commit rule commits.
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// Step reductions of one candidate, for every part that has one.
 template <class Policy>
-[[nodiscard]] UNMASK_HD tallies_of<Policy>
+[[nodiscard]] UNMASK_HD step_reductions_of<Policy>
 notes_of(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
-  tallies_of<Policy> out{};
-  detail::for_each_part<Policy, &part_traits::surveys>([&](auto part) {
+  step_reductions_of<Policy> out{};
+  detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    using leaf = typename Policy::template leaf_type<I>;
-    auto own = scope_of<I>(m, m.cell_of(c.position), at);
-    const auto narrow = c.template as<leaf::required>();
-    detail::get_indexed<I, tally_of<leaf>>(out) =
-        m.policy->template part_at<I>().survey(narrow, own);
+    using part_type = typename Policy::template part_type<I>;
+    auto context = context_of<I>(m, m.cell_of(c.position), at);
+    const auto narrow = c.template as<part_type::required>();
+    detail::get_indexed<I, step_reduction_of<part_type>>(out) =
+        m.policy->template part_at<I>().reduce(narrow, context);
   });
   return out;
 }
 
 /// Merges the reductions of one candidate into the sums.
 template <class Policy>
-UNMASK_HD void merge_tallies(tallies_of<Policy>& sum, const tallies_of<Policy>& of_one) {
-  detail::for_each_part<Policy, &part_traits::surveys>([&](auto part) {
+UNMASK_HD void merge_step_reductions(step_reductions_of<Policy>& sum, const step_reductions_of<Policy>& of_one) {
+  detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    using tally = tally_of<typename Policy::template leaf_type<I>>;
-    detail::get_indexed<I, tally>(sum).merge(detail::get_indexed<I, tally>(of_one));
+    using step_reduction = step_reduction_of<typename Policy::template part_type<I>>;
+    detail::get_indexed<I, step_reduction>(sum).merge(detail::get_indexed<I, step_reduction>(of_one));
   });
 }
 
 /// Computes the step reductions over the candidates: each candidate in parallel, their sum in
 /// position order by lane 0.
 template <class Policy>
-UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::surveys) {
+UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::reduces) {
     const index_t size = m.status->next.score.size();
     const auto counts = [&m](index_t i) {
-      return m.roles[i] == role::candidate || m.roles[i] == role::delayed;
+      return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last;
     };
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
@@ -51,13 +51,13 @@ UNMASK_HD void survey(const auto& t, const slot_memory<Policy>& m) {
     }
     t.sync();
     if (t.lane() == 0) {
-      tallies_of<Policy> sum{};
+      step_reductions_of<Policy> sum{};
       for (index_t i = 0; i < size; ++i) {
         if (counts(i)) {
-          merge_tallies<Policy>(sum, m.surveyed[i]);
+          merge_step_reductions<Policy>(sum, m.surveyed[i]);
         }
       }
-      *m.tallies = sum;
+      *m.step_reductions = sum;
     }
     t.sync();
   }
@@ -69,9 +69,9 @@ template <class Policy>
 remasks(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
   return detail::any_part<Policy, &part_traits::remasks>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    auto own = scope_of<I>(m, m.cell_of(c.position), at);
-    const auto narrow = c.template as<Policy::template leaf_type<I>::required>();
-    return m.policy->template part_at<I>().remasks(narrow, own);
+    auto context = context_of<I>(m, m.cell_of(c.position), at);
+    const auto narrow = c.template as<Policy::template part_type<I>::required>();
+    return m.policy->template part_at<I>().remasks(narrow, context);
   });
 }
 
@@ -80,7 +80,7 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_remasked(const slot_memory<Policy>& m, index_t i) {
   if constexpr (Policy::remasks) {
     const index_t position = m.status->next.score.first + i;
-    return m.marks[position] == mark::settled && m.row(i).valid() &&
+    return m.marks[position] == mark::committed && m.row(i).valid() &&
            remasks(m, candidate_at(m, i), info_of(*m.state, m.status->next, position));
   } else {
     static_cast<void>(m);
@@ -101,22 +101,22 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const index_t position = score_range.first + i;
     m.roles[i] = role::bystander;
-    if (!m.reads(i) || (m.marks[position] != mark::open && !is_remasked(m, i))) {
+    if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);
     m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
-      const delay d = delay_at(m, i, at);
-      if (d == delay::barred) {
-        m.roles[i] = role::barred;
+      const filter_result d = filter_at(m, i, at);
+      if (d == filter_result::excluded) {
+        m.roles[i] = role::excluded;
         continue;
       }
-      const float s = d == delay::none ? score(m, candidate_at(m, i), at) : -math::infinity();
+      const float s = d == filter_result::keep ? score(m, candidate_at(m, i), at) : -math::infinity();
       m.keys[i] = order_key(s, i);
-      m.roles[i] = d == delay::none   ? role::candidate
-                   : d == delay::last ? role::delayed
-                                      : role::refused;
+      m.roles[i] = d == filter_result::keep   ? role::candidate
+                   : d == filter_result::ranked_last ? role::ranked_last
+                                      : role::rejected;
     }
   }
   sort(t, m.keys, size);
@@ -141,7 +141,7 @@ template <class Policy>
 /// Sums the costs in rank order by lane 0; the costs of single candidates are computed by all
 /// lanes.
 template <class Policy>
-UNMASK_HD void spend(const auto& t, const slot_memory<Policy>& m, index_t count) {
+UNMASK_HD void add_up_costs(const auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (stages<Policy>::costs > 0) {
     for (index_t r = t.lane(); r < count; r += t.lanes()) {
       m.cost_before[r] = cost(m, candidate_at(m, key_index(m.keys[r])));
@@ -170,35 +170,35 @@ template <class Policy>
 
 /// Calls the commit rule for every candidate.
 template <class Policy>
-UNMASK_HD void admit(const auto& t, const slot_memory<Policy>& m, index_t count) {
+UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, index_t count) {
   [[maybe_unused]] index_t radius = -1;
   if constexpr (Policy::anchors) {
     radius = anchoring_of(m).anchor_radius();
   }
   for (index_t r = t.lane(); r < count; r += t.lanes()) {
     const index_t i = key_index(m.keys[r]);
-    if (m.roles[i] == role::refused) {
+    if (m.roles[i] == role::rejected) {
       continue;
     }
     const candidate<Policy::required> c = candidate_at(m, i);
     const step_info at = info_of(*m.state, m.status->next, c.position);
     standing_of<Policy> s;
     s.rank = r;
-    s.open = count;
+    s.candidates = count;
     if constexpr (stages<Policy>::costs > 0) {
       s.cost_before = m.cost_before[r];
       s.largest_before = m.largest_before[r];
     }
     s.best_score = score_at(m, 0);
     s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
-    if constexpr (Policy::needs_runs) {
-      s.run_rank = run_rank_of(m, i);
+    if constexpr (Policy::needs_spans) {
+      s.span_rank = span_rank_of(m, i);
     }
     if constexpr (Policy::anchors) {
       s.anchor_distance = anchor_distance_of(m, i, radius);
     }
-    if (admits(m, c, s, at)) {
-      m.roles[i] = role::admitted;
+    if (commits(m, c, s, at)) {
+      m.roles[i] = role::committed;
     }
   }
   t.sync();

@@ -5,7 +5,8 @@
 
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Lane 0, after the commits: the tallies of reviewing parts, over the tokens that were written.
+/// Lane 0, after the commits: the step reductions of reviewing parts, over the tokens that were
+/// written.
 template <class Policy>
 UNMASK_HD void review([[maybe_unused]] const auto& t,
                       [[maybe_unused]] const slot_memory<Policy>& m) {
@@ -14,20 +15,20 @@ UNMASK_HD void review([[maybe_unused]] const auto& t,
     const index_t entries = t.lane() == 0 ? m.status->report.last_commits : 0;
     detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
       constexpr std::size_t I = decltype(part)::value;
-      using leaf = typename Policy::template leaf_type<I>;
-      tally_of<leaf> sum{};
+      using part_type = typename Policy::template part_type<I>;
+      step_reduction_of<part_type> sum{};
       for (index_t k = 0; k < entries; ++k) {
         const index_t i = m.entries[k].position - scored.first;
         const bool is_scored = scored.contains(m.entries[k].position);
-        if (is_scored && (m.roles[i] == role::admitted || m.roles[i] == role::replaced)) {
+        if (is_scored && (m.roles[i] == role::committed || m.roles[i] == role::replaced)) {
           const candidate<Policy::required> c = candidate_at(m, i);
           const step_info at = info_of(*m.state, m.status->next, c.position);
-          auto own = scope_of<I>(m, m.cell_of(c.position), at);
-          sum.merge(m.policy->template part_at<I>().review(c.template as<leaf::required>(), own));
+          auto context = context_of<I>(m, m.cell_of(c.position), at);
+          sum.merge(m.policy->template part_at<I>().review(c.template as<part_type::required>(), context));
         }
       }
       if (t.lane() == 0) {
-        detail::get_indexed<I, tally_of<leaf>>(*m.tallies) = sum;
+        detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions) = sum;
       }
     });
   }

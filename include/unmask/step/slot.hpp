@@ -24,24 +24,24 @@ struct slot_status {
 /// State of a slot's sequence, except that of the policy and of rows.
 struct slot_state {
   model_info model;
-  layout geometry;
+  sequence_shape geometry;
   token_id* tokens = nullptr;
   sequence_view view;
   /// The branch whose rows this step uses.
   index_t winner = 0;
   /// State of the default schedule, if the policy names none.
-  sequential_blocks::sequence_state fallback_schedule;
+  semi_autoregressive::sequence_state fallback_schedule;
   /// Blocks [0, blocks_seen) have been scored at least once.
   index_t blocks_seen = 0;
   /// For block b, at b % max_active_blocks: the step in which it was first scored, its masked
   /// positions then, and those before the next step.
   index_t block_step[max_active_blocks] = {};
-  index_t block_opened[max_active_blocks] = {};
-  index_t block_open[max_active_blocks] = {};
+  index_t block_masked_at_first[max_active_blocks] = {};
+  index_t block_masked[max_active_blocks] = {};
   /// A pass has computed every position before this one.
   index_t reached = 0;
   /// Remasked tokens that were not outnumbered by the commits of their step.
-  std::int64_t reopened = 0;
+  std::int64_t remasked = 0;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };
@@ -50,28 +50,28 @@ struct slot_state {
 enum class role : std::uint8_t {
   bystander,  ///< not masked, or not considered
   candidate,
-  delayed,  ///< a candidate that is ranked last
-  refused,  ///< a candidate that is rejected without calling the commit rule
-  barred,   ///< masked, but excluded from this step's commits
+  ranked_last,  ///< a candidate that is ranked last
+  rejected,  ///< a candidate that is rejected without calling the commit rule
+  excluded,   ///< masked, but excluded from this step's commits
   invalid,  ///< masked, but its row is invalid
-  admitted,
+  committed,
   replaced,  ///< committed; a part replaces it by its proposed token
-  reopened   ///< committed; a part remasks it
+  remasked   ///< committed; a part remasks it
 };
 
-/// True if a part of the policy revisits committed positions with its current values.
+/// True if a part of the policy edits tokens committed positions with its current values.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool revisits_now(const Policy& p) {
+[[nodiscard]] UNMASK_HD bool edits_tokens_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::rewrites>(
-      p, [](const auto& part) -> decltype(part.revisits_now()) { return part.revisits_now(); });
+      p, [](const auto& part) -> decltype(part.edits_tokens_now()) { return part.edits_tokens_now(); });
 }
 
 /// Assigns memory to arrays, one behind the other; the same on host and device. With a null base it
 /// only computes the size.
 template <std::size_t Alignment>
-class array_layout {
+class array_sequence_shape {
  public:
-  explicit UNMASK_HD constexpr array_layout(std::byte* base)
+  explicit UNMASK_HD constexpr array_sequence_shape(std::byte* base)
       : base_(base) {}
 
   template <class T>
@@ -92,7 +92,7 @@ class array_layout {
   std::size_t used_ = 0;
 };
 
-using slot_layout = array_layout<64>;
+using slot_layout = array_sequence_shape<64>;
 
 /// Memory of one slot, in the backend's space: pointers into one block of bytes, each with the
 /// number of elements that it takes of the block; null if that is 0.
@@ -100,12 +100,12 @@ template <class Policy>
 struct slot_memory {
   using policy_type = Policy;
   static constexpr statistics contents = Policy::required;
-  static constexpr bool watches = Policy::watches > 0;
-  static constexpr index_t watch_capacity = watches ? Policy::watches + max_suppressed + 1 : 0;
+  static constexpr bool tracks = Policy::tracks > 0;
+  static constexpr index_t tracked_capacity = tracks ? Policy::tracks + max_suppressed + 1 : 0;
 
   /// The block of bytes; after the last array its size is known.
   slot_layout at{nullptr};
-  limits capacity = {};
+  session_capacity capacity = {};
   index_t slot = 0;
   index_t window = capacity.window;
   index_t vocab = capacity.vocab;
@@ -116,9 +116,9 @@ struct slot_memory {
   slot_state* state = at.take<slot_state>(1);
   Policy* policy = at.take<Policy>(1);
   sequence_states<Policy>* sequence = at.take<sequence_states<Policy>>(1);
-  tallies_of<Policy>* tallies = at.take<tallies_of<Policy>>(1);
+  step_reductions_of<Policy>* step_reductions = at.take<step_reductions_of<Policy>>(1);
   /// By position - score.first: the reduction of each candidate. Only with a step reduction.
-  tallies_of<Policy>* surveyed = at.take<tallies_of<Policy>>(Policy::surveys ? window : 0);
+  step_reductions_of<Policy>* surveyed = at.take<step_reductions_of<Policy>>(Policy::reduces ? window : 0);
   /// By cell = position % window.
   position_states<Policy>* cells = at.take<position_states<Policy>>(window);
   /// [window][vocab], by cell: edited logits of the previous step, and their sums. Only if the
@@ -130,33 +130,33 @@ struct slot_memory {
   record<contents>* records = at.take<record<contents>>(rows);
   std::uint64_t* keys = at.take<std::uint64_t>(sort_size(window));
   role* roles = at.take<role>(window);
-  /// [window][watch_capacity]: tokens that the read of each row excludes, and [1 + branches] times
-  /// as many logits from it, followed by a token (step::name_listed). Only if the policy tracks
-  /// any; otherwise every row excludes `suppressed`.
-  token_id* watched = at.take<token_id>(places * watch_capacity);
-  float* branch_logits = at.take<float>(rows * watch_capacity);
-  index_t* watched_count = at.take<index_t>(watches ? window : 0);
+  /// [window][tracked_capacity]: tokens that the read of each row excludes, and [1 + branches]
+  /// times as many logits from it, followed by a token (step::name_listed). Only if the policy
+  /// tracks any; otherwise every row excludes `suppressed`.
+  token_id* tracked = at.take<token_id>(places * tracked_capacity);
+  float* branch_logits = at.take<float>(rows * tracked_capacity);
+  index_t* tracked_count = at.take<index_t>(tracks ? window : 0);
   /// By rank.
   float* cost_before = at.take<float>(window);
   float* largest_before = at.take<float>(window);
   /// By position - score.first: the rank, -1 for no candidate. Only if the policy needs runs.
-  index_t* ranks = at.take<index_t>(Policy::needs_runs ? window : 0);
+  index_t* ranks = at.take<index_t>(Policy::needs_spans ? window : 0);
   /// By position - score.first: whether it is an anchor. Only if a part anchors.
   bool* anchors = at.take<bool>(Policy::anchors ? window : 0);
   /// [1 + branches][window]: worths, whether there is one, and whether it is among the lowest of
   /// its branch; [1 + branches] scores. Only with lookahead.
-  float* worths = at.take<float>(Policy::branches ? rows : 0);
-  bool* is_open = at.take<bool>(Policy::branches ? rows : 0);
+  float* lookahead_scores = at.take<float>(Policy::branches ? rows : 0);
+  bool* is_masked = at.take<bool>(Policy::branches ? rows : 0);
   bool* is_low = at.take<bool>(Policy::branches ? rows : 0);
   float* branch_scores = at.take<float>(Policy::branches ? 1 + capacity.branches : 0);
   /// Tokens that the last step committed.
   commit_entry* entries = at.take<commit_entry>(window + 1);
-  /// Candidates of the last step. Only with limits::trace.
+  /// Candidates of the last step. Only with session_capacity::trace.
   candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? window : 0);
-  /// [window][Policy::inquiries]: probe results of the step by position - score.first, no_token if
+  /// [window][Policy::probes]: probe results of the step by position - score.first, no_token if
   /// there is none; and those of the last step without gaps. Only with a probe.
-  token_probability* asked = at.take<token_probability>(places * Policy::inquiries);
-  token_probability* answers = at.take<token_probability>(places * Policy::inquiries);
+  token_probability* asked = at.take<token_probability>(places * Policy::probes);
+  token_probability* probe_results = at.take<token_probability>(places * Policy::probes);
   token_id* suppressed = at.take<token_id>(max_suppressed);
   mark* marks = at.take<mark>(capacity.length);
   layer_memory layers = layer_memory::taken<Policy>(at, capacity);
@@ -176,13 +176,13 @@ struct slot_memory {
     range r = status->next.score;
     if constexpr (Policy::reads_ahead) {
       if (detail::reads_ahead(*policy)) {
-        r.last = math::max(r.last, status->next.feed.last);
+        r.last = math::max(r.last, status->next.query.last);
       }
     }
     return r;
   }
 
-  /// True if the row of scored position i has to be read: it is masked, or committed and revisited.
+  /// True if the row of scored position i has to be read: it is masked, or committed and edited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
     if constexpr (Policy::layered) {
       if (layers.row_of[i] < 0) {
@@ -190,10 +190,10 @@ struct slot_memory {
       }
     }
     const mark what = marks[status->next.score.first + i];
-    if constexpr (Policy::revisits) {
-      return what == mark::open || (what == mark::settled && revisits_now(*policy));
+    if constexpr (Policy::edits_tokens) {
+      return what == mark::masked || (what == mark::committed && edits_tokens_now(*policy));
     } else {
-      return what == mark::open;
+      return what == mark::masked;
     }
   }
 
@@ -211,7 +211,7 @@ struct slot_memory {
 
   /// True if scored position i is masked in a branch.
   [[nodiscard]] UNMASK_HD bool decides(index_t branch, index_t i) const {
-    return marks[status->next.score.first + i] == mark::open && reads(branch, i);
+    return marks[status->next.score.first + i] == mark::masked && reads(branch, i);
   }
 
   /// The record of scored position i in a branch.
@@ -229,17 +229,17 @@ struct slot_memory {
   }
 
   /// The first of the tokens that the read of scored position i excludes.
-  [[nodiscard]] UNMASK_HD token_id* watched_of(index_t i) const {
-    return watched + std::ptrdiff_t{i} * watch_capacity;
+  [[nodiscard]] UNMASK_HD token_id* tracked_of(index_t i) const {
+    return tracked + std::ptrdiff_t{i} * tracked_capacity;
   }
 
   /// Tracked logits of the row of scored position i in a branch.
-  [[nodiscard]] UNMASK_HD watched_logits kept_apart(index_t branch, index_t i) const {
-    watched_logits w;
-    if constexpr (watches) {
-      w = {watched_of(i),
-           branch_logits + std::ptrdiff_t{branch * window + i} * watch_capacity,
-           watched_count[i],
+  [[nodiscard]] UNMASK_HD tracked_logits kept_apart(index_t branch, index_t i) const {
+    tracked_logits w;
+    if constexpr (tracks) {
+      w = {tracked_of(i),
+           branch_logits + std::ptrdiff_t{branch * window + i} * tracked_capacity,
+           tracked_count[i],
            suppressed,
            state->suppressed_count};
     } else {
@@ -250,7 +250,7 @@ struct slot_memory {
   }
 
   /// Sets the row of the previous step, which the read of scored position i reads and overwrites.
-  UNMASK_HD void recall(row_options& in, index_t i) const {
+  UNMASK_HD void load_previous_row(row_options& in, index_t i) const {
     if constexpr (Policy::compares) {
       const index_t cell = cell_of(status->next.score.first + i);
       in.previous = previous + static_cast<std::ptrdiff_t>(cell) * vocab;
@@ -270,31 +270,31 @@ struct slot_memory {
   }
 
   /// Sets the tokens that the read of scored position i excludes, and the place of their logits.
-  UNMASK_HD void blank(row_options& in, index_t branch, index_t i) const {
-    if constexpr (watches) {
-      const watched_logits w = kept_apart(branch, i);
-      in.blanked = w.tokens;
-      in.blanked_count = w.count;
-      in.blanked_logits = w.logits;
+  UNMASK_HD void exclude_tokens(row_options& in, index_t branch, index_t i) const {
+    if constexpr (tracks) {
+      const tracked_logits w = kept_apart(branch, i);
+      in.excluded = w.tokens;
+      in.excluded_count = w.count;
+      in.excluded_logits = w.logits;
     } else {
       static_cast<void>(branch);
       static_cast<void>(i);
-      in.blanked = suppressed;
-      in.blanked_count = state->suppressed_count;
+      in.excluded = suppressed;
+      in.excluded_count = state->suppressed_count;
     }
   }
 };
 
 /// Most rows from which a step of a session with these capacities is decided.
 template <class Policy>
-[[nodiscard]] constexpr std::size_t most_rows(const limits& capacity) {
+[[nodiscard]] constexpr std::size_t most_rows(const session_capacity& capacity) {
   return static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(capacity.window) *
          (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
 }
 
 /// Bytes of memory for each slot of a session with these validated capacities.
 template <class Policy>
-[[nodiscard, gnu::noinline]] constexpr std::size_t slot_bytes(const limits& capacity) {
+[[nodiscard, gnu::noinline]] constexpr std::size_t slot_bytes(const session_capacity& capacity) {
   return slot_memory<Policy>{slot_layout{nullptr}, capacity}.at.used();
 }
 

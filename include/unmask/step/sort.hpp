@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
-#include <unmask/step/team.hpp>
+#include <unmask/step/thread_group.hpp>
 
 namespace UNMASK_NAMESPACE::step {
 
@@ -116,9 +116,9 @@ UNMASK_HD inline void sort_alone(std::uint64_t* keys, index_t size) {
 /// Sorts `size` distinct keys (a power of two) ascending with the whole thread group: a bitonic
 /// network, so that groups of any size do the same exchanges; a single lane merges.
 /// Cost: O(size log^2 size) exchanges.
-template <team T>
+template <thread_group T>
 UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
-  if constexpr (std::same_as<T, solo>) {
+  if constexpr (std::same_as<T, serial>) {
     sorting::sort_alone(keys, size);
   } else {
     for (index_t run = 2; run <= size; run *= 2) {
@@ -145,9 +145,9 @@ UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
 /// Moves the `wanted` lowest of `size` distinct keys (a power of two) to the front, ascending,
 /// followed by the others in some order. Implemented as sort().
 /// Cost: O(size * wanted) for a single lane.
-template <team T>
+template <thread_group T>
 UNMASK_HD void sort_front(const T& t, std::uint64_t* keys, index_t size, index_t wanted) {
-  if constexpr (std::same_as<T, solo>) {
+  if constexpr (std::same_as<T, serial>) {
     for (index_t i = 0; i < size; ++i) {
       const std::uint64_t key = keys[i];
       index_t at = i;

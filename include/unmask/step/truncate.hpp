@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/stats/truncate.hpp>
-#include <unmask/step/revise.hpp>
+#include <unmask/step/process_logits.hpp>
 
 /// Truncation of a row that was just read, before the step decides.
 namespace UNMASK_NAMESPACE::step {
@@ -19,7 +19,7 @@ template <class Policy>
 /// Most columns in the head of a row: those held and the edited tracked tokens.
 template <class Policy>
 inline constexpr index_t cut_room =
-    held_tokens::capacity + (Policy::watches > 0 ? Policy::watches : 1);
+    held_tokens::capacity + (Policy::tracks > 0 ? Policy::tracks : 1);
 
 /// Completes the record of scored position i in a branch from the columns that the read held;
 /// returns false, in every lane, if these do not determine the truncation. Edits of tracked tokens
@@ -34,8 +34,8 @@ template <class Policy>
                                        const auto& cut) {
   record<Policy::required>& row = m.row(branch, i);
   if (t.lane() == 0) {
-    if constexpr (Policy::watches > 0) {
-      if (!phase::revise_row(m, branch, i)) {  // a token_list has left the watched tokens only
+    if constexpr (Policy::tracks > 0) {
+      if (!phase::process_row(m, branch, i)) {  // an allowed_tokens has left the tracked tokens only
         held.clear();
       }
     }

@@ -21,7 +21,7 @@ namespace example {
 // In the place of device.cu, with fewer types.
 std::unique_ptr<unmask::any_session> device_session(const unmask::named_parts& parts,
                                                     const unmask::model_info& model,
-                                                    const unmask::limits& capacity,
+                                                    const unmask::session_capacity& capacity,
                                                     void* stream) {
   using few = unmask::compositions<unmask::edits_and({})>;
   return device_session_of<few>(parts, model, capacity, stream);
@@ -84,7 +84,7 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
   editable[9] = 0;
   for (std::int32_t slot = 0; slot < 2; ++slot) {
     unmask_sequence q = UNMASK_SEQUENCE_INIT;
-    q.prompt = 2 + slot;
+    q.prompt_length = 2 + slot;
     q.length = 14;
     q.block_length = 6;
     q.editable = editable.data();
@@ -114,14 +114,14 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
       said[2].insert(said[2].end(),
                      {plan.winner, plan.freeze_first, plan.freeze_last, plan.refresh});
       for (std::int32_t i = 0; i < count; ++i) {
-        said[2].insert(said[2].end(), {entries[i].position, entries[i].token, entries[i].admitted});
+        said[2].insert(said[2].end(), {entries[i].position, entries[i].token, entries[i].committed});
       }
     }
   }
   for (std::int32_t slot = 0; slot < 2; ++slot) {
     unmask_report report = UNMASK_REPORT_INIT;
     EXPECT_EQ(unmask_get_report(s.get(), slot, &report), UNMASK_OK);
-    said.push_back({report.end, report.forwards, report.committed, report.settled});
+    said.push_back({report.end, report.forwards, report.committed, report.committed_prefix});
     EXPECT_GT(report.forwards, 2);
   }
   return said;
@@ -129,14 +129,14 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
 
 TEST(CApiOnADevice, DecodesWhatItDecodesOnTheHost) {
   CUstream_st stream;
-  const char* const policy = "margin + threshold(0.4) + credit + temperature(0.9)";
+  const char* const policy = "by_margin + threshold(0.4) + trace_credit + temperature(0.9)";
   EXPECT_EQ(decoded(policy, &stream), decoded(policy, nullptr));
   EXPECT_TRUE(fake_cuda().alive.empty()) << "a session left memory behind";
 }
 
 TEST(CApiOnADevice, SuppliesWithoutWaiting) {
   CUstream_st stream;
-  const session_pointer s = made("top_k(2)", options_on(&stream));
+  const session_pointer s = made("tokens_per_step(2)", options_on(&stream));
   std::vector<std::int32_t> tokens(6);
   unmask_sequence q = UNMASK_SEQUENCE_INIT;
   q.length = 6;
@@ -189,17 +189,17 @@ TEST(CApiOnADevice, SaysWhatIsWrong) {
   unmask_session* s = nullptr;
   unmask_options o = options_on(&stream);
   o.memory_space = UNMASK_HOST;
-  EXPECT_EQ(unmask_create("top_k", &o, &s), UNMASK_INVALID_ARGUMENT);
+  EXPECT_EQ(unmask_create("tokens_per_step", &o, &s), UNMASK_INVALID_ARGUMENT);
   EXPECT_THAT(unmask_last_error(), HasSubstr("options->stream must be null"));
   o = options_on(&stream);
-  EXPECT_EQ(unmask_create("lookahead + top_k", &o, &s), UNMASK_INVALID_ARGUMENT);
+  EXPECT_EQ(unmask_create("lookahead + tokens_per_step", &o, &s), UNMASK_INVALID_ARGUMENT);
   EXPECT_THAT(unmask_last_error(), HasSubstr("not compiled by name"));
   fake_cuda().calls_until_failure = 3;
-  EXPECT_EQ(unmask_create("top_k", &o, &s), UNMASK_OUT_OF_MEMORY) << unmask_last_error();
+  EXPECT_EQ(unmask_create("tokens_per_step", &o, &s), UNMASK_OUT_OF_MEMORY) << unmask_last_error();
   EXPECT_EQ(s, nullptr);
   EXPECT_TRUE(fake_cuda().alive.empty());
 
-  const session_pointer there = made("top_k", o);
+  const session_pointer there = made("tokens_per_step", o);
   std::vector<std::int32_t> tokens(6);
   unmask_sequence q = UNMASK_SEQUENCE_INIT;
   q.length = 6;

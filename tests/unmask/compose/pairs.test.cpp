@@ -21,11 +21,11 @@ using parts = type_list<by_confidence,
                         by_entropy,
                         left_to_right,
                         at_random,
-                        loosely<by_margin>,
-                        confidence_above,
-                        confidence_at_least,
-                        top_k,
-                        scheduled,
+                        alg_temperature<by_margin>,
+                        threshold,
+                        threshold_inclusive,
+                        tokens_per_step,
+                        steps_per_block,
                         timesteps,
                         independent_timesteps,
                         factor,
@@ -36,35 +36,35 @@ using parts = type_list<by_confidence,
                         local_leap,
                         adaptive_threshold,
                         stable_and_confident,
-                        profile_threshold<8>,
+                        calibrated_threshold<8>,
                         at_frontier,
                         trace_credit<6>,
                         adaptive_credit<6>,
                         logit_bias<1>,
                         repetition_penalty<4>,
-                        count_penalty<4>,
-                        neighbour_guard,
-                        token_list<5>,
+                        presence_frequency_penalty<4>,
+                        neighbour_penalty,
+                        allowed_tokens<5>,
                         probability_of<2>,
-                        end_penalty,
-                        no_end_before,
-                        hold_end,
-                        end_last,
-                        edit_settled,
-                        reopen_below,
+                        eos_penalty,
+                        min_new_tokens,
+                        eos_gate,
+                        eos_last,
+                        edit_committed,
+                        remask_current_below,
                         remask_below,
                         lookahead,
                         temperature,
                         sampling,
-                        keep_top_k,
-                        keep_top_p,
-                        keep_min_p,
-                        confidence_of_kept,
-                        stop_at_end,
+                        top_k,
+                        top_p,
+                        min_p,
+                        confidence_after_truncation,
+                        stop_at_eos,
                         stop_sequence<2>,
-                        step_budget,
-                        sequential_blocks,
-                        whole_sequence,
+                        max_steps,
+                        semi_autoregressive,
+                        single_block,
                         block_pipeline,
                         slow_fast,
                         edited_blocks,
@@ -73,30 +73,30 @@ using parts = type_list<by_confidence,
 // Traits that decide whether two parts go together.
 struct traits {
   std::string name;
-  bool ranks, admits, schedules, draws, renoises, rewrites, remasks, branches, truncates;
-  bool compares, watches, remembers;
-  bool frontier, of_kept, reopens;
+  bool ranks, commits, schedules, draws, renoises, rewrites, remasks, branches, truncates;
+  bool compares, tracks, remembers;
+  bool frontier, of_kept, remasks_current;
 };
 
 template <class P>
 traits traits_of() {
   return {.name = typeid(P).name(),
           .ranks = ranking<P>,
-          .admits = admission<P>,
+          .commits = commit_rule<P>,
           .schedules = scheduling<P>,
           .draws = drawing<P>,
           .renoises = renoising<P>,
-          .rewrites = revisiting<P> || remasking<P>,
+          .rewrites = token_editing<P> || remasking<P>,
           .remasks = remasking<P>,
           .branches = branching<P>,
           .truncates = truncating<P>,
           .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
-          .watches = watching<P> || current_watching<P>,
+          .tracks = tracking<P> || current_tracking<P>,
           .remembers =
-              revision<P> && watching<P> && !std::is_same_v<position_state_of<P>, no_state>,
+              logits_processor<P> && tracking<P> && !std::is_same_v<position_state_of<P>, no_state>,
           .frontier = std::is_same_v<P, at_frontier>,
-          .of_kept = std::is_same_v<P, confidence_of_kept>,
-          .reopens = std::is_same_v<P, reopen_below>};
+          .of_kept = std::is_same_v<P, confidence_after_truncation>,
+          .remasks_current = std::is_same_v<P, remask_current_below>};
 }
 
 template <class... P>
@@ -106,28 +106,28 @@ std::vector<traits> traits_of_all(type_list<P...>) {
 
 // Combinations that the page lists as incompatible; called for b with a, too.
 bool is_refused(const traits& a, const traits& b) {
-  return (a.compares && (b.watches || b.branches || b.of_kept)) ||
+  return (a.compares && (b.tracks || b.branches || b.of_kept)) ||
          (a.branches && (b.remasks || b.frontier || b.renoises)) ||
          (a.renoises && (b.rewrites || b.frontier || b.draws || b.schedules)) ||
-         (a.truncates && b.remembers) || (a.frontier && b.rewrites) || (a.reopens && b.remasks);
+         (a.truncates && b.remembers) || (a.frontier && b.rewrites) || (a.remasks_current && b.remasks);
 }
 
 // Pairs that only stand side by side.
 bool are_apart(const traits& a, const traits& b) {
-  return (a.admits && (b.admits || b.ranks)) || (a.ranks && b.ranks) ||
+  return (a.commits && (b.commits || b.ranks)) || (a.ranks && b.ranks) ||
          (a.schedules && (b.schedules || b.ranks));
 }
 
-template <class... Leaf>
-std::vector<std::string> names_of(type_list<Leaf...>) {
-  return {typeid(Leaf).name()...};
+template <class... Part>
+std::vector<std::string> names_of(type_list<Part...>) {
+  return {typeid(Part).name()...};
 }
 
 // `factor` and `hierarchical` stand beside by_confidence only.
 TEST(composition, ranks_by_confidence_where_a_rule_wants_that) {
   int policies = 0;
   const auto check = [&](const auto& p) {
-    const auto names = names_of(typename std::remove_cvref_t<decltype(p)>::leaf_list{});
+    const auto names = names_of(typename std::remove_cvref_t<decltype(p)>::part_list{});
     const std::set<std::string> all(names.begin(), names.end());
     if (all.contains(typeid(factor).name()) || all.contains(typeid(hierarchical).name())) {
       EXPECT_TRUE(all.contains(typeid(by_confidence).name()));
@@ -142,7 +142,7 @@ TEST(composition, ranks_by_confidence_where_a_rule_wants_that) {
 TEST(composition, has_every_pair_of_parts_that_goes_together) {
   std::set<std::pair<std::string, std::string>> covered;
   const auto note = [&](const auto& p) {
-    const auto names = names_of(typename std::remove_cvref_t<decltype(p)>::leaf_list{});
+    const auto names = names_of(typename std::remove_cvref_t<decltype(p)>::part_list{});
     for (const std::string& one : names) {
       for (const std::string& other : names) {
         covered.emplace(one, other);

@@ -6,7 +6,7 @@
 struct beside_sure_ones {
   static constexpr unmask::statistics required = unmask::stat::confidence;
   bool anchors(const auto& c) const { return c.confidence() > 0.9F; }
-  bool admits(const auto&, const unmask::standing&) const { return true; }
+  bool commits(const auto&, const unmask::rank_info&) const { return true; }
 };
 
 constexpr unmask::policy p{unmask::by_confidence{}, beside_sure_ones{}};

@@ -14,7 +14,7 @@ namespace {
 template <class Part>
 std::string problem_of(const Part& part) {
   try {
-    check_part(part, layout{});
+    check_part(part, sequence_shape{});
   } catch (const std::invalid_argument& e) {
     return e.what();
   }
@@ -37,9 +37,9 @@ struct own_rule {
                                              {"strict", &own_rule::strict},
                                              word_knob<&own_rule::goes>("goes", "left|right"),
                                              {"end", &own_rule::end, a_token}};
-  UNMASK_HD bool admits(const auto&, const standing& s) const { return s.rank < count; }
+  UNMASK_HD bool commits(const auto&, const rank_info& s) const { return s.rank < count; }
 };
-static_assert(admission<own_rule> && described<own_rule>);
+static_assert(commit_rule<own_rule> && described<own_rule>);
 
 constexpr float infinite = std::numeric_limits<float>::infinity();
 
@@ -56,18 +56,18 @@ TEST(knob, is_checked_with_argument_value_and_rule) {
 }
 
 TEST(knob, of_a_part_is_named_after_it) {
-  EXPECT_EQ(problem_of(confidence_above{2.0F}), "confidence_above::threshold must be in [0, 1], got 2");
+  EXPECT_EQ(problem_of(threshold{2.0F}), "threshold::value must be in [0, 1], got 2");
   EXPECT_EQ(problem_of(entropy_bound{-1.0F}), "entropy_bound::bound must be at least 0 nats, got -1");
   EXPECT_EQ(problem_of(temperature{0.0F}),
             "temperature::value must be at least 1e-06 (least_temperature), got 0");
-  EXPECT_EQ(problem_of(end_penalty{infinite}), "end_penalty::penalty must be a finite number, got inf");
+  EXPECT_EQ(problem_of(eos_penalty{infinite}), "eos_penalty::penalty must be a finite number, got inf");
   EXPECT_EQ(problem_of(lookahead{.lowest_share = 0.0F}),
             "lookahead::lowest_share must be in (0, 1], got 0");
   EXPECT_EQ(problem_of(cache_budget{.window = -1}), "cache_budget::window must be at least 0, got -1");
   // Infinity is in a range without an upper end that does not say finite().
   EXPECT_EQ(problem_of(factor{infinite}), "none");
-  struct derived : confidence_above {};
-  EXPECT_EQ(problem_of(derived{{-1.0F}}), "confidence_above::threshold must be in [0, 1], got -1");
+  struct derived : threshold {};
+  EXPECT_EQ(problem_of(derived{{-1.0F}}), "threshold::value must be in [0, 1], got -1");
 }
 
 TEST(knob, gets_and_sets_its_member) {

@@ -94,11 +94,11 @@ TEST(Views, OfMoreThanAnIndexCountsAreNotCutShort) {
   EXPECT_EQ(as_rows(huge_matrix{.rows = most, .columns = 7}).rows, most);
 }
 
-TEST(row_riders, from_a_row_on_skip_the_rows_before) {
+TEST(row_modifiers, from_a_row_on_skip_the_rows_before) {
   const std::uint32_t words[6] = {};
   const float numbers[30] = {};
-  const row_riders<float> all = {words, 2, numbers, 10, 1.5F};
-  const row_riders<float> rest = all.from_row(2);
+  const row_modifiers<float> all = {words, 2, numbers, 10, 1.5F};
+  const row_modifiers<float> rest = all.from_row(2);
   EXPECT_EQ(rest.allowed, words + 4);
   EXPECT_EQ(rest.unconditional, numbers + 20);
   EXPECT_EQ(rest.allowed_stride, 2);
@@ -106,8 +106,8 @@ TEST(row_riders, from_a_row_on_skip_the_rows_before) {
   EXPECT_EQ(rest.cfg_scale, 1.5F);
 }
 
-TEST(row_riders, that_carry_nothing_stay_empty) {
-  const row_riders<bfloat16> rest = row_riders<bfloat16>{}.from_row(5);
+TEST(row_modifiers, that_carry_nothing_stay_empty) {
+  const row_modifiers<bfloat16> rest = row_modifiers<bfloat16>{}.from_row(5);
   EXPECT_EQ(rest.allowed, nullptr);
   EXPECT_EQ(rest.unconditional, nullptr);
 }

@@ -2,4 +2,4 @@
 // expect: a policy needs exactly one ranking
 #include <unmask/unmask.hpp>
 
-constexpr unmask::policy p{unmask::confidence_above{}};
+constexpr unmask::policy p{unmask::threshold{}};

@@ -10,4 +10,4 @@ struct table_ranking {
   float score(const auto& c) const { return scores[static_cast<std::size_t>(c.position)]; }
 };
 
-const unmask::policy p{table_ranking{}, unmask::top_k{}};
+const unmask::policy p{table_ranking{}, unmask::tokens_per_step{}};

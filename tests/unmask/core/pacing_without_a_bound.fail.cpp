@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a schedule that paces itself, or a part that decides on a canvas, must say how many
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 
 struct my_loop {
@@ -13,6 +13,6 @@ struct my_loop {
 };
 
 int main() {
-  const unmask::policy p{unmask::by_confidence{}, unmask::top_k{3}, my_loop{}};
+  const unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{3}, my_loop{}};
   static_cast<void>(p);
 }

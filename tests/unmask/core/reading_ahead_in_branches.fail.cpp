@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a policy that reads rows ahead of the scored range cannot look ahead with branches
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 
 struct curious {
   static constexpr unmask::statistics required = unmask::stat::none;
   bool reads_ahead() const { return true; }
-  void revise(auto&, auto&) const {}
+  void process(auto&, auto&) const {}
 };
 
 int main() {
-  const unmask::policy p{unmask::by_confidence{}, unmask::top_k{1}, curious{}, unmask::lookahead{}};
+  const unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{1}, curious{}, unmask::lookahead{}};
   static_cast<void>(p);
 }

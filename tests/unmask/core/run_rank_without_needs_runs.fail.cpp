@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks within runs are computed only if a part declares needs_runs.
-// expect: run_rank
+// Ranks within runs are computed only if a part declares needs_spans.
+// expect: span_rank
 #include <unmask/unmask.hpp>
 
-// `const standing&` has no run_rank either.
+// `const rank_info&` has no span_rank either.
 struct first_of_run {
   static constexpr unmask::statistics required = unmask::stat::none;
-  bool admits(const auto&, const auto& s) const { return s.run_rank == 0; }
+  bool commits(const auto&, const auto& s) const { return s.span_rank == 0; }
 };
 
 void decode(unmask::session<unmask::policy<unmask::by_confidence, first_of_run>>& s) {

@@ -18,7 +18,7 @@ TEST(SequenceView, CountsAndFindsOpenPositionsInAnyRange) {
     const double share = d.chance(0.5) ? 0.05 : 0.6;
     std::vector<mark> marks;
     for (index_t p = 0; p < length; ++p) {
-      marks.push_back(d.chance(share) ? mark::open : d.chance(0.5) ? mark::settled : mark::fixed);
+      marks.push_back(d.chance(share) ? mark::masked : d.chance(0.5) ? mark::committed : mark::fixed);
     }
     sequence_view q;
     q.length = length;
@@ -29,11 +29,11 @@ TEST(SequenceView, CountsAndFindsOpenPositionsInAnyRange) {
           index_t count = 0;
           index_t lowest = last;
           for (index_t p = last - 1; p >= first; --p) {
-            count += q.is_open(p) ? 1 : 0;
-            lowest = q.is_open(p) ? p : lowest;
+            count += q.is_masked(p) ? 1 : 0;
+            lowest = q.is_masked(p) ? p : lowest;
           }
-          ASSERT_EQ(q.open_in({first, last}), count);
-          ASSERT_EQ(q.first_open_in({first, last}), lowest);
+          ASSERT_EQ(q.masked_in({first, last}), count);
+          ASSERT_EQ(q.first_masked_in({first, last}), lowest);
         }
       }
     }
@@ -43,7 +43,7 @@ TEST(SequenceView, CountsAndFindsOpenPositionsInAnyRange) {
 TEST(SequenceView, HasOneBlockWhereBlocksAreLongerThanTheAnswer) {
   for (const index_t block_length : {16, 17, 0x7fffffff - 5, 0x7fffffff}) {
     sequence_view q;
-    q.prompt = 5;
+    q.prompt_length = 5;
     q.length = 21;
     q.block_length = block_length;
     EXPECT_EQ(q.blocks(), 1);

@@ -8,8 +8,8 @@ struct remembers_in_vain {
     float before = 0.0F;
   };
   static constexpr unmask::statistics required = unmask::stat::confidence;
-  bool admits(const auto& c, const unmask::standing&) const { return c.confidence() > 0.5F; }
-  void revis(auto& row, auto& own) const { own.state.before = row.total().best; }
+  bool commits(const auto& c, const unmask::rank_info&) const { return c.confidence() > 0.5F; }
+  void revis(auto& row, auto& context) const { context.state.before = row.total().best; }
 };
 
 constexpr unmask::policy p{unmask::by_confidence{}, remembers_in_vain{}};

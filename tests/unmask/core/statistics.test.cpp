@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/core/statistics.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -18,21 +18,21 @@ static_assert(by_margin::required == stat::margin);
 static_assert(by_entropy::required == stat::entropy);
 static_assert(left_to_right::required == stat::none);
 static_assert(at_random::required == stat::none);
-static_assert(confidence_above::required == stat::confidence);
-static_assert(confidence_at_least::required == stat::confidence);
-static_assert(top_k::required == stat::none);
-static_assert(scheduled::required == stat::none);
+static_assert(threshold::required == stat::confidence);
+static_assert(threshold_inclusive::required == stat::confidence);
+static_assert(tokens_per_step::required == stat::none);
+static_assert(steps_per_block::required == stat::none);
 static_assert(timesteps::required == stat::none);
 static_assert(independent_timesteps::required == stat::none);
 static_assert(factor::required == stat::confidence);
 static_assert(entropy_bound::required == stat::entropy);
 static_assert(temperature::required == stat::none);
-static_assert(sequential_blocks::required == stat::none);
-static_assert(whole_sequence::required == stat::none);
-static_assert(stop_at_end::required == stat::none);
-static_assert(step_budget::required == stat::none);
-static_assert(decltype(by_margin{}, confidence_above{} && top_k{})::required == stat::confidence);
-static_assert(decltype(confidence_above{} || entropy_bound{})::required ==
+static_assert(semi_autoregressive::required == stat::none);
+static_assert(single_block::required == stat::none);
+static_assert(stop_at_eos::required == stat::none);
+static_assert(max_steps::required == stat::none);
+static_assert(decltype(by_margin{}, threshold{} && tokens_per_step{})::required == stat::confidence);
+static_assert(decltype(threshold{} || entropy_bound{})::required ==
               (stat::confidence | stat::entropy));
 
 TEST(statistics, contain_themselves_and_none) {

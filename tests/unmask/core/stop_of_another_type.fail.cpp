@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A stop that returns bool would never be called.
-// expect: stop\(sequence, own\) must be const and return ending
+// expect: stop\(sequence, context\) must be const and return ending
 #include <unmask/unmask.hpp>
 
 struct stops_with_bool {
   static constexpr unmask::statistics required = unmask::stat::none;
-  bool admits(const auto&, const unmask::standing& s) const { return s.rank < 2; }
+  bool commits(const auto&, const unmask::rank_info& s) const { return s.rank < 2; }
   bool stop(const unmask::sequence_view& q, const auto&) const { return q.step > 3; }
 };
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-using rule = unmask::policy<unmask::by_confidence, unmask::top_k>;
+using rule = unmask::policy<unmask::by_confidence, unmask::tokens_per_step>;
 
 void start(unmask::session<rule>& s, const rule& p) {
   s.start(0, p, std::vector<unmask::token_id>(4), {.length = 4});

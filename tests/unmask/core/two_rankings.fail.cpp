@@ -2,4 +2,4 @@
 // expect: a policy needs exactly one ranking
 #include <unmask/unmask.hpp>
 
-constexpr unmask::policy p{unmask::by_confidence{}, unmask::top_k{}, unmask::by_margin{}};
+constexpr unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{}, unmask::by_margin{}};

@@ -2,5 +2,5 @@
 // expect: a policy has at most one schedule
 #include <unmask/unmask.hpp>
 
-constexpr unmask::policy p{unmask::by_confidence{}, unmask::top_k{}, unmask::whole_sequence{},
-                           unmask::sequential_blocks{}};
+constexpr unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{}, unmask::single_block{},
+                           unmask::semi_autoregressive{}};

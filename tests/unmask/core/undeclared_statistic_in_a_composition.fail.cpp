@@ -7,11 +7,11 @@
 
 struct liar {
   static constexpr unmask::statistics required = unmask::stat::confidence;
-  bool admits(const auto& c, const unmask::standing&) const { return c.entropy() < 0.5F; }
+  bool commits(const auto& c, const unmask::rank_info&) const { return c.entropy() < 0.5F; }
 };
 
 void decode(std::vector<unmask::token_id>& tokens, const unmask::model_info& model) {
   unmask::session s{unmask::policy{unmask::by_entropy{}, liar{} && unmask::entropy_bound{}}, model,
-                    unmask::tokens_view<unmask::memory::host>(tokens), unmask::layout{.length = 4}};
+                    unmask::tokens_view<unmask::memory::host>(tokens), unmask::sequence_shape{.length = 4}};
   s.supply(unmask::host_logits<float>());
 }

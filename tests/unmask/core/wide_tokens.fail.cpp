@@ -5,7 +5,7 @@
 
 #include <vector>
 
-using rule = unmask::policy<unmask::by_confidence, unmask::top_k>;
+using rule = unmask::policy<unmask::by_confidence, unmask::tokens_per_step>;
 
 void start(unmask::session<rule>& s, const rule& p, std::vector<std::int64_t>& tokens) {
   s.start(0, p, tokens, {.length = 4});

@@ -3,7 +3,7 @@
 // lines: 40
 #include <unmask/unmask.hpp>
 
-using rule = unmask::policy<unmask::by_confidence, unmask::top_k>;
+using rule = unmask::policy<unmask::by_confidence, unmask::tokens_per_step>;
 
 void start(unmask::session<rule>& s, const rule& p, std::int64_t* tokens) {
   s.start(0, p, {tokens, 4}, {.length = 4});

@@ -5,7 +5,7 @@
 
 struct misspelt {
   static constexpr unmask::statistics required = unmask::stat::none;
-  bool admit(const auto&, const unmask::standing& s) const { return s.rank < 2; }
+  bool commit(const auto&, const unmask::rank_info& s) const { return s.rank < 2; }
 };
 
-constexpr unmask::policy p{unmask::by_confidence{}, unmask::top_k{}, misspelt{}};
+constexpr unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{}, misspelt{}};

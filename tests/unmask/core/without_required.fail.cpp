@@ -3,7 +3,7 @@
 #include <unmask/unmask.hpp>
 
 struct mute {
-  bool admits(const auto&, const unmask::standing& s) const { return s.rank < 2; }
+  bool commits(const auto&, const unmask::rank_info& s) const { return s.rank < 2; }
 };
 
 constexpr unmask::policy p{unmask::by_confidence{}, mute{}};

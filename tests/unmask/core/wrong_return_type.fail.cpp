@@ -8,4 +8,4 @@ struct in_double {
   double score(const auto& c) const { return c.position; }
 };
 
-constexpr unmask::policy p{in_double{}, unmask::top_k{}};
+constexpr unmask::policy p{in_double{}, unmask::tokens_per_step{}};

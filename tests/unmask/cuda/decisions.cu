@@ -11,38 +11,38 @@
 namespace unmask::testing {
 
 template <class Policy>
-void decide_with(const Policy&, const device::session_site<Policy>& site) {
-  device::decide_slots<<<1, 32>>>(site, false);
+void decide_with(const Policy&, const device::session_device_view<Policy>& device_view) {
+  device::decide_slots<<<1, 32>>>(device_view, false);
 }
 
 template <class Policy>
 void start_with(const Policy& p) {
   device::start_one<<<1, 32>>>(
-      device::session_site<Policy>{}, 0, device::start_arguments<Policy>{p, {}, {}});
+      device::session_device_view<Policy>{}, 0, device::start_arguments<Policy>{p, {}, {}});
 }
 
 template <class... Rankings, class Admission>
-void each_ranking(const Admission& admits, const Rankings&... ranks) {
-  (decide_with(policy{ranks, admits}, {}), ...);
+void each_ranking(const Admission& commits, const Rankings&... ranks) {
+  (decide_with(policy{ranks, commits}, {}), ...);
 }
 
 // Rules along the order of confidence.
 template <class... Admissions>
-void each_by_confidence(const Admissions&... admits) {
-  (each_ranking(admits, by_confidence{}), ...);
+void each_by_confidence(const Admissions&... commits) {
+  (each_ranking(commits, by_confidence{}), ...);
 }
 
 template <class... Admissions>
-void each_pair(const Admissions&... admits) {
-  (each_ranking(admits, by_confidence{}, by_margin{}, by_entropy{}, left_to_right{}, at_random{}),
+void each_pair(const Admissions&... commits) {
+  (each_ranking(commits, by_confidence{}, by_margin{}, by_entropy{}, left_to_right{}, at_random{}),
    ...);
 }
 
 void every_decision() {
-  each_pair(confidence_above{},
-            confidence_at_least{},
-            top_k{},
-            scheduled{},
+  each_pair(threshold{},
+            threshold_inclusive{},
+            tokens_per_step{},
+            steps_per_block{},
             entropy_bound{},
             timesteps{},
             independent_timesteps{});

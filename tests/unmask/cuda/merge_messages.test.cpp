@@ -24,7 +24,7 @@ constexpr index_t chunk = canonical::chunk_columns;
   h.rows = {0, 3};
   h.all_rows = 3;
   h.nodes = 8;
-  h.watched = 2;
+  h.tracked = 2;
   std::vector<std::byte> bytes(ranks::message_bytes<exchanged>(h));
   std::memcpy(bytes.data(), &h, sizeof h);
   dice d(static_cast<std::uint64_t>(columns.first));
@@ -40,9 +40,9 @@ constexpr index_t chunk = canonical::chunk_columns;
           canonical::fold_chunk<exchanged>(z.data(), static_cast<index_t>(z.size()), node.first));
       rest.first = node.last;
     }
-    const float watched[] = {columns.contains(5) ? 1.5F : -math::infinity(),
+    const float tracked[] = {columns.contains(5) ? 1.5F : -math::infinity(),
                              columns.contains(vocab - 1) ? d.real(0, 1) : -math::infinity()};
-    ranks::pack<exchanged>(h, row, nodes.data(), watched, bytes.data());
+    ranks::pack<exchanged>(h, row, nodes.data(), tracked, bytes.data());
   }
   return bytes;
 }
@@ -69,8 +69,8 @@ TEST(DeviceMerge, GivesTheBitsOfTheHost) {
       ASSERT_TRUE(a.complete() && b.complete());
       EXPECT_EQ(std::memcmp(&a[0], &b[0], sizeof a[0]), 0) << "row " << row << ", cut at " << cut;
       for (index_t i = 0; i < 2; ++i) {
-        EXPECT_EQ(ranks::watched_logit<exchanged>(h, expected.data(), row, i),
-                  ranks::watched_logit<exchanged>(h, actual.data(), row, i));
+        EXPECT_EQ(ranks::tracked_logit<exchanged>(h, expected.data(), row, i),
+                  ranks::tracked_logit<exchanged>(h, actual.data(), row, i));
       }
     }
   }

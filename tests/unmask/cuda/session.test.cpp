@@ -47,8 +47,8 @@ TEST_F(DeviceSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
   using policy_type = std::remove_const_t<decltype(sure_ones)>;
   constexpr index_t length = 64;
   const model_info info{.vocab = 5003, .mask_token = 5002};
-  const layout g{.prompt = 0, .length = length, .block_length = 16};
-  const limits capacity{.length = length, .window = 16};
+  const sequence_shape g{.prompt_length = 0, .length = length, .block_length = 16};
+  const session_capacity capacity{.length = length, .window = 16};
   std::vector<token_id> expected(length, 1);
   session<policy_type, on_host> host(info, capacity);
   host.start(0, sure_ones, expected, g);

@@ -15,7 +15,7 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::delayed)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::unsure)>>;
 template class unmask::on_stream::workspace<
-    std::remove_const_t<decltype(policies::skipping_delayed)>>;
+    std::remove_const_t<decltype(policies::skipping_ranked_last)>>;
 
 template cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t) noexcept;
 template cudaError_t unmask::device::launch_copies(const row_copies<bfloat16>&,

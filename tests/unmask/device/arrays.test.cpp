@@ -13,14 +13,14 @@ namespace {
 
 /// Bytes of a session for one sequence, without the state that its parts keep at positions.
 template <class Policy>
-std::size_t bytes_of(const Policy&, const limits& capacity, device::row_shape shape) {
+std::size_t bytes_of(const Policy&, const session_capacity& capacity, device::row_shape shape) {
   const std::size_t all = device::device_arrays<Policy>::at(nullptr, capacity, shape).bytes;
   return all - sizeof(position_states<Policy>) * static_cast<std::size_t>(capacity.window);
 }
 
 TEST(DeviceArrays, AStepTakes32BytesForEachRunOfARowAnd64KB) {
   for (const index_t window : {8, 32, 64, 256}) {
-    const limits capacity{.sequences = 1, .length = 4096, .window = window, .vocab = 126464};
+    const session_capacity capacity{.sequences = 1, .length = 4096, .window = window, .vocab = 126464};
     const device::row_shape shape = device::shape_rows(window, capacity.vocab, 132);
     const std::size_t most =
         std::size_t{32} * static_cast<std::size_t>(window * shape.runs) + std::size_t{64} * 1024;
@@ -32,8 +32,8 @@ TEST(DeviceArrays, AStepTakes32BytesForEachRunOfARowAnd64KB) {
 }
 
 TEST(DeviceArrays, NothingOfTheSizeOfTheVocabularyIsTakenButRowsThatAreCompared) {
-  limits small{.sequences = 2, .length = 512, .window = 32, .vocab = 32000};
-  limits large = small;
+  session_capacity small{.sequences = 2, .length = 512, .window = 32, .vocab = 32000};
+  session_capacity large = small;
   large.vocab = 256000;
   const device::row_shape shape{.run_chunks = 4, .runs = 16};
   EXPECT_EQ(bytes_of(sure_ones, small, shape), bytes_of(sure_ones, large, shape));

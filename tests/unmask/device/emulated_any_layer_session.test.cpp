@@ -20,8 +20,8 @@ namespace {
 
 using namespace streamed;
 
-constexpr policy skipping_half{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
-constexpr policy plain{by_confidence{}, top_k{2}};
+constexpr policy skipping_half{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
+constexpr policy plain{by_confidence{}, tokens_per_step{2}};
 
 TEST(EmulatedAnyLayerSession, SaysWhatIsAsked) {
   for (const bool hooked : {false, true}) {
@@ -39,7 +39,7 @@ TEST(EmulatedAnyLayerSession, SaysWhatIsAsked) {
     EXPECT_EQ(pass.about().slot, 0);
     EXPECT_EQ(pass.has_hooks, hooked);
     EXPECT_EQ(pass.reads, feature::hidden);
-    EXPECT_EQ(pass.skipped, skipping::leaves);
+    EXPECT_EQ(pass.skipped, skipping::dropped);
     EXPECT_EQ(pass.hooks(1), hooked);
     EXPECT_EQ(pass.attend(), (range{0, length}));
     EXPECT_EQ(pass.positions().most, length);
@@ -97,7 +97,7 @@ void decode_named_beside(const auto& make) {
 }
 
 TEST(EmulatedAnyLayerSession, DecodesByNameWhatTheHostDoes) {
-  for (const char* text : {"threshold(0.6) + dual_cache", "margin + top_k(2) + block_cache"}) {
+  for (const char* text : {"threshold(0.6) + dual_cache", "by_margin + tokens_per_step(2) + block_cache"}) {
     SCOPED_TRACE(text);
     decode_named_beside([&](const auto& where) {
       return make_any_layer_session<compositions<abilities{}>>(
@@ -111,10 +111,10 @@ TEST(EmulatedAnyLayerSession, DecodesEveryLayerRuleByNameAsTheHostDoes) {
   for (const char* text : {"threshold(0.6) + delayed_cache(5)",
                            "threshold(0.6) + early_skip + delayed_cache(5)",
                            "threshold(0.6) + entropy_cache(1, 4)",
-                           "top_k(2) + early_skip(0.2, floor=true, cap=true) + dual_cache",
+                           "tokens_per_step(2) + early_skip(0.2, floor=true, cap=true) + dual_cache",
                            "threshold(0.6) + early_skip + interval_cache(4, 3)",
                            "threshold(0.6) + cache_budget(4, 3) + interval_cache(5, 4)",
-                           "top_k(2) + similarity_refresh(0.3) + interval_cache(4, 3)"}) {
+                           "tokens_per_step(2) + similarity_refresh(0.3) + interval_cache(4, 3)"}) {
     SCOPED_TRACE(text);
     decode_named_beside([&](const auto& where) {
       return make_any_layer_session<compositions<layered({})>>(

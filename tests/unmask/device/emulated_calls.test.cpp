@@ -45,7 +45,7 @@ struct one_step {
   explicit one_step(const Policy& p, index_t slots = 2, index_t window = 8)
       : host_tokens(static_cast<std::size_t>(8 * slots), 3)
       , tokens(host_tokens)
-      , s({.vocab = 24, .mask_token = 23, .end_token = 22},
+      , s({.vocab = 24, .mask_token = 23, .eos_token = 22},
           {.sequences = slots,
            .length = window,  // a window counts as no more
            .window = window,
@@ -76,7 +76,7 @@ void expect_one_launch_a_step() {
       one.ask();
       ASSERT_TRUE(one.request);
       const calls before = fake_cuda().calls;
-      one.s.supply(one.logits->view(one.request->rows), one.logits->riders());
+      one.s.supply(one.logits->view(one.request->rows), one.logits->modifiers());
       EXPECT_EQ(since(before), (calls{{"launch", 1}}));
     }
   });
@@ -142,7 +142,7 @@ TEST(RuntimeCalls, WindowsThatAreTooLargeForOneLaunchTakeTwo) {
 }
 
 TEST(RuntimeCalls, FinishedLooksWithoutWaiting) {
-  const policy all_at_once{by_confidence{}, confidence_above{0.0F}};
+  const policy all_at_once{by_confidence{}, threshold{0.0F}};
   one_step<std::remove_const_t<decltype(all_at_once)>> one(all_at_once);
   one.ask();
   EXPECT_FALSE(one.s.finished());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The body that decides a step, run by teams of many lanes: it must do what one lane does, bit by
-// bit, whatever the number of lanes and the order they come in.
+// The body that decides a step, run by thread groups of many lanes: it must do what one lane does,
+// bit by bit, whatever the number of lanes and the order they come in.
 
 #include <unmask/core/validate.hpp>
 #include <unmask/cuda/decide_slot.hpp>
@@ -28,9 +28,9 @@ struct lone_slot {
   step::slot_status status;
   step::slot_memory<Policy> m;
   std::vector<std::uint32_t> supplied;
-  device::session_site<Policy> site;
+  device::session_device_view<Policy> device_view;
 
-  lone_slot(const limits& capacity, const std::vector<token_id>& prompt)
+  lone_slot(const session_capacity& capacity, const std::vector<token_id>& prompt)
       : tokens(prompt)
       , memory(step::slot_bytes<Policy>(capacity) + step::slot_layout::alignment) {
     auto at = reinterpret_cast<std::uintptr_t>(memory.data());
@@ -39,9 +39,9 @@ struct lone_slot {
     m = {step::slot_layout{reinterpret_cast<std::byte*>(at)}, capacity};
     m.status = &status;
     supplied.resize(static_cast<std::size_t>(1 + capacity.branches));
-    site.slots = &m;
-    site.branches = capacity.branches;
-    site.supplied = supplied.data();
+    device_view.slots = &m;
+    device_view.branches = capacity.branches;
+    device_view.supplied = supplied.data();
   }
   lone_slot(const lone_slot&) = delete;
   lone_slot& operator=(const lone_slot&) = delete;
@@ -78,16 +78,16 @@ template <class Policy>
 void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t vocab, dice& d) {
   const plan& now = a.status.next;
   for (index_t branch = 0; branch <= now.branches; ++branch) {
-    a.site.supplied[branch] = 1;
-    b.site.supplied[branch] = 1;
+    a.device_view.supplied[branch] = 1;
+    b.device_view.supplied[branch] = 1;
     for (index_t i = 0; i < now.score.size(); ++i) {
       if (!a.m.reads(branch, i)) {
         continue;
       }
       a.m.row(branch, i) = any_record<Policy::required>(d, vocab);
       b.m.row(branch, i) = a.m.row(branch, i);
-      const watched_logits kept = a.m.kept_apart(branch, i);
-      const watched_logits twin = b.m.kept_apart(branch, i);
+      const tracked_logits kept = a.m.kept_apart(branch, i);
+      const tracked_logits twin = b.m.kept_apart(branch, i);
       ASSERT_EQ(kept.count, twin.count);
       for (index_t k = 0; k < kept.count; ++k) {
         ASSERT_EQ(kept.tokens[k], twin.tokens[k]);
@@ -107,7 +107,7 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
 void expect_equal(const plan& a, const plan& b) {
   EXPECT_EQ(a.end, b.end);
   EXPECT_EQ(a.started, b.started);
-  EXPECT_EQ(a.feed, b.feed);
+  EXPECT_EQ(a.query, b.query);
   EXPECT_EQ(a.score, b.score);
   EXPECT_EQ(a.forced, b.forced);
   EXPECT_EQ(a.first_block, b.first_block);
@@ -118,8 +118,8 @@ void expect_equal(const plan& a, const plan& b) {
   for (index_t i = 0; i < a.branches; ++i) {
     EXPECT_EQ(a.branch[i].position, b.branch[i].position);
     EXPECT_EQ(a.branch[i].token, b.branch[i].token);
-    EXPECT_EQ(std::bit_cast<std::uint32_t>(a.branch[i].worth),
-              std::bit_cast<std::uint32_t>(b.branch[i].worth));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(a.branch[i].lookahead_score),
+              std::bit_cast<std::uint32_t>(b.branch[i].lookahead_score));
   }
 }
 
@@ -129,8 +129,8 @@ void expect_equal(const step::slot_status& a, const step::slot_status& b) {
   EXPECT_EQ(a.report.end, b.report.end);
   EXPECT_EQ(a.report.forwards, b.report.forwards);
   EXPECT_EQ(a.report.committed, b.report.committed);
-  EXPECT_EQ(a.report.settled, b.report.settled);
-  EXPECT_EQ(a.report.open, b.report.open);
+  EXPECT_EQ(a.report.committed_prefix, b.report.committed_prefix);
+  EXPECT_EQ(a.report.masked, b.report.masked);
   EXPECT_EQ(a.report.forced, b.report.forced);
   EXPECT_EQ(a.report.invalid_rows, b.report.invalid_rows);
   ASSERT_EQ(a.report.last_commits, b.report.last_commits);
@@ -161,14 +161,14 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   model_info model;
   model.vocab = d.within(20, 60);
   model.mask_token = d.within(0, model.vocab - 1);
-  model.end_token = d.chance(0.5) ? no_token : d.within(0, model.vocab - 1);
-  model.row_shift = d.within(0, 1);
-  layout g;
-  g.prompt = d.within(0, 7);
-  g.length = g.prompt + d.within(1, 70);
+  model.eos_token = d.chance(0.5) ? no_token : d.within(0, model.vocab - 1);
+  model.logits_shift = d.within(0, 1);
+  sequence_shape g;
+  g.prompt_length = d.within(0, 7);
+  g.length = g.prompt_length + d.within(1, 70);
   g.block_length = d.within(1, 40);
   g.seed = d.bits();
-  const limits capacity{.sequences = 1,
+  const session_capacity capacity{.sequences = 1,
                         .length = g.length + d.within(0, 9),
                         .window = detail::policy_reach(p, g) + d.within(0, 9),
                         .branches = detail::policy_branches(p),
@@ -196,21 +196,21 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   std::vector<std::byte> shared(scratch + step::slot_layout::alignment);
 
   arguments.tokens = alone.tokens.data();
-  one.run([&](const emulated_block& b) { device::start_slot(b, arguments, alone.site, 0); });
+  one.run([&](const emulated_block& b) { device::start_slot(b, arguments, alone.device_view, 0); });
   arguments.tokens = together.tokens.data();
-  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, together.site, 0); });
+  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, together.device_view, 0); });
   expect_equal(alone, together);
 
   int steps = 0;
   while (alone.status.next.active() && !::testing::Test::HasFailure() && steps < 60) {
     read_rows(alone, together, model.vocab, d);
-    one.run([&](const emulated_block& b) { device::decide_slot(b, alone.site, 0, nullptr); });
+    one.run([&](const emulated_block& b) { device::decide_slot(b, alone.device_view, 0, nullptr); });
     void* at = shared.data();
     std::size_t room = shared.size();
     auto* const base =
         static_cast<std::byte*>(std::align(step::slot_layout::alignment, scratch, at, room));
     std::byte* const faster = steps % 2 == 0 ? base : nullptr;
-    block.run([&](const emulated_block& b) { device::decide_slot(b, together.site, 0, faster); });
+    block.run([&](const emulated_block& b) { device::decide_slot(b, together.device_view, 0, faster); });
     expect_equal(alone, together);
     EXPECT_EQ(std::count(together.supplied.begin(), together.supplied.end(), 0U),
               std::ssize(together.supplied));
@@ -238,25 +238,25 @@ TEST_P(EmulatedDecide, EqualsOneLaneBitByBit) {
 INSTANTIATE_TEST_SUITE_P(Lanes, EmulatedDecide, ::testing::Values(1, 2, 7, 32, 64, 256));
 
 TEST(EmulatedDecide, AnIdleSlotIsLeftAlone) {
-  const limits capacity{.sequences = 1, .length = 8, .window = 4};
+  const session_capacity capacity{.sequences = 1, .length = 8, .window = 4};
   lone_slot<std::remove_const_t<decltype(sure_ones)>> slot(capacity, {1, 2, 3, 4, 5, 6, 7, 8});
   block_emulator block(32);
-  block.run([&](const emulated_block& b) { device::decide_slot(b, slot.site, 0, nullptr); });
+  block.run([&](const emulated_block& b) { device::decide_slot(b, slot.device_view, 0, nullptr); });
   EXPECT_FALSE(slot.status.next.started);
   EXPECT_EQ(slot.tokens, (std::vector<token_id>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 TEST(EmulatedDecide, AStepWhoseLogitsAreNotThereIsNotTaken) {
-  const limits capacity{.sequences = 1, .length = 4, .window = 4, .branches = 1};
+  const session_capacity capacity{.sequences = 1, .length = 4, .window = 4, .branches = 1};
   lone_slot<std::remove_const_t<decltype(sure_ones)>> slot(capacity, {1, 2, 3, 4});
   device::start_arguments<std::remove_const_t<decltype(sure_ones)>> arguments{
       sure_ones, {.vocab = 9, .mask_token = 8}, {.length = 4}, slot.tokens.data()};
   block_emulator block(32);
-  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, slot.site, 0); });
+  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, slot.device_view, 0); });
   slot.supplied[1] = 1;  // only those of a branch that the plan does not have
-  block.run([&](const emulated_block& b) { device::decide_slot(b, slot.site, 0, nullptr); });
+  block.run([&](const emulated_block& b) { device::decide_slot(b, slot.device_view, 0, nullptr); });
   EXPECT_EQ(slot.status.report.forwards, 0);
-  EXPECT_EQ(slot.status.report.open, 4);
+  EXPECT_EQ(slot.status.report.masked, 4);
   EXPECT_EQ(slot.supplied, (std::vector<std::uint32_t>{0, 0}));
 }
 

@@ -29,13 +29,13 @@ void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
 }
 
 TEST(EmulatedInvalidRows, CommitTheLowestTokenThatIsAllowed) {
-  expect_lowest(policy{by_confidence{}, top_k{1}}, [](token_id) { return true; }, 1);
+  expect_lowest(policy{by_confidence{}, tokens_per_step{1}}, [](token_id) { return true; }, 1);
   expect_lowest(
-      policy{by_confidence{}, top_k{1}, sampling{}, no_end_before{3}, logit_bias<1>{{{0, -inf}}}},
+      policy{by_confidence{}, tokens_per_step{1}, sampling{}, min_new_tokens{3}, logit_bias<1>{{{0, -inf}}}},
       [](token_id v) { return v != 2 && v != 0; },
       2);
   expect_lowest(
-      policy{by_confidence{}, top_k{1}, token_list<4>{{1, 3, 4, 6}}},
+      policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<4>{{1, 3, 4, 6}}},
       [](token_id v) { return v == 1 || v == 3 || v == 4 || v == 6; },
       3);
 }

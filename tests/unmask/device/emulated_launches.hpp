@@ -50,7 +50,7 @@ class shared_junk {
 namespace unmask::device {
 
 template <class T, class Policy>
-cudaError_t launch_reads(const session_site<Policy>& site,
+cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
                          std::size_t scratch,
@@ -58,14 +58,14 @@ cudaError_t launch_reads(const session_site<Policy>& site,
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
     testing::block_emulator block(64, order.bits());
-    for (const index_t at : order.permutation(batch.count * site.shape.runs * window)) {
-      const index_t n = at / (site.shape.runs * window);
-      const index_t run = at / window % site.shape.runs;
+    for (const index_t at : order.permutation(batch.count * device_view.shape.runs * window)) {
+      const index_t n = at / (device_view.shape.runs * window);
+      const index_t run = at / window % device_view.shape.runs;
       const testing::shared_junk space(sizeof(read_space<T, Policy>));
       const testing::shared_junk more(scratch);
       block.run([&](const testing::emulated_block& b) {
         step_position<T, exact_exponential>(b,
-                                            site,
+                                            device_view,
                                             batch,
                                             n,
                                             at % window,
@@ -78,7 +78,7 @@ cudaError_t launch_reads(const session_site<Policy>& site,
 }
 
 template <class Policy>
-cudaError_t launch_decisions(const session_site<Policy>& site,
+cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                              index_t count,
                              unsigned threads,
                              std::size_t scratch,
@@ -88,27 +88,27 @@ cudaError_t launch_decisions(const session_site<Policy>& site,
     for (index_t slot = 0; slot < count; ++slot) {
       const testing::shared_junk shared(scratch);
       block.run([&](const testing::emulated_block& b) {
-        decide_slot(b, site, slot, scratch > 0 ? shared.as<std::byte>() : nullptr);
+        decide_slot(b, device_view, slot, scratch > 0 ? shared.as<std::byte>() : nullptr);
       });
     }
   });
 }
 
 template <class Policy>
-cudaError_t launch_start(const session_site<Policy>& site,
+cudaError_t launch_start(const session_device_view<Policy>& device_view,
                          index_t slot,
                          const start_arguments<Policy>& arguments,
                          unsigned threads,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::block_emulator block(static_cast<index_t>(threads), 6);
-    block.run([&](const testing::emulated_block& b) { start_slot(b, arguments, site, slot); });
+    block.run([&](const testing::emulated_block& b) { start_slot(b, arguments, device_view, slot); });
   });
 }
 
 template <class T, class Policy>
-cudaError_t launch_shard_reads(const session_site<Policy>& site,
-                               const shard_site<Policy>& shard,
+cudaError_t launch_shard_reads(const session_device_view<Policy>& device_view,
+                               const shard_device_view<Policy>& shard,
                                const row_batch& batch,
                                index_t window,
                                cudaStream_t stream) noexcept {
@@ -120,7 +120,7 @@ cudaError_t launch_shard_reads(const session_site<Policy>& site,
       const testing::shared_junk space(sizeof(shard_space<T, Policy>));
       block.run([&](const testing::emulated_block& b) {
         read_shard<T, exact_exponential>(b,
-                                         site,
+                                         device_view,
                                          shard,
                                          batch,
                                          at / (runs * window),
@@ -133,8 +133,8 @@ cudaError_t launch_shard_reads(const session_site<Policy>& site,
 }
 
 template <class Policy>
-cudaError_t launch_merges(const session_site<Policy>& site,
-                          const shard_site<Policy>& shard,
+cudaError_t launch_merges(const session_device_view<Policy>& device_view,
+                          const shard_device_view<Policy>& shard,
                           const std::byte* messages,
                           index_t count,
                           range read,
@@ -147,14 +147,14 @@ cudaError_t launch_merges(const session_site<Policy>& site,
     for (const index_t line : order.permutation(lines)) {
       const testing::shared_junk wrong(sizeof(std::uint32_t));
       block.run([&](const testing::emulated_block& b) {
-        merge_line(b, site, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
+        merge_line(b, device_view, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
       });
     }
   });
 }
 
 template <class T, class Policy>
-cudaError_t launch_layer(const session_site<Policy>& site,
+cudaError_t launch_layer(const session_device_view<Policy>& device_view,
                          const layer_batch<T>& batch,
                          index_t blocks,
                          cudaStream_t stream) noexcept {
@@ -165,7 +165,7 @@ cudaError_t launch_layer(const session_site<Policy>& site,
       const testing::shared_junk space(sizeof(choice_space<Policy>));
       block.run([&](const testing::emulated_block& b) {
         layer_block(b,
-                    site,
+                    device_view,
                     batch.segments[at / blocks],
                     at % blocks,
                     blocks,
@@ -176,7 +176,7 @@ cudaError_t launch_layer(const session_site<Policy>& site,
 }
 
 template <class T, class Policy>
-cudaError_t launch_store(const session_site<Policy>& site,
+cudaError_t launch_store(const session_device_view<Policy>& device_view,
                          const layer_batch<T>& batch,
                          index_t most,
                          cudaStream_t stream) noexcept {
@@ -184,7 +184,7 @@ cudaError_t launch_store(const session_site<Policy>& site,
     testing::block_emulator block(32, 7);
     for (index_t at = 0; at < batch.count * most; ++at) {
       block.run([&](const testing::emulated_block& b) {
-        store_chosen(b, site, batch.segments[at / most], at % most);
+        store_chosen(b, device_view, batch.segments[at / most], at % most);
       });
     }
   });

@@ -5,7 +5,7 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/cache/cache.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/presets/methods.hpp>
@@ -50,28 +50,28 @@ void decode_beside(const Policy& p) {
 // The policy matters to one kind only.
 TYPED_TEST(EmulatedLayerSession, APassWaitsForNothing) {
   decode_beside<TypeParam>(
-      policy{by_confidence{}, top_k{2}, early_skip{.weight = 0.3F}, dual_cache{}});
+      policy{by_confidence{}, tokens_per_step{2}, early_skip{.weight = 0.3F}, dual_cache{}});
 }
 
 TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
   const auto decode = [](const auto& p) { decode_beside<typed>(p); };
-  decode(policy{by_confidence{}, confidence_above{0.6F}, early_skip{}, block_cache{6, 4}});
-  decode(policy{by_confidence{}, top_k{2}, early_skip{}, delayed_cache{5}});
+  decode(policy{by_confidence{}, threshold{0.6F}, early_skip{}, block_cache{6, 4}});
+  decode(policy{by_confidence{}, tokens_per_step{2}, early_skip{}, delayed_cache{5}});
   decode(policy{by_confidence{},
-                top_k{2},
+                tokens_per_step{2},
                 cache_budget{.budget = 5, .window = 4},
                 interval_cache{.prompt_period = 4, .answer_period = 5}});
-  decode(policy{by_margin{}, top_k{1}, similarity_refresh{}, prefix_cache{}});
+  decode(policy{by_margin{}, tokens_per_step{1}, similarity_refresh{}, prefix_cache{}});
   decode(methods::dynamic_dllm(cache_budget{.budget = 5, .window = 4}, {.start = 0.7F}));
   decode(methods::es_dllm_parallel(0.6F));
-  decode(policy{by_confidence{}, top_k{2}, delayed_cache{3}});
-  decode(policy{by_confidence{}, top_k{2}, prefix_cache{3}});
+  decode(policy{by_confidence{}, tokens_per_step{2}, delayed_cache{3}});
+  decode(policy{by_confidence{}, tokens_per_step{2}, prefix_cache{3}});
 }
 
 /// The host's upper bound for a selection: the share of the fed positions, and a row for the
 /// guarantee that the block commits something.
 TYPED_TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
-  policy p{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
+  policy p{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
   sequence_on_a_stream<TypeParam, decltype(p)> q(p);
   auto& s = q.session;
   ASSERT_TRUE(s.next() && s.planned(0).refresh);
@@ -130,21 +130,21 @@ int decode_with_replays(const Policy& p) {
 
 TYPED_TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
   // The pass that begins the next block feeds everything.
-  const policy p{by_confidence{}, top_k{1}, early_skip{}, dual_cache{}};
+  const policy p{by_confidence{}, tokens_per_step{1}, early_skip{}, dual_cache{}};
   EXPECT_EQ(decode_with_replays<TypeParam>(p), 3);
 }
 
 TEST(EmulatedLayerPolicies, AReplayedPassGoesOnUntilItDoesNotFit) {
   // Every fourth of 34 passes feeds a block, too, and computes all of it at every layer.
   const block_cache cache{.prompt_period = 0, .block_period = 4, .reaches_back = false};
-  const policy skips{by_confidence{}, top_k{1}, early_skip{}, cache};
+  const policy skips{by_confidence{}, tokens_per_step{1}, early_skip{}, cache};
   EXPECT_EQ(decode_with_replays<typed>(skips), 9);
-  const policy stays{by_confidence{}, top_k{1}, similarity_refresh{}, cache};
+  const policy stays{by_confidence{}, tokens_per_step{1}, similarity_refresh{}, cache};
   EXPECT_EQ(decode_with_replays<typed>(stays), 9);
 }
 
 TYPED_TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
-  policy p{by_confidence{}, top_k{1}, early_skip{}, dual_cache{}};
+  policy p{by_confidence{}, tokens_per_step{1}, early_skip{}, dual_cache{}};
   sequence_on_a_stream<TypeParam, decltype(p)> q(p);
   auto& s = q.session;
   ASSERT_TRUE(s.next());
@@ -211,12 +211,12 @@ int launches_of_a_hook(const auto& p) {
 }
 
 TYPED_TEST(EmulatedLayerSession, SixteenSegmentsShareALaunch) {
-  const policy p{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
+  const policy p{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
   EXPECT_EQ(launches_of_a_hook<TypeParam>(p), 4);
 }
 
 TEST(EmulatedLayerPolicies, SixteenSegmentsShareALaunch) {
-  const policy p{by_margin{}, top_k{1}, similarity_refresh{}, prefix_cache{}};
+  const policy p{by_margin{}, tokens_per_step{1}, similarity_refresh{}, prefix_cache{}};
   EXPECT_EQ(launches_of_a_hook<typed>(p), 2);
 }
 

@@ -22,8 +22,8 @@
 namespace unmask::testing {
 namespace {
 
-constexpr limits capacity{.sequences = 1, .length = 70, .window = 32, .vocab = 50, .layers = 8};
-constexpr layout shape{.prompt = 9, .length = 70, .block_length = 30};
+constexpr session_capacity capacity{.sequences = 1, .length = 70, .window = 32, .vocab = 50, .layers = 8};
+constexpr sequence_shape shape{.prompt_length = 9, .length = 70, .block_length = 30};
 
 /// A started sequence in memory of its own.
 template <class Policy>
@@ -42,7 +42,7 @@ struct lone_sequence {
     m.status = &status;
     std::construct_at(m.policy, p);
     std::construct_at(m.sequence);
-    std::construct_at(m.tallies);
+    std::construct_at(m.step_reductions);
     std::construct_at(m.state);
     m.state->model = {.vocab = 50, .mask_token = 49, .layers = 8};
     m.state->geometry = shape;
@@ -56,8 +56,8 @@ struct lone_sequence {
   [[nodiscard]] std::vector<index_t> chosen() const {
     return {m.layers.chosen, m.layers.chosen + m.layers.state->chosen};
   }
-  [[nodiscard]] std::vector<index_t> present() const {
-    return {m.layers.present, m.layers.present + m.layers.state->present};
+  [[nodiscard]] std::vector<index_t> active() const {
+    return {m.layers.active, m.layers.active + m.layers.state->active};
   }
 };
 
@@ -67,15 +67,15 @@ void same_choices(const Policy& p, index_t threads, std::uint64_t seed) {
   lone_sequence<Policy> alone(p);
   lone_sequence<Policy> many(p);
   block_emulator block(threads, seed);
-  step::begin(solo{}, alone.m, nullptr);
+  step::begin(serial{}, alone.m, nullptr);
   block.run([&](const emulated_block& t) { step::begin(t, many.m, nullptr); });
   for (int steps = 0; steps < 9 && alone.status.next.active(); ++steps) {
-    ASSERT_EQ(alone.present(), many.present());
+    ASSERT_EQ(alone.active(), many.active());
     for (index_t l = 0; l < capacity.layers; ++l) {
       if (!step::hooks(alone.m, l)) {
         continue;
       }
-      for (index_t i = 0; i < alone.m.layers.state->present; ++i) {
+      for (index_t i = 0; i < alone.m.layers.state->active; ++i) {
         // Few different values, so that importances tie.
         const float drift = d.chance(0.03)   ? std::nanf("")
                             : d.chance(0.03) ? math::infinity()
@@ -87,7 +87,7 @@ void same_choices(const Policy& p, index_t threads, std::uint64_t seed) {
       device::choice_space<Policy> space;
       block.run([&](const emulated_block& t) { device::choose_rows(t, many.m, l, space); });
       ASSERT_EQ(alone.chosen(), many.chosen()) << "step " << steps << ", layer " << l;
-      ASSERT_EQ(alone.present(), many.present());
+      ASSERT_EQ(alone.active(), many.active());
       const layer_info& expected = alone.m.layers.state->info;
       const layer_info& info = many.m.layers.state->info;
       ASSERT_EQ(math::bits_of(expected.mean), math::bits_of(info.mean));
@@ -104,29 +104,29 @@ void same_choices(const Policy& p, index_t threads, std::uint64_t seed) {
         alone.m.row(0, i) = many.m.row(0, i) = row;
       }
     }
-    step::decide(solo{}, alone.m);
+    step::decide(serial{}, alone.m);
     block.run([&](const emulated_block& t) { step::decide(t, many.m); });
     ASSERT_EQ(alone.tokens, many.tokens);
   }
 }
 
 TEST(EmulatedLayers, ABlockChoosesWhatOneLaneDoes) {
-  early_skip boosted{.floor = true, .cap = true, .first_open = 1.0F, .confident = 0.5F};
+  early_skip boosted{.floor = true, .cap = true, .first_masked = 1.0F, .confident = 0.5F};
   boosted.stages[1].keep = 0.02;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     for (const index_t threads : {32, 96}) {
-      same_choices(policy{by_confidence{}, confidence_above{0.6F}, early_skip{}, block_cache{3, 2}},
+      same_choices(policy{by_confidence{}, threshold{0.6F}, early_skip{}, block_cache{3, 2}},
                    threads,
                    seed);
-      same_choices(policy{by_confidence{}, confidence_above{0.6F}, boosted}, threads, seed);
+      same_choices(policy{by_confidence{}, threshold{0.6F}, boosted}, threads, seed);
       same_choices(policy{by_confidence{},
-                          confidence_above{0.6F},
+                          threshold{0.6F},
                           cache_budget{.budget = 6, .window = 4, .refresh_stride = 3},
                           delayed_cache{3}},
                    threads,
                    seed);
       same_choices(policy{by_confidence{},
-                          confidence_above{0.6F},
+                          threshold{0.6F},
                           cache_budget{.budget = 9,
                                        .window = 6,
                                        .scope = budget_scope::outside_window,
@@ -134,7 +134,7 @@ TEST(EmulatedLayers, ABlockChoosesWhatOneLaneDoes) {
                           interval_cache{3, 2}},
                    threads,
                    seed);
-      same_choices(policy{by_confidence{}, top_k{3}, similarity_refresh{}, interval_cache{4, 3}},
+      same_choices(policy{by_confidence{}, tokens_per_step{3}, similarity_refresh{}, interval_cache{4, 3}},
                    threads,
                    seed);
     }

@@ -33,22 +33,22 @@ void decode_named_beside(const char* text) {
 
 TEST(EmulatedNamed, EditsAndSchedulesAreThoseOfTheHost) {
   decode_named_beside<edits_and({})>(
-      "any_of(threshold(0.3), all_of(top_k(2), hierarchical(0.1, 0.5))) + "
-      "temperature(0.8) + repetition_penalty + credit + hold_end + stop_at_end");
+      "any_of(threshold(0.3), all_of(tokens_per_step(2), hierarchical(0.1, 0.5))) + "
+      "temperature(0.8) + repetition_penalty + trace_credit + eos_gate + stop_at_eos");
   decode_named_beside<edits_and({})>(
-      "loosely(entropy, 0.5) + any_of(entropy_bound(0.3), top_k(2)) + block_pipeline + "
-      "step_budget(20)");
-  decode_named_beside<edits_and({})>("random + timesteps(9) + slow_fast + neighbour_guard");
+      "alg_temperature(by_entropy, 0.5) + any_of(entropy_bound(0.3), tokens_per_step(2)) + block_pipeline + "
+      "max_steps(20)");
+  decode_named_beside<edits_and({})>("at_random + timesteps(9) + slow_fast + neighbour_penalty");
 }
 
 TEST(EmulatedNamed, LookaheadIsThatOfTheHost) {
   decode_named_beside<edits_and({.branches = true})>(
-      "threshold(0.4) + lookahead(2) + neighbour_guard + adaptive_credit");
+      "threshold(0.4) + lookahead(2) + neighbour_penalty + adaptive_credit");
 }
 
 TEST(EmulatedNamed, ComparisonsAreThoseOfTheHost) {
   decode_named_beside<abilities{.edits = true, .compares = true}>(
-      "any_of(adaptive_threshold(0.4), stable_and_confident(0.3, 0.1)) + end_last");
+      "any_of(adaptive_threshold(0.4), stable_and_confident(0.3, 0.1)) + eos_last");
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST(EmulatedRanks, ShareNodesOfSeveralRunsAmongBlocks) {
   dice d(3);
   const index_t vocab = 37 * chunk + 77;
   auto decode = fake_decode_of(credited, vocab, d.bits());
-  decode.sequences = {{.prompt = 1, .length = 4, .block_length = 3}};
+  decode.sequences = {{.prompt_length = 1, .length = 4, .block_length = 3}};
   const outcome whole = decode.whole<bfloat16>();
   // The second rank has nodes of 8, 16 and 6 chunks, each of several runs where there are many
   // multiprocessors.
@@ -77,7 +77,7 @@ TEST(EmulatedRanks, PutMasksGuidanceAndShiftedRowsWhereTheyBelong) {
   auto decode = fake_decode_of(credited, vocab, d.bits());
   decode.allowed = 0.4;
   decode.guidance = 0.5F;
-  decode.model.row_shift = 1;
+  decode.model.logits_shift = 1;
   expect_ranks_on_stream_equal<float16>(decode, chunk_cuts(vocab, 2), decode.whole<float16>());
 }
 
@@ -95,8 +95,8 @@ TEST(EmulatedRanks, AgreeAboutTheLowestTokenThatIsAllowed) {
   dice d(15);
   const index_t vocab = 2 * chunk;
   auto decode = fake_decode_of(policy{by_confidence{},
-                                      top_k{2},
-                                      token_list<6>{{1, 3, 4, 30, 2050, 4000}},
+                                      tokens_per_step{2},
+                                      allowed_tokens<6>{{1, 3, 4, 30, 2050, 4000}},
                                       logit_bias<1>{{{1, ban}}}},
                                vocab,
                                d.bits());
@@ -138,9 +138,9 @@ TEST(EmulatedRanks, AStepIsThreeLaunchesAndWaitsForNothing) {
 TEST(EmulatedRanks, ReplayACapturedStep) {
   // As ranks with a stream each: a step of both, from the forward pass to the decisions, is
   // captured once for each block and replayed until other rows are needed.
-  constexpr policy one_by_one{by_confidence{}, confidence_above{1.0F}};  // admits none
+  constexpr policy one_by_one{by_confidence{}, threshold{1.0F}};  // commits none
   auto decode = fake_decode_of(one_by_one, 40, 8);
-  decode.sequences = {{.prompt = 0, .length = 12, .block_length = 4}};
+  decode.sequences = {{.prompt_length = 0, .length = 12, .block_length = 4}};
   const index_t cuts[] = {0, 25, 40};
   const outcome expected = decode.ranks<float>(cuts);
   test_stream stream;

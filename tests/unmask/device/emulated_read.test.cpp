@@ -37,8 +37,8 @@ struct test_row {
   std::vector<T> memory;
   std::vector<T> unconditional_memory;
   std::vector<std::uint32_t> allowed;
-  std::vector<token_id> blanked;
-  std::vector<float> blanked_logits;
+  std::vector<token_id> excluded;
+  std::vector<float> excluded_logits;
   std::vector<float> previous;
   row_input<T> input;
 
@@ -73,11 +73,11 @@ struct test_row {
     input.allowed = allowed.data();
   }
   void blank(std::vector<token_id> tokens) {
-    blanked = std::move(tokens);
-    blanked_logits.assign(blanked.size(), 12345.0F);
-    input.blanked = blanked.data();
-    input.blanked_count = static_cast<index_t>(blanked.size());
-    input.blanked_logits = blanked_logits.data();
+    excluded = std::move(tokens);
+    excluded_logits.assign(excluded.size(), 12345.0F);
+    input.excluded = excluded.data();
+    input.excluded_count = static_cast<index_t>(excluded.size());
+    input.excluded_logits = excluded_logits.data();
   }
 
   /// Lends the row of the step before, at an odd place.
@@ -92,7 +92,7 @@ struct test_row {
   template <class Edit>
   [[nodiscard]] std::vector<float> edited(const Edit& edit, std::vector<float>& blank_out) const {
     std::vector<float> z;
-    blank_out.assign(blanked.size(), none);
+    blank_out.assign(excluded.size(), none);
     for (index_t j = 0; j < input.columns; ++j) {
       auto x = static_cast<float>(decoded(input.logits[j]));
       const token_id v = input.first_token + j;
@@ -104,9 +104,9 @@ struct test_row {
       if (input.allowed != nullptr && ((allowed[static_cast<std::size_t>(v) / 32] >> (v % 32)) & 1U) == 0) {
         x = none;
       }
-      const auto at = std::find(blanked.begin(), blanked.end(), v);
-      if (at != blanked.end()) {
-        blank_out[static_cast<std::size_t>(at - blanked.begin())] = x;
+      const auto at = std::find(excluded.begin(), excluded.end(), v);
+      if (at != excluded.end()) {
+        blank_out[static_cast<std::size_t>(at - excluded.begin())] = x;
         x = none;
       }
       z.push_back(x);
@@ -157,7 +157,7 @@ record<S> emulated_record(
     EXPECT_EQ(out.token, -7) << "finished before its last run";
     block.run([&](const emulated_block& b) {
       device::read_row<S, device::exact_exponential>(
-          b, row, edit, run, run_chunks, device::row_meeting<S>{parts.data(), &arrived},
+          b, row, edit, run, run_chunks, device::row_reduction<S>{parts.data(), &arrived},
           nodes.data(), out);
     });
   }
@@ -173,8 +173,8 @@ void expect_canonical(const test_row<T>& row,
                       const Edit& edit = {}) {
   SCOPED_TRACE("columns " + std::to_string(row.input.columns) + ", run " +
                std::to_string(run_chunks) + ", threads " + std::to_string(threads));
-  std::vector<float> blanked;
-  const std::vector<float> z = row.edited(edit, blanked);
+  std::vector<float> excluded;
+  const std::vector<float> z = row.edited(edit, excluded);
   std::vector<float> previous(row.previous.begin() + (row.previous.empty() ? 0 : 1),
                               row.previous.end());
   const record<S> expected = canonical_record<S>(z, row.input, previous);
@@ -186,8 +186,8 @@ void expect_canonical(const test_row<T>& row,
       ASSERT_EQ(identity(row.previous[j + 1]), identity(z[j])) << "kept for the next step, column " << j;
     }
   }
-  for (std::size_t i = 0; i < blanked.size(); ++i) {
-    EXPECT_EQ(identity(row.blanked_logits[i]), identity(blanked[i])) << "blanked token " << row.blanked[i];
+  for (std::size_t i = 0; i < excluded.size(); ++i) {
+    EXPECT_EQ(identity(row.excluded_logits[i]), identity(excluded[i])) << "excluded token " << row.excluded[i];
   }
 }
 
@@ -241,7 +241,8 @@ TYPED_TEST(EmulatedRead, BreaksTiesAsTheCanonicalOrderDoes) {
 }
 
 TYPED_TEST(EmulatedRead, MergesChunksThatTieBelowTheBestInTheCanonicalOrder) {
-  // Neighbours tie, and the warp of the first one has met a larger logit, that of the second has not.
+  // Neighbours tie, and the warp of the first one has met a larger logit, that of the second has
+  // not.
   dice d(12);
   for (int round = 0; round < 10; ++round) {
     const float best[] = {8.0F, 1.0F, 4.0F, 4.0F};

@@ -98,8 +98,8 @@ TEST(EmulatedSession, ACancelledSequenceStaysAsItIsWhileOthersGoOn) {
   }
   EXPECT_EQ(s.report(0).end, ending::cancelled);
   EXPECT_EQ(s.report(0).forwards, 1);
-  EXPECT_EQ(std::count(tokens[0].begin(), tokens[0].end(), 15), s.report(0).open);
-  EXPECT_GT(s.report(0).open, 0);
+  EXPECT_EQ(std::count(tokens[0].begin(), tokens[0].end(), 15), s.report(0).masked);
+  EXPECT_GT(s.report(0).masked, 0);
   EXPECT_EQ(s.report(1).end, ending::complete);
 }
 
@@ -110,7 +110,7 @@ TEST(EmulatedSession, TwoSequencesThatRunHaveNoTokensInCommon) {
                                     {.sequences = 2, .length = 6, .window = 6},
                                     on_stream{&stream});
   std::vector<token_id> tokens(9, 1);
-  const layout shape = {.length = 6, .block_length = 2};
+  const sequence_shape shape = {.length = 6, .block_length = 2};
   s.start(0, in_steps, {tokens.data(), 6}, shape);
   EXPECT_THROW(s.start(1, in_steps, {tokens.data() + 3, 6}, shape), std::invalid_argument);
   s.cancel(0);
@@ -122,12 +122,12 @@ TEST(EmulatedSession, TwoSequencesThatRunHaveNoTokensInCommon) {
 /// wanted.
 TEST(EmulatedSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
   policy one_by_one = sure_ones;
-  one_by_one = policy{by_confidence{}, confidence_above{1.0F}, stop_at_any_end{}};  // admits none
+  one_by_one = policy{by_confidence{}, threshold{1.0F}, stop_at_any_end{}};  // commits none
   using policy_type = decltype(one_by_one);
   const fake_model model{.seed = 5, .vocab = 40};
   constexpr index_t length = 12;
   const model_info info{.vocab = 40, .mask_token = 39};
-  const layout g{.prompt = 0, .length = length, .block_length = 4};
+  const sequence_shape g{.prompt_length = 0, .length = length, .block_length = 4};
   CUstream_st stream;
   session<policy_type, on_stream> s(info, {.length = length, .window = 4}, on_stream{&stream});
   session<policy_type, on_host> host(info, {.length = length, .window = 4});
@@ -171,7 +171,7 @@ TEST(EmulatedSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
 TEST(EmulatedSession, NothingLeaksWhenAnyCallOfItsConstructionFails) {
   using session_type = session<std::remove_const_t<decltype(sure_ones)>, on_stream>;
   const model_info model{.vocab = 16, .mask_token = 15};
-  const limits capacity{.sequences = 2, .length = 6, .window = 6};
+  const session_capacity capacity{.sequences = 2, .length = 6, .window = 6};
   int failures = 0;
   for (int call = 1;; ++call) {
     fake_cuda().calls_until_failure = call;

@@ -11,27 +11,27 @@
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
-#include <unmask/policy/commit/profile.hpp>
+#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/end_of_text.hpp>
-#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/eos.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/probability.hpp>
 #include <unmask/policy/logits/repetition.hpp>
-#include <unmask/policy/logits/revise.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/edit_settled.hpp>
-#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
+#include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
@@ -39,126 +39,126 @@
 
 #include <type_traits>
 
-#include "support/stop_at_any_end.hpp"
+#include "support/stop_at_any_eos.hpp"
 #include "support/three_hold.hpp"
 
 namespace unmask::testing {
 
-inline constexpr policy sure_ones{by_confidence{}, confidence_above{0.3F}, stop_at_any_end{}};
-inline constexpr policy few_at_a_time{by_margin{}, confidence_at_least{0.2F} && top_k{3}};
-inline constexpr policy in_steps{by_margin{}, scheduled{4}, temperature{0.7F}};
-inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || top_k{1}, step_budget{9}};
-inline constexpr policy by_chance{at_random{}, timesteps{7}, whole_sequence{}};
+inline constexpr policy sure_ones{by_confidence{}, threshold{0.3F}, stop_at_any_end{}};
+inline constexpr policy few_at_a_time{by_margin{}, threshold_inclusive{0.2F} && tokens_per_step{3}};
+inline constexpr policy in_steps{by_margin{}, steps_per_block{4}, temperature{0.7F}};
+inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || tokens_per_step{1}, max_steps{9}};
+inline constexpr policy by_chance{at_random{}, timesteps{7}, single_block{}};
 inline constexpr policy in_order{left_to_right{}, entropy_bound{0.8F}};
-inline constexpr policy credited{by_confidence{}, confidence_at_least{0.3F}, trace_credit<8>{}};
+inline constexpr policy credited{by_confidence{}, threshold_inclusive{0.3F}, trace_credit<8>{}};
 inline constexpr policy adaptive{
-    by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, whole_sequence{}, step_budget{9}};
+    by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, single_block{}, max_steps{9}};
 inline constexpr policy branching_out{by_confidence{},
-                                      confidence_above{0.4F},
+                                      threshold{0.4F},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
                                       block_pipeline{.add = 0.2F, .activate = 0.6F, .at_once = 3},
-                                      stop_at_end{}};
-inline constexpr policy drawn{by_confidence{}, scheduled{4}, sampling{.temperature = 0.8F}};
-inline constexpr policy drawn_plainly{by_margin{}, top_k{2}, sampling{}, temperature{0.5F}};
+                                      stop_at_eos{}};
+inline constexpr policy drawn{by_confidence{}, steps_per_block{4}, sampling{.temperature = 0.8F}};
+inline constexpr policy drawn_plainly{by_margin{}, tokens_per_step{2}, sampling{}, temperature{0.5F}};
 inline constexpr policy drawn_edited{by_confidence{},
-                                     top_k{2},
+                                     tokens_per_step{2},
                                      sampling{.temperature = 0.9F},
-                                     count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+                                     presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
                                      trace_credit<4>{}};
 inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
 inline constexpr policy settled{by_confidence{},
                                 stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
 inline constexpr policy rewriting{by_confidence{},
-                                  confidence_above{0.3F},
-                                  edit_settled{.threshold = 0.2F},
+                                  threshold{0.3F},
+                                  edit_committed{.threshold = 0.2F},
                                   edited_blocks{.most_edits = 2}};
 inline constexpr policy in_runs{
     by_confidence{}, hierarchical{.low = 0.1F, .threshold = 0.6F}, remask_below{0.3F}};
-inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, whole_sequence{}};
+inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, single_block{}};
 inline constexpr policy profiled{
-    by_confidence{}, profile_threshold<16>{.threshold = 0.3F}, suffix_window{.window = 2}};
+    by_confidence{}, calibrated_threshold<16>{.threshold = 0.3F}, suffix_window{.window = 2}};
 inline constexpr policy paced{
-    by_confidence{}, confidence_above{0.5F} || early_commit{.steps = 6, .late = 1.0F} ||
-                         (steady_leader{2} && confidence_above{0.2F}),
+    by_confidence{}, threshold{0.5F} || early_commit{.steps = 6, .late = 1.0F} ||
+                         (steady_leader{2} && threshold{0.2F}),
     slow_fast{}};
 inline constexpr policy painted{
     by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 inline constexpr policy penalised{by_confidence{},
-                                  confidence_above{0.4F} ||
+                                  threshold{0.4F} ||
                                       local_leap{.threshold = 0.3F, .relaxed = 0.2F, .radius = 2},
                                   repetition_penalty<4>{.penalty = 1.5F, .window = 3},
-                                  count_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
-                                  neighbour_guard{.penalty = 0.7F, .both_sides = true}};
+                                  presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+                                  neighbour_penalty{.penalty = 0.7F, .both_sides = true}};
 inline constexpr policy second_thoughts{by_confidence{},
-                                        confidence_above{0.2F} && top_k{3},
-                                        reopen_below{.confidence = 0.3F, .allowance = 2}};
+                                        threshold{0.2F} && tokens_per_step{3},
+                                        remask_current_below{.confidence = 0.3F, .allowance = 2}};
 inline constexpr policy late_end{left_to_right{},
                                  independent_timesteps{6},
-                                 end_penalty{0.5F},
-                                 no_end_before{3},
+                                 eos_penalty{0.5F},
+                                 min_new_tokens{3},
                                  logit_bias<2>{{{1, 0.5F}, {3, -0.5F}}},
                                  stop_sequence<2>{{1, 2}}};
-inline constexpr policy loose{loosely<by_confidence>{.temperature = 0.7F},
+inline constexpr policy loose{alg_temperature<by_confidence>{.temperature = 0.7F},
                               entropy_bound{0.8F},
-                              hold_end{.until_first = true},
-                              sequential_blocks{}};
+                              eos_gate{.until_first = true},
+                              semi_autoregressive{}};
 inline constexpr policy listed{
-    at_random{}, timesteps{7}, end_last{}, token_list<3>{{0, 2, 4}, 3, 1, 9}};
+    at_random{}, timesteps{7}, eos_last{}, allowed_tokens<3>{{0, 2, 4}, 3, 1, 9}};
 
 inline constexpr policy leftmost{by_confidence{},
-                                 (confidence_above{0.3F} || factor{0.4F}) &&
+                                 (threshold{0.3F} || factor{0.4F}) &&
                                      at_frontier{.reach = 1, .first = 1}};
 
 inline constexpr policy asking{by_confidence{},
-                               top_k{2},
+                               tokens_per_step{2},
                                probability_of<3>{.tokens = {1, 3, 6}, .first = 1},
-                               token_list<4>{.tokens = {1, 3, 4, 5}},
+                               allowed_tokens<4>{.tokens = {1, 3, 4, 5}},
                                sampling{}};
 
 inline constexpr policy nucleus{by_confidence{},
-                                top_k{2},
+                                tokens_per_step{2},
                                 sampling{.temperature = 0.8F},
-                                keep_top_p{.p = 0.9F},
-                                keep_min_p{.ratio = 0.02F},
-                                count_penalty<4>{.presence = 0.4F, .frequency = 0.2F}};
+                                top_p{.p = 0.9F},
+                                min_p{.ratio = 0.02F},
+                                presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F}};
 inline constexpr policy cut_off{by_entropy{},
-                                entropy_bound{0.4F} || top_k{1},
+                                entropy_bound{0.4F} || tokens_per_step{1},
                                 sampling{},
-                                keep_top_k{.k = 90},
-                                confidence_of_kept{},
+                                top_k{.k = 90},
+                                confidence_after_truncation{},
                                 stop_at_any_end{}};
 
 inline constexpr policy of_three{
     by_confidence{}, three_hold{0.7F}, trace_credit<4>{}, lookahead{.branches = 2}};
 inline constexpr policy of_kept_three{by_entropy{},
-                                      three_hold{0.8F} || top_k{1},
+                                      three_hold{0.8F} || tokens_per_step{1},
                                       sampling{},
-                                      keep_top_k{.k = 5},
-                                      confidence_of_kept{}};
+                                      top_k{.k = 5},
+                                      confidence_after_truncation{}};
 
 /// Caches that feed a range are for any session; the others and the layer rules for layer_session.
 inline constexpr policy prefixed{
-    by_confidence{}, confidence_above{0.3F}, prefix_cache{.period = 3}};
+    by_confidence{}, threshold{0.3F}, prefix_cache{.period = 3}};
 inline constexpr policy evicted{
-    by_confidence{}, top_k{1}, dual_cache{.period = 4, .whole = 2}, key_eviction{}};
+    by_confidence{}, tokens_per_step{1}, dual_cache{.period = 4, .whole = 2}, key_eviction{}};
 inline constexpr policy skipping_rows{by_confidence{},
-                                      confidence_above{0.4F},
+                                      threshold{0.4F},
                                       early_skip{.floor = true, .cap = true, .confident = 0.3F},
                                       block_cache{.prompt_period = 5, .block_period = 3},
                                       trace_credit<4>{}};
 inline constexpr policy budgeted{by_margin{},
-                                 top_k{2},
+                                 tokens_per_step{2},
                                  cache_budget{.budget = 4, .window = 3, .answer_only = true},
                                  interval_cache{.prompt_period = 3, .answer_period = 4}};
 inline constexpr policy refreshed{by_entropy{},
-                                  entropy_bound{0.5F} || top_k{1},
+                                  entropy_bound{0.5F} || tokens_per_step{1},
                                   similarity_refresh{.share = 0.3},
-                                  whole_sequence{}};
-inline constexpr policy delayed{by_confidence{}, top_k{2}, delayed_cache{.period = 4}};
+                                  single_block{}};
+inline constexpr policy delayed{by_confidence{}, tokens_per_step{2}, delayed_cache{.period = 4}};
 inline constexpr policy unsure{
-    by_confidence{}, top_k{2}, entropy_cache{.threshold = 1.0F, .recent = 3}};
-inline constexpr policy skipping_delayed{
-    by_confidence{}, top_k{1}, early_skip{.weight = 0.2F}, delayed_cache{.period = 5}};
+    by_confidence{}, tokens_per_step{2}, entropy_cache{.threshold = 1.0F, .recent = 3}};
+inline constexpr policy skipping_ranked_last{
+    by_confidence{}, tokens_per_step{1}, early_skip{.weight = 0.2F}, delayed_cache{.period = 5}};
 
 /// One of them as a type, for typed tests.
 template <const auto& P>
@@ -201,7 +201,7 @@ using every_part_of_layers = policy_list<with<skipping_rows>,
                                          with<refreshed>,
                                          with<delayed>,
                                          with<unsure>,
-                                         with<skipping_delayed>>;
+                                         with<skipping_ranked_last>>;
 using more_compositions = policy_list<with<few_at_a_time>,
                                       with<bounded>,
                                       with<by_chance>,

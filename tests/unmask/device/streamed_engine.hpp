@@ -27,8 +27,8 @@ inline constexpr index_t layers = 6;
 inline constexpr index_t vocab = 19;
 inline constexpr index_t length = 40;
 inline constexpr model_info model{.vocab = vocab, .mask_token = vocab - 1, .layers = layers};
-inline constexpr layout shape{.prompt = 6, .length = length, .block_length = 12};
-inline constexpr limits capacity{.length = length, .window = length - shape.prompt};
+inline constexpr sequence_shape shape{.prompt_length = 6, .length = length, .block_length = 12};
+inline constexpr session_capacity capacity{.length = length, .window = length - shape.prompt_length};
 
 inline float weight(index_t a, index_t b, index_t c) {
   const auto bits = mixed(
@@ -77,7 +77,7 @@ void run_on_the_host(auto& s, const std::vector<token_id>& tokens) {
         const host_hidden<float> now(e.hidden.data(), static_cast<index_t>(at.size()), width);
         const auto choice = pass.at_layer(
             l, now, host_state<float>(e.stored.data() + l * length * width, length, width));
-        if (pass.skipped == skipping::leaves) {
+        if (pass.skipped == skipping::dropped) {
           host::gather_rows(now, choice.rows, e.hidden.data(), width);
         }
       }
@@ -117,7 +117,7 @@ inline void enqueue_pass(auto& s, engine_memory& e, token_id* tokens, cudaStream
       const device_hidden<float> now(hidden, at.most, width);
       const auto choice = pass.at_layer(
           l, now, device_state<float>(e.stored.data() + l * length * width, length, width));
-      if (pass.skipped == skipping::leaves) {
+      if (pass.skipped == skipping::dropped) {
         ASSERT_EQ(device::gather_rows(now, choice.rows, other, width, stream), cudaSuccess);
         std::swap(hidden, other);
       }
@@ -137,7 +137,7 @@ inline void enqueue_pass(auto& s, engine_memory& e, token_id* tokens, cudaStream
 /// Sessions whose policy is in their type.
 struct typed {
   template <class Policy>
-  [[nodiscard]] static auto make(const Policy&, const limits& room, CUstream_st& stream) {
+  [[nodiscard]] static auto make(const Policy&, const session_capacity& room, CUstream_st& stream) {
     return std::make_unique<layer_session<Policy, on_stream>>(model, room, on_stream{&stream});
   }
   static void start(auto& s, const auto& p, index_t slot, token_id* tokens) {
@@ -147,7 +147,7 @@ struct typed {
 
 /// Sessions whose policy is not.
 struct erased {
-  [[nodiscard]] static auto make(const auto& p, const limits& room, CUstream_st& stream) {
+  [[nodiscard]] static auto make(const auto& p, const session_capacity& room, CUstream_st& stream) {
     return make_any_layer_session(p, model, room, on_stream{&stream});
   }
   static void start(auto& s, const auto&, index_t slot, token_id* tokens) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// A hidden vector against its predecessor: the canonical order on every tier, and its distance from
-// sums in double precision.
+// A hidden vector against its predecessor: the canonical order on every instruction set, and its
+// distance from sums in double precision.
 
 #include <unmask/host/drift.hpp>
 
@@ -13,7 +13,7 @@
 
 #include "support/dice.hpp"
 #include "support/fake_logits.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -64,9 +64,9 @@ TYPED_TEST(Drift, EveryTierGivesTheBitsOfTheDefinition) {
       const TypeParam* const g = first ? nullptr : before.data() + 1;
       const std::vector<float> expected =
           listed(canonical::drift_of<all_terms>(now.data() + 1, g, columns));
-      for (const host::tier level : tiers()) {
+      for (const host::instruction_set level : instruction_sets()) {
         EXPECT_EQ(listed(host::drift<all_terms>(now.data() + 1, g, columns, level)), expected)
-            << columns << " columns, tier " << static_cast<int>(level);
+            << columns << " columns, instruction set " << static_cast<int>(level);
       }
     }
   }
@@ -76,7 +76,7 @@ TYPED_TEST(Drift, TermsAreTheSameAloneAndTogether) {
   dice d(2);
   const auto now = random_row<TypeParam>(d, 777);
   const auto before = random_row<TypeParam>(d, 777);
-  for (const host::tier level : tiers()) {
+  for (const host::instruction_set level : instruction_sets()) {
     const drift_sums all = host::drift<all_terms>(now.data(), before.data(), 777, level);
     const drift_sums few = host::drift<drift_terms::distance_1 | drift_terms::previous>(
         now.data(), before.data(), 777, level);
@@ -113,7 +113,7 @@ TYPED_TEST(Drift, AgreesWithDoublePrecision) {
 TYPED_TEST(Drift, EqualVectorsAreAtNoDistance) {
   dice d(4);
   const auto row = random_row<TypeParam>(d, 500);
-  const drift_sums s = host::drift<all_terms>(row.data(), row.data(), 500, host::best_tier());
+  const drift_sums s = host::drift<all_terms>(row.data(), row.data(), 500, host::best_instruction_set());
   EXPECT_EQ(s.distance_1, 0.0F);
   EXPECT_EQ(s.distance_2, 0.0F);
   EXPECT_EQ(s.product, s.square);
@@ -124,7 +124,7 @@ TYPED_TEST(Drift, ZeroVectors) {
   dice d(5);
   const std::vector<TypeParam> zero(96);
   const auto row = random_row<TypeParam>(d, 96);
-  for (const host::tier level : tiers()) {
+  for (const host::instruction_set level : instruction_sets()) {
     EXPECT_EQ(cosine_distance(host::drift<cosine_terms>(zero.data(), zero.data(), 96, level)),
               1.0F);
     EXPECT_EQ(cosine_distance(host::drift<cosine_terms>(row.data(), zero.data(), 96, level)), 1.0F);
@@ -140,7 +140,7 @@ TYPED_TEST(Drift, ANaNPoisonsTheSumsItEnters) {
     auto now = random_row<TypeParam>(d, 100);
     const auto before = random_row<TypeParam>(d, 100);
     now[static_cast<std::size_t>(where)] = encoded<TypeParam>(not_a_number);
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       const drift_sums s = host::drift<all_terms>(now.data(), before.data(), 100, level);
       EXPECT_TRUE(std::isnan(s.distance_1) && std::isnan(s.distance_2) && std::isnan(s.product) &&
                   std::isnan(s.square));

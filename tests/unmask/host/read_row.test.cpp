@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every tier of the host kernel gives the bits of stats/canonical.hpp: that is what lets a machine,
-// a backend or a thread count change without changing a token.
+// Every instruction set of the host kernel gives the bits of stats/canonical.hpp: that is what lets
+// a machine, a backend or a thread count change without changing a token.
 #include <unmask/host/read_row.hpp>
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "oracles/oracle.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -20,9 +20,9 @@ constexpr index_t vocabularies[] = {126464, 151936};
 template <statistics S, element T>
 void expect_canonical(const row_input<T>& in) {
   const record<S> expected = canonical_record<S>(edited_row(in), in.first_token);
-  for (const host::tier level : tiers()) {
+  for (const host::instruction_set level : instruction_sets()) {
     EXPECT_TRUE(same_bits(host::read_row<S>(in, no_edit{}, level), expected))
-        << "tier " << static_cast<int>(level) << ", " << in.columns << " columns";
+        << "instruction set " << static_cast<int>(level) << ", " << in.columns << " columns";
   }
 }
 
@@ -31,9 +31,9 @@ class read_row : public ::testing::Test {};
 using elements = ::testing::Types<float, bfloat16, float16>;
 TYPED_TEST_SUITE(read_row, elements);
 
-TEST(tier, the_best_one_is_available) {
-  EXPECT_TRUE(host::available(host::best_tier()));
-  EXPECT_TRUE(host::available(host::tier::portable));
+TEST(instruction_set, the_best_one_is_available) {
+  EXPECT_TRUE(host::available(host::best_instruction_set()));
+  EXPECT_TRUE(host::available(host::instruction_set::portable));
 }
 
 TYPED_TEST(read_row, has_the_bits_of_the_definition) {
@@ -81,7 +81,7 @@ TYPED_TEST(read_row, may_start_at_any_address_and_be_followed_by_anything) {
   }
 }
 
-TYPED_TEST(read_row, reads_nothing_behind_the_row) {  // an address sanitizer watches
+TYPED_TEST(read_row, reads_nothing_behind_the_row) {  // an address sanitizer tracks
   for (const index_t columns : {1, 31, 65, 2047, 2049, 4095}) {
     const auto row = hard_row<TypeParam>(scene::ordinary, columns, 5);
     row_input<TypeParam> in;
@@ -107,7 +107,7 @@ TYPED_TEST(read_row, finds_a_peak_in_any_column) {
     row_input<TypeParam> in;
     in.logits = row.data();
     in.columns = columns;
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       const auto r = host::read_row<stat::margin>(in, no_edit{}, level);
       ASSERT_EQ(r.token, j);
       ASSERT_EQ(r.best, 2.0F);
@@ -128,7 +128,7 @@ TYPED_TEST(read_row, gives_a_tie_to_the_lower_token_in_any_two_columns) {
     row_input<TypeParam> in;
     in.logits = row.data();
     in.columns = columns;
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       const auto r = host::read_row<stat::margin>(in, no_edit{}, level);
       ASSERT_EQ(r.token, a);
       ASSERT_EQ(r.second, 30.0F);
@@ -159,7 +159,7 @@ TYPED_TEST(read_row, never_proposes_a_nan_and_is_poisoned_by_one_in_any_column) 
     row_input<TypeParam> in;
     in.logits = row.data();
     in.columns = columns;
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       const auto r = host::read_row<stat::confidence>(in, no_edit{}, level);
       ASSERT_NE(r.token, j);
       ASSERT_TRUE(std::isnan(r.rest)) << j;
@@ -172,7 +172,7 @@ TYPED_TEST(read_row, never_proposes_a_nan_and_is_poisoned_by_one_in_any_column) 
 TYPED_TEST(read_row, of_no_finite_column_is_the_empty_record) {
   for (const index_t columns : {1, 64, 3000}) {
     const placed_row<TypeParam> row(hard_row<TypeParam>(scene::absent, columns, 10), 0);
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       const auto r = host::read_row<every_sum>(row.input(), no_edit{}, level);
       EXPECT_TRUE(same_bits(r, record<every_sum>::empty()));
       EXPECT_FALSE(r.valid());
@@ -181,7 +181,7 @@ TYPED_TEST(read_row, of_no_finite_column_is_the_empty_record) {
 }
 
 TYPED_TEST(read_row, of_no_column_is_the_empty_record) {
-  for (const host::tier level : tiers()) {
+  for (const host::instruction_set level : instruction_sets()) {
     const row_input<TypeParam> none;
     EXPECT_TRUE(
         same_bits(host::read_row<every_sum>(none, no_edit{}, level), record<every_sum>::empty()));
@@ -198,7 +198,7 @@ TYPED_TEST(read_row, draws_the_token_of_the_definition) {
         in.draw.key.seed = seed;
         in.draw.temperature = seed % 2 == 0 ? 1.0F : 0.75F;
         const auto expected = canonical_record<drawn>(edited_row(in), 0, in.draw);
-        for (const host::tier level : tiers()) {
+        for (const host::instruction_set level : instruction_sets()) {
           EXPECT_TRUE(same_bits(host::read_row<drawn>(in, no_edit{}, level), expected));
         }
       }
@@ -213,7 +213,7 @@ TYPED_TEST(read_row, agrees_with_extended_precision) {
     for (const index_t columns : {1, 33, 1000, 2049, 9000, 126464}) {
       SCOPED_TRACE(static_cast<int>(kind) * 1000000 + columns);
       const placed_row<TypeParam> row(hard_row<TypeParam>(kind, columns, 11), 0);
-      const auto r = host::read_row<every_sum>(row.input(), no_edit{}, host::best_tier());
+      const auto r = host::read_row<every_sum>(row.input(), no_edit{}, host::best_instruction_set());
       expect_close(r, edited_row(row.input()));
     }
   }
@@ -233,7 +233,7 @@ TYPED_TEST(read_row, does_not_feel_a_shift_that_is_exact) {
       low.push_back(encoded<TypeParam>(z));
       high.push_back(encoded<TypeParam>(z + 8.0));
     }
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       auto a = host::read_row<every_sum>(placed_row<TypeParam>(low, 0).input(), no_edit{}, level);
       const auto b =
           host::read_row<every_sum>(placed_row<TypeParam>(high, 0).input(), no_edit{}, level);
@@ -257,7 +257,7 @@ TYPED_TEST(read_row, has_the_bits_of_the_definition_on_both_sides_of_the_reach) 
     row[2047] = row[4000] = encoded<TypeParam>(best);
     const placed_row<TypeParam> placed(row, 0);
     expect_canonical<every_sum>(placed.input());
-    expect_close(host::read_row<every_sum>(placed.input(), no_edit{}, host::best_tier()),
+    expect_close(host::read_row<every_sum>(placed.input(), no_edit{}, host::best_instruction_set()),
                  edited_row(placed.input()));
   }
 }
@@ -273,9 +273,9 @@ TYPED_TEST(read_row, follows_a_permutation_of_the_vocabulary) {
       moved[static_cast<std::size_t>(order[j])] = row[j];
     }
     const auto a = host::read_row<every_sum>(
-        placed_row<TypeParam>(row, 0).input(), no_edit{}, host::best_tier());
+        placed_row<TypeParam>(row, 0).input(), no_edit{}, host::best_instruction_set());
     const placed_row<TypeParam> other(moved, 0);
-    const auto b = host::read_row<every_sum>(other.input(), no_edit{}, host::best_tier());
+    const auto b = host::read_row<every_sum>(other.input(), no_edit{}, host::best_instruction_set());
     EXPECT_EQ(b.token, order[static_cast<std::size_t>(a.token)]);
     EXPECT_EQ(b.second, a.second);
     expect_close(b, edited_row(other.input()));
@@ -290,7 +290,7 @@ TYPED_TEST(read_row, agrees_with_columns_pushed_one_by_one) {
     for (std::size_t j = 0; j < z.size(); ++j) {
       pushed.push(z[j], static_cast<token_id>(j));
     }
-    const auto a = host::read_row<every_sum>(row.input(), no_edit{}, host::best_tier());
+    const auto a = host::read_row<every_sum>(row.input(), no_edit{}, host::best_instruction_set());
     const record<every_sum>& b = pushed.finish();
     EXPECT_EQ(a.best, b.best);
     EXPECT_EQ(a.token, b.token);

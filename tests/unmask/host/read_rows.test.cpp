@@ -11,7 +11,7 @@
 
 #include "oracles/oracle.hpp"
 #include "support/count_allocations.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -37,22 +37,22 @@ struct scaled {
 template <element T>
 struct batch {
   std::vector<std::vector<T>> memory;
-  std::vector<token_id> blanked;
+  std::vector<token_id> excluded;
   std::vector<float> reported;
   std::vector<row_input<T>> rows;
 
   batch(index_t count, index_t columns, std::uint64_t seed) {
-    blanked = {5, columns / 2, columns - 1, columns + 10};
-    reported.assign(static_cast<std::size_t>(count) * blanked.size(), 77.0F);
+    excluded = {5, columns / 2, columns - 1, columns + 10};
+    reported.assign(static_cast<std::size_t>(count) * excluded.size(), 77.0F);
     for (index_t r = 0; r < count; ++r) {
       const scene kind = r % 3 == 2 ? scene::ties : scene::ordinary;
       memory.push_back(hard_row<T>(kind, columns, seed + static_cast<std::uint64_t>(r)));
       row_input<T> in;
       in.logits = memory.back().data();
       in.columns = columns;
-      in.blanked = blanked.data();
-      in.blanked_count = static_cast<index_t>(blanked.size());
-      in.blanked_logits = reported.data() + static_cast<std::size_t>(r) * blanked.size();
+      in.excluded = excluded.data();
+      in.excluded_count = static_cast<index_t>(excluded.size());
+      in.excluded_logits = reported.data() + static_cast<std::size_t>(r) * excluded.size();
       rows.push_back(in);
     }
   }
@@ -66,13 +66,13 @@ void expect_equal_to_single_rows(batch<T>& b,
   std::vector<record<every_sum>> expected;
   for (std::size_t r = 0; r < b.rows.size(); ++r) {
     const host::row_edit edit = edits == nullptr ? host::row_edit{} : edits[r];
-    expected.push_back(host::read_row<every_sum>(b.rows[r], edit, host::best_tier()));
+    expected.push_back(host::read_row<every_sum>(b.rows[r], edit, host::best_instruction_set()));
   }
   const std::vector<float> expected_report = b.reported;
   std::fill(b.reported.begin(), b.reported.end(), 77.0F);
   std::vector<record<every_sum>> out(b.rows.size());
   std::vector<record<every_sum>> scratch(host::scratch_records(threads.concurrency()));
-  host::read_rows<every_sum, T>(b.rows, edits, out.data(), threads, host::best_tier(), scratch);
+  host::read_rows<every_sum, T>(b.rows, edits, out.data(), threads, host::best_instruction_set(), scratch);
   for (std::size_t r = 0; r < out.size(); ++r) {
     EXPECT_TRUE(same_bits(out[r], expected[r])) << "row " << r;
   }
@@ -88,12 +88,12 @@ TYPED_TEST(read_rows, nodes_of_runs_make_the_row) {
   for (const index_t columns : {1, 2048, 2049, 40000, 126464}) {
     batch<TypeParam> b(1, columns, 1);
     const row_input<TypeParam>& row = b.rows[0];
-    const auto expected = host::read_row<every_sum>(row, no_edit{}, host::best_tier());
+    const auto expected = host::read_row<every_sum>(row, no_edit{}, host::best_instruction_set());
     const std::vector<float> expected_report = b.reported;
     const index_t chunks = canonical::chunks_of(columns);
     for (index_t run = 1; run < 2 * chunks; run *= 2) {
-      for (const host::tier level : tiers()) {
-        host::clear_blanked_logits(row);
+      for (const host::instruction_set level : instruction_sets()) {
+        host::clear_excluded_logits(row);
         canonical::chunk_tree<every_sum> tree;
         for (index_t first = 0; first < chunks; first += run) {
           const range wanted{first, std::min(first + run, chunks)};
@@ -182,7 +182,7 @@ TEST(read_rows_allocate, nothing) {
   const host::row_edit edits[] = {edit};
   const allocation_count count;
   for (int i = 0; i < 20; ++i) {
-    for (const host::tier level : {host::tier::portable, host::best_tier()}) {
+    for (const host::instruction_set level : {host::instruction_set::portable, host::best_instruction_set()}) {
       host::read_rows<every_sum, float>(
           few.rows, edits, out.data(), threads, level, scratch);
       host::read_rows<every_sum, float>(

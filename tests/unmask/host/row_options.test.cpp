@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "oracles/oracle.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -31,7 +31,7 @@ struct optioned {
   placed_row<T> conditional;
   placed_row<T> unconditional;
   std::vector<std::uint32_t> mask;
-  std::vector<token_id> blanked;
+  std::vector<token_id> excluded;
   std::vector<float> reported;
   row_input<T> in;
 
@@ -60,11 +60,11 @@ struct optioned {
   void keep_apart(std::vector<token_id> tokens) {
     std::sort(tokens.begin(), tokens.end());
     tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-    blanked = std::move(tokens);
-    reported.assign(blanked.size(), 77.0F);
-    in.blanked = blanked.data();
-    in.blanked_count = static_cast<index_t>(blanked.size());
-    in.blanked_logits = reported.data();
+    excluded = std::move(tokens);
+    reported.assign(excluded.size(), 77.0F);
+    in.excluded = excluded.data();
+    in.excluded_count = static_cast<index_t>(excluded.size());
+    in.excluded_logits = reported.data();
   }
 
   template <class Edit = no_edit>
@@ -72,12 +72,12 @@ struct optioned {
     std::vector<float> z = edited_row(in, edit);
     const std::vector<float> expected_report = blank(in, z);
     const record<every_sum> expected = canonical_record<every_sum>(z, in.first_token);
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       std::fill(reported.begin(), reported.end(), 77.0F);
       EXPECT_TRUE(same_bits(host::read_row<every_sum>(in, edit, level), expected))
-          << "tier " << static_cast<int>(level) << ", " << in.columns << " columns";
+          << "instruction set " << static_cast<int>(level) << ", " << in.columns << " columns";
       for (std::size_t i = 0; i < reported.size(); ++i) {
-        EXPECT_EQ(identity(reported[i]), identity(expected_report[i])) << blanked[i];
+        EXPECT_EQ(identity(reported[i]), identity(expected_report[i])) << excluded[i];
       }
     }
   }
@@ -109,7 +109,7 @@ TYPED_TEST(row_options, a_bitmask_that_allows_nothing_leaves_the_empty_record) {
   optioned<TypeParam> row(scene::nan_first, 5000, 0, 2);
   row.mask.assign(157, 0);
   row.in.allowed = row.mask.data();
-  for (const host::tier level : tiers()) {
+  for (const host::instruction_set level : instruction_sets()) {
     EXPECT_TRUE(
         same_bits(host::read_row<every_sum>(row.in, no_edit{}, level), record<every_sum>::empty()));
   }
@@ -139,9 +139,9 @@ TYPED_TEST(row_options, guidance_of_scale_zero_changes_exact_sums_only_by_roundi
   row_input<TypeParam> in;
   in.logits = c.data();
   in.columns = 3000;
-  const auto plain = host::read_row<every_sum>(in, no_edit{}, host::best_tier());
+  const auto plain = host::read_row<every_sum>(in, no_edit{}, host::best_instruction_set());
   in.unconditional = u.data();
-  const auto guided = host::read_row<every_sum>(in, no_edit{}, host::best_tier());
+  const auto guided = host::read_row<every_sum>(in, no_edit{}, host::best_instruction_set());
   EXPECT_TRUE(same_bits(guided, plain));
 }
 
@@ -175,7 +175,7 @@ TYPED_TEST(row_options, tokens_kept_apart_are_reported_and_left_out) {
         }
         row.keep_apart(tokens);
         row.expect_canonical();
-        row.in.blanked_logits = nullptr;  // suppressed, and the logits are not requested
+        row.in.excluded_logits = nullptr;  // suppressed, and the logits are not requested
         row.reported.clear();
         row.expect_canonical();
       }
@@ -186,9 +186,9 @@ TYPED_TEST(row_options, tokens_kept_apart_are_reported_and_left_out) {
 TYPED_TEST(row_options, a_token_kept_apart_equals_one_that_is_absent) {
   const index_t columns = 126464;
   optioned<TypeParam> row(scene::ordinary, columns, 0, 7);
-  const auto whole = host::read_row<every_sum>(row.in, no_edit{}, host::best_tier());
+  const auto whole = host::read_row<every_sum>(row.in, no_edit{}, host::best_instruction_set());
   row.keep_apart({whole.token});
-  const auto rest = host::read_row<every_sum>(row.in, no_edit{}, host::best_tier());
+  const auto rest = host::read_row<every_sum>(row.in, no_edit{}, host::best_instruction_set());
   EXPECT_NE(rest.token, whole.token);
   EXPECT_EQ(rest.best, whole.second);
   EXPECT_EQ(row.reported[0], whole.best);
@@ -215,7 +215,7 @@ TYPED_TEST(row_options, go_together_in_one_order) {
   }
 }
 
-// A set: neither the tier nor where a row is cut shows in it.
+// A set: neither the instruction set nor where a row is cut shows in it.
 TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
   constexpr statistics contents = stat::confidence | stat::kept;
   dice d(7);
@@ -230,7 +230,7 @@ TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
       for (index_t j = 0; j < columns; ++j) {
         expected.push(z[static_cast<std::size_t>(j)], row.in.first_token + j);
       }
-      for (const host::tier level : tiers()) {
+      for (const host::instruction_set level : instruction_sets()) {
         held_tokens held;
         row.in.held = &held;
         const index_t chunks = canonical::chunks_of(columns);
@@ -239,7 +239,7 @@ TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
         static_cast<void>(host::read_run<contents>(row.in, {cut, chunks}, no_edit{}, level));
         ASSERT_EQ(held.size(), expected.size());
         for (index_t i = 0; i < held.size(); ++i) {
-          ASSERT_EQ(held[i].token, expected[i].token) << "tier " << static_cast<int>(level);
+          ASSERT_EQ(held[i].token, expected[i].token) << "instruction set " << static_cast<int>(level);
           ASSERT_EQ(identity(held[i].logit), identity(expected[i].logit));
         }
       }

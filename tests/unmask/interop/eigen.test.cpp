@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/any_session.hpp>
 #include <unmask/interop/eigen.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 
 #include <Eigen/Core>
@@ -95,10 +95,10 @@ const std::vector<row> table = {
 template <class Tensor>
 tokens_of decoded_from(const Tensor& tensor) {
   tokens_of tokens(3);
-  session s{policy{by_confidence{}, top_k{3}},
+  session s{policy{by_confidence{}, tokens_per_step{3}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 3}};
+            sequence_shape{.length = 3}};
   EXPECT_TRUE(s.next());
   s.supply(tensor);
   return tokens;
@@ -149,10 +149,10 @@ TEST(eigen, a_row_vector_is_one_row) {
   EXPECT_EQ(view.rows, 1);
   EXPECT_EQ(view.columns, small_vocab);
   tokens_of tokens(1);
-  session s{policy{by_confidence{}, top_k{1}},
+  session s{policy{by_confidence{}, tokens_per_step{1}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 1}};
+            sequence_shape{.length = 1}};
   ASSERT_TRUE(s.next());
   s.supply(v);
   EXPECT_EQ(tokens, tokens_of{2});
@@ -199,7 +199,7 @@ TEST(tensor, of_an_engine_goes_through_any_session) {
     }
   }
   const auto s =
-      make_any_session(policy{by_confidence{}, top_k{3}}, small_model, {.length = 3, .window = 3});
+      make_any_session(policy{by_confidence{}, tokens_per_step{3}}, small_model, {.length = 3, .window = 3});
   tokens_of tokens(3);
   s->start(0, tokens.data(), 3, {.length = 3, .block_length = 3});
   ASSERT_TRUE(s->next());

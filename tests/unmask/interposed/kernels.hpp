@@ -3,16 +3,16 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/cache/cache.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/ranking.hpp>
 
 namespace unmask::testing {
 
-inline constexpr policy launched{by_margin{}, confidence_above{0.3F} && top_k{2}};
+inline constexpr policy launched{by_margin{}, threshold{0.3F} && tokens_per_step{2}};
 using launched_policy = std::remove_const_t<decltype(launched)>;
 
-inline constexpr policy launched_layers{by_confidence{}, top_k{2}, early_skip{}, dual_cache{}};
+inline constexpr policy launched_layers{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
 using launched_layers_policy = std::remove_const_t<decltype(launched_layers)>;
 
 /// The addresses that nvcc gives the kernels of sessions with that policy on the host.

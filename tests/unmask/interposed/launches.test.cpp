@@ -29,8 +29,8 @@
 namespace unmask::testing {
 namespace {
 
-using site = device::session_site<launched_policy>;
-using layers_site = device::session_site<launched_layers_policy>;
+using device_view = device::session_device_view<launched_policy>;
+using layers_device_view = device::session_device_view<launched_layers_policy>;
 
 template <class A>
 const A& argument(const launch& l, std::size_t i) {
@@ -62,7 +62,7 @@ void emulate_reads(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
     device::step_position<T, device::exact_exponential>(
         b,
-        argument<device::session_site<Policy>>(l, 0),
+        argument<device::session_device_view<Policy>>(l, 0),
         argument<device::row_batch>(l, 1),
         static_cast<index_t>(at.z),
         static_cast<index_t>(at.x),
@@ -76,7 +76,7 @@ template <class Policy>
 void emulate_decisions(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
     device::decide_slot(b,
-                        argument<device::session_site<Policy>>(l, 0),
+                        argument<device::session_device_view<Policy>>(l, 0),
                         static_cast<index_t>(at.x),
                         argument<bool>(l, 1) ? scratch : nullptr);
   });
@@ -87,19 +87,19 @@ void emulate_starts(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3, std::byte*) {
     device::start_slot(b,
                        argument<device::start_arguments<Policy>>(l, 2),
-                       argument<device::session_site<Policy>>(l, 0),
+                       argument<device::session_device_view<Policy>>(l, 0),
                        argument<index_t>(l, 1));
   });
 }
 
-using shard = device::shard_site<launched_policy>;
+using shard = device::shard_device_view<launched_policy>;
 
 void emulate_shard_reads(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
   const auto space = std::make_unique<device::shard_space<float, launched_policy>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::read_shard<float, device::exact_exponential>(b,
-                                                         argument<site>(l, 0),
+                                                         argument<device_view>(l, 0),
                                                          argument<shard>(l, 1),
                                                          argument<device::row_batch>(l, 2),
                                                          static_cast<index_t>(at.z),
@@ -113,7 +113,7 @@ void emulate_merges(const launch& l) {
   std::uint32_t wrong = 7;
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::merge_line(b,
-                       argument<site>(l, 0),
+                       argument<device_view>(l, 0),
                        argument<shard>(l, 1),
                        argument<const std::byte*>(l, 2),
                        argument<index_t>(l, 3),
@@ -129,7 +129,7 @@ void emulate_choices(const launch& l) {
   const auto space = std::make_unique<device::choice_space<launched_layers_policy>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::layer_block(b,
-                        argument<layers_site>(l, 0),
+                        argument<layers_device_view>(l, 0),
                         argument<device::layer_batch<float>>(l, 1).segments[at.y],
                         static_cast<index_t>(at.x),
                         static_cast<index_t>(l.grid.x),
@@ -140,7 +140,7 @@ void emulate_choices(const launch& l) {
 void emulate_stores(const launch& l) {
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
     device::store_chosen(b,
-                         argument<layers_site>(l, 0),
+                         argument<layers_device_view>(l, 0),
                          argument<device::layer_batch<float>>(l, 1).segments[at.y],
                          static_cast<index_t>(at.x));
   });
@@ -199,9 +199,9 @@ calls since(const calls& before) {
 template <element T>
 void decode(bool in_pieces, const calls& of_a_step) {
   const fake_model model{.seed = 5, .vocab = 9000};
-  const model_info info{.vocab = 9000, .mask_token = 8999, .row_shift = 1};
-  const limits capacity{.sequences = 2, .length = 20, .window = 6};
-  const layout g{.prompt = 2, .length = 20, .block_length = 6};
+  const model_info info{.vocab = 9000, .mask_token = 8999, .logits_shift = 1};
+  const session_capacity capacity{.sequences = 2, .length = 20, .window = 6};
+  const sequence_shape g{.prompt_length = 2, .length = 20, .block_length = 6};
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(20, 4));
   tokens[1][0] = 5;
   std::vector<std::vector<token_id>> expected = tokens;
@@ -250,8 +250,8 @@ void decode(bool in_pieces, const calls& of_a_step) {
 
 constexpr index_t hook_length = 30;
 constexpr model_info hook_model{.vocab = 11, .mask_token = 10, .layers = 8};
-constexpr limits hook_capacity{.length = hook_length, .window = 12};
-constexpr layout hook_shape{.prompt = 5, .length = hook_length, .block_length = 12};
+constexpr session_capacity hook_capacity{.length = hook_length, .window = 12};
+constexpr sequence_shape hook_shape{.prompt_length = 5, .length = hook_length, .block_length = 12};
 
 /// Decodes `tokens`, which `s` was started with in slot 0, beside the host.
 void decode_with_hooks(auto& s, const std::vector<token_id>& tokens) {
@@ -317,8 +317,8 @@ TEST_F(InterposedLaunches, AStepOfARankIsThreeLaunchesAndNothingElse) {
   constexpr index_t vocab = 9000;
   const fake_model model{.seed = 6, .vocab = vocab};
   const model_info info{.vocab = vocab, .mask_token = vocab - 1};
-  const limits capacity{.length = 12, .window = 6};
-  const layout g{.prompt = 2, .length = 12, .block_length = 6};
+  const session_capacity capacity{.length = 12, .window = 6};
+  const sequence_shape g{.prompt_length = 2, .length = 12, .block_length = 6};
   const index_t cuts[] = {0, 3 * canonical::chunk_columns, vocab};
   std::vector<std::vector<token_id>> tokens(3, std::vector<token_id>(12, 4));
   session<launched_policy, on_host> host(info, capacity);
@@ -374,7 +374,7 @@ TEST_F(InterposedLaunches, AHookOfAnyLayerSessionIsLaunchesAndNothingElse) {
 TEST_F(InterposedLaunches, TheSegmentsOfAHookShareItsGrid) {
   constexpr index_t width = 4;
   constexpr index_t lengths[] = {hook_length, 17, 22};
-  limits capacity = hook_capacity;
+  session_capacity capacity = hook_capacity;
   capacity.sequences = 3;
   std::vector<token_id> tokens(3 * hook_length, 3);
   layer_session<launched_layers_policy, on_stream> s(hook_model, capacity);
@@ -385,7 +385,7 @@ TEST_F(InterposedLaunches, TheSegmentsOfAHookShareItsGrid) {
   std::vector<std::vector<float>> stored;
   std::vector<device_layer_hook<float>> hooks;
   for (index_t slot = 0; slot < 3; ++slot) {
-    layout g = hook_shape;
+    sequence_shape g = hook_shape;
     g.length = lengths[slot];
     s.start(slot, launched_layers, {tokens.data() + slot * hook_length, g.length}, g);
     stored.emplace_back(hidden.size());

@@ -32,7 +32,7 @@ long allocations_of(const Policy& p) {
   layer_session session(p,
                         model_info{.vocab = vocab, .mask_token = vocab - 1, .layers = layers},
                         tokens,
-                        layout{.prompt = 5, .length = length, .block_length = 12});
+                        sequence_shape{.prompt_length = 5, .length = length, .block_length = 12});
   const allocation_count count;
   while (const auto request = session.next()) {
     auto pass = session.pass(0);
@@ -54,11 +54,11 @@ long allocations_of(const Policy& p) {
 
 TEST(LayerAllocation, NoneInAPass) {
   EXPECT_EQ(allocations_of(policy{
-                by_confidence{}, top_k{2}, early_skip{}, block_cache{5, 2}, trace_credit<8>{}}),
+                by_confidence{}, tokens_per_step{2}, early_skip{}, block_cache{5, 2}, trace_credit<8>{}}),
             0);
   EXPECT_EQ(
       allocations_of(policy{
-          by_confidence{}, top_k{2}, cache_budget{.budget = 5}, delayed_cache{3}, key_eviction{}}),
+          by_confidence{}, tokens_per_step{2}, cache_budget{.budget = 5}, delayed_cache{3}, key_eviction{}}),
       0);
 }
 

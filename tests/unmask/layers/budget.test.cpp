@@ -24,19 +24,19 @@ namespace {
 using changes = std::map<index_t, float>;
 
 /// cache_budget, writing down the changes that it is shown.
-struct watched_budget : cache_budget {
+struct tracked_budget : cache_budget {
   std::map<index_t, changes>* seen = nullptr;  ///< of the pass, by layer
 
-  watched_budget(const cache_budget& rule, std::map<index_t, changes>* to)
+  tracked_budget(const cache_budget& rule, std::map<index_t, changes>* to)
       : cache_budget(rule)
       , seen(to) {}
 
-  bool counts(const layer_row& row, const layer_info& l, const auto& own) const {
+  bool counts(const layer_row& row, const layer_info& l, const auto& context) const {
     (*seen)[l.layer][row.position] = row.drift;
-    return cache_budget::counts(row, l, own);
+    return cache_budget::counts(row, l, context);
   }
 };
-static_assert(allocating<watched_budget> && counting<watched_budget> && mandating<watched_budget>);
+static_assert(allocating<tracked_budget> && counting<tracked_budget> && mandating<tracked_budget>);
 
 /// Positions in descending order of their change, equals ascending.
 std::vector<index_t> ranked(const changes& all) {
@@ -113,13 +113,13 @@ template <class Expected>
 int expect_choices(const cache_budget& rule, std::uint64_t seed, const Expected& expected) {
   constexpr index_t layers = 5;
   constexpr index_t width = 6;
-  constexpr layout shape{.prompt = 7, .length = 39, .block_length = 16};
+  constexpr sequence_shape shape{.prompt_length = 7, .length = 39, .block_length = 16};
   dice d(seed);
   std::map<index_t, changes> seen;
   std::map<index_t, changes> before;
   std::vector<token_id> tokens(39, 9);
-  std::fill_n(tokens.begin(), shape.prompt, 1);
-  const policy p{by_confidence{}, top_k{2}, watched_budget{rule, &seen}};
+  std::fill_n(tokens.begin(), shape.prompt_length, 1);
+  const policy p{by_confidence{}, tokens_per_step{2}, tracked_budget{rule, &seen}};
   layer_session session(p, {.vocab = 10, .mask_token = 9, .layers = layers}, tokens, shape);
   std::vector<std::vector<float>> stored(layers, std::vector<float>(39 * width, NAN));
   if (seed % 2 == 1) {  // what another sequence left there says nothing of this one

@@ -10,7 +10,7 @@
 namespace unmask::testing {
 namespace {
 
-constexpr layout shape{.prompt = 6, .length = 30, .block_length = 8, .seed = 9};
+constexpr sequence_shape shape{.prompt_length = 6, .length = 30, .block_length = 8, .seed = 9};
 
 /// A plan, and the state that it depends on.
 struct planned {
@@ -25,7 +25,7 @@ struct planned {
 template <class... Parts>
 std::vector<planned> plans_of(const Parts&... parts) {
   const toy_transformer model;
-  const policy p{by_confidence{}, top_k{2}, parts...};
+  const policy p{by_confidence{}, tokens_per_step{2}, parts...};
   std::vector<planned> plans;
   index_t opened = 0;
   decode_layered(model, p, {shape}, 0, [&](auto& session, auto&, auto&, auto&) {
@@ -58,25 +58,25 @@ bool same_commits(const layered_result& a, const layered_result& b) {
 constexpr range everything{0, shape.length};
 
 range block_of(const planned& p) {
-  return {shape.prompt + p.block * 8, shape.prompt + p.block * 8 + 8};
+  return {shape.prompt_length + p.block * 8, shape.prompt_length + p.block * 8 + 8};
 }
 
 TEST(Caches, APrefixCacheFreezesWhatIsLeftOfTheBlock) {
   for (const planned& p : plans_of(prefix_cache{3})) {
     const bool whole = p.block_step % 3 == 0;
-    EXPECT_EQ(p.next.feed, whole ? everything : (range{block_of(p).first, shape.length}));
-    EXPECT_EQ(p.next.attend, everything);
+    EXPECT_EQ(p.next.query, whole ? everything : (range{block_of(p).first, shape.length}));
+    EXPECT_EQ(p.next.keys, everything);
     EXPECT_EQ(p.next.refresh, whole);
   }
 }
 
 TEST(Caches, ADualCacheRunsTheBlock) {
   for (const planned& p : plans_of(dual_cache{})) {
-    EXPECT_EQ(p.next.feed, p.block_step == 0 ? everything : block_of(p));
+    EXPECT_EQ(p.next.query, p.block_step == 0 ? everything : block_of(p));
     EXPECT_EQ(p.next.refresh, p.block_step == 0);
   }
   for (const planned& p : plans_of(dual_cache{.whole = 2})) {
-    EXPECT_EQ(p.next.feed, p.block_step < 2 ? everything : block_of(p));
+    EXPECT_EQ(p.next.query, p.block_step < 2 ? everything : block_of(p));
   }
 }
 
@@ -87,8 +87,8 @@ TEST(Caches, ASuffixWindowEndsWhatIsRunAndAttendedTo) {
         const std::int64_t far = std::int64_t{block_of(p).last} + window;
         const index_t last = far < shape.length ? static_cast<index_t>(far) : shape.length;
         const bool whole = period > 0 ? p.block_step % period == 0 : p.block_step == 0;
-        EXPECT_EQ(p.next.attend, (range{0, last}));
-        EXPECT_EQ(p.next.feed, (range{whole ? 0 : block_of(p).first, last}));
+        EXPECT_EQ(p.next.keys, (range{0, last}));
+        EXPECT_EQ(p.next.query, (range{whole ? 0 : block_of(p).first, last}));
         EXPECT_EQ(p.next.refresh, whole);
       }
     }
@@ -99,9 +99,9 @@ TEST(Caches, ASuffixWindowEndsWhatIsRunAndAttendedTo) {
 /// sequence ended there. What a pass reads and none has written is NaN in this transformer.
 TEST(Caches, ASuffixWindowSeesNothingBehindIt) {
   const toy_transformer model;
-  const layout cut{.prompt = 6, .length = 18, .block_length = 8, .seed = 9};
-  const auto first_block = [&model](const auto& cache, const layout& g) {
-    return decode_layered(model, policy{by_confidence{}, top_k{2}, cache, step_budget{4}}, g);
+  const sequence_shape cut{.prompt_length = 6, .length = 18, .block_length = 8, .seed = 9};
+  const auto first_block = [&model](const auto& cache, const sequence_shape& g) {
+    return decode_layered(model, policy{by_confidence{}, tokens_per_step{2}, cache, max_steps{4}}, g);
   };
   for (const index_t period : {0, 1, 2}) {
     const layered_result windowed = first_block(suffix_window{4, period}, shape);
@@ -111,7 +111,7 @@ TEST(Caches, ASuffixWindowSeesNothingBehindIt) {
     EXPECT_TRUE(same_commits(first_block(suffix_window{1000, period}, shape),
                              first_block(prefix_cache{period}, shape)));
   }
-  const policy whole{by_confidence{}, top_k{2}, suffix_window{3}};
+  const policy whole{by_confidence{}, tokens_per_step{2}, suffix_window{3}};
   for (const commit_entry& c : decode_layered(model, whole, shape).commits) {
     EXPECT_TRUE(std::isfinite(c.log_probability));
   }
@@ -126,7 +126,7 @@ TEST(Caches, ABlockCacheReachesBackToTheLastToken) {
       expected.first = p.first_changed;
       EXPECT_LT(p.first_changed, block_of(p).first);
     }
-    EXPECT_EQ(p.next.feed, expected) << "step " << p.step;
+    EXPECT_EQ(p.next.query, expected) << "step " << p.step;
     EXPECT_EQ(p.next.refresh, p.step % 5 == 0 || p.step % 3 == 0);
   }
 }
@@ -137,7 +137,7 @@ TEST(Caches, AnAlignedBlockCacheCountsPositions) {
       .prompt_period = 16, .block_period = 3, .reaches_back = false, .aligned = true};
   for (const planned& p : plans_of(cache)) {
     const index_t count = p.block * 8 + p.block_step;
-    EXPECT_EQ(p.next.feed,
+    EXPECT_EQ(p.next.query,
               p.step == 0       ? everything
               : count % 16 == 0 ? (range{0, block_of(p).last})
                                 : block_of(p));
@@ -147,7 +147,7 @@ TEST(Caches, AnAlignedBlockCacheCountsPositions) {
 
 TEST(Caches, AnIntervalCacheRunsThePromptNowAndThen) {
   for (const planned& p : plans_of(interval_cache{.prompt_period = 4, .answer_period = 3})) {
-    EXPECT_EQ(p.next.feed, p.step % 4 == 0 ? everything : (range{shape.prompt, shape.length}));
+    EXPECT_EQ(p.next.query, p.step % 4 == 0 ? everything : (range{shape.prompt_length, shape.length}));
     EXPECT_EQ(p.next.refresh, p.step % 3 == 0);
   }
   for (const planned& p : plans_of(interval_cache{.prompt_period = 0, .answer_period = 0})) {

@@ -17,7 +17,7 @@ namespace unmask::testing {
 namespace {
 
 const toy_transformer model;
-constexpr layout blocks{.prompt = 6, .length = 38, .block_length = 8, .seed = 9};
+constexpr sequence_shape blocks{.prompt_length = 6, .length = 38, .block_length = 8, .seed = 9};
 
 // -sum p ln p of a row of logits without the mask token, which is the last.
 double entropy_of(std::span<const float> row) {
@@ -48,13 +48,13 @@ struct passes {
 // Decodes, and expects of each pass the plan and the positions that the rule's words say.
 template <class... Parts>
 passes expect_the_rule(const entropy_cache& rule,
-                       const layout& shape,
-                       index_t row_shift,
+                       const sequence_shape& shape,
+                       index_t logits_shift,
                        const Parts&... parts) {
   passes seen;
   history h;
   const policy p{by_confidence{}, rule, parts...};
-  const auto watch = [&](auto& session, auto& pass, const auto& logits, const auto& tokens) {
+  const auto observe = [&](auto& session, auto& pass, const auto& logits, const auto& tokens) {
     const auto is_masked = [&](index_t q) {
       return q < shape.length && tokens[static_cast<std::size_t>(q)] == model.vocab - 1;
     };
@@ -73,7 +73,7 @@ passes expect_the_rule(const entropy_cache& rule,
     std::vector<index_t> expected;
     for (index_t q = 0; q < shape.length; ++q) {
       const bool is_decided = (now.score.contains(q) && is_masked(q)) ||
-                              (now.score.contains(q + row_shift) && is_masked(q + row_shift));
+                              (now.score.contains(q + logits_shift) && is_masked(q + logits_shift));
       if (now.refresh || is_decided || std::find(recent.begin(), recent.end(), q) != recent.end()) {
         expected.push_back(q);
       }
@@ -84,13 +84,13 @@ passes expect_the_rule(const entropy_cache& rule,
     const auto columns = static_cast<std::size_t>(model.vocab);
     for (std::size_t r = 0; r < pass.rows().size(); ++r) {
       const index_t position = pass.positions()[static_cast<std::size_t>(pass.rows()[r])];
-      h.entropies[position + row_shift] =
+      h.entropies[position + logits_shift] =
           entropy_of(std::span(logits).subspan(r * columns, columns));
     }
   };
-  const layered_result r = decode_layered(model, p, {shape}, row_shift, watch)[0];
+  const layered_result r = decode_layered(model, p, {shape}, logits_shift, observe)[0];
   EXPECT_EQ(r.report.end, ending::complete);
-  EXPECT_LE(r.report.forwards, shape.length - shape.prompt);
+  EXPECT_LE(r.report.forwards, shape.length - shape.prompt_length);
   return seen;
 }
 
@@ -100,8 +100,8 @@ TEST(entropy_cache, runs_what_its_definition_says) {
     for (const float threshold : {0.3F, 0.8F, 1.2F, 1.6F, 2.0F}) {
       for (const index_t recent : {0, 1, 5, 64}) {
         const entropy_cache rule{threshold, recent};
-        const passes some = expect_the_rule(rule, blocks, shift, top_k{2});
-        const passes more = expect_the_rule(rule, blocks, shift, confidence_above{0.4F});
+        const passes some = expect_the_rule(rule, blocks, shift, tokens_per_step{2});
+        const passes more = expect_the_rule(rule, blocks, shift, threshold{0.4F});
         all.whole += some.whole + more.whole;
         all.partial += some.partial + more.partial;
       }
@@ -112,9 +112,9 @@ TEST(entropy_cache, runs_what_its_definition_says) {
 }
 
 TEST(entropy_cache, decides_for_each_sequence_alone) {
-  const layout other{.prompt = 3, .length = 30, .block_length = 11, .seed = 4};
+  const sequence_shape other{.prompt_length = 3, .length = 30, .block_length = 11, .seed = 4};
   const entropy_cache rule{1.2F, 6};
-  const policy p{by_confidence{}, top_k{2}, rule};
+  const policy p{by_confidence{}, tokens_per_step{2}, rule};
   const auto together =
       decode_layered(model, p, {other, blocks}, 0, [](auto&, auto&, auto&, auto&) {});
   EXPECT_TRUE(same_decode(together[0], decode_layered(model, p, other)));
@@ -122,9 +122,9 @@ TEST(entropy_cache, decides_for_each_sequence_alone) {
 }
 
 TEST(entropy_cache, is_the_full_forward_where_every_token_is_uncertain) {
-  const auto full = decode_layered(model, policy{by_confidence{}, top_k{2}}, blocks);
+  const auto full = decode_layered(model, policy{by_confidence{}, tokens_per_step{2}}, blocks);
   const auto decode = [](const entropy_cache& rule) {
-    return decode_layered(model, policy{by_confidence{}, top_k{2}, rule}, blocks);
+    return decode_layered(model, policy{by_confidence{}, tokens_per_step{2}, rule}, blocks);
   };
   const layered_result always = decode({.threshold = 0.0F});
   const layered_result never = decode({.threshold = 1000.0F});
@@ -139,7 +139,7 @@ TEST(entropy_cache, takes_an_invalid_row_as_uncertain) {
   const entropy_cache rule{.threshold = 1e30F};
   const auto largest = [&rule](const row& r) {
     const auto c = candidate<row::contents>::of(r, 0, no_token);
-    entropy_cache::tally sum{};
+    entropy_cache::step_reduction sum{};
     sum.merge({2.0F});
     sum.merge(rule.review(c, 0));
     sum.merge({3.0F});
@@ -170,7 +170,7 @@ TEST(entropy_cache, remembers_the_latest_tokens) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     dice d(seed);
     const entropy_cache rule{.recent = d.within(0, entropy_cache::most)};
-    std::vector<mark> marks(length, mark::open);
+    std::vector<mark> marks(length, mark::masked);
     std::vector<index_t> latest;  // the latest first
     entropy_cache::sequence_state kept;
     for (int step = 0; step < 40; ++step) {
@@ -180,12 +180,12 @@ TEST(entropy_cache, remembers_the_latest_tokens) {
         if (!d.chance(share)) {
           continue;
         }
-        const bool reopens = marks[static_cast<std::size_t>(q)] == mark::settled && d.chance(0.5);
-        marks[static_cast<std::size_t>(q)] = reopens ? mark::open : mark::settled;
+        const bool remasks_current = marks[static_cast<std::size_t>(q)] == mark::committed && d.chance(0.5);
+        marks[static_cast<std::size_t>(q)] = remasks_current ? mark::masked : mark::committed;
         commits.push_back({});
         commits.back().position = q;
         std::erase(latest, q);
-        if (!reopens) {
+        if (!remasks_current) {
           latest.insert(latest.begin(), q);
         }
       }
@@ -199,10 +199,10 @@ TEST(entropy_cache, remembers_the_latest_tokens) {
       q.commit_count = static_cast<index_t>(commits.size());
       plan next;
       no_state none;
-      const entropy_cache::tally tally{};
+      const entropy_cache::step_reduction step_reduction{};
       const step_info at{};
-      scope<entropy_cache> own{none, kept, tally, at};
-      rule.feed(q, next, own);
+      part_context<entropy_cache> context{none, kept, step_reduction, at};
+      rule.set_query(q, next, context);
       EXPECT_FALSE(next.refresh);
       EXPECT_EQ(std::vector<index_t>(kept.latest, kept.latest + kept.count), latest)
           << "seed " << seed << ", step " << step;

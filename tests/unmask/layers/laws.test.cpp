@@ -14,9 +14,9 @@ namespace unmask::testing {
 namespace {
 
 const toy_transformer model;
-constexpr layout blocks{.prompt = 6, .length = 54, .block_length = 16, .seed = 5};
-constexpr layout one_block{.prompt = 6, .length = 38, .block_length = 32, .seed = 6};
-constexpr confidence_above sure{0.35F};
+constexpr sequence_shape blocks{.prompt_length = 6, .length = 54, .block_length = 16, .seed = 5};
+constexpr sequence_shape one_block{.prompt_length = 6, .length = 38, .block_length = 32, .seed = 6};
+constexpr threshold sure{0.35F};
 
 early_skip keeping(double first, double second) {
   early_skip rule;
@@ -26,12 +26,12 @@ early_skip keeping(double first, double second) {
 }
 
 /// The full forward pass in every step.
-layered_result full(const layout& g, index_t row_shift = 0) {
-  return decode_layered(model, policy{by_confidence{}, sure}, g, row_shift);
+layered_result full(const sequence_shape& g, index_t logits_shift = 0) {
+  return decode_layered(model, policy{by_confidence{}, sure}, g, logits_shift);
 }
 
 template <class... Parts>
-layered_result with(const layout& g, const Parts&... parts) {
+layered_result with(const sequence_shape& g, const Parts&... parts) {
   return decode_layered(model, policy{by_confidence{}, sure, parts...}, g);
 }
 
@@ -80,7 +80,7 @@ TEST(LayerLaws, APassComputesWhatItsSharesSay) {
   const policy p{
       by_confidence{}, sure, early_skip{}, block_cache{.prompt_period = 0, .block_period = 0}};
   decode_layered(model, p, {blocks}, 0, [](auto& session, auto& pass, auto&, auto&) {
-    if (!session.planned().refresh && session.planned().feed.size() == 16) {
+    if (!session.planned().refresh && session.planned().query.size() == 16) {
       EXPECT_GE(pass.positions().size(), 4U);
       EXPECT_LE(pass.positions().size(), 5U);
     }
@@ -92,10 +92,10 @@ TEST(LayerLaws, ARefreshRestoresTheFullForward) {
   int refreshed = 0;
   const auto compare = [&](auto& session, auto& pass, const auto& logits, const auto& tokens) {
     const plan& now = session.planned();
-    if (now.refresh && now.feed == now.attend && session.report().forwards > 0) {
+    if (now.refresh && now.query == now.keys && session.report().forwards > 0) {
       ++refreshed;
-      toy_memory fresh(model.layers, now.attend.last, toy_transformer::width);
-      const full_pass everything(now.attend.last, pass.rows());
+      toy_memory fresh(model.layers, now.keys.last, toy_transformer::width);
+      const full_pass everything(now.keys.last, pass.rows());
       EXPECT_EQ(model.forward(everything, tokens.data(), fresh), logits);
     }
   };
@@ -114,9 +114,9 @@ TEST(LayerLaws, ARefreshRestoresTheFullForward) {
 /// Sequences of different lengths side by side decode as each alone.
 TEST(LayerLaws, ABatchIsItsSequences) {
   const policy p{by_confidence{}, sure, early_skip{}, block_cache{5, 3}, trace_credit<16>{}};
-  const std::vector<layout> shapes{{.prompt = 3, .length = 40, .block_length = 16, .seed = 1},
-                                   {.prompt = 20, .length = 29, .block_length = 4, .seed = 2},
-                                   {.prompt = 0, .length = 33, .block_length = 11, .seed = 3}};
+  const std::vector<sequence_shape> shapes{{.prompt_length = 3, .length = 40, .block_length = 16, .seed = 1},
+                                   {.prompt_length = 20, .length = 29, .block_length = 4, .seed = 2},
+                                   {.prompt_length = 0, .length = 33, .block_length = 11, .seed = 3}};
   const auto together = decode_layered(model, p, shapes, 0, [](auto&, auto&, auto&, auto&) {});
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const layered_result alone = decode_layered(model, p, shapes[i]);
@@ -130,11 +130,11 @@ struct skips_the_open {
   static constexpr statistics required = stat::none;
   static constexpr feature reads = feature::hidden;
   static constexpr drift_terms measures = drift_terms::none;
-  static constexpr skipping skipped = skipping::leaves;
+  static constexpr skipping skipped = skipping::dropped;
   bool hooks(index_t layer, index_t) const { return layer == 0; }
   float measure(const drift_sums&) const { return 0.0F; }
   float importance(const layer_row& row, const layer_info&, const auto&) const {
-    return row.open ? -math::infinity() : 1.0F;
+    return row.masked ? -math::infinity() : 1.0F;
   }
   index_t quota(const layer_info&, const auto&) const { return 3; }
 };
@@ -159,21 +159,21 @@ TEST(LayerLaws, ForcedBlocksOfAPipelineEachKeepOne) {
                  block_pipeline{.add = 0.1F, .activate = 0.2F, .at_once = 3}};
   const auto done = decode_layered(model, p, blocks);
   EXPECT_EQ(done.report.end, ending::complete);
-  EXPECT_EQ(done.report.open, 0);
+  EXPECT_EQ(done.report.masked, 0);
   EXPECT_EQ(done.report.invalid_rows, 0);
 }
 
 /// A part that reads ahead gets the rows behind the block that the pass has computed, and no other.
 template <class... Parts>
-layered_result ahead(index_t row_shift, bool expect_ahead, const Parts&... parts) {
+layered_result ahead(index_t logits_shift, bool expect_ahead, const Parts&... parts) {
   const policy p{by_confidence{}, adaptive_threshold{.start = 0.6F, .lower = 0.02F}, parts...};
   int rows = 0;
-  const auto watch = [&rows](auto& session, auto& pass, const auto& logits, const auto&) {
+  const auto observe = [&rows](auto& session, auto& pass, const auto& logits, const auto&) {
     const index_t most = session.planned().score.size();
     rows += std::max(static_cast<index_t>(pass.rows().size()) - most, index_t{0});
     EXPECT_TRUE(std::all_of(logits.begin(), logits.end(), [](float z) { return std::isfinite(z); }));
   };
-  const layered_result r = decode_layered(model, p, {blocks}, row_shift, watch)[0];
+  const layered_result r = decode_layered(model, p, {blocks}, logits_shift, observe)[0];
   EXPECT_EQ(r.report.end, ending::complete);
   EXPECT_EQ(r.report.invalid_rows, 0);
   EXPECT_EQ(rows > 0, expect_ahead);
@@ -197,7 +197,7 @@ TEST(LayerLaws, ReadingAheadReadsWhatThePassHasComputed) {
 
 /// Which positions a pass with a delayed cache runs, from the history of commits.
 TEST(LayerLaws, ADelayedCacheRunsTokensOnceMore) {
-  std::vector<index_t> settled_at(static_cast<std::size_t>(blocks.length), -1);
+  std::vector<index_t> committed_at(static_cast<std::size_t>(blocks.length), -1);
   index_t block = -1;
   index_t opened = 0;
   const policy p{by_confidence{}, sure, delayed_cache{4}};
@@ -212,10 +212,10 @@ TEST(LayerLaws, ADelayedCacheRunsTokensOnceMore) {
     for (index_t q = 0; q < blocks.length; ++q) {
       const auto at = static_cast<std::size_t>(q);
       const bool known = tokens[at] != model.vocab - 1;
-      if (known && settled_at[at] < 0) {
-        settled_at[at] = q < blocks.prompt ? -2 : step - 1;
+      if (known && committed_at[at] < 0) {
+        committed_at[at] = q < blocks.prompt_length ? -2 : step - 1;
       }
-      if (all || !known || settled_at[at] == step - 1) {
+      if (all || !known || committed_at[at] == step - 1) {
         expected.push_back(q);
       }
     }
@@ -224,11 +224,11 @@ TEST(LayerLaws, ADelayedCacheRunsTokensOnceMore) {
   });
 }
 
-/// Random knobs, caches, rules, schedules and shapes: everything ends with every position settled,
-/// and no logits are ever made of memory that no pass has written.
+/// Random knobs, caches, rules, schedules and shapes: everything ends with every position
+/// committed, and no logits are ever made of memory that no pass has written.
 template <class Cache, class Rule, class Schedule>
 void random_decode(dice& d, const Cache& cache, const Rule& rule, const Schedule& schedule) {
-  const layout g{.prompt = d.within(0, 9),
+  const sequence_shape g{.prompt_length = d.within(0, 9),
                  .length = d.within(12, 40),
                  .block_length = d.within(1, 20),
                  .seed = d.bits()};
@@ -236,16 +236,16 @@ void random_decode(dice& d, const Cache& cache, const Rule& rule, const Schedule
   other.layers = d.within(1, 9);
   const index_t shift = d.within(0, 1);
   const policy p{by_confidence{},
-                 confidence_above{d.real(0.1, 0.9)},
+                 threshold{d.real(0.1, 0.9)},
                  trace_credit<48>{},
                  cache,
                  rule,
                  schedule};
   const layered_result done = decode_layered(other, p, g, shift);
   EXPECT_EQ(done.report.end, ending::complete);
-  EXPECT_EQ(done.report.open, 0);
+  EXPECT_EQ(done.report.masked, 0);
   EXPECT_EQ(done.report.invalid_rows, 0);
-  EXPECT_EQ(done.report.committed, g.length - g.prompt);
+  EXPECT_EQ(done.report.committed, g.length - g.prompt_length);
   EXPECT_TRUE(same_decode(done, decode_layered(other, p, g, shift)));
 }
 
@@ -284,7 +284,7 @@ cache_budget random_budget(dice& d) {
 TEST(LayerLaws, RandomEarlySkips) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     dice d(seed);
-    every_cache(d, random_skip(d), sequential_blocks{});
+    every_cache(d, random_skip(d), semi_autoregressive{});
     random_decode(d,
                   dual_cache{d.within(0, 5)},
                   random_skip(d),
@@ -299,11 +299,11 @@ TEST(LayerLaws, RandomEarlySkips) {
 TEST(LayerLaws, RandomBudgets) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     dice d(seed);
-    every_cache(d, random_budget(d), whole_sequence{});
+    every_cache(d, random_budget(d), single_block{});
     random_decode(d,
                   interval_cache{d.within(0, 5), d.within(0, 5)},
                   similarity_refresh{d.real(0.0, 1.0)},
-                  sequential_blocks{});
+                  semi_autoregressive{});
   }
 }
 
@@ -314,7 +314,7 @@ TEST(LayerLaws, RandomSkipsInsideALayer) {
     random_decode(d,
                   block_cache{d.within(0, 9), d.within(0, 9)},
                   released::early_skip_released<feature::input>(d.real(0.0, 1.0)),
-                  sequential_blocks{});
+                  semi_autoregressive{});
   }
 }
 

@@ -23,20 +23,20 @@ namespace {
 /// The part of type P, of which a policy has one.
 template <class P, std::size_t I = 0, class Policy>
 [[nodiscard]] constexpr const P& part_of(const Policy& p) {
-  if constexpr (std::is_same_v<typename Policy::template leaf_type<I>, P>) {
+  if constexpr (std::is_same_v<typename Policy::template part_type<I>, P>) {
     return p.template part_at<I>();
   } else {
     return part_of<P, I + 1>(p);
   }
 }
 
-template <class P, class... Leaf>
-constexpr bool is_among(unmask::detail::type_list<Leaf...>) {
-  return (std::is_same_v<P, Leaf> || ...);
+template <class P, class... Part>
+constexpr bool is_among(unmask::detail::type_list<Part...>) {
+  return (std::is_same_v<P, Part> || ...);
 }
 template <class P, class Policy>
 constexpr bool has(const Policy&) {
-  return is_among<P>(typename Policy::leaf_list{});
+  return is_among<P>(typename Policy::part_list{});
 }
 
 TEST(LayerMethods, DynamicDllmHasThePublishedValues) {
@@ -91,7 +91,7 @@ double cosine(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 /// Counts of expect_thresholds().
-struct threshold_tally {
+struct threshold_step_reduction {
   int steps = 0;
   int moved = 0;    ///< updates of a threshold
   int ahead = 0;    ///< those of positions behind the block that is decoded
@@ -103,11 +103,11 @@ struct threshold_tally {
 /// compared with the row before, however many passes ago that was. A position without a row stays
 /// as it is.
 template <class Policy>
-threshold_tally expect_thresholds(const Policy& p, const layout& shape) {
+threshold_step_reduction expect_thresholds(const Policy& p, const sequence_shape& shape) {
   const toy_transformer model;
   const token_id mask = model.vocab - 1;
   const auto& rule = part_of<adaptive_threshold>(p);
-  threshold_tally seen;
+  threshold_step_reduction seen;
   std::map<index_t, double> threshold;
   std::map<index_t, naive_row> last;
   std::vector<index_t> expected;
@@ -161,7 +161,7 @@ threshold_tally expect_thresholds(const Policy& p, const layout& shape) {
   return seen;
 }
 
-constexpr layout two_blocks{.prompt = 6, .length = 46, .block_length = 20, .seed = 8};
+constexpr sequence_shape two_blocks{.prompt_length = 6, .length = 46, .block_length = 20, .seed = 8};
 
 /// A start that this model reaches, and steps that are seen.
 constexpr adaptive_threshold moving{.start = 0.6F, .lower = 0.02F, .raise = 0.2F};
@@ -169,7 +169,7 @@ constexpr adaptive_threshold moving{.start = 0.6F, .lower = 0.02F, .raise = 0.2F
 /// Algorithms 1 and 2 at once: every masked position of the answer has logits in every pass, those
 /// that no layer computed included, and its threshold moves from the third prediction on.
 TEST(LayerMethods, BudgetsAndThresholdsDecodeTogether) {
-  const threshold_tally seen = expect_thresholds(
+  const threshold_step_reduction seen = expect_thresholds(
       methods::dynamic_dllm(cache_budget{.budget = 6, .window = 4}, moving), two_blocks);
   EXPECT_GT(seen.steps, 6);
   EXPECT_GT(seen.moved, 50);
@@ -180,7 +180,7 @@ TEST(LayerMethods, BudgetsAndThresholdsDecodeTogether) {
 /// A position that left the pass, or that the pass did not run, keeps threshold and row until it
 /// has logits again.
 TEST(LayerMethods, APositionWithoutLogitsKeepsItsThresholdAndItsRow) {
-  const threshold_tally seen =
+  const threshold_step_reduction seen =
       expect_thresholds(policy{by_confidence{},
                                moving,
                                early_skip{},
@@ -193,7 +193,7 @@ TEST(LayerMethods, APositionWithoutLogitsKeepsItsThresholdAndItsRow) {
 
 TEST(LayerMethods, DynamicDllmRunsEverythingAndRefreshesOnce) {
   const toy_transformer model;
-  const layout shape{.prompt = 6, .length = 46, .block_length = 10, .seed = 4};
+  const sequence_shape shape{.prompt_length = 6, .length = 46, .block_length = 10, .seed = 4};
   int passes = 0;
   const auto done = decode_layered(model,
                                    methods::dynamic_dllm(cache_budget{.budget = 5, .window = 4}),
@@ -218,33 +218,33 @@ TEST(LayerMethods, EsDllmHasThePublishedValues) {
   static_assert(part_of<early_skip>(p).stages[1].depth == 0.25);
   static_assert(part_of<early_skip>(p).stages[1].keep == 0.25);
   static_assert(!part_of<early_skip>(p).floor && !part_of<early_skip>(p).cap);
-  static_assert(part_of<top_k>(p).k == 1);
+  static_assert(part_of<tokens_per_step>(p).count == 1);
   static_assert(part_of<block_cache>(p).prompt_period == 64);
   static_assert(part_of<block_cache>(p).block_period == 16);
-  static_assert(!part_of<hold_end>(p).until_first);
-  static_assert(part_of<hold_end>(methods::es_dllm({}, {}, {.until_first = true})).until_first);
-  static_assert(part_of<confidence_above>(methods::es_dllm_parallel()).threshold == 0.9F);
-  static_assert(has<hold_end>(methods::es_dllm_parallel()));
+  static_assert(!part_of<eos_gate>(p).until_first);
+  static_assert(part_of<eos_gate>(methods::es_dllm({}, {}, {.until_first = true})).until_first);
+  static_assert(part_of<threshold>(methods::es_dllm_parallel()).value == 0.9F);
+  static_assert(has<eos_gate>(methods::es_dllm_parallel()));
   static_assert(!has<key_eviction>(methods::es_dllm_parallel()));
   constexpr auto both = methods::es_dllm_parallel_sparse();
   static_assert(part_of<key_eviction>(both).keep == 0.5);
   static_assert(part_of<key_eviction>(both).delay == 1);
   static_assert(part_of<key_eviction>(both).pool == 3);
-  static_assert(has<top_k>(methods::es_dllm_sparse()) &&
+  static_assert(has<tokens_per_step>(methods::es_dllm_sparse()) &&
                 has<key_eviction>(methods::es_dllm_sparse()));
 }
 
 TEST(LayerMethods, TheReleasedEsDllmHoldsEndTokensUntilTheFirst) {
-  static_assert(part_of<hold_end>(released::es_dllm_parallel(0.9F)).until_first);
-  static_assert(part_of<hold_end>(released::es_dllm_fixed(1)).until_first);
+  static_assert(part_of<eos_gate>(released::es_dllm_parallel(0.9F)).until_first);
+  static_assert(part_of<eos_gate>(released::es_dllm_fixed(1)).until_first);
 }
 
-/// Every end token stands right of what was known when it was committed.
+/// Every EOS token stands right of what was known when it was committed.
 template <class Policy>
-layered_result expect_ends_in_order(const Policy& p, const layout& shape) {
+layered_result expect_ends_in_order(const Policy& p, const sequence_shape& shape) {
   const toy_transformer model;
   model_info info = info_of(model);
-  info.end_token = 3;
+  info.eos_token = 3;
   layered_result done;
   done.tokens = prompted(model, shape);
   layer_session<Policy> session(p, info, done.tokens, shape);
@@ -261,7 +261,7 @@ layered_result expect_ends_in_order(const Policy& p, const layout& shape) {
     session.supply(host_logits<float>(logits.data(), rows, model.vocab));
     const auto committed = session.committed();
     for (const commit_entry& c : committed) {
-      const bool held = c.position > shape.prompt &&
+      const bool held = c.position > shape.prompt_length &&
                         before[static_cast<std::size_t>(c.position - 1)] == info.mask_token;
       EXPECT_TRUE(c.token != 3 || !held || alone || committed.size() == 1);
       done.commits.push_back(c);
@@ -270,12 +270,12 @@ layered_result expect_ends_in_order(const Policy& p, const layout& shape) {
   done.computed = memory.computed;
   done.report = session.report();
   EXPECT_EQ(done.report.end, ending::complete);
-  EXPECT_EQ(done.report.committed, shape.length - shape.prompt);
+  EXPECT_EQ(done.report.committed, shape.length - shape.prompt_length);
   return done;
 }
 
 TEST(LayerMethods, EsDllmDecodesInItsFourForms) {
-  const layout shape{.prompt = 6, .length = 54, .block_length = 16, .seed = 5};
+  const sequence_shape shape{.prompt_length = 6, .length = 54, .block_length = 16, .seed = 5};
   const layered_result slow = expect_ends_in_order(methods::es_dllm(), shape);
   const layered_result fast = expect_ends_in_order(methods::es_dllm_parallel(0.4F), shape);
   EXPECT_EQ(slow.report.forwards, 48);

@@ -14,9 +14,9 @@
 namespace unmask::testing {
 namespace {
 
-constexpr policy plain{by_confidence{}, confidence_above{0.5F}};
+constexpr policy plain{by_confidence{}, threshold{0.5F}};
 constexpr policy skipping_half{by_confidence{},
-                               confidence_above{0.5F},
+                               threshold{0.5F},
                                early_skip{},
                                block_cache{.prompt_period = 16, .block_period = 4}};
 
@@ -28,7 +28,7 @@ static_assert(layer_session<std::remove_const_t<decltype(skipping_half)>>::has_h
 static_assert(layer_session<std::remove_const_t<decltype(skipping_half)>>::reads ==
               feature::hidden);
 
-constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
+constexpr sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
 
 TEST(LayerSession, RunsAPolicyThatSkipsNothing) {
   const toy_transformer model;
@@ -41,7 +41,7 @@ TEST(LayerSession, SkippedPositionsAreNotComputed) {
   const toy_transformer model;
   const layered_result done = decode_layered(model, skipping_half, shape);
   EXPECT_EQ(done.report.end, ending::complete);
-  EXPECT_EQ(done.report.open, 0);
+  EXPECT_EQ(done.report.masked, 0);
   EXPECT_LT(done.computed, static_cast<long>(done.report.forwards) * 16 * model.layers);
 }
 
@@ -103,7 +103,7 @@ struct drawn_sequences {
       , stored(3, std::vector<float>(std::size_t(layers * shape.length * width)))
       , session(info_of(model), {.sequences = 3, .length = shape.length, .window = 16}) {
     for (index_t slot = 0; slot < 3; ++slot) {
-      const layout g{.prompt = 5, .length = 37 - 4 * slot, .block_length = 16};
+      const sequence_shape g{.prompt_length = 5, .length = 37 - 4 * slot, .block_length = 16};
       tokens[std::size_t(slot)].resize(std::size_t(g.length));
       session.start(slot, skipping_half, tokens[std::size_t(slot)], g);
     }
@@ -194,7 +194,7 @@ TEST(LayerSession, WhatIsWrongWithOneOfSeveralSegmentsIsSaidBeforeAnyIsAsked) {
 
 // The state of a layered policy and the rows that the engine stores are constants.
 static_assert(hooked_layers(skipping_half, 32) == 2 && hooked_layers(plain, 32) == 0);
-constexpr limits capacity{.sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
+constexpr session_capacity capacity{.sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
 constexpr std::size_t kept = state_bytes<std::remove_const_t<decltype(skipping_half)>>(capacity);
 static_assert(kept - state_bytes<std::remove_const_t<decltype(plain)>>(capacity) <
               2 * (1000 * 20 + 4096));
@@ -213,7 +213,7 @@ TEST(LayerSession, TheStateIsAsLargeAsItSays) {
 TEST(LayerSession, ABrokenRowIsKept) {
   const toy_transformer model;
   std::vector<token_id> tokens = prompted(model, shape);
-  constexpr policy p{by_confidence{}, top_k{1}, early_skip{.weight = 0.0F, .cap = true}};
+  constexpr policy p{by_confidence{}, tokens_per_step{1}, early_skip{.weight = 0.0F, .cap = true}};
   layer_session session(p, info_of(model), tokens, shape);
   std::vector<float> stored(8 * 37 * 2, 1.0F);
   for (int step = 0; step < 2; ++step) {

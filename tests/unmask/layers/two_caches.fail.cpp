@@ -3,4 +3,4 @@
 #include <unmask/unmask.hpp>
 
 constexpr unmask::policy p{
-    unmask::by_confidence{}, unmask::top_k{1}, unmask::dual_cache{}, unmask::prefix_cache{}};
+    unmask::by_confidence{}, unmask::tokens_per_step{1}, unmask::dual_cache{}, unmask::prefix_cache{}};

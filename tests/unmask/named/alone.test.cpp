@@ -11,7 +11,7 @@ namespace {
 
 TEST(named_policy, needs_one_header) {
   const auto s = make_any_session<compositions<edits_and({})>>(
-      read_policy("top_k(2)"), {.vocab = 4, .mask_token = 3}, {.length = 2, .window = 2});
+      read_policy("tokens_per_step(2)"), {.vocab = 4, .mask_token = 3}, {.length = 2, .window = 2});
   std::vector<token_id> tokens(2);
   s->start(0, tokens.data(), 2, {.length = 2});
   const std::vector<float> logits = {0.0F, 2.0F, 1.0F, 9.0F, 0.0F, 1.0F, 2.0F, 9.0F};

@@ -34,17 +34,17 @@ TEST(composition, rules_are_sentences_of_their_own_that_texts_are_told) {
   int refused = 0;
   for (const known_part& first : known_parts()) {
     for (const known_part& second : known_parts()) {
-      const auto reads_file = [](const known_part& p) { return p.name == "profile_threshold"; };
+      const auto reads_file = [](const known_part& p) { return p.name == "calibrated_threshold"; };
       if (first.name == second.name || reads_file(first) || reads_file(second) ||
-          (first.stage == second.stage && first.stage != part_stage::revision)) {
+          (first.stage == second.stage && first.stage != part_stage::logits_processor)) {
         continue;
       }
       composition together;
       together.add(first.traits);
       together.add(second.traits);
-      const bool admits =
-          first.stage == part_stage::admission || second.stage == part_stage::admission;
-      const std::string text = text_of(first) + "+" + text_of(second) + (admits ? "" : "+top_k");
+      const bool commits =
+          first.stage == part_stage::commit_rule || second.stage == part_stage::commit_rule;
+      const std::string text = text_of(first) + "+" + text_of(second) + (commits ? "" : "+tokens_per_step");
       std::string said;
       try {
         static_cast<void>(read_policy(text));

@@ -8,7 +8,7 @@
 namespace unmask::testing {
 
 std::unique_ptr<any_session>
-named_session(std::string_view text, const model_info& model, const limits& capacity) {
+named_session(std::string_view text, const model_info& model, const session_capacity& capacity) {
   return make_any_session(text, model, capacity);
 }
 
@@ -22,11 +22,11 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
   const auto one_of = [&c](std::vector<std::string> from) {
     return from[static_cast<std::size_t>(c.within(0, static_cast<index_t>(from.size()) - 1))];
   };
-  const auto leaf = [&] {
+  const auto part = [&] {
     return one_of({"threshold(" + number(0.2, 0.9) + ")",
-                   "at_least(" + number(0.2, 0.9) + ")",
-                   "top_k(" + std::to_string(c.within(0, 4)) + ")",
-                   "scheduled(" + std::to_string(c.within(1, 6)) + ")",
+                   "threshold_inclusive(" + number(0.2, 0.9) + ")",
+                   "tokens_per_step(" + std::to_string(c.within(0, 4)) + ")",
+                   "steps_per_block(" + std::to_string(c.within(1, 6)) + ")",
                    "factor(" + number(0, 2) + ")",
                    "entropy_bound(" + number(0, 2) + ")",
                    "hierarchical(" + number(0, 0.5) + ")",
@@ -35,21 +35,21 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
   };
   index_t committed = 0;
   for (int k = 0; k < 150; ++k) {
-    std::string text = one_of({"any_of(", "all_of("}) + leaf() + "," +
-                       one_of({"any_of(", "all_of("}) + leaf() + "," + leaf() + "))";
+    std::string text = one_of({"any_of(", "all_of("}) + part() + "," +
+                       one_of({"any_of(", "all_of("}) + part() + "," + part() + "))";
     const bool by_confidence =
         text.find("factor") != text.npos || text.find("hierarchical") != text.npos;
-    text += "+" + (by_confidence ? "confidence"
-                                 : one_of({"confidence",
-                                           "margin",
-                                           "entropy",
+    text += "+" + (by_confidence ? "by_confidence"
+                                 : one_of({"by_confidence",
+                                           "by_margin",
+                                           "by_entropy",
                                            "left_to_right",
-                                           "random",
-                                           "loosely(margin, " + number(0.1, 2) + ")"}));
-    text += one_of({"", "+whole_sequence", "+block_pipeline", "+slow_fast", "+edited_blocks"});
-    text += one_of({"", "+hold_end", "+end_last", "+no_equal_neighbours"});
-    text += one_of({"", "+stop_at_end", "+stop_sequence([3])", "+step_budget(4)"});
-    text += "+step_budget(60)";  // a step that may wait may wait for ever
+                                           "at_random",
+                                           "alg_temperature(by_margin, " + number(0.1, 2) + ")"}));
+    text += one_of({"", "+single_block", "+block_pipeline", "+slow_fast", "+edited_blocks"});
+    text += one_of({"", "+eos_gate", "+eos_last", "+no_equal_neighbours"});
+    text += one_of({"", "+stop_at_eos", "+stop_sequence([3])", "+max_steps(4)"});
+    text += "+max_steps(60)";  // a step that may wait may wait for ever
     text += one_of({"", "+prefix_cache(2)", "+suffix_window(2, 3)", "+dual_cache", "+block_cache(3,2)",
                     "+interval_cache"});
     const named_parts parts = read_policy(text);
@@ -68,7 +68,7 @@ TEST(named_policy, decides_as_a_profile_does) {
   index_t committed = 0;
   for (int k = 0; k < 12; ++k) {
     const dense_request q = random_named_request(c, false);
-    profile_threshold<> profile{.cap = 0.9F, .slack = 0.1F, .mode = profile_mode::step_block};
+    calibrated_threshold<> profile{.cap = 0.9F, .slack = 0.1F, .mode = profile_mode::step_block};
     profile.block_length = q.geometry.block_length;
     profile.blocks = c.within(1, 3);
     std::uint16_t cells = 0;
@@ -79,9 +79,9 @@ TEST(named_policy, decides_as_a_profile_does) {
       profile.ends[b] = cells;
     }
     const named_parts parts =
-        read_policy("any_of(profile_threshold('p.json'), all_of(top_k(2), threshold(0.8))) + margin",
+        read_policy("any_of(calibrated_threshold('p.json'), all_of(tokens_per_step(2), threshold(0.8))) + by_margin",
                     [&](const std::string&) { return to_json(profile); });
-    const policy composed{by_margin{}, profile || (top_k{2} && confidence_above{0.8F})};
+    const policy composed{by_margin{}, profile || (tokens_per_step{2} && threshold{0.8F})};
     committed += expect_same_decode(
         {make_any_session<compositions<edits_and({})>>(parts, q.model, capacity_of(q))},
         {make_any_session(composed, q.model, capacity_of(q))},
@@ -91,18 +91,18 @@ TEST(named_policy, decides_as_a_profile_does) {
 }
 
 TEST(named_policy, allocates_nothing_in_a_step) {
-  const model_info model{.vocab = 3000, .mask_token = 0, .end_token = 1};
-  const limits capacity{.sequences = 1, .length = 36, .window = 32};
+  const model_info model{.vocab = 3000, .mask_token = 0, .eos_token = 1};
+  const session_capacity capacity{.sequences = 1, .length = 36, .window = 32};
   std::vector<float> logits(std::size_t{4} * 32 * 3000);
   for (const char* text :
-       {"any_of(threshold(0.3), all_of(top_k(2), hierarchical)) + stop_at_end",
-        "credit + repetition_penalty + probability_of([2, 3]) + threshold + lookahead(3)",
-        "sampling + keep_top_k(20) + logit_bias([4], [1]) + top_k(2)",
+       {"any_of(threshold(0.3), all_of(tokens_per_step(2), hierarchical)) + stop_at_eos",
+        "trace_credit + repetition_penalty + probability_of([2, 3]) + threshold + lookahead(3)",
+        "sampling + top_k(20) + logit_bias([4], [1]) + tokens_per_step(2)",
         "any_of(adaptive_threshold, stable_and_confident) + block_pipeline(at_once=1)"}) {
     chances c(1);
     std::vector<token_id> tokens(36, 2);
     const auto s = named_session(text, model, capacity);
-    s->start(0, tokens.data(), 36, {.prompt = 4, .length = 36, .block_length = 8});
+    s->start(0, tokens.data(), 36, {.prompt_length = 4, .length = 36, .block_length = 8});
     int steps = 0;
     for (bool runs = true; runs; ++steps) {
       const allocation_count count;
@@ -123,7 +123,7 @@ TEST(named_policy, allocates_nothing_in_a_step) {
 TEST(named_policy, says_what_is_not_compiled_together) {
   try {
     static_cast<void>(make_any_session<compositions<abilities{}>>(
-        read_policy("credit+lookahead+threshold"), {.vocab = 4, .mask_token = 0}, {}));
+        read_policy("trace_credit+lookahead+threshold"), {.vocab = 4, .mask_token = 0}, {}));
     ADD_FAILURE();
   } catch (const std::invalid_argument& e) {
     EXPECT_NE(std::string(e.what()).find("credit, lookahead"), std::string::npos) << e.what();
@@ -132,7 +132,7 @@ TEST(named_policy, says_what_is_not_compiled_together) {
 
 TEST(named_policy, has_room_for_the_branches_that_it_asks_for) {
   std::vector<token_id> text(6);
-  const limits capacity{.sequences = 1, .length = 6, .window = 6};
+  const session_capacity capacity{.sequences = 1, .length = 6, .window = 6};
   const model_info model{.vocab = 12, .mask_token = 11};
   const auto session = named_session("lookahead(5)+threshold", model, capacity);
   session->start(0, text.data(), 6, {.length = 6});

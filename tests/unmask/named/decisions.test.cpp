@@ -10,15 +10,15 @@ TEST(named_policy, decides_as_thresholds_do) {
   expect_twins(1, [](chances& c) {
     const knob t = real(c, 0.2, 0.9);
     const knob u = real(c, 0.2, 0.9);
-    return twin{"left_to_right + any_of(threshold(" + t.text + "), all_of(top_k(2), at_least(" +
+    return twin{"left_to_right + any_of(threshold(" + t.text + "), all_of(tokens_per_step(2), threshold_inclusive(" +
                     u.text +
-                    "))) + hold_end(until_first=true) + end_last + stop_at_end + "
+                    "))) + eos_gate(until_first=true) + eos_last + stop_at_eos + "
                     "dual_cache(2) + key_eviction",
                 policy{left_to_right{},
-                       confidence_above{t.value} || (top_k{2} && confidence_at_least{u.value}),
-                       hold_end{.until_first = true},
-                       end_last{},
-                       stop_at_end{},
+                       threshold{t.value} || (tokens_per_step{2} && threshold_inclusive{u.value}),
+                       eos_gate{.until_first = true},
+                       eos_last{},
+                       stop_at_eos{},
                        dual_cache{2},
                        key_eviction{}}};
   });
@@ -28,14 +28,14 @@ TEST(named_policy, decides_as_factors_in_a_pipeline_do) {
   expect_twins(2, [](chances& c) {
     const knob f = real(c, 0.1, 2.0);
     return twin{"all_of(any_of(factor(" + f.text +
-                    ", accept_last=true), scheduled(3)), any_of(hierarchical(0.2, 0.6), "
-                    "entropy_bound(0.4))) + block_pipeline(0.2, 0.6, at_once=3) + step_budget(9) + "
+                    ", accept_last=true), steps_per_block(3)), any_of(hierarchical(0.2, 0.6), "
+                    "entropy_bound(0.4))) + block_pipeline(0.2, 0.6, at_once=3) + max_steps(9) + "
                     "prefix_cache(3)",
                 policy{by_confidence{},
-                       (factor{f.value, true} || scheduled{3}) &&
+                       (factor{f.value, true} || steps_per_block{3}) &&
                            (hierarchical{0.2F, 0.6F} || entropy_bound{0.4F}),
                        block_pipeline{0.2F, 0.6F, 3},
-                       step_budget{9},
+                       max_steps{9},
                        prefix_cache{3}}};
   });
 }
@@ -43,13 +43,13 @@ TEST(named_policy, decides_as_factors_in_a_pipeline_do) {
 TEST(named_policy, decides_as_noise_levels_do) {
   expect_twins(3, [](chances& c) {
     const knob e = real(c, 0.01, 0.5);
-    return twin{"random + any_of(timesteps(9, " + e.text +
+    return twin{"at_random + any_of(timesteps(9, " + e.text +
                     "), all_of(independent_timesteps(7), "
-                    "top_k)) + whole_sequence + no_equal_neighbours(true) + stop_sequence([2, 3], "
+                    "tokens_per_step)) + single_block + no_equal_neighbours(true) + stop_sequence([2, 3], "
                     "min_tokens=3) + stop_sequence([5])",
                 policy{at_random{},
-                       timesteps{9, e.value} || (independent_timesteps{7} && top_k{}),
-                       whole_sequence{},
+                       timesteps{9, e.value} || (independent_timesteps{7} && tokens_per_step{}),
+                       single_block{},
                        no_equal_neighbours{true},
                        stop_sequence<2>{{2, 3}, 2, 3},
                        stop_sequence<1>{{5}}}};
@@ -59,11 +59,11 @@ TEST(named_policy, decides_as_noise_levels_do) {
 TEST(named_policy, decides_as_a_frontier_and_slow_fast_do) {
   expect_twins(4, [](chances& c) {
     const index_t reach = c.within(0, 3);
-    return twin{"entropy + all_of(at_frontier(" + std::to_string(reach) +
+    return twin{"by_entropy + all_of(at_frontier(" + std::to_string(reach) +
                     "), threshold(0.3)) + slow_fast(3, promising=0.2, spread=2) + "
                     "block_cache(4, block_period=2, aligned=true)",
                 policy{by_entropy{},
-                       at_frontier{reach} && confidence_above{0.3F},
+                       at_frontier{reach} && threshold{0.3F},
                        slow_fast{3, 0.2F, 2.0F},
                        block_cache{4, 2, true, true}}};
   });
@@ -73,20 +73,20 @@ TEST(named_policy, decides_as_edits_of_tokens_do) {
   expect_twins(5, [](chances& c) {
     const knob t = real(c, 0.5, 2.0);
     const knob d = real(c, 0.3, 0.9);
-    return twin{"loosely(margin, 0.7) + threshold(0.5) + temperature(" + t.text +
+    return twin{"alg_temperature(by_margin, 0.7) + threshold(0.5) + temperature(" + t.text +
                     ") + repetition_penalty(1.2, "
-                    "window=4) + count_penalty(0.2, 0.1, 5, true) + probability_of([1, 4]) + "
-                    "neighbour_guard(0.5, both_sides=true) + "
-                    "no_end_before(3) + logit_bias([3, 7], [-inf, 0.5]) + credit(decay=" +
+                    "window=4) + presence_frequency_penalty(0.2, 0.1, 5, true) + probability_of([1, 4]) + "
+                    "neighbour_penalty(0.5, both_sides=true) + "
+                    "min_new_tokens(3) + logit_bias([3, 7], [-inf, 0.5]) + trace_credit(decay=" +
                     d.text + ") + probability_of([0], first=2)",
-                policy{loosely{by_margin{}, 0.7F},
-                       confidence_above{0.5F},
+                policy{alg_temperature{by_margin{}, 0.7F},
+                       threshold{0.5F},
                        temperature{t.value},
                        repetition_penalty<>{1.2F, 4},
-                       count_penalty<>{0.2F, 0.1F, 5, true},
+                       presence_frequency_penalty<>{0.2F, 0.1F, 5, true},
                        probability_of<2>{{1, 4}},
-                       neighbour_guard{0.5F, true},
-                       no_end_before{3},
+                       neighbour_penalty{0.5F, true},
+                       min_new_tokens{3},
                        logit_bias<2>{{{3, -math::infinity()}, {7, 0.5F}}},
                        trace_credit<>{.decay = d.value},
                        probability_of<1>{{0}, 1, 2}}};
@@ -100,23 +100,23 @@ TEST(named_policy, decides_as_a_lookahead_with_credit_does) {
     return twin{"threshold(" + t.text + ") + lookahead(3, 0.7, 0.2) + adaptive_credit" +
                     (of_block ? "(block)" : ""),
                 policy{by_confidence{},
-                       confidence_above{t.value},
+                       threshold{t.value},
                        lookahead{3, 0.7F, 0.2F},
-                       of_block ? adaptive_credit<>{settled_share::block} : adaptive_credit<>{}}};
+                       of_block ? adaptive_credit<>{committed_share::block} : adaptive_credit<>{}}};
   });
 }
 
 TEST(named_policy, decides_as_a_lookahead_with_neighbours_does) {
   expect_twins(7, [](chances& c) {
     const knob g = real(c, 0.1, 2.0);
-    return twin{"threshold(0.6) + lookahead(by=margin, branches=2, anchor_wins=false) + "
-                "neighbour_guard(" +
-                    g.text + ") + token_list([1, 2, 3, 4, 6], last=9)",
+    return twin{"threshold(0.6) + lookahead(order=by_margin, branches=2, anchor_wins=false) + "
+                "neighbour_penalty(" +
+                    g.text + ") + allowed_tokens([1, 2, 3, 4, 6], last=9)",
                 policy{by_confidence{},
-                       confidence_above{0.6F},
+                       threshold{0.6F},
                        lookahead_by<by_margin>{.branches = 2},
-                       neighbour_guard{g.value},
-                       token_list<5>{{1, 2, 3, 4, 6}, 5, 0, 9}}};
+                       neighbour_penalty{g.value},
+                       allowed_tokens<5>{{1, 2, 3, 4, 6}, 5, 0, 9}}};
   });
 }
 
@@ -125,11 +125,11 @@ TEST(named_policy, decides_as_comparisons_with_the_step_before_do) {
     const knob t = real(c, 0.3, 0.8);
     return twin{"any_of(adaptive_threshold(" + t.text +
                     ", raise=0.2, lower=0.1), "
-                    "stable_and_confident(0.2, 0.3, fallback=0)) + hold_end",
+                    "stable_and_confident(0.2, 0.3, fallback=0)) + eos_gate",
                 policy{by_confidence{},
                        adaptive_threshold{.start = t.value, .lower = 0.1F, .raise = 0.2F} ||
                            stable_and_confident{0.2F, 0.3F, 0},
-                       hold_end{}}};
+                       eos_gate{}}};
   });
   expect_twins(9, [](chances& c) {
     const knob t = real(c, 0.3, 0.8);
@@ -147,7 +147,7 @@ TEST(named_policy, decides_as_whole_methods_do) {
     return twin{"credit_decoding(" + t.text + ")", methods::credit_decoding(t.value)};
   });
   expect_twins(10, [](chances&) {
-    return twin{"stop_at_end + credit_decoding", methods::with(methods::credit_decoding(), stop_at_end{})};
+    return twin{"stop_at_eos + credit_decoding", methods::with(methods::credit_decoding(), stop_at_eos{})};
   });
   chances c(11);
   index_t committed = 0;

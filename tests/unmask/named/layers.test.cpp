@@ -20,8 +20,8 @@ using ::testing::HasSubstr;
 
 using few = compositions<layered(edits_and({})), layered({.edits = true, .compares = true})>;
 
-constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
-constexpr limits capacity{.sequences = 1, .length = 37, .window = 37};
+constexpr sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
+constexpr session_capacity capacity{.sequences = 1, .length = 37, .window = 37};
 
 template <class Policy>
 void expect_same_decode(const std::string& text, const Policy& composed) {
@@ -56,27 +56,27 @@ void expect_same_decode(const std::string& text, const Policy& composed) {
 
 TEST(named_layer_rules, early_skip_decides_as_composed) {
   expect_same_decode("threshold(0.5) + early_skip + block_cache(16, 4)",
-                     policy{by_confidence{}, confidence_above{0.5F}, early_skip{}, block_cache{16, 4}});
+                     policy{by_confidence{}, threshold{0.5F}, early_skip{}, block_cache{16, 4}});
   early_skip skip{.weight = 0.3F,
                   .stages = {{0.25, 0.6}, {0.5, 0.3}, {0.75, 0.2}},
                   .stage_count = 3,
                   .floor = true,
                   .cap = true,
-                  .first_open = 1.5F,
+                  .first_masked = 1.5F,
                   .committed = 0.5F,
                   .confident = 0.25F,
                   .forgets_held = true};
   expect_same_decode(
-      "top_k(2) + early_skip(0.3, [0.25, 0.5, 0.75], [0.6, 0.3, 0.2], floor=true, cap=true, "
-      "first_open=1.5, committed=0.5, confident=0.25, forgets_held=true) + dual_cache + "
+      "tokens_per_step(2) + early_skip(0.3, [0.25, 0.5, 0.75], [0.6, 0.3, 0.2], floor=true, cap=true, "
+      "first_masked=1.5, committed=0.5, confident=0.25, forgets_held=true) + dual_cache + "
       "no_equal_neighbours",
-      policy{by_confidence{}, top_k{2}, skip, dual_cache{}, no_equal_neighbours{}});
+      policy{by_confidence{}, tokens_per_step{2}, skip, dual_cache{}, no_equal_neighbours{}});
 }
 
 TEST(named_layer_rules, early_skip_may_read_another_tensor) {
   expect_same_decode("threshold(0.5) + early_skip(reads=value) + block_cache(16, 4)",
                      policy{by_confidence{},
-                            confidence_above{0.5F},
+                            threshold{0.5F},
                             basic_early_skip<feature::value>{},
                             block_cache{16, 4}});
 }
@@ -84,15 +84,15 @@ TEST(named_layer_rules, early_skip_may_read_another_tensor) {
 TEST(named_layer_rules, cache_budget_decides_as_composed) {
   expect_same_decode("threshold(0.5) + cache_budget(4, 2) + interval_cache(4, 6)",
                      policy{by_confidence{},
-                            confidence_above{0.5F},
+                            threshold{0.5F},
                             cache_budget{.budget = 4, .window = 2},
                             interval_cache{4, 6}});
   using by_value = basic_cache_budget<feature::value>;
   expect_same_decode(
-      "top_k(2) + cache_budget(4, 2, 1, released, scope=outside_window, answer_only=true, "
+      "tokens_per_step(2) + cache_budget(4, 2, 1, released, scope=outside_window, answer_only=true, "
       "latest_only=true, whole_window=true, refresh_stride=0, reads=value) + interval_cache(5, 0)",
       policy{by_confidence{},
-             top_k{2},
+             tokens_per_step{2},
              by_value{.budget = 4,
                       .window = 2,
                       .full_layers = 1,
@@ -116,13 +116,13 @@ TEST(named_layer_rules, cache_budget_goes_with_thresholds_that_compare_rows) {
 TEST(named_layer_rules, similarity_refresh_and_caches_of_single_positions_decide_as_composed) {
   expect_same_decode("threshold(0.5) + similarity_refresh(0.4) + interval_cache(6, 3)",
                      policy{by_confidence{},
-                            confidence_above{0.5F},
+                            threshold{0.5F},
                             similarity_refresh{0.4},
                             interval_cache{6, 3}});
   expect_same_decode("threshold(0.5) + delayed_cache(5)",
-                     policy{by_confidence{}, confidence_above{0.5F}, delayed_cache{5}});
+                     policy{by_confidence{}, threshold{0.5F}, delayed_cache{5}});
   expect_same_decode("threshold(0.5) + entropy_cache(1.5, recent=4)",
-                     policy{by_confidence{}, confidence_above{0.5F}, entropy_cache{1.5F, 4}});
+                     policy{by_confidence{}, threshold{0.5F}, entropy_cache{1.5F, 4}});
 }
 
 TEST(named_layer_rules, whole_methods_decide_as_their_presets) {

@@ -54,8 +54,8 @@ inline index_t expect_same_decode(decoding named, decoding composed, const dense
     EXPECT_EQ(a->segments.size(), b->segments.size());
     for (std::size_t i = 0; i < std::min(a->segments.size(), b->segments.size()); ++i) {
       EXPECT_EQ(a->segments[i].rows, b->segments[i].rows);
-      EXPECT_EQ(a->segments[i].feed, b->segments[i].feed);
-      EXPECT_EQ(a->segments[i].attend, b->segments[i].attend);
+      EXPECT_EQ(a->segments[i].query, b->segments[i].query);
+      EXPECT_EQ(a->segments[i].keys, b->segments[i].keys);
       EXPECT_EQ(a->segments[i].evict, b->segments[i].evict);
       EXPECT_EQ(a->segments[i].placed.token, b->segments[i].placed.token);
       EXPECT_EQ(a->segments[i].placed.position, b->segments[i].placed.position);
@@ -87,19 +87,19 @@ inline index_t expect_same_decode(decoding named, decoding composed, const dense
   EXPECT_EQ(one.committed, other.committed);
   EXPECT_EQ(one.rewritten, other.rewritten);
   EXPECT_EQ(one.forced, other.forced);
-  EXPECT_EQ(one.settled, other.settled);
+  EXPECT_EQ(one.committed_prefix, other.committed_prefix);
   return one.committed;
 }
 
-/// A random request whose model has an end token, and the capacities it needs.
+/// A random request whose model has an EOS token, and the capacities it needs.
 inline dense_request random_named_request(chances& c, bool branches) {
   dense_request q = random_dense_request(c, 12);
-  q.model = {.vocab = 12, .mask_token = 11, .end_token = 10};
+  q.model = {.vocab = 12, .mask_token = 11, .eos_token = 10};
   q.suppressed.clear();
   q.branches = branches ? 3 : 0;
   return q;
 }
-inline limits capacity_of(const dense_request& q) {
+inline session_capacity capacity_of(const dense_request& q) {
   return {.sequences = 1,
           .length = q.geometry.length,
           .window = q.geometry.length,

@@ -10,6 +10,6 @@ namespace unmask::testing {
 
 /// A session of a policy by name: all types of these are compiled in one file.
 [[nodiscard]] std::unique_ptr<any_session>
-named_session(std::string_view text, const model_info& model, const limits& capacity);
+named_session(std::string_view text, const model_info& model, const session_capacity& capacity);
 
 }  // namespace unmask::testing

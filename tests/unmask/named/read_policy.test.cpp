@@ -95,8 +95,8 @@ TEST(policy_text, a_number_that_no_double_holds_is_out_of_range) {
 // what() ends at a NUL, and a line end makes two messages of one.
 TEST(policy_text, is_quoted_on_one_line) {
   using namespace std::string_view_literals;
-  EXPECT_THAT(problem_of("top_k\0(3)"sv), HasSubstr("column 6: expected '+' or the end, got '\\x00'"));
-  EXPECT_THAT(problem_of("top_k\n(3) \x1b"sv), HasSubstr("policy 'top_k\\n(3) \\x1b', column 11"));
+  EXPECT_THAT(problem_of("tokens_per_step\0(3)"sv), HasSubstr("column 16: expected '+' or the end, got '\\x00'"));
+  EXPECT_THAT(problem_of("tokens_per_step\n(3) \x1b"sv), HasSubstr("policy 'tokens_per_step\\n(3) \\x1b', column 21"));
 }
 
 TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {
@@ -113,14 +113,14 @@ TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {
 
 TEST(read_policy, sets_the_parts_named) {
   const named_parts p = read_policy(
-      "margin + credit(0.5, decay=0.25) + any_of(threshold(0.8), all_of(top_k(3), at_least)) + "
-      "temperature(0.5) + block_pipeline(at_once=2) + stop_at_end + step_budget(7)");
+      "by_margin + trace_credit(0.5, decay=0.25) + any_of(threshold(0.8), all_of(tokens_per_step(3), threshold_inclusive)) + "
+      "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
   EXPECT_EQ(p.ranking.by, order::margin);
-  EXPECT_EQ(p.admission.size(), 3);
+  EXPECT_EQ(p.commit_rule.size(), 3);
   EXPECT_EQ(p.edit.value, 0.5F);
   EXPECT_EQ(p.stops.count, 2);
-  EXPECT_TRUE(p.has.watches && p.has.remembers && p.has.edits);
-  p.revisions.rules[0].visit_on_host([](const auto& rule) {
+  EXPECT_TRUE(p.has.tracks && p.has.remembers && p.has.edits);
+  p.logits_processors.rules[0].visit_on_host([](const auto& rule) {
     if constexpr (requires { rule.strength; }) {
       EXPECT_EQ(rule.strength, 0.5F);
       EXPECT_EQ(rule.decay, 0.25F);
@@ -133,72 +133,71 @@ TEST(read_policy, sets_the_parts_named) {
 
 TEST(read_policy, names_what_is_wrong) {
   const std::pair<const char*, std::vector<const char*>> cases[] = {
-      {"threshold(1.5)", {"column 11: threshold must be in [0, 1], got 1.5"}},
-      {"top_k(k=2.5)", {"k of top_k", "whole number", "at least 0", "2.5"}},
-      {"top_k(-1)", {"k of top_k", "at least 0", "-1"}},
-      {"temperature(0)+top_k", {"value of temperature", "at least 1e-06", "got 0"}},
-      {"temperature(1e-45)+top_k", {"value of temperature", "at least 1e-06", "got 1e-45"}},
+      {"threshold(1.5)", {"column 11: value of threshold must be in [0, 1], got 1.5"}},
+      {"tokens_per_step(count=2.5)", {"count of tokens_per_step", "whole number", "at least 0", "2.5"}},
+      {"tokens_per_step(-1)", {"count of tokens_per_step", "at least 0", "-1"}},
+      {"temperature(0)+tokens_per_step", {"value of temperature", "at least 1e-06", "got 0"}},
+      {"temperature(1e-45)+tokens_per_step", {"value of temperature", "at least 1e-06", "got 1e-45"}},
       {"treshold(0.9)", {"column 1", "'treshold'", "did you mean threshold?"}},
-      {"confidence_above(0.9)", {"did you mean threshold?"}},
       {"zzz", {"no part 'zzz'", "threshold", "any_of"}},
-      {"threshold(level=1)", {"'level' is no argument of threshold", "it has threshold"}},
+      {"threshold(level=1)", {"'level' is no argument of threshold", "it has value"}},
       {"threshold(0.9, 1)", {"at most 1 arguments"}},
-      {"margin(2)+top_k", {"margin takes no arguments"}},
-      {"threshold(0.9, threshold=0.8)", {"given twice"}},
-      {"credit(decay=0.5, 0.2)+top_k", {"by place must come before"}},
-      {"margin", {"needs an admission"}},
-      {"threshold+top_k", {"one admission", "any_of"}},
-      {"margin+entropy+top_k", {"one ranking", "margin and entropy"}},
-      {"any_of(margin)", {"margin is no admission"}},
+      {"by_margin(2)+tokens_per_step", {"by_margin takes no arguments"}},
+      {"threshold(0.9, value=0.8)", {"given twice"}},
+      {"trace_credit(decay=0.5, 0.2)+tokens_per_step", {"by place must come before"}},
+      {"by_margin", {"needs a commit rule"}},
+      {"threshold+tokens_per_step", {"one commit rule", "any_of"}},
+      {"by_margin+by_entropy+tokens_per_step", {"one ranking", "by_margin and by_entropy"}},
+      {"any_of(by_margin)", {"by_margin is no commit rule"}},
       {"any_of()", {"at least one"}},
       {"any_of(0.9)", {"got '0.9'"}},
-      {"loosely(random)+top_k", {"order of loosely", "confidence, margin", "got random"}},
-      {"hold_end(2)+top_k", {"until_first of hold_end", "true or false", "got 2"}},
-      {"logit_bias([1, 2], [3])+top_k", {"2 and 1"}},
-      {"logit_bias([1])+top_k", {"biases of logit_bias must be given"}},
-      {"token_list([-1])+top_k", {"a list of tokens", "[-1]"}},
-      {"token_list([])+top_k", {"1 to 16 tokens, this has 0"}},
-      {"adaptive_threshold+credit", {"compares rows"}},
+      {"alg_temperature(at_random)+tokens_per_step", {"order of alg_temperature", "by_confidence, by_margin", "got at_random"}},
+      {"eos_gate(2)+tokens_per_step", {"until_first of eos_gate", "true or false", "got 2"}},
+      {"logit_bias([1, 2], [3])+tokens_per_step", {"2 and 1"}},
+      {"logit_bias([1])+tokens_per_step", {"biases of logit_bias must be given"}},
+      {"allowed_tokens([-1])+tokens_per_step", {"a list of tokens", "[-1]"}},
+      {"allowed_tokens([])+tokens_per_step", {"1 to 16 tokens, this has 0"}},
+      {"adaptive_threshold+trace_credit", {"compares rows"}},
       {"adaptive_threshold+lookahead", {"column 20", "compares rows", "look ahead"}},
-      {"keep_top_k+top_k", {"no effect", "sampling"}},
-      {"confidence_of_kept+top_k", {"keeps less than all"}},
-      {"keep_top_k+sampling+credit+top_k", {"credit"}},
-      {"remask_below+lookahead+top_k", {"column 14", "compete again cannot look ahead"}},
-      {"remask_below+reopen_below+top_k", {"column 14", "remask_below or reopen_below"}},
-      {"all_of(at_frontier, top_k)+lookahead", {"at_frontier"}},
-      {"canvas+sampling+top_k", {"canvas"}},
-      {"margin+factor(1)", {"order of confidence"}},
-      {"any_of(top_k,hierarchical)+left_to_right", {"column 28", "order of confidence"}},
-      {"loosely(confidence)+factor", {"order of confidence"}},
-      {"credit+no_end_before+top_k", {"column 8", "before parts that remember"}},
-      {"credit+credit+top_k", {"one credit"}},
-      {"canvas(hottest=0.1)+top_k", {"hottest", "coldest"}},
-      {"key_eviction(pool=2)+top_k", {"pool", "odd"}},
+      {"top_k+tokens_per_step", {"no effect", "sampling"}},
+      {"confidence_after_truncation+tokens_per_step", {"keeps less than all"}},
+      {"top_k+sampling+trace_credit+tokens_per_step", {"trace_credit"}},
+      {"remask_below+lookahead+tokens_per_step", {"column 14", "compete again cannot look ahead"}},
+      {"remask_below+remask_current_below+tokens_per_step", {"column 14", "remask_below or remask_current_below"}},
+      {"all_of(at_frontier, tokens_per_step)+lookahead", {"at_frontier"}},
+      {"canvas+sampling+tokens_per_step", {"canvas"}},
+      {"by_margin+factor(1)", {"order of confidence"}},
+      {"any_of(tokens_per_step,hierarchical)+left_to_right", {"column 38", "order of confidence"}},
+      {"alg_temperature(by_confidence)+factor", {"order of confidence"}},
+      {"trace_credit+min_new_tokens+tokens_per_step", {"column 14", "before parts that remember"}},
+      {"trace_credit+trace_credit+tokens_per_step", {"one credit"}},
+      {"canvas(hottest=0.1)+tokens_per_step", {"hottest", "coldest"}},
+      {"key_eviction(pool=2)+tokens_per_step", {"pool", "odd"}},
       {"any_of(adaptive_threshold, adaptive_threshold)", {"one adaptive_threshold"}},
-      {"profile_threshold", {"file of profile_threshold must be given", "quoted name of a file"}},
-      {"profile_threshold(0.9)", {"file of profile_threshold", "quoted name", "got 0.9"}},
-      {"profile_threshold('')", {"file of profile_threshold", "quoted name", "got ''"}},
-      {"profile_threshold('no/such.json')",
-       {"column 19", "file of profile_threshold, 'no/such.json'", "can be read"}},
+      {"calibrated_threshold", {"file of calibrated_threshold must be given", "quoted name of a file"}},
+      {"calibrated_threshold(0.9)", {"file of calibrated_threshold", "quoted name", "got 0.9"}},
+      {"calibrated_threshold('')", {"file of calibrated_threshold", "quoted name", "got ''"}},
+      {"calibrated_threshold('no/such.json')",
+       {"column 22", "file of calibrated_threshold, 'no/such.json'", "can be read"}},
       {"threshold('0.9')", {"in [0, 1]", "got '0.9'"}},
-      {"early_skip+top_k+cache_budget", {"column 18", "one layer rule", "early_skip and cache_budget"}},
-      {"early_skip(depths=[0.5])+top_k", {"as many keeps", "1 and 0"}},
-      {"early_skip(0.5, [0.1, 0.2], [0.3, 0.4])+top_k", {"stages.keep", "0.4"}},
-      {"early_skip(reads=logits)+top_k", {"reads of early_skip", "hidden, input", "got logits"}},
-      {"early_skip+top_k+lookahead", {"column 18", "looks ahead cannot skip"}},
-      {"delayed_cache+top_k+lookahead", {"looks ahead cannot skip"}},
-      {"canvas+top_k+similarity_refresh", {"a canvas", "none of them can be skipped"}},
+      {"early_skip+tokens_per_step+cache_budget", {"column 28", "one layer rule", "early_skip and cache_budget"}},
+      {"early_skip(depths=[0.5])+tokens_per_step", {"as many keeps", "1 and 0"}},
+      {"early_skip(0.5, [0.1, 0.2], [0.3, 0.4])+tokens_per_step", {"stages.keep", "0.4"}},
+      {"early_skip(reads=logits)+tokens_per_step", {"reads of early_skip", "hidden, input", "got logits"}},
+      {"early_skip+tokens_per_step+lookahead", {"column 28", "looks ahead cannot skip"}},
+      {"delayed_cache+tokens_per_step+lookahead", {"looks ahead cannot skip"}},
+      {"canvas+tokens_per_step+similarity_refresh", {"a canvas", "none of them can be skipped"}},
       {"es_dlm", {"did you mean es_dllm?"}},
-      {"top_k+es_dllm",
-       {"column 7", "one admission: top_k and top_k of es_dllm are two"}},
-      {"es_dllm+threshold", {"column 9", "top_k of es_dllm and threshold are two"}},
-      {"es_dllm+lopa_d2f", {"top_k of es_dllm and threshold of lopa_d2f are two"}},
+      {"tokens_per_step+es_dllm",
+       {"column 17", "one commit rule: tokens_per_step and tokens_per_step of es_dllm are two"}},
+      {"es_dllm+threshold", {"column 9", "tokens_per_step of es_dllm and threshold are two"}},
+      {"es_dllm+lopa_d2f", {"tokens_per_step of es_dllm and threshold of lopa_d2f are two"}},
       {"es_dllm_parallel(1.5)", {"column 18", "threshold must be in [0, 1]", "1.5"}},
-      {"es_dllm+hold_end", {"column 9", "one hold_end"}},
+      {"es_dllm+eos_gate", {"column 9", "one eos_gate"}},
       {"es_dllm+lookahead", {"looks ahead cannot skip"}},
-      {"any_of(credit_decoding, top_k)", {"no part 'credit_decoding'"}},
-      {"osdt_gsm8k", {"file of profile_threshold must be given"}},
-      {"any_of(top_k,top_k,top_k,top_k,top_k,top_k,top_k,top_k,top_k)", {"at most 8"}},
+      {"any_of(credit_decoding, tokens_per_step)", {"no part 'credit_decoding'"}},
+      {"osdt_gsm8k", {"file of calibrated_threshold must be given"}},
+      {"any_of(tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step)", {"at most 8"}},
   };
   for (const auto& [text, words] : cases) {
     for (const char* word : words) {
@@ -208,7 +207,7 @@ TEST(read_policy, names_what_is_wrong) {
 }
 
 TEST(read_policy, reads_the_file_that_a_text_names_and_no_other) {
-  profile_threshold<> profile{.cap = 0.5F, .slack = 0.125F, .block_length = 16, .blocks = 2};
+  calibrated_threshold<> profile{.cap = 0.5F, .slack = 0.125F, .block_length = 16, .blocks = 2};
   profile.ends[0] = 1;
   profile.ends[1] = 2;
   profile.cells[0] = 0.25F;
@@ -220,21 +219,21 @@ TEST(read_policy, reads_the_file_that_a_text_names_and_no_other) {
   };
   static_cast<void>(read_policy("threshold + dual_cache", files));
   EXPECT_TRUE(asked.empty());
-  const named_parts p = read_policy("any_of(top_k(1), profile_threshold(file='p.json'))", files);
+  const named_parts p = read_policy("any_of(tokens_per_step(1), calibrated_threshold(file='p.json'))", files);
   EXPECT_EQ(asked, (std::vector<std::string>{"p.json"}));
-  EXPECT_EQ(p.admission.profile(), profile);
-  EXPECT_THROW(p.admission.check({.block_length = 8}), std::invalid_argument);
-  EXPECT_NO_THROW(p.admission.check({.block_length = 16}));
-  EXPECT_THROW(static_cast<void>(read_policy("profile_threshold('q.json')", files)),
+  EXPECT_EQ(p.commit_rule.profile(), profile);
+  EXPECT_THROW(p.commit_rule.check({.block_length = 8}), std::invalid_argument);
+  EXPECT_NO_THROW(p.commit_rule.check({.block_length = 16}));
+  EXPECT_THROW(static_cast<void>(read_policy("calibrated_threshold('q.json')", files)),
                policy_text_error);
   EXPECT_THROW(
       static_cast<void>(read_policy(
-          "any_of(profile_threshold('p.json'), profile_threshold('p.json'))", files)),
+          "any_of(calibrated_threshold('p.json'), calibrated_threshold('p.json'))", files)),
       policy_text_error);
 
   const std::string path = ::testing::TempDir() + "unmask_named_profile.json";
   save_profile(profile, path);
-  EXPECT_EQ(read_policy("profile_threshold(\"" + path + "\")").admission.profile(), profile);
+  EXPECT_EQ(read_policy("calibrated_threshold(\"" + path + "\")").commit_rule.profile(), profile);
   std::remove(path.c_str());
 }
 
@@ -247,45 +246,45 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
       EXPECT_EQ(problem_of(m.name), "none");
     }
   }
-  const named_parts p = read_policy("stop_at_end + es_dllm_parallel(0.75) + margin + no_end_before(3)");
+  const named_parts p = read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);
   EXPECT_EQ(p.ranking.by, order::margin);
-  EXPECT_TRUE(p.has.layered && p.has.watches && p.delays.holds);
+  EXPECT_TRUE(p.has.layered && p.has.tracks && p.filter.holds);
 }
 
 TEST(read_policy, takes_profiles_of_a_task_that_were_calibrated_as_the_paper_says) {
-  profile_threshold<> profile = methods::osdt_gpqa_settings<256>;
+  calibrated_threshold<> profile = methods::osdt_gpqa_settings<256>;
   profile.block_length = 32;
   profile.blocks = 1;
   profile.ends[0] = 2;
   profile.cells[0] = 0.5F;
   profile.cells[1] = 0.25F;
   const file_source files = [&](const std::string&) { return to_json(profile); };
-  EXPECT_EQ(read_policy("osdt_gpqa('p.json') + stop_at_end", files).admission.profile(), profile);
+  EXPECT_EQ(read_policy("osdt_gpqa('p.json') + stop_at_eos", files).commit_rule.profile(), profile);
   try {
-    static_cast<void>(read_policy("margin + osdt_humaneval('p.json')", files));
+    static_cast<void>(read_policy("by_margin + osdt_humaneval('p.json')", files));
     ADD_FAILURE();
   } catch (const policy_text_error& e) {
     EXPECT_THAT(e.what(),
-                HasSubstr("column 10: osdt_humaneval: its profile must have been calibrated with "
+                HasSubstr("column 13: osdt_humaneval: its profile must have been calibrated with "
                           "cap 0.8, slack 0.1, mode block and the q1"));
   }
 }
 
 TEST(read_policy, names_a_part_that_looks_beyond_one_step) {
-  EXPECT_EQ(read_policy("margin + any_of(threshold, top_k(2)) + end_penalty + keep_top_k + sampling + "
-                        "block_pipeline + dual_cache + stop_at_end")
+  EXPECT_EQ(read_policy("by_margin + any_of(threshold, tokens_per_step(2)) + eos_penalty + top_k + sampling + "
+                        "block_pipeline + dual_cache + stop_at_eos")
                 .beyond_a_step,
             "");
-  for (const char* text : {"scheduled", "timesteps", "independent_timesteps", "early_commit",
+  for (const char* text : {"steps_per_block", "timesteps", "independent_timesteps", "early_commit",
                            "steady_leader", "adaptive_threshold", "stable_and_confident"}) {
     EXPECT_EQ(read_policy(text).beyond_a_step, text);
   }
-  for (const char* text : {"credit", "adaptive_credit", "edit_settled", "reopen_below",
+  for (const char* text : {"trace_credit", "adaptive_credit", "edit_committed", "remask_current_below",
                            "remask_below", "lookahead", "slow_fast", "edited_blocks", "canvas",
                            "delayed_cache", "entropy_cache", "early_skip", "cache_budget",
                            "similarity_refresh"}) {
-    EXPECT_EQ(read_policy("top_k + " + std::string(text)).beyond_a_step, text);
+    EXPECT_EQ(read_policy("tokens_per_step + " + std::string(text)).beyond_a_step, text);
   }
 }
 
@@ -300,8 +299,8 @@ with_argument(const known_part& part, const part_argument& a, const std::string&
     }
   }
   text += std::string(a.name) + "=" + value + ")";
-  const bool admits = part.stage == part_stage::admission;
-  text += admits ? "" : "+top_k";
+  const bool commits = part.stage == part_stage::commit_rule;
+  text += commits ? "" : "+tokens_per_step";
   text += part.stage == part_stage::truncation ? "+sampling" : "";
   return text;
 }
@@ -389,7 +388,7 @@ std::vector<std::string> policies_of_the_pages() {
 }
 
 TEST(read_policy, reads_what_the_pages_say) {
-  profile_threshold<> profile = methods::osdt_gsm8k_settings<256>;
+  calibrated_threshold<> profile = methods::osdt_gsm8k_settings<256>;
   profile.block_length = 32;
   profile.blocks = 1;
   profile.ends[0] = 1;
@@ -425,9 +424,9 @@ std::set<std::string> parts_of_the_table() {
 }
 
 TEST(known_parts, are_all_parts_but_those_that_a_text_cannot_say) {
-  const std::set<std::string> without_a_name = {"a",  // stands for any admission
-                                                "profile_recorder",
-                                                "row_riders::allowed"};
+  const std::set<std::string> without_a_name = {"a",  // stands for any commit rule
+                                                "threshold_calibrator",
+                                                "row_modifiers::allowed"};
   std::set<std::string> named;
   for (const known_part& part : known_parts()) {
     named.emplace(part.type);
@@ -446,7 +445,7 @@ TEST(known_parts, are_told_apart_and_described) {
     EXPECT_FALSE(part.about.empty());
     EXPECT_THAT(describe_parts(), HasSubstr(signature_of(part)));
   }
-  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(threshold=0.9)");
+  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(value=0.9)");
 }
 
 }  // namespace

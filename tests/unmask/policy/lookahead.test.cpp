@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/lookahead.hpp>
 
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/presets/released/lopa.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -21,19 +21,19 @@ struct by_logit {
 };
 static_assert(ranking<by_logit>);
 
-std::vector<float> row_of_worth(float worth) {
-  return {worth, worth - 5.0F, worth - 6.0F};
+std::vector<float> row_of_lookahead_score(float lookahead_score) {
+  return {lookahead_score, lookahead_score - 5.0F, lookahead_score - 6.0F};
 }
 
 const model_info three_tokens{.vocab = 3, .mask_token = 2};
 
 // Five positions: the first step commits position 0 and tries 1, 2 and 3.
 template <class Lookahead>
-index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>& worths) {
+index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>& lookahead_scores) {
   std::vector<token_id> x(5);
-  session s{policy{by_confidence{}, top_k{0}, ahead}, three_tokens, x, layout{.length = 5, .block_length = 5}};
+  session s{policy{by_confidence{}, tokens_per_step{0}, ahead}, three_tokens, x, sequence_shape{.length = 5, .block_length = 5}};
   decide_once(s, x, [](const segment&, index_t p) {
-    std::vector<float> z = row_of_worth(-static_cast<float>(p));
+    std::vector<float> z = row_of_lookahead_score(-static_cast<float>(p));
     z[1] -= p == 0 ? 3.0F : 0.0F;  // the most confident, so the progress guarantee commits it
     return z;
   });
@@ -41,12 +41,12 @@ index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>&
   EXPECT_EQ(s.planned().branches, 3);
   for (index_t b = 0; b < 3; ++b) {
     EXPECT_EQ(s.planned().branch[b].position, b + 1);
-    EXPECT_EQ(s.planned().branch[b].worth, -static_cast<float>(b + 1));
+    EXPECT_EQ(s.planned().branch[b].lookahead_score, -static_cast<float>(b + 1));
   }
   decide_once(s, x, [&](const segment& part, index_t p) {
     index_t k = p - 1;  // among the masked positions of the branch
     k -= part.branch > 0 && part.placed.position < p ? 1 : 0;
-    return row_of_worth(worths[static_cast<std::size_t>(part.branch)][static_cast<std::size_t>(k)]);
+    return row_of_lookahead_score(lookahead_scores[static_cast<std::size_t>(part.branch)][static_cast<std::size_t>(k)]);
   });
   return s.planned().winner;
 }
@@ -97,20 +97,20 @@ TEST(lookahead, creation_weight_favours_the_anchor) {
 // `now`.
 index_t winner_at_the_end_of_a_block(const lookahead_by<by_logit>& ahead, index_t length, float now) {
   std::vector<token_id> x(static_cast<std::size_t>(length));
-  session s{policy{by_confidence{}, top_k{0}, ahead}, three_tokens, x,
-            layout{.length = length, .block_length = 2}};
+  session s{policy{by_confidence{}, tokens_per_step{0}, ahead}, three_tokens, x,
+            sequence_shape{.length = length, .block_length = 2}};
   decide_once(s, x, [](const segment&, index_t p) {
-    std::vector<float> z = row_of_worth(-static_cast<float>(p));
+    std::vector<float> z = row_of_lookahead_score(-static_cast<float>(p));
     z[1] -= p == 0 ? 3.0F : 0.0F;
     return z;
   });
   EXPECT_EQ(s.planned().branches, 1);
-  EXPECT_EQ(s.planned().branch[0].worth, -1.0F);
-  decide_once(s, x, [&](const segment&, index_t) { return row_of_worth(now); });
+  EXPECT_EQ(s.planned().branch[0].lookahead_score, -1.0F);
+  decide_once(s, x, [&](const segment&, index_t) { return row_of_lookahead_score(now); });
   return s.planned().winner;
 }
 
-TEST(lookahead, a_complete_window_is_worth_what_its_branch_was_created_with) {
+TEST(lookahead, a_complete_window_is_lookahead_score_what_its_branch_was_created_with) {
   EXPECT_EQ(winner_at_the_end_of_a_block(paper, 4, -0.5F), 0);
   EXPECT_EQ(winner_at_the_end_of_a_block(paper, 4, -1.5F), 1);
   EXPECT_EQ(winner_at_the_end_of_a_block(paper, 4, -1.0F), 1);  // a tie
@@ -159,17 +159,17 @@ bool operator==(const decode_of& a, const decode_of& b) {
 // The rows of a segment, from its own tokens, as far as it is fed.
 script rows_of(const dense_request& q, const std::vector<token_id>& text) {
   return [&q, &text](const segment& part, index_t p) {
-    std::vector<token_id> x(text.begin(), text.begin() + part.feed.last);
+    std::vector<token_id> x(text.begin(), text.begin() + part.query.last);
     if (part.branch > 0) {
       x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
     }
-    return q.logits.row(x, std::max(p - q.model.row_shift, 0));
+    return q.logits.row(x, std::max(p - q.model.logits_shift, 0));
   };
 }
 
 template <class Policy>
 session<Policy> session_for(const dense_request& q) {
-  const layout& g = q.geometry;
+  const sequence_shape& g = q.geometry;
   return {q.model, {.length = g.length, .window = g.length, .branches = q.branches}};
 }
 
@@ -200,16 +200,16 @@ decode_of decode(const Policy& p, const dense_request& q, bool in_pieces = false
       break;
     }
   }
-  EXPECT_EQ(s.report().open, 0);
+  EXPECT_EQ(s.report().masked, 0);
   return all;
 }
 
 dense_request request_of(std::uint64_t seed, index_t branches) {
   chances c(seed);
   dense_request q = random_dense_request(c, c.within(6, 24));
-  q.geometry.length = q.geometry.prompt + c.within(4, 24);
+  q.geometry.length = q.geometry.prompt_length + c.within(4, 24);
   q.geometry.block_length = c.within(2, 9);
-  q.model.row_shift = c.within(0, 1);
+  q.model.logits_shift = c.within(0, 1);
   q.branches = branches;
   return q;
 }
@@ -218,10 +218,10 @@ TEST(lookahead, without_branches_changes_nothing) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const dense_request q = request_of(seed, 0);
     const block_pipeline blocks{.add = 0.3F, .activate = 0.8F};
-    EXPECT_EQ(decode(policy{by_entropy{}, confidence_above{0.6F}, blocks, lookahead{.branches = 0}}, q),
-              decode(policy{by_entropy{}, confidence_above{0.6F}, blocks}, q));
-    EXPECT_EQ(decode(policy{by_entropy{}, top_k{1}, lookahead{.branches = 0}}, q),
-              decode(policy{by_entropy{}, top_k{1}}, q));
+    EXPECT_EQ(decode(policy{by_entropy{}, threshold{0.6F}, blocks, lookahead{.branches = 0}}, q),
+              decode(policy{by_entropy{}, threshold{0.6F}, blocks}, q));
+    EXPECT_EQ(decode(policy{by_entropy{}, tokens_per_step{1}, lookahead{.branches = 0}}, q),
+              decode(policy{by_entropy{}, tokens_per_step{1}}, q));
   }
 }
 
@@ -229,9 +229,9 @@ TEST(lookahead, with_a_forced_anchor_decides_as_without_branches) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     dense_request q = request_of(seed, 4);
     const lookahead forced{.branches = 4, .anchor_wins = true};
-    const decode_of got = decode(policy{by_entropy{}, confidence_above{0.6F}, forced}, q);
+    const decode_of got = decode(policy{by_entropy{}, threshold{0.6F}, forced}, q);
     q.branches = 0;
-    EXPECT_EQ(got, decode(policy{by_entropy{}, confidence_above{0.6F}}, q)) << "seed " << seed;
+    EXPECT_EQ(got, decode(policy{by_entropy{}, threshold{0.6F}}, q)) << "seed " << seed;
   }
 }
 
@@ -240,7 +240,7 @@ TEST(lookahead, takes_its_branches_one_by_one_or_all_at_once) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const dense_request q = request_of(seed, 5);
     const block_pipeline blocks{.add = 0.3F, .activate = 0.8F, .at_once = 3};
-    const auto p = policy{by_margin{}, confidence_above{0.7F}, blocks, lookahead_by<by_margin>{.branches = 5}};
+    const auto p = policy{by_margin{}, threshold{0.7F}, blocks, lookahead_by<by_margin>{.branches = 5}};
     const decode_of batch = decode(p, q);
     EXPECT_EQ(batch, decode(p, q, true)) << "seed " << seed;
     most = std::max(most, batch.most_segments);
@@ -251,10 +251,10 @@ TEST(lookahead, takes_its_branches_one_by_one_or_all_at_once) {
   EXPECT_EQ(most, 6);
 }
 
-double naive_worth(by_entropy, const seen_row& r) {
+double naive_lookahead_score(by_entropy, const seen_row& r) {
   return -r.entropy;
 }
-double naive_worth(by_confidence, const seen_row& r) {
+double naive_lookahead_score(by_confidence, const seen_row& r) {
   return r.confidence;
 }
 
@@ -262,7 +262,7 @@ double naive_worth(by_confidence, const seen_row& r) {
 template <class Ranking>
 double naive_score(const lookahead_by<Ranking>& part, const dense_request& q, const std::vector<token_id>& text,
                    const segment& s, const plan& now, double& closest) {
-  std::vector<double> worths;
+  std::vector<double> lookahead_scores;
   for (index_t p = now.score.first; p < now.branch_last[s.branch]; ++p) {
     if (text[static_cast<std::size_t>(p)] != q.model.mask_token ||
         (s.branch > 0 && s.placed.position == p)) {
@@ -275,20 +275,20 @@ double naive_score(const lookahead_by<Ranking>& part, const dense_request& q, co
     z[static_cast<std::size_t>(q.model.mask_token)] = -std::numeric_limits<double>::infinity();
     const seen_row r = dense_statistics(z, p);
     closest = std::min(closest, r.gap);
-    worths.push_back(naive_worth(part.order, r));
+    lookahead_scores.push_back(naive_lookahead_score(part.order, r));
   }
-  std::sort(worths.begin(), worths.end());
-  const auto n = static_cast<double>(worths.size());
+  std::sort(lookahead_scores.begin(), lookahead_scores.end());
+  const auto n = static_cast<double>(lookahead_scores.size());
   const auto counted = static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
-  const double creation = s.branch > 0 ? static_cast<double>(s.placed.worth) : 1.0;
-  const auto masks = std::count(text.begin() + q.geometry.prompt, text.end(), q.model.mask_token);
+  const double creation = s.branch > 0 ? static_cast<double>(s.placed.lookahead_score) : 1.0;
+  const auto masks = std::count(text.begin() + q.geometry.prompt_length, text.end(), q.model.mask_token);
   const bool is_complete = s.branch > 0 && masks == 1;  // the answer
   double future = 0.0;
-  if (worths.empty()) {
+  if (lookahead_scores.empty()) {
     future = is_complete || part.complete_wins ? 1.0 : creation;
   }
-  for (std::size_t k = 0; k < std::min(counted, worths.size()); ++k) {
-    future += worths[k] / static_cast<double>(counted);
+  for (std::size_t k = 0; k < std::min(counted, lookahead_scores.size()); ++k) {
+    future += lookahead_scores[k] / static_cast<double>(counted);
   }
   return part.creation_weight * creation + (1.0 - part.creation_weight) * future;
 }
@@ -307,7 +307,7 @@ void expect_the_best_branch() {
                                      .lowest_share = c.chance(0.5) ? 1.0F : 0.5F,
                                      .creation_weight = c.chance(0.5) ? 0.0F : 0.25F,
                                      .complete_wins = c.chance(0.2)};
-    const auto p = policy{by_entropy{}, confidence_above{0.7F}, part};
+    const auto p = policy{by_entropy{}, threshold{0.7F}, part};
     auto s = session_for<std::remove_const_t<decltype(p)>>(q);
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
     s.start(0, p, tokens_view<memory::host>(text), q.geometry);
@@ -343,7 +343,7 @@ void expect_the_best_branch() {
       for (index_t b = 0; b < next.branches; ++b) {
         EXPECT_EQ(text[static_cast<std::size_t>(next.branch[b].position)], q.model.mask_token);
         EXPECT_EQ(next.branch_last[b + 1], next.score.last);
-        EXPECT_TRUE(b == 0 || next.branch[b].worth <= next.branch[b - 1].worth);
+        EXPECT_TRUE(b == 0 || next.branch[b].lookahead_score <= next.branch[b - 1].lookahead_score);
       }
     }
   }
@@ -359,21 +359,21 @@ TEST(lookahead, goes_on_with_the_best_branch) {
 
 TEST(lookahead, is_the_same_in_any_batch) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    using kind = policy<by_entropy, confidence_above, lookahead, block_pipeline>;
+    using kind = policy<by_entropy, threshold, lookahead, block_pipeline>;
     std::vector<kind> policies;
     std::vector<dense_request> requests;
     chances c(seed);
     for (std::uint64_t k = 0; k < 4; ++k) {
-      policies.push_back({by_entropy{}, confidence_above{c.real(0.4, 0.9)},
+      policies.push_back({by_entropy{}, threshold{c.real(0.4, 0.9)},
                           lookahead{.branches = c.within(0, 4)},
                           block_pipeline{.add = c.real(0.0, 0.6), .at_once = c.within(1, 3)}});
       requests.push_back(request_of(seed * 4 + k, 4));
       requests.back().model = requests.front().model;
-      requests.back().model.row_shift = 0;
+      requests.back().model.logits_shift = 0;
       requests.back().logits.vocab = requests.front().model.vocab;
       requests.back().suppressed.clear();
     }
-    requests.front().model.row_shift = 0;
+    requests.front().model.logits_shift = 0;
     expect_batch_changes_nothing(policies, requests);
   }
 }
@@ -381,7 +381,7 @@ TEST(lookahead, is_the_same_in_any_batch) {
 TEST(lookahead, names_the_knob_that_is_wrong) {
   const auto starting = [](const lookahead& part) {
     std::vector<token_id> x(4);
-    session s{policy{by_entropy{}, top_k{}, part}, three_tokens, x, layout{.length = 4}};
+    session s{policy{by_entropy{}, tokens_per_step{}, part}, three_tokens, x, sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting({.branches = -1}), std::invalid_argument);
   EXPECT_THROW(starting({.branches = max_branches + 1}), std::invalid_argument);

@@ -2,4 +2,4 @@
 // expect: at_random is random as it is
 #include <unmask/unmask.hpp>
 
-constexpr unmask::policy p{unmask::loosely<unmask::at_random>{}, unmask::top_k{}};
+constexpr unmask::policy p{unmask::alg_temperature<unmask::at_random>{}, unmask::tokens_per_step{}};

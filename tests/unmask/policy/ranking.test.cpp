@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
@@ -20,7 +20,7 @@ using positions = std::vector<index_t>;
 const std::vector<double> five = {0.95, 0.90, 0.62, 0.90, 0.30};
 
 TEST(by_confidence, puts_the_most_probable_first) {
-  const policy one_by_one{by_confidence{}, top_k{1}};
+  const policy one_by_one{by_confidence{}, tokens_per_step{1}};
   EXPECT_EQ(decode_confidences(one_by_one, five, 10).order(), (positions{10, 11, 13, 12, 14}));
 }
 
@@ -35,9 +35,9 @@ row row_of(double a, double b, double c, double d) {
 /// Expects that the ranking commits the second of two rows first, although the first has the higher
 /// confidence.
 void expect_the_second_first(const auto& ranks, const std::vector<row>& table) {
-  const layout one_block = {.block_length = 2};
-  EXPECT_EQ(decode_rows(policy{ranks, top_k{1}}, table, one_block).order(), (positions{1, 0}));
-  EXPECT_EQ(decode_rows(policy{by_confidence{}, top_k{1}}, table, one_block).order(),
+  const sequence_shape one_block = {.block_length = 2};
+  EXPECT_EQ(decode_rows(policy{ranks, tokens_per_step{1}}, table, one_block).order(), (positions{1, 0}));
+  EXPECT_EQ(decode_rows(policy{by_confidence{}, tokens_per_step{1}}, table, one_block).order(),
             (positions{0, 1}));
 }
 
@@ -59,20 +59,20 @@ TEST(by_entropy, puts_the_lowest_first) {
                                   row_with_entropy(0.04),
                                   row_with_entropy(0.30),
                                   row_with_entropy(1.2)};
-  EXPECT_EQ(decode_rows(policy{by_entropy{}, top_k{1}}, table, {.block_length = 5}).order(),
+  EXPECT_EQ(decode_rows(policy{by_entropy{}, tokens_per_step{1}}, table, {.block_length = 5}).order(),
             (positions{0, 2, 1, 3, 4}));
 }
 
 TEST(left_to_right, looks_at_nothing_else) {
-  const policy one_by_one{left_to_right{}, top_k{1}};
+  const policy one_by_one{left_to_right{}, tokens_per_step{1}};
   EXPECT_EQ(decode_confidences(one_by_one, {0.3, 0.9, 0.3, 0.95}).order(), (positions{0, 1, 2, 3}));
 }
 
 positions random_order(std::uint64_t seed, std::uint32_t sequence, index_t prompt = 0) {
   const std::vector<row> table(8, row_with_confidence(0.9));
-  return decode_rows(policy{at_random{}, top_k{1}, whole_sequence{}},
+  return decode_rows(policy{at_random{}, tokens_per_step{1}, single_block{}},
                      table,
-                     {.prompt = prompt, .seed = seed, .sequence = sequence})
+                     {.prompt_length = prompt, .seed = seed, .sequence = sequence})
       .order();
 }
 
@@ -89,10 +89,10 @@ TEST(at_random, draws_afresh_in_each_step) {
   const std::vector<row> table(3, row_with_confidence(0.9));
   int changed = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const layout g = {.block_length = 3, .seed = seed};
+    const sequence_shape g = {.block_length = 3, .seed = seed};
     const positions first_two =
-        decode_rows(policy{at_random{}, top_k{2}}, table, g).positions.front();
-    const positions one_by_one = decode_rows(policy{at_random{}, top_k{1}}, table, g).order();
+        decode_rows(policy{at_random{}, tokens_per_step{2}}, table, g).positions.front();
+    const positions one_by_one = decode_rows(policy{at_random{}, tokens_per_step{1}}, table, g).order();
     const std::set<index_t> kept(first_two.begin(), first_two.end());
     changed += kept.count(one_by_one[1]) == 0 ? 1 : 0;
   }
@@ -114,16 +114,16 @@ TEST(at_random, gives_every_position_the_same_chance) {
 
 TEST(at_random, proposes_the_best_token_all_the_same) {
   const std::vector<row> table(6, row_with_confidence(0.4, 2));
-  const history h = decode_rows(policy{at_random{}, top_k{2}}, table, {.block_length = 6});
+  const history h = decode_rows(policy{at_random{}, tokens_per_step{2}}, table, {.block_length = 6});
   EXPECT_EQ(h.tokens, std::vector<token_id>(6, 2));
 }
 
-TEST(loosely, draws_the_first_by_the_softmax_of_the_scores) {
+TEST(alg_temperature, draws_the_first_by_the_softmax_of_the_scores) {
   const std::vector<row> table = {row_with_confidence(0.5), row_with_confidence(0.9)};
   const auto times_second_came_first = [&](float temperature) {
     int times = 0;
     for (std::uint64_t seed = 0; seed < 4000; ++seed) {
-      const policy p{loosely{by_confidence{}, temperature}, top_k{1}};
+      const policy p{alg_temperature{by_confidence{}, temperature}, tokens_per_step{1}};
       times += decode_rows(p, table, {.block_length = 2, .seed = seed}, small_model, 1)
                            .positions.front()
                            .front() == 1
@@ -146,18 +146,18 @@ struct by_table {
 
 TEST(ranking, puts_nan_last_and_treats_both_zeros_alike) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const policy p{by_table{{nan, -0.0F, 0.0F, -std::numeric_limits<float>::max()}}, top_k{1}};
+  const policy p{by_table{{nan, -0.0F, 0.0F, -std::numeric_limits<float>::max()}}, tokens_per_step{1}};
   EXPECT_EQ(decode_confidences(p, {0.5, 0.5, 0.5, 0.5}).order(), (positions{1, 2, 3, 0}));
 }
 
 TEST(ranking, knows_infinite_scores) {
   const float inf = std::numeric_limits<float>::infinity();
-  const policy p{by_table{{-inf, 3.0F, inf, -3.0F}}, top_k{1}};
+  const policy p{by_table{{-inf, 3.0F, inf, -3.0F}}, tokens_per_step{1}};
   EXPECT_EQ(decode_confidences(p, {0.5, 0.5, 0.5, 0.5}).order(), (positions{2, 1, 3, 0}));
 }
 
 TEST(ranking, of_equal_scores_goes_by_position_in_any_number) {
-  const policy p{by_table{{0.5F, 0.5F, 0.5F, 0.5F}}, top_k{3}};
+  const policy p{by_table{{0.5F, 0.5F, 0.5F, 0.5F}}, tokens_per_step{3}};
   EXPECT_EQ(decode_confidences(p, {0.5, 0.6, 0.7, 0.8}).positions,
             (std::vector<positions>{{0, 1, 2}, {3}}));
 }

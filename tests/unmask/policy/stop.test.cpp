@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named/any_schedule.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
@@ -19,75 +19,75 @@ namespace {
 using tokens_of = std::vector<token_id>;
 
 // Token 3 ends an answer.
-constexpr model_info ending_model = {.vocab = small_vocab, .mask_token = 4, .end_token = 3};
+constexpr model_info ending_model = {.vocab = small_vocab, .mask_token = 4, .eos_token = 3};
 
-TEST(stop_at_end, fills_what_is_open_behind_a_settled_end_token) {
+TEST(stop_at_eos, fills_what_is_open_behind_a_committed_eos_token) {
   const std::vector<row> table = {row_with_confidence(0.9, 0),
                                   row_with_confidence(0.9, 3),
                                   row_with_confidence(0.5, 1),
                                   row_with_confidence(0.5, 2)};
-  const history h = decode_rows(policy{by_confidence{}, confidence_above{0.8F}, stop_at_end{}},
+  const history h = decode_rows(policy{by_confidence{}, threshold{0.8F}, stop_at_eos{}},
                                 table,
                                 {.block_length = 4},
                                 ending_model);
   EXPECT_EQ(h.tokens, (tokens_of{0, 3, 3, 3}));
-  EXPECT_EQ(h.report.end, ending::end_token);
+  EXPECT_EQ(h.report.end, ending::eos_token);
   EXPECT_EQ(h.report.forwards, 1);
   EXPECT_EQ(h.report.committed, 2) << "filled tokens are not committed";
-  EXPECT_EQ(h.report.settled, 4);
-  EXPECT_EQ(h.report.open, 0);
+  EXPECT_EQ(h.report.committed_prefix, 4);
+  EXPECT_EQ(h.report.masked, 0);
 }
 
-TEST(stop_at_end, waits_until_everything_left_of_the_end_token_is_settled) {
+TEST(stop_at_eos, waits_until_everything_left_of_the_eos_token_is_committed) {
   const std::vector<row> table = {row_with_confidence(0.5, 0),
                                   row_with_confidence(0.4, 1),
                                   row_with_confidence(0.9, 3),
                                   row_with_confidence(0.3, 2)};
   const history h = decode_rows(
-      policy{by_confidence{}, top_k{1}, stop_at_end{}}, table, {.block_length = 4}, ending_model);
+      policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}}, table, {.block_length = 4}, ending_model);
   EXPECT_EQ(h.order(), (std::vector<index_t>{2, 0, 1}));
   EXPECT_EQ(h.tokens, (tokens_of{0, 1, 3, 3}));
-  EXPECT_EQ(h.report.end, ending::end_token);
+  EXPECT_EQ(h.report.end, ending::eos_token);
 }
 
-TEST(stop_at_end, leaves_tokens_committed_behind_the_end_token_as_they_are) {
+TEST(stop_at_eos, leaves_tokens_committed_behind_the_eos_token_as_they_are) {
   const std::vector<row> table = {
       row_with_confidence(0.5, 3), row_with_confidence(0.9, 1), row_with_confidence(0.4, 2)};
   const history h = decode_rows(
-      policy{by_confidence{}, top_k{1}, stop_at_end{}}, table, {.block_length = 3}, ending_model);
+      policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}}, table, {.block_length = 3}, ending_model);
   EXPECT_EQ(h.tokens, (tokens_of{3, 1, 3}));
 }
 
-TEST(stop_at_end, does_not_look_into_the_prompt) {
+TEST(stop_at_eos, does_not_look_into_the_prompt) {
   std::vector<token_id> tokens = {3, 3, 0, 0};
-  session s{policy{by_confidence{}, top_k{1}, stop_at_end{}},
+  session s{policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
             ending_model,
             tokens_view<memory::host>(tokens),
-            layout{.prompt = 2, .length = 4, .block_length = 2}};
+            sequence_shape{.prompt_length = 2, .length = 4, .block_length = 2}};
   EXPECT_EQ(s.report().end, ending::running);
   EXPECT_TRUE(s.next());
 }
 
-TEST(stop_at_end, sees_an_end_token_that_the_engine_fixed_in_the_answer) {
+TEST(stop_at_eos, sees_an_eos_token_that_the_engine_fixed_in_the_answer) {
   std::vector<token_id> tokens = {0, 1, 3, 2, 2};
   const std::vector<std::uint8_t> editable = {0, 1, 0, 1, 0};
-  session<policy<by_confidence, top_k, stop_at_end>> s(ending_model, {.length = 5, .window = 4});
+  session<policy<by_confidence, tokens_per_step, stop_at_eos>> s(ending_model, {.length = 5, .window = 4});
   s.start(0,
-          {by_confidence{}, top_k{1}, stop_at_end{}},
+          {by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
           tokens,
-          {.prompt = 1, .length = 5},
+          {.prompt_length = 1, .length = 5},
           {.editable = editable, .suppressed = {}});
   ASSERT_TRUE(s.next());
   const row logits = packed(
       {row_with_confidence(0.5, 1), row_with_confidence(0.5, 1), row_with_confidence(0.5, 1)},
       {0, 3});
   s.supply(host_logits<float>(logits.data(), 3, small_vocab));
-  EXPECT_EQ(s.report().end, ending::end_token);
+  EXPECT_EQ(s.report().end, ending::eos_token);
   EXPECT_EQ(tokens, (tokens_of{0, 1, 3, 3, 2})) << "position 4 was not open";
 }
 
-TEST(stop_at_end, refuses_a_model_without_an_end_token) {
-  const policy p{by_confidence{}, top_k{1}, stop_at_end{}};
+TEST(stop_at_eos, refuses_a_model_without_an_eos_token) {
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_at_eos{}};
   const auto expect_refused = [](auto& s, const auto& start) {
     const std::vector<token_id> before(4, 1);
     std::vector<token_id> tokens = before;
@@ -95,58 +95,58 @@ TEST(stop_at_end, refuses_a_model_without_an_end_token) {
       start(s, tokens);
       FAIL() << "accepted";
     } catch (const std::invalid_argument& e) {
-      EXPECT_NE(std::string(e.what()).find("model_info::end_token must be a token"), std::string::npos)
+      EXPECT_NE(std::string(e.what()).find("model_info::eos_token must be a token"), std::string::npos)
           << e.what();
     }
     EXPECT_EQ(tokens, before);
   };
-  session<policy<by_confidence, top_k, stop_at_end>> typed({.vocab = 5, .mask_token = 4},
+  session<policy<by_confidence, tokens_per_step, stop_at_eos>> typed({.vocab = 5, .mask_token = 4},
                                                            {.length = 4, .window = 4});
   expect_refused(typed, [&](auto& s, std::vector<token_id>& tokens) {
     s.start(0, p, tokens, {.length = 4});
   });
   any_stops rules;
   rules.count = 1;
-  rules.rules[0] = stop_at_end{};
-  const policy by_value{by_confidence{}, top_k{1}, rules};
-  session<policy<by_confidence, top_k, any_stops>> named({.vocab = 5, .mask_token = 4},
+  rules.rules[0] = stop_at_eos{};
+  const policy by_value{by_confidence{}, tokens_per_step{1}, rules};
+  session<policy<by_confidence, tokens_per_step, any_stops>> named({.vocab = 5, .mask_token = 4},
                                                          {.length = 4, .window = 4});
   expect_refused(named, [&](auto& s, std::vector<token_id>& tokens) {
     s.start(0, by_value, tokens, {.length = 4});
   });
 }
 
-TEST(stop_at_end, ends_the_blocks_that_were_not_reached) {
+TEST(stop_at_eos, ends_the_blocks_that_were_not_reached) {
   const std::vector<row> table(12, row_with_confidence(0.9, 3));
   const history h = decode_rows(
-      policy{by_confidence{}, top_k{1}, stop_at_end{}}, table, {.block_length = 4}, ending_model);
+      policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}}, table, {.block_length = 4}, ending_model);
   EXPECT_EQ(h.report.forwards, 1);
   EXPECT_EQ(h.tokens, tokens_of(12, 3));
 }
 
-TEST(step_budget, ends_a_sequence_and_fills_it) {
+TEST(max_steps, ends_a_sequence_and_fills_it) {
   const std::vector<row> table(6, row_with_confidence(0.9, 1));
   const history h = decode_rows(
-      policy{by_confidence{}, top_k{1}, step_budget{2}}, table, {.block_length = 3}, ending_model);
-  EXPECT_EQ(h.report.end, ending::step_budget);
+      policy{by_confidence{}, tokens_per_step{1}, max_steps{2}}, table, {.block_length = 3}, ending_model);
+  EXPECT_EQ(h.report.end, ending::max_steps);
   EXPECT_EQ(h.report.forwards, 2);
   EXPECT_EQ(h.report.committed, 2);
   EXPECT_EQ(h.tokens, (tokens_of{1, 1, 3, 3, 3, 3}));
 }
 
-TEST(step_budget, leaves_masks_where_there_is_no_end_token_to_fill_with) {
+TEST(max_steps, leaves_masks_where_there_is_no_eos_token_to_fill_with) {
   const std::vector<row> table(3, row_with_confidence(0.9, 1));
   const history h =
-      decode_rows(policy{by_confidence{}, top_k{1}, step_budget{1}}, table, {.block_length = 3});
+      decode_rows(policy{by_confidence{}, tokens_per_step{1}, max_steps{1}}, table, {.block_length = 3});
   EXPECT_EQ(h.tokens, (tokens_of{1, 4, 4}));
-  EXPECT_EQ(h.report.open, 2);
-  EXPECT_EQ(h.report.settled, 1);
+  EXPECT_EQ(h.report.masked, 2);
+  EXPECT_EQ(h.report.committed_prefix, 1);
 }
 
-TEST(step_budget, that_is_just_enough_lets_the_sequence_be_complete) {
+TEST(max_steps, that_is_just_enough_lets_the_sequence_be_complete) {
   const std::vector<row> table(3, row_with_confidence(0.9, 1));
   const history h =
-      decode_rows(policy{by_confidence{}, top_k{1}, step_budget{3}}, table, {.block_length = 3});
+      decode_rows(policy{by_confidence{}, tokens_per_step{1}, max_steps{3}}, table, {.block_length = 3});
   EXPECT_EQ(h.report.end, ending::complete);
 }
 
@@ -158,10 +158,10 @@ struct stop_when_slow {
     index_t slow_steps;
   };
   static constexpr statistics required = stat::none;
-  ending stop(const sequence_view& q, auto& own) const {
-    auto& [before, slow] = own.sequence;
-    slow += before - q.open_count == 1 ? 1 : 0;
-    before = q.open_count;
+  ending stop(const sequence_view& q, auto& context) const {
+    auto& [before, slow] = context.sequence;
+    slow += before - q.masked_count == 1 ? 1 : 0;
+    before = q.masked_count;
     return slow >= most ? ending::stop_tokens : ending::running;
   }
 };
@@ -174,7 +174,7 @@ TEST(stop, of_a_user_keeps_state_from_step_to_step) {
                                   row_with_confidence(0.5, 1),
                                   row_with_confidence(0.5, 1),
                                   row_with_confidence(0.5, 1)};
-  const history h = decode_rows(policy{by_confidence{}, confidence_above{0.8F}, stop_when_slow{3}},
+  const history h = decode_rows(policy{by_confidence{}, threshold{0.8F}, stop_when_slow{3}},
                                 table,
                                 {.block_length = 6},
                                 ending_model);
@@ -186,17 +186,17 @@ TEST(stop, of_a_user_keeps_state_from_step_to_step) {
 
 TEST(stop, of_several_rules_the_first_that_ends_decides) {
   const std::vector<row> table(4, row_with_confidence(0.9, 3));
-  const layout g = {.block_length = 4};
+  const sequence_shape g = {.block_length = 4};
   EXPECT_EQ(
       decode_rows(
-          policy{by_confidence{}, top_k{1}, step_budget{1}, stop_at_end{}}, table, g, ending_model)
+          policy{by_confidence{}, tokens_per_step{1}, max_steps{1}, stop_at_eos{}}, table, g, ending_model)
           .report.end,
-      ending::step_budget);
+      ending::max_steps);
   EXPECT_EQ(
       decode_rows(
-          policy{by_confidence{}, top_k{1}, stop_at_end{}, step_budget{1}}, table, g, ending_model)
+          policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}, max_steps{1}}, table, g, ending_model)
           .report.end,
-      ending::end_token);
+      ending::eos_token);
 }
 
 }  // namespace

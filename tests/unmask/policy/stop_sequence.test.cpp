@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "oracles/dense_oracle.hpp"
 
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/edit_settled.hpp>
-#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
+#include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <stdexcept>
@@ -15,7 +15,7 @@ namespace {
 using text = std::vector<token_id>;
 
 // Tokens 0, 1, 2; 3 ends, 4 masks.
-constexpr model_info model{.vocab = 5, .mask_token = 4, .end_token = 3};
+constexpr model_info model{.vocab = 5, .mask_token = 4, .eos_token = 3};
 
 struct outcome {
   text tokens;
@@ -35,7 +35,7 @@ outcome decode(const Policy& p, const text& prompt, const text& wanted, const st
   session<Policy> s(m, {.sequences = 1, .length = length, .window = length});
   start_options options;
   options.editable = editable;
-  s.start(0, p, tokens_view<memory::host>(o.tokens), {.prompt = start, .length = length, .block_length = block_length},
+  s.start(0, p, tokens_view<memory::host>(o.tokens), {.prompt_length = start, .length = length, .block_length = block_length},
           options);
   while (const auto request = s.next()) {
     const range rows = request->segments[0].rows;
@@ -55,38 +55,38 @@ const std::vector<float> rising = {1, 2, 3, 4, 5, 6, 7, 8};
 const std::vector<float> falling = {8, 7, 6, 5, 4, 3, 2, 1};
 
 TEST(stop_sequence, ends_a_text_and_fills_what_is_open) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
   const outcome o = decode(p, {0}, {0, 1, 2, 0, 0, 0, 0, 0}, falling, 8);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 3);
   EXPECT_EQ(o.report.committed, 3);
-  EXPECT_EQ(o.tokens, (text{0, 0, 1, 2, 3, 3, 3, 3, 3})) << "the rest becomes the end token";
-  EXPECT_EQ(o.report.settled, 9) << "filled positions are settled";
-  EXPECT_EQ(o.report.open, 0);
+  EXPECT_EQ(o.tokens, (text{0, 0, 1, 2, 3, 3, 3, 3, 3})) << "the rest becomes the EOS token";
+  EXPECT_EQ(o.report.committed_prefix, 9) << "filled positions are committed";
+  EXPECT_EQ(o.report.masked, 0);
   EXPECT_EQ((stop_sequence<2>{{1, 2}}.find(o.tokens.data(), {1, 9})), 4) << "where the text ends";
 }
 
 TEST(stop_sequence, is_as_long_as_the_tokens_it_was_given) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<>{{1, 2}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<>{{1, 2}}};
   const outcome o = decode(p, {0}, {0, 1, 2, 0, 0, 0, 0, 0}, falling, 8);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 3);
   EXPECT_EQ((stop_sequence<>{{1, 2}}.find(o.tokens.data(), {1, 9})), 4);
 }
 
-TEST(stop_sequence, leaves_masks_to_a_model_without_an_end_token) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+TEST(stop_sequence, leaves_masks_to_a_model_without_an_eos_token) {
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
   model_info endless = model;
-  endless.end_token = no_token;
+  endless.eos_token = no_token;
   const outcome o = decode(p, {}, {0, 1, 2, 0, 0}, falling, 8, endless);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.tokens, (text{0, 1, 2, 4, 4}));
-  EXPECT_EQ(o.report.settled, 3);
-  EXPECT_EQ(o.report.open, 2);
+  EXPECT_EQ(o.report.committed_prefix, 3);
+  EXPECT_EQ(o.report.masked, 2);
 }
 
 TEST(stop_sequence, waits_for_everything_left_of_it_and_keeps_what_is_right) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
   const outcome o = decode(p, {}, {0, 1, 2, 0, 1}, {1, 2, 3, 0.5F, 4}, 8);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 4);
@@ -94,37 +94,37 @@ TEST(stop_sequence, waits_for_everything_left_of_it_and_keeps_what_is_right) {
 }
 
 TEST(stop_sequence, crosses_blocks_but_not_the_prompt) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<3>{{1, 1, 2}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<3>{{1, 1, 2}}};
   const outcome o = decode(p, {1, 1}, {2, 0, 1, 1, 2, 0, 0, 0}, rising, 2);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.tokens, (text{1, 1, 2, 0, 1, 1, 2, 0, 3, 3}));
 }
 
 TEST(stop_sequence, finds_itself_behind_its_own_beginning) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<4>{{1, 1, 1, 2}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<4>{{1, 1, 1, 2}}};
   const outcome o = decode(p, {}, {1, 1, 1, 1, 2, 0, 0, 0}, falling, 3);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 5);
 }
 
 TEST(stop_sequence, may_hold_slots_that_the_caller_gave) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
   const outcome o = decode(p, {}, {0, 1, 2, 0, 0}, falling, 8, model, {1, 1, 0, 1, 1});
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 2);
 }
 
 TEST(stop_sequence, comes_several_times) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<8>{.tokens = {2, 2, 2}, .count = 3},
-                 stop_sequence<8>{.tokens = {1, 2}, .count = 2}, stop_at_end{}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<8>{.tokens = {2, 2, 2}, .count = 3},
+                 stop_sequence<8>{.tokens = {1, 2}, .count = 2}, stop_at_eos{}};
   EXPECT_EQ(decode(p, {}, {0, 1, 2, 0, 0}, falling, 2).report.forwards, 3);
   EXPECT_EQ(decode(p, {}, {0, 2, 2, 2, 0}, falling, 2).report.forwards, 4);
-  EXPECT_EQ(decode(p, {}, {0, 3, 2, 2, 0}, falling, 5).report.end, ending::end_token);
+  EXPECT_EQ(decode(p, {}, {0, 3, 2, 2, 0}, falling, 5).report.end, ending::eos_token);
 }
 
 TEST(stop_sequence, does_not_count_before_min_tokens) {
   const auto p = [](index_t least) {
-    return policy{by_confidence{}, top_k{1}, stop_sequence<2>{.tokens = {1, 2}, .min_tokens = least}};
+    return policy{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{.tokens = {1, 2}, .min_tokens = least}};
   };
   const text wanted = {1, 2, 0, 1, 2, 0, 1, 2};
   EXPECT_EQ(decode(p(2), {0, 0}, wanted, falling, 8).report.forwards, 2);
@@ -135,7 +135,7 @@ TEST(stop_sequence, does_not_count_before_min_tokens) {
 
 // After every step of many random texts: it runs on exactly as long as no match is committed, also
 // when committed tokens are remasked and replaced.
-TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
+TEST(stop_sequence, ends_exactly_when_a_match_is_committed) {
   int stops = 0;
   int rewrites = 0;
   const auto run = [&](std::uint64_t seed, const auto& p, const auto& stop) {
@@ -143,7 +143,7 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
     dense_request q = random_dense_request(c, 5);
     q.model = model;
     q.logits.sharpness = 3.0;
-    const layout& g = q.geometry;
+    const sequence_shape& g = q.geometry;
     text tokens(static_cast<std::size_t>(g.length));
     for (token_id& v : tokens) {
       v = c.within(0, 2);
@@ -151,10 +151,10 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
     session s{p, q.model, tokens_view<memory::host>(tokens), g};
     text before;
     while (const auto request = s.next()) {
-      const index_t settled = s.report().settled;
-      const auto begin = tokens.begin() + g.prompt;
+      const index_t settled = s.report().committed_prefix;
+      const auto begin = tokens.begin() + g.prompt_length;
       EXPECT_EQ(std::search(begin, tokens.begin() + settled, stop.tokens, stop.tokens + stop.count),
-                tokens.begin() + settled) << "a match is settled and it runs on";
+                tokens.begin() + settled) << "a match is committed and it runs on";
       before = tokens;
       std::vector<float> logits;
       for (index_t r = request->segments[0].rows.first; r < request->segments[0].rows.last; ++r) {
@@ -166,8 +166,8 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
     for (const commit_entry& e : s.committed()) {
       before[static_cast<std::size_t>(e.position)] = e.token;
     }
-    const auto open = std::find(before.begin() + g.prompt, before.end(), model.mask_token);
-    const bool matches = std::search(before.begin() + g.prompt, open, stop.tokens, stop.tokens + stop.count) != open;
+    const auto open = std::find(before.begin() + g.prompt_length, before.end(), model.mask_token);
+    const bool matches = std::search(before.begin() + g.prompt_length, open, stop.tokens, stop.tokens + stop.count) != open;
     EXPECT_EQ(s.report().end == ending::stop_tokens, matches);
     stops += matches ? 1 : 0;
     rewrites += s.report().rewritten;
@@ -179,10 +179,10 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
     for (listed_token& v : stop.tokens) {
       v = c.within(0, 2);
     }
-    const top_k admits{c.within(1, 4)};
-    run(seed, policy{by_confidence{}, admits, stop}, stop);
-    run(seed, policy{by_confidence{}, admits, stop, reopen_below{0.5F, 5}}, stop);
-    run(seed, policy{by_entropy{}, admits, stop, edit_settled{0.4F}, reopen_below{0.3F}}, stop);
+    const tokens_per_step commits{c.within(1, 4)};
+    run(seed, policy{by_confidence{}, commits, stop}, stop);
+    run(seed, policy{by_confidence{}, commits, stop, remask_current_below{0.5F, 5}}, stop);
+    run(seed, policy{by_entropy{}, commits, stop, edit_committed{0.4F}, remask_current_below{0.3F}}, stop);
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(stops, 200);
@@ -190,26 +190,26 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_settled) {
 }
 
 // The scan resumes at the first position that was rewritten.
-TEST(stop_at_end, sees_an_end_token_written_over_another_token) {
+TEST(stop_at_eos, sees_an_eos_token_written_over_another_token) {
   sequence_view q;
   text tokens = {0, 0, 0, 4};
-  std::vector<mark> marks = {mark::settled, mark::settled, mark::settled, mark::open};
+  std::vector<mark> marks = {mark::committed, mark::committed, mark::committed, mark::masked};
   q.tokens = tokens.data();
   q.marks = marks.data();
   q.length = q.rewritten = 4;
-  q.end_token = 3;
-  q.settled = 3;
+  q.eos_token = 3;
+  q.committed_prefix = 3;
   struct {
-    stop_at_end::sequence_state sequence;
-  } own;
-  EXPECT_EQ(stop_at_end{}.stop(q, own), ending::running);
+    stop_at_eos::sequence_state sequence;
+  } context;
+  EXPECT_EQ(stop_at_eos{}.stop(q, context), ending::running);
   tokens[1] = 3;
   q.rewritten = 1;
-  EXPECT_EQ(stop_at_end{}.stop(q, own), ending::end_token);
+  EXPECT_EQ(stop_at_eos{}.stop(q, context), ending::eos_token);
 }
 
 TEST(stop_sequence, starts_anew_with_its_slot) {
-  const policy p{by_confidence{}, top_k{1}, stop_sequence<2>{{1, 2}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
   session<std::remove_const_t<decltype(p)>> s(model, {.sequences = 1, .length = 4, .window = 4});
   for (int round = 0; round < 3; ++round) {
     text tokens(4, 0);
@@ -227,13 +227,13 @@ TEST(stop_sequence, starts_anew_with_its_slot) {
 }
 
 TEST(stop_sequence, refuses_knobs_outside_their_range) {
-  EXPECT_NO_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 2}, layout{})));
-  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 0}, layout{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 5}, layout{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {1, -2}}, layout{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {no_token, 1}}, layout{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<2>{}, layout{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<1>{.tokens = {1}, .min_tokens = -1}, layout{})), std::invalid_argument);
+  EXPECT_NO_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 2}, sequence_shape{})));
+  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 0}, sequence_shape{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 5}, sequence_shape{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {1, -2}}, sequence_shape{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {no_token, 1}}, sequence_shape{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{}, sequence_shape{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<1>{.tokens = {1}, .min_tokens = -1}, sequence_shape{})), std::invalid_argument);
 }
 
 }  // namespace

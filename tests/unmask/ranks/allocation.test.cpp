@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/sharded_session.hpp>
@@ -19,17 +19,17 @@ TEST(sharded_session, allocates_nothing_in_a_step) {
     GTEST_SKIP() << "the sanitizer owns operator new";
   }
   const index_t vocab = 3 * canonical::chunk_columns;
-  const policy p{by_margin{}, top_k{1}, trace_credit<8>{}};
+  const policy p{by_margin{}, tokens_per_step{1}, trace_credit<8>{}};
   const std::vector<index_t> cuts = chunk_cuts(vocab, 2);
   std::vector<sharded_session<std::remove_const_t<decltype(p)>>> ranks;
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(6, 1));
   for (std::size_t r = 0; r < 2; ++r) {
     ranks.emplace_back(model_info{.vocab = vocab, .mask_token = 0},
-                       limits{.sequences = 1, .length = 6, .window = 6},
+                       session_capacity{.sequences = 1, .length = 6, .window = 6},
                        cuts,
                        static_cast<index_t>(r));
     ranks[r].start(
-        0, p, tokens_view<memory::host>(tokens[r]), {.prompt = 1, .length = 6, .block_length = 5});
+        0, p, tokens_view<memory::host>(tokens[r]), {.prompt_length = 1, .length = 6, .block_length = 5});
   }
   const std::vector<float> logits(static_cast<std::size_t>(6 * vocab), 0.5F);
   std::vector<std::byte> all(100'000);

@@ -21,22 +21,22 @@ constexpr index_t chunk = canonical::chunk_columns;
 /// previous rows, branches, committed rows and a canvas.
 void for_each_policy(index_t vocab, const auto& use) {
   const token_id high = vocab - 2;
-  use(policy{by_confidence{}, confidence_above{0.7F}, stop_at_end{}});
-  use(policy{by_margin{}, top_k{2}, whole_sequence{}});
+  use(policy{by_confidence{}, threshold{0.7F}, stop_at_eos{}});
+  use(policy{by_margin{}, tokens_per_step{2}, single_block{}});
   use(policy{by_entropy{}, entropy_bound{1.0F}, temperature{0.8F}});
-  use(policy{by_confidence{}, confidence_above{0.6F}, trace_credit<8>{}});
+  use(policy{by_confidence{}, threshold{0.6F}, trace_credit<8>{}});
   use(policy{by_margin{},
-             confidence_above{0.6F},
+             threshold{0.6F},
              adaptive_credit<4>{},
              logit_bias<2>{{{1, 0.5F}, {high, 3.0F}}},
              repetition_penalty<4>{},
              probability_of<2>{{1, high}}});
-  use(policy{by_confidence{}, top_k{1}, sampling{0.9F}});
-  use(policy{by_confidence{}, top_k{2}, sampling{1.0F}, logit_bias<1>{{{high, 2.0F}}}});
+  use(policy{by_confidence{}, tokens_per_step{1}, sampling{0.9F}});
+  use(policy{by_confidence{}, tokens_per_step{2}, sampling{1.0F}, logit_bias<1>{{{high, 2.0F}}}});
   use(policy{left_to_right{}, adaptive_threshold{.start = 0.6F}});
   use(policy{by_confidence{}, stable_and_confident{.confidence = 0.4F}});
-  use(policy{by_entropy{}, confidence_above{0.7F}, lookahead{.branches = 2}, block_pipeline{}});
-  use(policy{by_confidence{}, confidence_above{0.5F}, edit_settled{0.6F}, edited_blocks{}});
+  use(policy{by_entropy{}, threshold{0.7F}, lookahead{.branches = 2}, block_pipeline{}});
+  use(policy{by_confidence{}, threshold{0.5F}, edit_committed{0.6F}, edited_blocks{}});
   use(policy{by_confidence{}, three_hold{0.6F}, trace_credit<8>{}, lookahead{.branches = 2}});
 }
 
@@ -75,10 +75,10 @@ TEST(ranks_at_chunks, put_masks_guidance_and_shifted_rows_where_they_belong) {
   dice d(3);
   const index_t vocab = 3 * chunk + 77;
   auto decode = fake_decode_of(
-      policy{by_margin{}, confidence_above{0.5F}, trace_credit<4>{}}, vocab, d.bits());
+      policy{by_margin{}, threshold{0.5F}, trace_credit<4>{}}, vocab, d.bits());
   decode.allowed = 0.4;
   decode.guidance = 0.5F;
-  decode.model.row_shift = 1;
+  decode.model.logits_shift = 1;
   const outcome whole = decode.whole<float16>();
   for (const index_t ranks : {2, 3, 4}) {
     const outcome parts = decode.ranks<float16>(random_cuts(d, vocab, ranks, chunk));
@@ -115,11 +115,11 @@ TEST(ranks_at_chunks, agree_about_the_lowest_token_that_is_allowed) {
     }
   };
   for (int k = 0; k < 5; ++k) {
-    compare(policy{by_confidence{}, top_k{2}});
-    compare(policy{by_confidence{}, top_k{2}, no_end_before{4}, logit_bias<1>{{{0, ban}}}});
+    compare(policy{by_confidence{}, tokens_per_step{2}});
+    compare(policy{by_confidence{}, tokens_per_step{2}, min_new_tokens{4}, logit_bias<1>{{{0, ban}}}});
     compare(policy{by_confidence{},
-                   top_k{2},
-                   token_list<6>{{1, 3, 4, 30, 2050, 6000}},
+                   tokens_per_step{2},
+                   allowed_tokens<6>{{1, 3, 4, 30, 2050, 6000}},
                    logit_bias<1>{{{1, ban}}}});
   }
 }
@@ -128,8 +128,8 @@ TEST(ranks_at_chunks, share_their_nodes_among_threads) {
   host::thread_pool pool(3);
   dice d(5);
   const index_t vocab = 40 * chunk + 5;  // beyond host::parallel_logits
-  auto decode = fake_decode_of(policy{by_margin{}, top_k{3}, trace_credit<4>{}}, vocab, d.bits());
-  decode.sequences = {{.prompt = 1, .length = 17, .block_length = 16}};
+  auto decode = fake_decode_of(policy{by_margin{}, tokens_per_step{3}, trace_credit<4>{}}, vocab, d.bits());
+  decode.sequences = {{.prompt_length = 1, .length = 17, .block_length = 16}};
   const outcome whole = decode.whole<bfloat16>();
   decode.threads = pool;
   const outcome parts = decode.ranks<bfloat16>(chunk_cuts(vocab, 2));
@@ -157,11 +157,11 @@ TEST(ranks_cut_anywhere, commit_the_same_tokens) {
 TEST(ranks_cut_anywhere, draw_from_the_distribution_of_the_row) {
   const std::vector<float> z{0.5F, 2.0F, 1.0F, 0.0F, 1.5F, -0.5F, 2.5F, 0.2F, -30.0F};
   const model_info model = {.vocab = 9, .mask_token = 8};
-  const policy p{by_confidence{}, top_k{1}, sampling{0.7F}};
+  const policy p{by_confidence{}, tokens_per_step{1}, sampling{0.7F}};
   const index_t cuts[] = {0, 3, 4, 9};
   std::vector<sharded_session<std::remove_const_t<decltype(p)>>> ranks;
   for (index_t r = 0; r < 3; ++r) {
-    ranks.emplace_back(model, limits{.sequences = 1, .length = 1, .window = 1}, cuts, r);
+    ranks.emplace_back(model, session_capacity{.sequences = 1, .length = 1, .window = 1}, cuts, r);
   }
   const int draws = 5000;
   std::vector<double> counts(z.size(), 0.0);
@@ -190,7 +190,7 @@ TEST(ranks_cut_anywhere, draw_from_the_distribution_of_the_row) {
 }
 
 TEST(ranks_of_a_vocabulary_of_one, decode_it) {
-  auto decode = fake_decode_of(policy{by_confidence{}, top_k{1}, step_budget{3}}, 1, 1);
+  auto decode = fake_decode_of(policy{by_confidence{}, tokens_per_step{1}, max_steps{3}}, 1, 1);
   decode.model = {.vocab = 1, .mask_token = 0, .suppress_mask = false};
   const outcome whole = decode.whole<float>();
   const outcome parts = decode.ranks<float>(chunk_cuts(1, 8));
@@ -199,7 +199,7 @@ TEST(ranks_of_a_vocabulary_of_one, decode_it) {
 }
 
 TEST(ranks_with_a_branch_each, decide_bit_by_bit_what_one_session_decides) {
-  const policy p{by_entropy{}, confidence_above{0.8F}, lookahead{.branches = 3}};
+  const policy p{by_entropy{}, threshold{0.8F}, lookahead{.branches = 3}};
   using kind = std::remove_const_t<decltype(p)>;
   auto decode = fake_decode_of(p, 50, 7);
   decode.branches = 3;
@@ -249,7 +249,7 @@ TEST(cuts, at_chunks_are_even_and_those_of_an_engine_stop_at_its_padding) {
   EXPECT_THROW(static_cast<void>(padded_cuts(0x7fffffff, 2, 1 << 30)), std::invalid_argument);
 }
 
-using plain = policy<by_confidence, confidence_above>;
+using plain = policy<by_confidence, threshold>;
 constexpr model_info small = {.vocab = 6, .mask_token = 5};
 
 [[nodiscard]] std::string complaint_about(const auto& call) {
@@ -273,7 +273,7 @@ TEST(sharded_session_errors, name_the_argument_its_value_and_the_rule) {
   EXPECT_EQ(make({0, 5}, 0), "the last cut must be model_info::vocab = 6, got 5");
   EXPECT_EQ(make({0, 4, 3, 6}, 0), "a cut must be at least the one before, 4, got 3");
   EXPECT_EQ(make({0, 6}, 1), "rank must be in [0, number of shards = 1), got 1");
-  using drawn = policy<by_confidence, top_k, sampling>;
+  using drawn = policy<by_confidence, tokens_per_step, sampling>;
   const index_t two[] = {0, 2, 6};
   EXPECT_EQ(complaint_about([&] {
               const sharded_session<drawn> s(
@@ -289,13 +289,13 @@ TEST(sharded_session_errors, change_nothing) {
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(4, 1));
   for (std::size_t r = 0; r < 2; ++r) {
     members.emplace_back(
-        small, limits{.sequences = 1, .length = 4, .window = 4}, cuts, static_cast<index_t>(r));
+        small, session_capacity{.sequences = 1, .length = 4, .window = 4}, cuts, static_cast<index_t>(r));
     EXPECT_EQ(complaint_about([&] { members[r].supply({}); }),
               "supply() without a request: call next() first");
     members[r].start(0,
-                   {by_confidence{}, confidence_above{0.1F}},
+                   {by_confidence{}, threshold{0.1F}},
                    tokens_view<memory::host>(tokens[r]),
-                   {.prompt = 1, .length = 4, .block_length = 4});
+                   {.prompt_length = 1, .length = 4, .block_length = 4});
     static_cast<void>(members[r].next());
   }
   const std::vector<float> z{1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -340,12 +340,12 @@ TEST(sharded_session_errors, change_nothing) {
     EXPECT_NE(refused(other).find("records that name tokens of their own columns"),
               std::string::npos);
   }
-  sharded_session<plain> stranger(small, limits{.sequences = 1, .length = 4, .window = 4}, cuts, 1);
+  sharded_session<plain> stranger(small, session_capacity{.sequences = 1, .length = 4, .window = 4}, cuts, 1);
   std::vector<token_id> elsewhere(4, 1);
   stranger.start(0,
-                 {by_confidence{}, confidence_above{0.1F}},
+                 {by_confidence{}, threshold{0.1F}},
                  tokens_view<memory::host>(elsewhere),
-                 {.prompt = 1, .length = 4, .block_length = 4, .seed = 7});
+                 {.prompt_length = 1, .length = 4, .block_length = 4, .seed = 7});
   static_cast<void>(stranger.next());
   const auto strange = stranger.read_shard(logits);
   other = all;

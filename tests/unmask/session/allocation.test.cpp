@@ -3,7 +3,7 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
@@ -23,10 +23,10 @@ namespace {
 
 using tokens_of = std::vector<token_id>;
 using rich = policy<by_margin,
-                    any_of<confidence_above, all_of<top_k, entropy_bound>>,
+                    any_of<threshold, all_of<tokens_per_step, entropy_bound>>,
                     temperature,
-                    stop_at_end,
-                    step_budget>;
+                    stop_at_eos,
+                    max_steps>;
 
 TEST(allocation_count, sees_allocations) {
   const allocation_count count;
@@ -50,13 +50,13 @@ TEST(allocation_count, sees_allocations) {
 template <element T>
 long allocations_of_a_run(index_t vocab, index_t slots, const on_host& where) {
   const index_t length = 9;
-  const model_info model = {.vocab = vocab, .mask_token = 0, .end_token = 1};
+  const model_info model = {.vocab = vocab, .mask_token = 0, .eos_token = 1};
   session<rich> s(model, {.sequences = slots, .length = length, .window = length}, where);
   const rich p{by_margin{},
-               confidence_above{0.95F} || (top_k{2} && entropy_bound{0.1F}),
+               threshold{0.95F} || (tokens_per_step{2} && entropy_bound{0.1F}),
                temperature{0.9F},
-               stop_at_end{},
-               step_budget{50}};
+               stop_at_eos{},
+               max_steps{50}};
   std::vector<tokens_of> tokens(static_cast<std::size_t>(slots), tokens_of(9, 2));
   packed_rows<T> rows(slots * length, vocab, 1);
   const fake_model fake{.seed = 1, .vocab = vocab};
@@ -123,7 +123,7 @@ TEST(session, asks_for_no_memory_to_cut_a_long_row) {
 }
 
 TEST(any_session, asks_for_no_memory_after_its_construction) {
-  const auto s = make_any_session(policy{by_confidence{}, top_k{2}},
+  const auto s = make_any_session(policy{by_confidence{}, tokens_per_step{2}},
                                   {.vocab = 20, .mask_token = 0},
                                   {.length = 8, .window = 8});
   tokens_of tokens(8);
@@ -142,8 +142,8 @@ TEST(any_session, asks_for_no_memory_after_its_construction) {
 TEST(session, holds_the_bytes_it_says) {
   // The memory of the slots grows with their number, the window and the length.
   const model_info model = {.vocab = 20, .mask_token = 0};
-  const auto bytes = [&](const limits& c) { return session<rich>(model, c).bytes(); };
-  const limits one = {.sequences = 1, .length = 100, .window = 32};
+  const auto bytes = [&](const session_capacity& c) { return session<rich>(model, c).bytes(); };
+  const session_capacity one = {.sequences = 1, .length = 100, .window = 32};
   EXPECT_EQ(bytes({.sequences = 5, .length = 100, .window = 32}), 5 * bytes(one));
   EXPECT_GT(bytes({.sequences = 1, .length = 100, .window = 64}), bytes(one));
   EXPECT_GT(bytes({.sequences = 1, .length = 1000, .window = 32}), bytes(one));

@@ -11,22 +11,22 @@ namespace unmask::testing {
 namespace {
 
 constexpr policy skipping_half{by_confidence{},
-                               confidence_above{0.5F},
+                               threshold{0.5F},
                                early_skip{},
                                block_cache{.prompt_period = 16, .block_period = 4}};
-constexpr policy plain{by_confidence{}, confidence_above{0.5F}};
-constexpr layout shape{.prompt = 5, .length = 37, .block_length = 16, .seed = 3};
+constexpr policy plain{by_confidence{}, threshold{0.5F}};
+constexpr sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
 
 template <class Policy>
 layered_result decode_erased(const toy_transformer& model, const Policy& p) {
-  const limits capacity{.sequences = 1, .length = shape.length, .window = 16};
+  const session_capacity capacity{.sequences = 1, .length = shape.length, .window = 16};
   const auto session = make_any_layer_session(p, info_of(model), capacity);
   layered_result result;
   result.tokens = prompted(model, shape);
   toy_memory memory(model.layers, shape.length, toy_transformer::width);
   session->start(0, result.tokens.data(), shape.length, shape);
   while (const auto request = session->next()) {
-    erased_pass<feature::hidden, skipping::leaves> pass{session->pass(0)};
+    erased_pass<feature::hidden, skipping::dropped> pass{session->pass(0)};
     EXPECT_EQ(pass.pass.about().slot, 0);
     const std::vector<float> logits = model.forward(pass, result.tokens.data(), memory);
     const auto rows = static_cast<index_t>(pass.rows().size());
@@ -59,7 +59,7 @@ TEST(AnyLayerSession, DecodesAsTheTypedOne) {
 
 TEST(AnyLayerSession, SaysWhatIsAsked) {
   const toy_transformer model;
-  const limits capacity{.sequences = 1, .length = shape.length, .window = 16};
+  const session_capacity capacity{.sequences = 1, .length = shape.length, .window = 16};
   for (const bool hooked : {false, true}) {
     const auto session = hooked ? make_any_layer_session(skipping_half, info_of(model), capacity)
                                 : make_any_layer_session(plain, info_of(model), capacity);
@@ -69,7 +69,7 @@ TEST(AnyLayerSession, SaysWhatIsAsked) {
     const auto pass = session->pass(0);
     EXPECT_EQ(pass.has_hooks, hooked);
     EXPECT_EQ(pass.reads, feature::hidden);
-    EXPECT_EQ(pass.skipped, skipping::leaves);
+    EXPECT_EQ(pass.skipped, skipping::dropped);
     EXPECT_EQ(pass.hooks(1), hooked);
     EXPECT_EQ(pass.positions().size(), 37U);
   }
@@ -77,7 +77,7 @@ TEST(AnyLayerSession, SaysWhatIsAsked) {
 
 TEST(AnyLayerSession, NamesWhatIsWrongAndChangesNothing) {
   const toy_transformer model;
-  const limits capacity{.sequences = 1, .length = shape.length, .window = 16};
+  const session_capacity capacity{.sequences = 1, .length = shape.length, .window = 16};
   const auto session = make_any_layer_session(skipping_half, info_of(model), capacity);
   std::vector<token_id> tokens = prompted(model, shape);
   session->start(0, tokens.data(), shape.length, shape);

@@ -2,7 +2,7 @@
 #include <unmask/any_session.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -22,10 +22,10 @@ namespace unmask::testing {
 namespace {
 
 using tokens_of = std::vector<token_id>;
-using rule = policy<by_margin, any_of<confidence_above, top_k>, stop_at_end>;
+using rule = policy<by_margin, any_of<threshold, tokens_per_step>, stop_at_eos>;
 
-constexpr model_info model = {.vocab = 33, .mask_token = 32, .end_token = 31};
-constexpr limits capacity = {.sequences = 2, .length = 12, .window = 5};
+constexpr model_info model = {.vocab = 33, .mask_token = 32, .eos_token = 31};
+constexpr session_capacity capacity = {.sequences = 2, .length = 12, .window = 5};
 
 static_assert(!std::is_copy_constructible_v<any_session>);
 static_assert(std::has_virtual_destructor_v<any_session>);
@@ -65,10 +65,10 @@ using elements = ::testing::Types<float, bfloat16, float16>;
 TYPED_TEST_SUITE(any_session_of_elements, elements);
 
 TYPED_TEST(any_session_of_elements, decodes_as_the_session_does) {
-  const rule p{by_margin{}, confidence_above{0.7F} || top_k{1}, stop_at_end{}};
+  const rule p{by_margin{}, threshold{0.7F} || tokens_per_step{1}, stop_at_eos{}};
   const std::vector<std::uint8_t> editable = {1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1};
   const tokens_of suppressed = {2, 3};
-  const layout g = {.prompt = 2, .length = 12, .block_length = 5};
+  const sequence_shape g = {.prompt_length = 2, .length = 12, .block_length = 5};
   const start_options options = {.editable = editable, .suppressed = suppressed};
 
   std::vector<tokens_of> ours(2, tokens_of(12, 1));
@@ -106,17 +106,17 @@ TYPED_TEST(any_session_of_elements, decodes_as_the_session_does) {
 
 TEST(any_session, plans_what_the_session_plans) {
   const policy p{by_confidence{},
-                 confidence_above{0.9F},
+                 threshold{0.9F},
                  lookahead{.branches = 2},
                  block_pipeline{.add = 0.3F, .activate = 0.6F}};
   std::vector<tokens_of> ours(2, tokens_of(12, 1)), theirs = ours;
-  limits more = capacity;
+  session_capacity more = capacity;
   more.window = 12;
   more.branches = 2;
   session<std::remove_const_t<decltype(p)>> s(model, more);
   const auto any = make_any_session(p, model, more);
   for (const index_t slot : {0, 1}) {
-    const layout g = {.prompt = 1 + slot, .length = 12, .block_length = 3};
+    const sequence_shape g = {.prompt_length = 1 + slot, .length = 12, .block_length = 3};
     s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
     any->start(slot, theirs[static_cast<std::size_t>(slot)].data(), 12, g);
   }
@@ -154,7 +154,7 @@ TEST(any_session, plans_what_the_session_plans) {
 }
 
 TEST(any_session, is_cancelled_as_a_session_is) {
-  const auto s = make_any_session(policy{by_margin{}, top_k{1}}, model, capacity);
+  const auto s = make_any_session(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
   tokens_of tokens(5);
   s->start(1, tokens.data(), 5, {.length = 5, .block_length = 5});
   s->cancel(1);
@@ -162,13 +162,13 @@ TEST(any_session, is_cancelled_as_a_session_is) {
   EXPECT_EQ(s->report(1).end, ending::cancelled);
 }
 
-TYPED_TEST(any_session_of_elements, reads_segments_with_their_riders_as_the_session_does) {
-  const policy p{by_confidence{}, top_k{1}};
+TYPED_TEST(any_session_of_elements, reads_segments_with_their_modifiers_as_the_session_does) {
+  const policy p{by_confidence{}, tokens_per_step{1}};
   std::vector<tokens_of> ours(2, tokens_of(4, 1)), theirs = ours;
   session<std::remove_const_t<decltype(p)>> s(model, capacity);
   const auto any = make_any_session(p, model, capacity);
   for (const index_t slot : {0, 1}) {
-    const layout g = {.prompt = 1, .length = 4, .block_length = 3};
+    const sequence_shape g = {.prompt_length = 1, .length = 4, .block_length = 3};
     s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
     any->start(slot, theirs[static_cast<std::size_t>(slot)].data(), 4, g);
   }
@@ -204,7 +204,7 @@ TYPED_TEST(any_session_of_elements, reads_segments_with_their_riders_as_the_sess
 }
 
 TEST(any_session, refuses_logits_in_the_wrong_memory) {
-  const auto s = make_any_session(policy{by_margin{}, top_k{1}}, model, capacity);
+  const auto s = make_any_session(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
   tokens_of tokens(2);
   s->start(0, tokens.data(), 2, {.length = 2, .block_length = 2});
   ASSERT_TRUE(s->next());
@@ -222,7 +222,7 @@ TEST(any_session, refuses_logits_in_the_wrong_memory) {
 }
 
 TEST(any_session, refuses_what_a_session_refuses) {
-  const auto s = make_any_session(policy{by_margin{}, top_k{1}}, model, capacity);
+  const auto s = make_any_session(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
   tokens_of tokens(5);
   const std::vector<float> z(330, 0.0F);
   EXPECT_THROW(s->supply(host_logits<float>(z.data(), 2, 33)), std::logic_error);

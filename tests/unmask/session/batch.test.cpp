@@ -2,7 +2,7 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
@@ -24,20 +24,20 @@ using tokens_of = std::vector<token_id>;
 
 // Everything that has a knob, and everything that has state.
 using rich = policy<at_random,
-                    any_of<all_of<confidence_above, top_k>, all_of<scheduled, entropy_bound>>,
-                    stop_at_end,
-                    step_budget>;
+                    any_of<all_of<threshold, tokens_per_step>, all_of<steps_per_block, entropy_bound>>,
+                    stop_at_eos,
+                    max_steps>;
 
-constexpr model_info model = {.vocab = 37, .mask_token = 36, .end_token = 5, .row_shift = 1};
+constexpr model_info model = {.vocab = 37, .mask_token = 36, .eos_token = 5, .logits_shift = 1};
 constexpr index_t longest = 20;
 
 /// A sequence with its own policy values, and what is known of it in the end.
 struct job {
   rich p{at_random{},
-         (confidence_above{} && top_k{}) || (scheduled{} && entropy_bound{}),
-         stop_at_end{},
-         step_budget{}};
-  layout geometry;
+         (threshold{} && tokens_per_step{}) || (steps_per_block{} && entropy_bound{}),
+         stop_at_eos{},
+         max_steps{}};
+  sequence_shape geometry;
   fake_model fake;
   tokens_of prompt;
   std::vector<std::uint8_t> editable;
@@ -50,16 +50,16 @@ struct job {
 
 job random_job(dice& d) {
   job j;
-  j.geometry = {.prompt = d.within(0, 4),
+  j.geometry = {.prompt_length = d.within(0, 4),
                 .block_length = d.within(1, 8),
                 .seed = d.bits(),
                 .sequence = static_cast<std::uint32_t>(d.within(0, 3))};
-  j.geometry.length = j.geometry.prompt + d.within(1, longest - 4);
+  j.geometry.length = j.geometry.prompt_length + d.within(1, longest - 4);
   j.p = rich{at_random{},
-             (confidence_above{d.real(0, 1)} && top_k{d.within(0, 4)}) ||
-                 (scheduled{d.within(1, 6)} && entropy_bound{d.real(0, 3)}),
-             stop_at_end{},
-             step_budget{d.chance(0.2) ? d.within(1, 4) : 1000}};
+             (threshold{d.real(0, 1)} && tokens_per_step{d.within(0, 4)}) ||
+                 (steps_per_block{d.within(1, 6)} && entropy_bound{d.real(0, 3)}),
+             stop_at_eos{},
+             max_steps{d.chance(0.2) ? d.within(1, 4) : 1000}};
   j.fake = {.seed = d.bits(), .vocab = model.vocab};
   for (index_t i = 0; i < longest; ++i) {
     j.prompt.push_back(d.within(0, model.vocab - 1));
@@ -84,9 +84,9 @@ void begin(session<rich>& s, index_t slot, job& j) {
 
 /// Writes the rows of one segment.
 void forward(const segment& part, const job& j, packed_rows<float>& rows, index_t first_row) {
-  const std::span<const token_id> own(j.tokens.data(), static_cast<std::size_t>(j.geometry.length));
+  const std::span<const token_id> context(j.tokens.data(), static_cast<std::size_t>(j.geometry.length));
   for (index_t r = 0; r < part.rows.size(); ++r) {
-    j.fake.row<float>(own, part.rows.first + r, rows.row(first_row + r));
+    j.fake.row<float>(context, part.rows.first + r, rows.row(first_row + r));
   }
 }
 
@@ -121,8 +121,8 @@ void expect_same(const job& got, const job& expected) {
   }
   const sequence_report& r = got.report;
   const sequence_report& q = expected.report;
-  ASSERT_EQ(std::tie(r.end, r.forwards, r.committed, r.settled, r.open, r.forced, r.invalid_rows),
-            std::tie(q.end, q.forwards, q.committed, q.settled, q.open, q.forced, q.invalid_rows));
+  ASSERT_EQ(std::tie(r.end, r.forwards, r.committed, r.committed_prefix, r.masked, r.forced, r.invalid_rows),
+            std::tie(q.end, q.forwards, q.committed, q.committed_prefix, q.masked, q.forced, q.invalid_rows));
 }
 
 /// The three ways to hand logits over.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/edit_settled.hpp>
-#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
+#include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
@@ -33,20 +33,20 @@ constexpr token_id end = 3;
 template <class Policy>
 void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
   dice d(seed);
-  layout g = {.prompt = d.within(0, 3)};
-  g.length = g.prompt + d.within(1, 24);
+  sequence_shape g = {.prompt_length = d.within(0, 3)};
+  g.length = g.prompt_length + d.within(1, 24);
   g.block_length = d.within(1, 9);
   g.seed = d.bits();
   const model_info model = {.vocab = 12,
                             .mask_token = mask,
-                            .end_token = stops || d.chance(0.7) ? end : no_token,
-                            .suppress_mask = Policy::settles};
+                            .eos_token = stops || d.chance(0.7) ? end : no_token,
+                            .suppress_mask = Policy::commits_tokens};
   const fake_model rows{.seed = d.bits(), .vocab = 12, .sharpness = d.real(1.0, 9.0)};
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 1);
   session<Policy> s{p, model, tokens_view<memory::host>(tokens), g};
   std::vector<token_id> mirror = tokens;
   std::vector<bool> open(tokens.size(), false);
-  for (auto k = static_cast<std::size_t>(g.prompt); k < open.size(); ++k) {
+  for (auto k = static_cast<std::size_t>(g.prompt_length); k < open.size(); ++k) {
     open[k] = true;
   }
   index_t committed = 0;
@@ -65,7 +65,7 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
       ASSERT_EQ(e.step, step);
       const auto at = static_cast<std::size_t>(e.position);
       ASSERT_EQ(e.token, tokens[at]) << "step " << step;
-      const bool opens = Policy::settles && e.token == mask;
+      const bool opens = Policy::commits_tokens && e.token == mask;
       (open[at] && !opens ? committed : rewritten) += 1;
       mirror[at] = e.token;
       open[at] = opens;
@@ -76,13 +76,13 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
     index_t left = 0;
     for (std::size_t k = 0; k < open.size(); ++k) {
       left += open[k] ? 1 : 0;
-      const bool filled = open[k] && r.end != ending::running && model.end_token != no_token;
-      if (Policy::settles || r.end != ending::running) {
+      const bool filled = open[k] && r.end != ending::running && model.eos_token != no_token;
+      if (Policy::commits_tokens || r.end != ending::running) {
         ASSERT_EQ(tokens[k], filled ? end : open[k] ? mask : mirror[k]) << "step " << step;
       }
     }
-    const bool fills = r.end != ending::running && model.end_token != no_token;
-    ASSERT_EQ(r.open, fills ? 0 : left);
+    const bool fills = r.end != ending::running && model.eos_token != no_token;
+    ASSERT_EQ(r.masked, fills ? 0 : left);
     ASSERT_LT(step, 200);
   }
 }
@@ -97,46 +97,46 @@ void expect_all_agree(const Policy& p, bool stops = false) {
 }
 
 TEST(books, agree_with_lookahead) {
-  expect_all_agree(policy{by_confidence{}, top_k{2}, lookahead{.branches = 3}});
+  expect_all_agree(policy{by_confidence{}, tokens_per_step{2}, lookahead{.branches = 3}});
   expect_all_agree(policy{
-      by_confidence{}, confidence_above{0.4F}, lookahead{.branches = 3}, block_pipeline{}});
+      by_confidence{}, threshold{0.4F}, lookahead{.branches = 3}, block_pipeline{}});
   expect_all_agree(policy{by_margin{},
-                          confidence_above{0.3F},
+                          threshold{0.3F},
                           lookahead{.branches = 2},
-                          reopen_below{0.4F, 3},
-                          stop_at_end{}},
+                          remask_current_below{0.4F, 3},
+                          stop_at_eos{}},
                    true);
 }
 
 TEST(books, agree_with_second_thoughts_and_stops) {
-  expect_all_agree(policy{by_confidence{}, top_k{3}, remask_below{0.6F}, stop_at_end{}}, true);
+  expect_all_agree(policy{by_confidence{}, tokens_per_step{3}, remask_below{0.6F}, stop_at_eos{}}, true);
   expect_all_agree(
-      policy{by_confidence{}, confidence_above{0.3F}, remask_below{0.7F}, step_budget{4}});
-  expect_all_agree(policy{by_confidence{}, top_k{3}, reopen_below{0.6F, 5}, stop_at_end{}}, true);
+      policy{by_confidence{}, threshold{0.3F}, remask_below{0.7F}, max_steps{4}});
+  expect_all_agree(policy{by_confidence{}, tokens_per_step{3}, remask_current_below{0.6F, 5}, stop_at_eos{}}, true);
   expect_all_agree(policy{by_confidence{},
-                          top_k{3},
-                          edit_settled{},
+                          tokens_per_step{3},
+                          edit_committed{},
                           edited_blocks{2},
                           stop_sequence<2>{{end, 2}, 1}});
-  expect_all_agree(policy{by_confidence{}, timesteps{5}, remask_below{0.6F}, whole_sequence{}});
+  expect_all_agree(policy{by_confidence{}, timesteps{5}, remask_below{0.6F}, single_block{}});
 }
 
 TEST(books, agree_with_a_canvas) {
   expect_all_agree(policy{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12, .steps = 5}});
 }
 
-// A given end token that nothing is open in front of: the canvas is over before its first pass.
+// A given EOS token that nothing is masked in front of: the canvas is over before its first pass.
 TEST(books, agree_with_a_canvas_that_ends_before_its_first_pass) {
-  const policy p{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12}, stop_at_end{}};
+  const policy p{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12}, stop_at_eos{}};
   const std::vector<std::uint8_t> editable = {0, 0, 1, 0, 1};
   std::vector<token_id> tokens = {5, end, 7, 8, 9};
-  session<decltype(p)> s({.vocab = 12, .mask_token = mask, .end_token = end},
+  session<decltype(p)> s({.vocab = 12, .mask_token = mask, .eos_token = end},
                          {.sequences = 1, .length = 5, .window = 5});
   s.start(0, p, tokens_view<memory::host>(tokens), {.length = 5}, {editable, {}});
   EXPECT_FALSE(s.next());
-  EXPECT_EQ(s.report().end, ending::end_token);
-  EXPECT_EQ(s.report().open, 0);
-  EXPECT_EQ(s.report().settled, 5);
+  EXPECT_EQ(s.report().end, ending::eos_token);
+  EXPECT_EQ(s.report().masked, 0);
+  EXPECT_EQ(s.report().committed_prefix, 5);
   EXPECT_EQ(tokens, (std::vector<token_id>{5, end, end, 8, end}));
 }
 

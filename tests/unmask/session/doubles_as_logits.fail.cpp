@@ -2,7 +2,7 @@
 // expect: element
 #include <unmask/unmask.hpp>
 
-using rule = unmask::policy<unmask::by_confidence, unmask::top_k>;
+using rule = unmask::policy<unmask::by_confidence, unmask::tokens_per_step>;
 
 void supply(unmask::session<rule>& s, const double* logits) {
   s.supply(unmask::host_logits<double>(logits, 4, 100));

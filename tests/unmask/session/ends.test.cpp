@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
-#include <unmask/policy/logits/end_of_text.hpp>
+#include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/presets/released.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/edit_settled.hpp>
-#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
+#include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
@@ -100,7 +100,7 @@ constexpr model_info model = {.vocab = vocab, .mask_token = 11};
 /// Decodes to the end, or one forward pass beyond the bound.
 template <class Policy>
 sequence_report decode(const Policy& p,
-                       layout g,
+                       sequence_shape g,
                        const hostile_engine& engine,
                        const model_info& of = model,
                        std::int64_t beyond = 0) {
@@ -121,10 +121,10 @@ sequence_report decode(const Policy& p,
         words.push_back(engine.at(r, s.report().forwards) == trouble::masked ? 0U : ~0U);
       }
     }
-    row_riders<float> riders;
-    riders.allowed = words.data();
-    riders.allowed_stride = 1;
-    s.supply(host_logits<float>(logits.data(), request->rows, vocab), riders);
+    row_modifiers<float> modifiers;
+    modifiers.allowed = words.data();
+    modifiers.allowed_stride = 1;
+    s.supply(host_logits<float>(logits.data(), request->rows, vocab), modifiers);
   }
   return s.report();
 }
@@ -146,16 +146,16 @@ std::vector<hostile_engine> engines(std::uint64_t seed) {
 /// Decodes on all engines; `extra` is what the composition may take beside a pass for a position.
 template <class Policy>
 void expect_ends(const Policy& p, std::int64_t extra, ending usual = ending::complete) {
-  for (const layout g : {layout{.prompt = 3, .length = 27, .block_length = 8, .seed = 5},
-                         layout{.prompt = 0, .length = 7, .block_length = 7},
-                         layout{.prompt = 2, .length = 15, .block_length = 1}}) {
-    EXPECT_EQ(most_forwards(p, g), g.length - g.prompt + extra);
+  for (const sequence_shape g : {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8, .seed = 5},
+                         sequence_shape{.prompt_length = 0, .length = 7, .block_length = 7},
+                         sequence_shape{.prompt_length = 2, .length = 15, .block_length = 1}}) {
+    EXPECT_EQ(most_forwards(p, g), g.length - g.prompt_length + extra);
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       for (const hostile_engine& e : engines(seed)) {
         const sequence_report r = decode(p, g, e);
         EXPECT_LE(r.forwards, most_forwards(p, g));
         EXPECT_EQ(r.end, usual);
-        EXPECT_EQ(r.open, 0);
+        EXPECT_EQ(r.masked, 0);
         ASSERT_FALSE(::testing::Test::HasFailure())
             << "length " << g.length << ", seed " << seed << ", always " << e.always
             << ", sometimes " << e.sometimes << ", trouble " << static_cast<int>(e.only);
@@ -164,60 +164,60 @@ void expect_ends(const Policy& p, std::int64_t extra, ending usual = ending::com
   }
 }
 
-TEST(decodes, end_with_every_admission) {
-  expect_ends(policy{by_confidence{}, confidence_above{0.99F}}, 0);
-  expect_ends(policy{by_margin{}, top_k{3}}, 0);
+TEST(decodes, end_with_every_commit_rule) {
+  expect_ends(policy{by_confidence{}, threshold{0.99F}}, 0);
+  expect_ends(policy{by_margin{}, tokens_per_step{3}}, 0);
   expect_ends(policy{by_entropy{}, entropy_bound{0.01F}}, 0);
-  expect_ends(policy{by_confidence{}, scheduled{4}}, 0);
+  expect_ends(policy{by_confidence{}, steps_per_block{4}}, 0);
   expect_ends(policy{by_confidence{}, hierarchical{0.5F, 0.9F}}, 0);
   expect_ends(policy{by_confidence{}, factor{}, block_pipeline{.at_once = 3}}, 0);
-  expect_ends(policy{by_confidence{}, confidence_above{0.9F}, slow_fast{}}, 0);
-  expect_ends(policy{by_confidence{}, confidence_above{0.9F} && at_frontier{.reach = 2}}, 0);
-  expect_ends(policy{by_confidence{}, confidence_above{0.9F}, lookahead{.branches = 2}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.9F}, slow_fast{}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.9F} && at_frontier{.reach = 2}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.9F}, lookahead{.branches = 2}}, 0);
 }
 
-TEST(decodes, end_with_admissions_that_wait) {
+TEST(decodes, end_with_commit_rules_that_wait) {
   expect_ends(policy{by_confidence{}, timesteps{8}}, 7);
-  expect_ends(policy{by_confidence{}, timesteps{8}, whole_sequence{}}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{8}, single_block{}}, 7);
   expect_ends(policy{by_confidence{}, independent_timesteps{5}}, 4);
-  expect_ends(policy{by_confidence{}, timesteps{8} || top_k{2}}, 7);
-  expect_ends(policy{by_confidence{}, timesteps{8} && confidence_above{0.99F}}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{8} || tokens_per_step{2}}, 7);
+  expect_ends(policy{by_confidence{}, timesteps{8} && threshold{0.99F}}, 7);
   expect_ends(policy{by_confidence{}, timesteps{8} && independent_timesteps{3}}, 7);
   expect_ends(policy{by_confidence{}, timesteps{6}, block_pipeline{.at_once = 3}}, 5);
   expect_ends(policy{by_confidence{}, timesteps{1}}, 0);
 }
 
-TEST(decodes, end_where_settled_positions_compete_again) {
-  expect_ends(policy{by_confidence{}, confidence_at_least{0.1F}, remask_below{0.4F}}, 0);
-  expect_ends(policy{by_confidence{}, confidence_above{0.9F}, remask_below{1.0F}}, 0);
+TEST(decodes, end_where_committed_positions_compete_again) {
+  expect_ends(policy{by_confidence{}, threshold_inclusive{0.1F}, remask_below{0.4F}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.9F}, remask_below{1.0F}}, 0);
   expect_ends(policy{by_confidence{}, timesteps{8}, remask_below{0.6F}}, 7);
   expect_ends(
-      policy{by_confidence{}, confidence_at_least{0.1F}, remask_below{0.6F}, whole_sequence{}}, 0);
-  expect_ends(policy{by_confidence{}, top_k{3}, remask_below{0.6F}, block_pipeline{.at_once = 3}},
+      policy{by_confidence{}, threshold_inclusive{0.1F}, remask_below{0.6F}, single_block{}}, 0);
+  expect_ends(policy{by_confidence{}, tokens_per_step{3}, remask_below{0.6F}, block_pipeline{.at_once = 3}},
               0);
 }
 
 /// Remasks every position that it is called for.
-struct reopens_all {
+struct remasks_current_all {
   static constexpr statistics required = stat::confidence;
-  UNMASK_HD verdict revisit(const auto&, auto&) const { return verdict::reopen; }
+  UNMASK_HD verdict edit_token(const auto&, auto&) const { return verdict::remask; }
 };
 
 /// The same, with extra passes.
-struct reopens_many {
+struct remasks_current_many {
   std::int64_t extra = 0;
   static constexpr statistics required = stat::confidence;
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return extra; }
-  UNMASK_HD verdict revisit(const auto&, auto&) const { return verdict::reopen; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return extra; }
+  UNMASK_HD verdict edit_token(const auto&, auto&) const { return verdict::remask; }
 };
 
 /// Wide in, narrow out: everything a little sure comes in, everything not very sure goes out.
 struct narrow_out {
   float below = 0.9F;
   static constexpr statistics required = stat::none;
-  static constexpr bool watches_current = true;
-  UNMASK_HD verdict revisit(const auto&, auto& own) const {
-    return own.at.current_probability < below ? verdict::reopen : verdict::keep;
+  static constexpr bool tracks_current = true;
+  UNMASK_HD verdict edit_token(const auto&, auto& context) const {
+    return context.at.current_probability < below ? verdict::remask : verdict::keep;
   }
 };
 
@@ -227,39 +227,39 @@ struct remasks_all {
   UNMASK_HD bool remasks(const auto&, auto&) const { return true; }
 };
 
-TEST(decodes, end_where_settled_positions_are_reopened) {
-  expect_ends(policy{by_confidence{}, confidence_at_least{0.1F}, reopen_below{0.9F}}, 0);
-  expect_ends(policy{by_confidence{}, confidence_at_least{0.1F}, reopen_below{0.9F, 6}}, 6);
-  expect_ends(policy{by_confidence{}, timesteps{8}, reopen_below{0.9F, 6}}, 13);
-  expect_ends(policy{by_confidence{}, confidence_above{0.3F}, narrow_out{}}, 0);
-  expect_ends(policy{by_confidence{}, confidence_above{0.3F}, narrow_out{}, whole_sequence{}}, 0);
-  expect_ends(policy{by_confidence{}, top_k{1}, reopens_all{}}, 0);
-  expect_ends(policy{by_confidence{}, top_k{4}, reopens_all{}, whole_sequence{}}, 0);
-  expect_ends(policy{by_confidence{}, top_k{4}, reopens_many{20}, whole_sequence{}}, 20);
-  expect_ends(policy{by_confidence{}, timesteps{5}, reopens_many{9}, reopens_all{}}, 13);
-  expect_ends(policy{by_confidence{}, top_k{4}, reopens_all{}, remasks_all{}}, 0);
+TEST(decodes, end_where_committed_positions_are_remasked) {
+  expect_ends(policy{by_confidence{}, threshold_inclusive{0.1F}, remask_current_below{0.9F}}, 0);
+  expect_ends(policy{by_confidence{}, threshold_inclusive{0.1F}, remask_current_below{0.9F, 6}}, 6);
+  expect_ends(policy{by_confidence{}, timesteps{8}, remask_current_below{0.9F, 6}}, 13);
+  expect_ends(policy{by_confidence{}, threshold{0.3F}, narrow_out{}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.3F}, narrow_out{}, single_block{}}, 0);
+  expect_ends(policy{by_confidence{}, tokens_per_step{1}, remasks_current_all{}}, 0);
+  expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_all{}, single_block{}}, 0);
+  expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_many{20}, single_block{}}, 20);
+  expect_ends(policy{by_confidence{}, timesteps{5}, remasks_current_many{9}, remasks_current_all{}}, 13);
+  expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_all{}, remasks_all{}}, 0);
   expect_ends(
-      policy{by_confidence{}, top_k{2}, reopens_all{}, block_pipeline{.at_once = 2}}, 0);
+      policy{by_confidence{}, tokens_per_step{2}, remasks_current_all{}, block_pipeline{.at_once = 2}}, 0);
 }
 
 /// A commit rule that commits nothing and does not declare it.
-struct admits_nothing {
+struct commits_nothing {
   static constexpr statistics required = stat::none;
-  UNMASK_HD bool admits(const auto&, const standing&) const { return false; }
+  UNMASK_HD bool commits(const auto&, const rank_info&) const { return false; }
 };
 
 /// Bars every candidate.
 struct bars_all {
   static constexpr statistics required = stat::none;
-  UNMASK_HD delay delays(const auto&, const auto&) const { return delay::barred; }
+  UNMASK_HD filter_result filter(const auto&, const auto&) const { return filter_result::excluded; }
 };
 
 /// A schedule that forces nothing.
 struct forces_nothing {
   static constexpr statistics required = stat::none;
-  using sequence_state = sequential_blocks::sequence_state;
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequential_blocks{}.schedule(q, next, own);
+  using sequence_state = semi_autoregressive::sequence_state;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    semi_autoregressive{}.schedule(q, next, context);
     next.forced = 0;
   }
 };
@@ -275,24 +275,24 @@ struct stays {
 };
 
 TEST(decodes, end_with_parts_that_would_never) {
-  expect_ends(policy{by_confidence{}, admits_nothing{}}, 0);
-  expect_ends(policy{by_confidence{}, admits_nothing{}, forces_nothing{}}, 0);
-  expect_ends(policy{by_confidence{}, admits_nothing{}, forces_nothing{}, bars_all{}}, 0);
-  const sequence_report r = decode(policy{by_confidence{}, top_k{1}, stays{}},
-                                   {.prompt = 1, .length = 10, .block_length = 4},
+  expect_ends(policy{by_confidence{}, commits_nothing{}}, 0);
+  expect_ends(policy{by_confidence{}, commits_nothing{}, forces_nothing{}}, 0);
+  expect_ends(policy{by_confidence{}, commits_nothing{}, forces_nothing{}, bars_all{}}, 0);
+  const sequence_report r = decode(policy{by_confidence{}, tokens_per_step{1}, stays{}},
+                                   {.prompt_length = 1, .length = 10, .block_length = 4},
                                    {.vocab = vocab});
-  EXPECT_EQ(r.end, ending::step_budget);
+  EXPECT_EQ(r.end, ending::max_steps);
   EXPECT_EQ(r.forwards, 9);
-  EXPECT_EQ(r.open, 5);
+  EXPECT_EQ(r.masked, 5);
 }
 
 TEST(decodes, end_where_full_blocks_are_edited) {
-  for (const layout g : {layout{.prompt = 3, .length = 27, .block_length = 8},
-                         layout{.prompt = 0, .length = 7, .block_length = 7}}) {
-    const policy p{by_confidence{}, confidence_above{0.9F}, edit_settled{}, edited_blocks{3}};
-    EXPECT_EQ(most_forwards(p, g), g.length - g.prompt + 3 * ((g.length - g.prompt + 7) / 8));
+  for (const sequence_shape g : {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8},
+                         sequence_shape{.prompt_length = 0, .length = 7, .block_length = 7}}) {
+    const policy p{by_confidence{}, threshold{0.9F}, edit_committed{}, edited_blocks{3}};
+    EXPECT_EQ(most_forwards(p, g), g.length - g.prompt_length + 3 * ((g.length - g.prompt_length + 7) / 8));
     const policy q{
-        by_confidence{}, top_k{2}, edit_settled{}, reopen_below{1.0F, 5}, edited_blocks{3}};
+        by_confidence{}, tokens_per_step{2}, edit_committed{}, remask_current_below{1.0F, 5}, edited_blocks{3}};
     for (const hostile_engine& e : engines(7)) {
       const sequence_report r = decode(p, g, e);
       EXPECT_LE(r.forwards, most_forwards(p, g));
@@ -306,8 +306,8 @@ TEST(decodes, end_where_full_blocks_are_edited) {
 /// Released loops, which may leave masks behind.
 template <class Policy>
 void expect_released_ends(const Policy& p) {
-  for (const layout g : {layout{.prompt = 3, .length = 27, .block_length = 8},
-                         layout{.prompt = 2, .length = 15, .block_length = 4}}) {
+  for (const sequence_shape g : {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8},
+                         sequence_shape{.prompt_length = 2, .length = 15, .block_length = 4}}) {
     for (const hostile_engine& e : engines(9)) {
       const sequence_report r = decode(p, g, e);
       EXPECT_LE(r.forwards, most_forwards(p, g));
@@ -318,13 +318,13 @@ void expect_released_ends(const Policy& p) {
 
 // Rows of equal logits propose token 0, which is the mask token here.
 TEST(decodes, end_with_a_budget_where_the_mask_token_may_be_proposed) {
-  const layout g = {.prompt = 3, .length = 27, .block_length = 8};
+  const sequence_shape g = {.prompt_length = 3, .length = 27, .block_length = 8};
   const model_info of = {.vocab = vocab, .mask_token = 0, .suppress_mask = false};
   const hostile_engine flat = {1, vocab, 30, 0, trouble::flat};
   for (const index_t steps : {20, 90}) {
     const sequence_report r =
-        decode(policy{by_confidence{}, top_k{2}, step_budget{steps}}, g, flat, of, 100);
-    EXPECT_EQ(r.end, ending::step_budget);
+        decode(policy{by_confidence{}, tokens_per_step{2}, max_steps{steps}}, g, flat, of, 100);
+    EXPECT_EQ(r.end, ending::max_steps);
     EXPECT_EQ(r.forwards, steps);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -23,12 +23,12 @@ namespace unmask::testing {
 namespace {
 
 using tokens_of = std::vector<token_id>;
-using greedy = policy<by_confidence, confidence_above>;
-using in_one = policy<by_confidence, top_k, whole_sequence>;
+using greedy = policy<by_confidence, threshold>;
+using in_one = policy<by_confidence, tokens_per_step, single_block>;
 
 constexpr float not_a_float = std::numeric_limits<float>::quiet_NaN();
-constexpr model_info good_model = {.vocab = 9, .mask_token = 8, .end_token = 7};
-constexpr limits good_limits = {.sequences = 2, .length = 10, .window = 4};
+constexpr model_info good_model = {.vocab = 9, .mask_token = 8, .eos_token = 7};
+constexpr session_capacity good_capacity = {.sequences = 2, .length = 10, .window = 4};
 
 /// `call` throws exactly that exception, and its message has every one of `parts` in it: the name
 /// of the argument, its value, the rule.
@@ -51,7 +51,7 @@ void expect_refused(const std::function<void()>& call, const std::vector<std::st
 // The construction of a session.
 
 void expect_bad_model(model_info m, const std::vector<std::string>& parts) {
-  expect_refused<std::invalid_argument>([&] { session<greedy>(m, good_limits); }, parts);
+  expect_refused<std::invalid_argument>([&] { session<greedy>(m, good_capacity); }, parts);
 }
 
 TEST(construction, refuses_a_model_that_cannot_work) {
@@ -61,50 +61,50 @@ TEST(construction, refuses_a_model_that_cannot_work) {
                    {"model_info::mask_token", "got 9", "[0, vocab = 9)"});
   expect_bad_model({.vocab = 9, .mask_token = -1}, {"model_info::mask_token", "got -1"});
   expect_bad_model({.vocab = 9}, {"model_info::mask_token must be given", "no_token"});
-  expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = 8},
-                   {"model_info::end_token must be another token", "mask_token = 8", "got 8"});
-  expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = 9},
-                   {"model_info::end_token", "got 9", "no_token"});
-  expect_bad_model({.vocab = 9, .mask_token = 8, .end_token = -1},
-                   {"model_info::end_token", "got -1"});
-  expect_bad_model({.vocab = 9, .mask_token = 8, .row_shift = 2},
-                   {"model_info::row_shift", "got 2", "0 or 1"});
-  expect_bad_model({.vocab = 9, .mask_token = 8, .row_shift = -1},
-                   {"model_info::row_shift", "got -1"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .eos_token = 8},
+                   {"model_info::eos_token must be another token", "mask_token = 8", "got 8"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .eos_token = 9},
+                   {"model_info::eos_token", "got 9", "no_token"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .eos_token = -1},
+                   {"model_info::eos_token", "got -1"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .logits_shift = 2},
+                   {"model_info::logits_shift", "got 2", "0 or 1"});
+  expect_bad_model({.vocab = 9, .mask_token = 8, .logits_shift = -1},
+                   {"model_info::logits_shift", "got -1"});
   expect_bad_model({.vocab = 1, .mask_token = 0}, {"model_info::vocab", "got 1", "at least 2"});
 }
 
-void expect_bad_limits(limits c, const std::vector<std::string>& parts) {
+void expect_bad_capacity(session_capacity c, const std::vector<std::string>& parts) {
   expect_refused<std::invalid_argument>([&] { session<greedy>(good_model, c); }, parts);
 }
 
 TEST(construction, refuses_capacities_that_cannot_work) {
-  expect_bad_limits({.sequences = 0, .length = 9, .window = 4},
-                    {"limits::sequences", "got 0", "at least 1"});
-  expect_bad_limits({.sequences = -1, .length = 9, .window = 4}, {"limits::sequences", "got -1"});
-  expect_bad_limits({.sequences = 1, .length = 0, .window = 4},
-                    {"limits::length", "got 0", "at least 1"});
-  expect_bad_limits({.sequences = 1, .length = 9, .window = 0},
-                    {"limits::window", "got 0", "at least 1"});
-  expect_bad_limits({.sequences = 1, .length = 9, .window = 4, .branches = -1},
-                    {"limits::branches", "got -1"});
+  expect_bad_capacity({.sequences = 0, .length = 9, .window = 4},
+                    {"session_capacity::sequences", "got 0", "at least 1"});
+  expect_bad_capacity({.sequences = -1, .length = 9, .window = 4}, {"session_capacity::sequences", "got -1"});
+  expect_bad_capacity({.sequences = 1, .length = 0, .window = 4},
+                    {"session_capacity::length", "got 0", "at least 1"});
+  expect_bad_capacity({.sequences = 1, .length = 9, .window = 0},
+                    {"session_capacity::window", "got 0", "at least 1"});
+  expect_bad_capacity({.sequences = 1, .length = 9, .window = 4, .branches = -1},
+                    {"session_capacity::branches", "got -1"});
 }
 
 TEST(construction, with_tokens_refuses_what_start_refuses) {
   tokens_of tokens(6);
-  const auto make = [&](layout g) {
+  const auto make = [&](sequence_shape g) {
     return [&tokens, g] {
-      session s{greedy{by_confidence{}, confidence_above{}},
+      session s{greedy{by_confidence{}, threshold{}},
                 good_model,
                 tokens_view<memory::host>(tokens),
                 g};
     };
   };
-  expect_refused<std::invalid_argument>(make({.length = 7}), {"layout::length", "got 7", "6"});
+  expect_refused<std::invalid_argument>(make({.length = 7}), {"sequence_shape::length", "got 7", "6"});
   expect_refused<std::invalid_argument>(make({.length = 6, .block_length = 0}),
-                                        {"layout::block_length", "got 0", "at least 1"});
-  expect_refused<std::invalid_argument>(make({.prompt = 7, .length = 6}),
-                                        {"layout::prompt", "got 7", "6"});
+                                        {"sequence_shape::block_length", "got 0", "at least 1"});
+  expect_refused<std::invalid_argument>(make({.prompt_length = 7, .length = 6}),
+                                        {"sequence_shape::prompt_length", "got 7", "6"});
 }
 
 // The start of a sequence, beside one that is running.
@@ -114,8 +114,8 @@ template <class Policy>
 class twins {
  public:
   explicit twins(const Policy& p)
-      : disturbed_(good_model, good_limits)
-      , calm_(good_model, good_limits) {
+      : disturbed_(good_model, good_capacity)
+      , calm_(good_model, good_capacity) {
     start(disturbed_, p, disturbed_tokens_);
     start(calm_, p, calm_tokens_);
     step(disturbed_, disturbed_tokens_);
@@ -137,7 +137,7 @@ class twins {
       EXPECT_EQ(disturbed_tokens_, calm_tokens_);
       EXPECT_EQ(disturbed_.report(0).forwards, calm_.report(0).forwards);
       EXPECT_EQ(disturbed_.report(0).committed, calm_.report(0).committed);
-      EXPECT_EQ(disturbed_.report(0).open, calm_.report(0).open);
+      EXPECT_EQ(disturbed_.report(0).masked, calm_.report(0).masked);
       EXPECT_EQ(disturbed_.committed(0).size(), calm_.committed(0).size());
       const bool more = step(calm_, calm_tokens_);
       ASSERT_EQ(step(disturbed_, disturbed_tokens_), more);
@@ -152,7 +152,7 @@ class twins {
  private:
   static void start(session<Policy>& s, const Policy& p, tokens_of& tokens) {
     tokens.assign(10, 0);
-    s.start(0, p, tokens, {.prompt = 2, .length = 6, .block_length = 4});
+    s.start(0, p, tokens, {.prompt_length = 2, .length = 6, .block_length = 4});
   }
   static bool step(session<Policy>& s, const tokens_of& tokens) {
     const auto request = s.next();
@@ -174,13 +174,13 @@ class twins {
   tokens_of calm_tokens_;
 };
 
-const greedy careful{by_confidence{}, confidence_above{0.999F}};
+const greedy careful{by_confidence{}, threshold{0.999F}};
 
 /// start(slot, ...) is refused, in a slot that runs and in a free one, and disturbs nothing.
 template <class Policy>
 void expect_bad_start(const Policy& usual,
                       const Policy& p,
-                      const layout& g,
+                      const sequence_shape& g,
                       const start_options& options,
                       const std::vector<std::string>& parts) {
   for (const index_t slot : {0, 1}) {
@@ -195,19 +195,19 @@ void expect_bad_start(const Policy& usual,
   }
 }
 
-void expect_bad_layout(const layout& g, const std::vector<std::string>& parts) {
+void expect_bad_sequence_shape(const sequence_shape& g, const std::vector<std::string>& parts) {
   expect_bad_start(careful, careful, g, {}, parts);
 }
 
 TEST(start, refuses_a_geometry_that_cannot_work) {
-  expect_bad_layout({.prompt = -1, .length = 6}, {"layout::prompt", "got -1", "at least 0"});
-  expect_bad_layout({.prompt = 7, .length = 6},
-                    {"layout::prompt", "got 7", "at most layout::length = 6"});
-  expect_bad_layout({.length = 0}, {"layout::length", "got 0", "at least 1"});
-  expect_bad_layout({.length = -4}, {"layout::length", "got -4"});
-  expect_bad_layout({.length = 6, .block_length = 0},
-                    {"layout::block_length", "got 0", "at least 1"});
-  expect_bad_layout({.length = 6, .block_length = -4}, {"layout::block_length", "got -4"});
+  expect_bad_sequence_shape({.prompt_length = -1, .length = 6}, {"sequence_shape::prompt_length", "got -1", "at least 0"});
+  expect_bad_sequence_shape({.prompt_length = 7, .length = 6},
+                    {"sequence_shape::prompt_length", "got 7", "at most sequence_shape::length = 6"});
+  expect_bad_sequence_shape({.length = 0}, {"sequence_shape::length", "got 0", "at least 1"});
+  expect_bad_sequence_shape({.length = -4}, {"sequence_shape::length", "got -4"});
+  expect_bad_sequence_shape({.length = 6, .block_length = 0},
+                    {"sequence_shape::block_length", "got 0", "at least 1"});
+  expect_bad_sequence_shape({.length = 6, .block_length = -4}, {"sequence_shape::block_length", "got -4"});
 }
 
 TEST(start, refuses_an_answer_longer_than_the_tokens) {
@@ -215,17 +215,17 @@ TEST(start, refuses_an_answer_longer_than_the_tokens) {
   tokens_of few(5, 1);
   expect_refused<std::invalid_argument>(
       [&] { pair.disturbed().start(1, careful, few, {.length = 6, .block_length = 2}); },
-      {"layout::length", "got 6", "the number of tokens, 5"});
+      {"sequence_shape::length", "got 6", "the number of tokens, 5"});
   EXPECT_EQ(few, tokens_of(5, 1));
   pair.expect_undisturbed();
 }
 
-TEST(start, refuses_an_answer_longer_than_the_limits) {
+TEST(start, refuses_an_answer_longer_than_the_capacity) {
   twins<greedy> pair(careful);
   tokens_of many(11, 1);
   expect_refused<std::invalid_argument>(
       [&] { pair.disturbed().start(1, careful, many, {.length = 11, .block_length = 2}); },
-      {"layout::length", "got 11", "limits::length = 10"});
+      {"sequence_shape::length", "got 11", "session_capacity::length = 10"});
   pair.expect_undisturbed();
 }
 
@@ -236,39 +236,39 @@ TEST(start, refuses_a_slot_that_is_not_there) {
     tokens_of tokens(6, 1);
     expect_refused<std::invalid_argument>(
         [&] { pair.disturbed().start(slot, careful, tokens, {.length = 6, .block_length = 2}); },
-        {"slot", "got " + std::to_string(slot), "limits::sequences = 2"});
+        {"slot", "got " + std::to_string(slot), "session_capacity::sequences = 2"});
     pair.expect_undisturbed();
   }
 }
 
 TEST(start, refuses_a_block_wider_than_the_window) {
-  expect_bad_layout({.length = 10, .block_length = 5}, {"got 5", "limits::window = 4"});
+  expect_bad_sequence_shape({.length = 10, .block_length = 5}, {"got 5", "session_capacity::window = 4"});
 }
 
 TEST(start, refuses_a_whole_sequence_wider_than_the_window) {
-  const in_one p{by_confidence{}, top_k{1}, whole_sequence{}};
+  const in_one p{by_confidence{}, tokens_per_step{1}, single_block{}};
   expect_bad_start(
-      p, p, {.prompt = 1, .length = 10, .block_length = 2}, {}, {"got 9", "limits::window = 4"});
+      p, p, {.prompt_length = 1, .length = 10, .block_length = 2}, {}, {"got 9", "session_capacity::window = 4"});
 }
 
 TEST(start, takes_a_window_that_is_just_wide_enough) {
-  session<in_one> s(good_model, good_limits);
+  session<in_one> s(good_model, good_capacity);
   tokens_of tokens(10);
-  s.start(0, {by_confidence{}, top_k{1}, whole_sequence{}}, tokens, {.prompt = 6, .length = 10});
-  session<greedy> t(good_model, good_limits);
-  t.start(0, careful, tokens, {.prompt = 6, .length = 10, .block_length = 4});
+  s.start(0, {by_confidence{}, tokens_per_step{1}, single_block{}}, tokens, {.prompt_length = 6, .length = 10});
+  session<greedy> t(good_model, good_capacity);
+  t.start(0, careful, tokens, {.prompt_length = 6, .length = 10, .block_length = 4});
   // A block longer than what is left of the answer does not need the room.
-  t.start(0, careful, tokens, {.prompt = 6, .length = 10, .block_length = 400});
+  t.start(0, careful, tokens, {.prompt_length = 6, .length = 10, .block_length = 400});
 }
 
 TEST(start, refuses_options_that_cannot_work) {
-  const layout g = {.length = 6, .block_length = 2};
+  const sequence_shape g = {.length = 6, .block_length = 2};
   const std::vector<std::uint8_t> few(5, 1);
   expect_bad_start(careful,
                    careful,
                    g,
                    {.editable = few, .suppressed = {}},
-                   {"start_options::editable", "got 5", "layout::length = 6"});
+                   {"start_options::editable", "got 5", "sequence_shape::length = 6"});
   for (const token_id v : {-1, 9, no_token}) {
     SCOPED_TRACE(v);
     const tokens_of suppressed = {3, v};
@@ -293,7 +293,7 @@ TEST(start, refuses_options_that_cannot_work) {
 }
 
 TEST(start, takes_options_at_their_bounds) {
-  session<greedy> s(good_model, good_limits);
+  session<greedy> s(good_model, good_capacity);
   tokens_of tokens(6);
   const tokens_of all_but_one = {0, 1, 2, 3, 4, 5, 7};
   const std::vector<std::uint8_t> longer(9, 1);
@@ -313,7 +313,7 @@ TEST(start, takes_options_at_their_bounds) {
 // The knobs of policies.
 
 template <class Admission>
-void expect_bad_admission(const Admission& a, const std::vector<std::string>& parts) {
+void expect_bad_commit_rule(const Admission& a, const std::vector<std::string>& parts) {
   using p = policy<by_confidence, Admission>;
   expect_bad_start(p{by_confidence{}, Admission{}},
                    p{by_confidence{}, a},
@@ -323,54 +323,54 @@ void expect_bad_admission(const Admission& a, const std::vector<std::string>& pa
 }
 
 TEST(start, refuses_thresholds_outside_zero_to_one) {
-  expect_bad_admission(confidence_above{1.5F},
-                       {"confidence_above::threshold", "got 1.5", "[0, 1]"});
-  expect_bad_admission(confidence_above{-0.25F}, {"confidence_above::threshold", "got -0.25"});
-  expect_bad_admission(confidence_above{not_a_float}, {"confidence_above::threshold", "nan"});
-  expect_bad_admission(confidence_at_least{1.5F}, {"confidence_at_least::threshold", "got 1.5"});
-  expect_bad_admission(confidence_at_least{-1.0F}, {"confidence_at_least::threshold", "got -1"});
-  expect_bad_admission(confidence_at_least{not_a_float}, {"confidence_at_least::threshold", "nan"});
+  expect_bad_commit_rule(threshold{1.5F},
+                       {"threshold::value", "got 1.5", "[0, 1]"});
+  expect_bad_commit_rule(threshold{-0.25F}, {"threshold::value", "got -0.25"});
+  expect_bad_commit_rule(threshold{not_a_float}, {"threshold::value", "nan"});
+  expect_bad_commit_rule(threshold_inclusive{1.5F}, {"threshold_inclusive::value", "got 1.5"});
+  expect_bad_commit_rule(threshold_inclusive{-1.0F}, {"threshold_inclusive::value", "got -1"});
+  expect_bad_commit_rule(threshold_inclusive{not_a_float}, {"threshold_inclusive::value", "nan"});
 }
 
 TEST(start, refuses_other_knobs_out_of_range) {
-  expect_bad_admission(top_k{-1}, {"top_k::k", "got -1", "at least 0"});
-  expect_bad_admission(scheduled{0}, {"scheduled::steps", "got 0", "at least 1"});
-  expect_bad_admission(scheduled{-5}, {"scheduled::steps", "got -5"});
-  expect_bad_admission(factor{.value = -0.5F}, {"factor::value", "got -0.5", "at least 0"});
-  expect_bad_admission(factor{.value = not_a_float}, {"factor::value", "nan"});
-  expect_bad_admission(entropy_bound{-0.5F}, {"entropy_bound::bound", "got -0.5", "at least 0"});
-  expect_bad_admission(entropy_bound{not_a_float}, {"entropy_bound::bound", "nan"});
+  expect_bad_commit_rule(tokens_per_step{-1}, {"tokens_per_step::count", "got -1", "at least 0"});
+  expect_bad_commit_rule(steps_per_block{0}, {"steps_per_block::steps", "got 0", "at least 1"});
+  expect_bad_commit_rule(steps_per_block{-5}, {"steps_per_block::steps", "got -5"});
+  expect_bad_commit_rule(factor{.value = -0.5F}, {"factor::value", "got -0.5", "at least 0"});
+  expect_bad_commit_rule(factor{.value = not_a_float}, {"factor::value", "nan"});
+  expect_bad_commit_rule(entropy_bound{-0.5F}, {"entropy_bound::bound", "got -0.5", "at least 0"});
+  expect_bad_commit_rule(entropy_bound{not_a_float}, {"entropy_bound::bound", "nan"});
 }
 
 TEST(start, refuses_knobs_inside_a_composition) {
-  expect_bad_admission((confidence_above{0.5F} && top_k{-7}) || factor{1.0F},
-                       {"top_k::k", "got -7"});
-  expect_bad_admission(confidence_above{0.5F} || (scheduled{3} && confidence_at_least{2.0F}),
-                       {"confidence_at_least::threshold", "got 2"});
+  expect_bad_commit_rule((threshold{0.5F} && tokens_per_step{-7}) || factor{1.0F},
+                       {"tokens_per_step::count", "got -7"});
+  expect_bad_commit_rule(threshold{0.5F} || (steps_per_block{3} && threshold_inclusive{2.0F}),
+                       {"threshold_inclusive::value", "got 2"});
 }
 
 template <class Part>
 void expect_bad_part(const Part& usual, const Part& bad, const std::vector<std::string>& parts) {
-  using p = policy<Part, by_confidence, top_k>;
-  expect_bad_start(p{usual, by_confidence{}, top_k{}},
-                   p{bad, by_confidence{}, top_k{}},
+  using p = policy<Part, by_confidence, tokens_per_step>;
+  expect_bad_start(p{usual, by_confidence{}, tokens_per_step{}},
+                   p{bad, by_confidence{}, tokens_per_step{}},
                    {.length = 6, .block_length = 2},
                    {},
                    parts);
 }
 
-TEST(start, refuses_knobs_of_parts_that_neither_rank_nor_admit) {
+TEST(start, refuses_knobs_of_parts_that_neither_rank_nor_commit) {
   expect_bad_part(temperature{}, temperature{0.0F}, {"temperature::value", "got 0", "at least"});
   expect_bad_part(temperature{}, temperature{1e-45F}, {"temperature::value", "least_temperature"});
   expect_bad_part(temperature{}, temperature{-2.0F}, {"temperature::value", "got -2"});
   expect_bad_part(temperature{}, temperature{not_a_float}, {"temperature::value", "nan"});
-  expect_bad_part(step_budget{}, step_budget{0}, {"step_budget::steps", "got 0", "at least 1"});
+  expect_bad_part(max_steps{}, max_steps{0}, {"max_steps::steps", "got 0", "at least 1"});
 }
 
 TEST(start, refuses_timesteps_out_of_range) {
   using p = policy<by_confidence, timesteps>;
   const auto refused = [](timesteps t, const std::vector<std::string>& parts) {
-    session<p> s(good_model, good_limits);
+    session<p> s(good_model, good_capacity);
     tokens_of tokens(6);
     expect_refused<std::invalid_argument>(
         [&] {
@@ -388,20 +388,20 @@ TEST(start, refuses_timesteps_out_of_range) {
 struct never_thirteen {
   index_t k = 1;
   static constexpr statistics required = stat::none;
-  void check(const layout& g) const {
+  void check(const sequence_shape& g) const {
     check_argument(k != 13 && k < g.length, "never_thirteen::k", k, "lucky and below the length");
   }
-  bool admits(const auto&, const standing& s) const { return s.rank < k; }
+  bool commits(const auto&, const rank_info& s) const { return s.rank < k; }
 };
 
 TEST(start, lets_the_part_of_a_user_refuse) {
-  expect_bad_admission(never_thirteen{13}, {"never_thirteen::k", "got 13", "lucky"});
-  expect_bad_admission(never_thirteen{6}, {"never_thirteen::k", "got 6"});
+  expect_bad_commit_rule(never_thirteen{13}, {"never_thirteen::k", "got 13", "lucky"});
+  expect_bad_commit_rule(never_thirteen{6}, {"never_thirteen::k", "got 6"});
 }
 
 // The protocol.
 
-row_riders<float> no_riders() {
+row_modifiers<float> no_modifiers() {
   return {};
 }
 
@@ -426,7 +426,7 @@ void expect_misuse(bool request_out,
 TEST(supply, without_a_request_is_refused) {
   const std::vector<float> z(90, 0.0F);
   const auto supply = [&](session<greedy>& s, tokens_of&) {
-    s.supply(host_logits<float>(z.data(), 3, 9), no_riders());
+    s.supply(host_logits<float>(z.data(), 3, 9), no_modifiers());
   };
   expect_misuse(false, supply, true, {"supply() without a request", "next()"});
   const auto by_segment = [&](session<greedy>& s, tokens_of&) {
@@ -446,7 +446,7 @@ TEST(supply, without_a_request_is_refused) {
 
 TEST(supply, twice_is_refused) {
   std::vector<token_id> tokens(4);
-  session s{careful, good_model, tokens_view<memory::host>(tokens), layout{.length = 4}};
+  session s{careful, good_model, tokens_view<memory::host>(tokens), sequence_shape{.length = 4}};
   const std::vector<float> z(36, 0.0F);
   const host_logits<float> logits(z.data(), 4, 9);
   ASSERT_TRUE(s.next());
@@ -501,7 +501,7 @@ TEST(supply, by_segment_checks_every_segment) {
 }
 
 TEST(supply, by_segment_reads_nothing_before_all_segments_are_checked) {
-  session<greedy> s(good_model, good_limits);
+  session<greedy> s(good_model, good_capacity);
   tokens_of first(2);
   tokens_of second(2);
   s.start(0, careful, first, {.length = 2, .block_length = 2});
@@ -538,7 +538,7 @@ TEST(supply, of_rows_that_overlap_is_refused) {
         parts);
   }
   tokens_of tokens(1);
-  session s{careful, good_model, tokens_view<memory::host>(tokens), layout{.length = 1}};
+  session s{careful, good_model, tokens_view<memory::host>(tokens), sequence_shape{.length = 1}};
   ASSERT_TRUE(s.next());
   s.supply(host_logits<float>(z.data(), 1, 9, 0));  // one row overlaps nothing
 }
@@ -561,12 +561,12 @@ TEST(supply, of_rows_beyond_any_address_is_refused) {
         [&](session<greedy>& s, tokens_of&) {
           s.supply(near, {.allowed = words.data(), .allowed_stride = stride});
         },
-        "row_riders::allowed");
+        "row_modifiers::allowed");
     expect_too_far(
         [&](session<greedy>& s, tokens_of&) {
           s.supply(near, {.unconditional = z.data(), .unconditional_stride = stride});
         },
-        "row_riders::unconditional");
+        "row_modifiers::unconditional");
   }
 }
 
@@ -601,31 +601,31 @@ TEST(supply, of_data_off_its_alignment_is_refused) {
   }
 }
 
-TEST(supply, with_riders_that_overlap_is_refused) {
+TEST(supply, with_modifiers_that_overlap_is_refused) {
   const std::vector<float> z(90, 0.0F);
   const std::vector<std::uint32_t> words(9, ~0U);
-  const auto with = [&](const row_riders<float>& riders) {
-    return [&z, riders](session<greedy>& s, tokens_of&) {
-      s.supply(host_logits<float>(z.data(), 3, 9), riders);
+  const auto with = [&](const row_modifiers<float>& modifiers) {
+    return [&z, modifiers](session<greedy>& s, tokens_of&) {
+      s.supply(host_logits<float>(z.data(), 3, 9), modifiers);
     };
   };
   expect_misuse(true,
                 with({.allowed = words.data(), .allowed_stride = -1}),
                 false,
-                {"stride of row_riders::allowed", "got -1", "words of a row, 1"});
+                {"stride of row_modifiers::allowed", "got -1", "words of a row, 1"});
   expect_misuse(true,
                 with({.unconditional = z.data(), .unconditional_stride = 8}),
                 false,
-                {"stride of row_riders::unconditional", "got 8", "columns that are read, 9"});
+                {"stride of row_modifiers::unconditional", "got 8", "columns that are read, 9"});
   const auto* const odd = reinterpret_cast<const std::byte*>(words.data()) + 1;
   expect_misuse(true,
                 with({.allowed = reinterpret_cast<const std::uint32_t*>(odd), .allowed_stride = 1}),
                 false,
-                {"address of row_riders::allowed", "a multiple of 4"});
+                {"address of row_modifiers::allowed", "a multiple of 4"});
 }
 
 TEST(start, refuses_tokens_that_another_running_sequence_has) {
-  const layout g = {.length = 4, .block_length = 2};
+  const sequence_shape g = {.length = 4, .block_length = 2};
   tokens_of tokens(12, 1);
   session<greedy> s({.vocab = 9, .mask_token = 8}, {.sequences = 3, .length = 10, .window = 4});
   const auto start = [&](index_t slot, std::ptrdiff_t first) {
@@ -675,7 +675,7 @@ TEST(decide, before_every_segment_was_read_is_refused) {
 struct two_sequences {
   tokens_of first = tokens_of(2);
   tokens_of second = tokens_of(2);
-  session<greedy> s{good_model, good_limits};
+  session<greedy> s{good_model, good_capacity};
   std::vector<float> threes = std::vector<float>(18, 0.0F);
 
   two_sequences() {
@@ -752,7 +752,7 @@ TEST(cancel, between_next_and_supply_is_refused) {
 TEST(session, refuses_a_slot_that_is_not_there) {
   for (const bool request_out : {false, true}) {
     SCOPED_TRACE(request_out);
-    const std::vector<std::string> parts = {"slot", "got 2", "limits::sequences = 2"};
+    const std::vector<std::string> parts = {"slot", "got 2", "session_capacity::sequences = 2"};
     expect_misuse(
         request_out,
         [](session<greedy>& s, tokens_of&) { static_cast<void>(s.report(2)); },

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/end_of_text.hpp>
-#include <unmask/policy/logits/revise.hpp>
+#include <unmask/policy/logits/eos.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/stop.hpp>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "support/hopeless_rows.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 /// \file
 /// Rows without a finite logit among the tokens that may be proposed: the lowest of these.
@@ -37,9 +37,9 @@ void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
     if (lowest < r.model.vocab) {
       ++there;
       ASSERT_EQ(e.token, lowest);
-      for (const host::tier level : tiers()) {
+      for (const host::instruction_set level : instruction_sets()) {
         on_host where;
-        where.tier = level;
+        where.instruction_set = level;
         ASSERT_EQ(decide_one(p, r, where).token, lowest);
       }
     }
@@ -49,29 +49,29 @@ void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
 
 TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_mask_and_request_allow) {
   const auto any = [](token_id) { return true; };
-  expect_lowest(policy{by_confidence{}, top_k{1}}, any, 1);
-  expect_lowest(policy{by_margin{}, confidence_above{0.5F}, sampling{0.7F}}, any, 2);
-  expect_lowest(policy{by_entropy{}, top_k{1}, end_penalty{1.0F}}, any, 3);
-  expect_lowest(policy{by_confidence{}, top_k{1}, lookahead{.branches = 2}}, any, 4);
+  expect_lowest(policy{by_confidence{}, tokens_per_step{1}}, any, 1);
+  expect_lowest(policy{by_margin{}, threshold{0.5F}, sampling{0.7F}}, any, 2);
+  expect_lowest(policy{by_entropy{}, tokens_per_step{1}, eos_penalty{1.0F}}, any, 3);
+  expect_lowest(policy{by_confidence{}, tokens_per_step{1}, lookahead{.branches = 2}}, any, 4);
 }
 
 TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_the_parts_allow) {
   const auto no_end = [](token_id v) { return v != 2; };
-  expect_lowest(policy{by_confidence{}, top_k{1}, no_end_before{3}}, no_end, 5);
+  expect_lowest(policy{by_confidence{}, tokens_per_step{1}, min_new_tokens{3}}, no_end, 5);
   const auto no_low = [](token_id v) { return v > 1; };
-  expect_lowest(policy{by_confidence{}, top_k{1}, logit_bias<3>{{{0, -inf}, {1, -inf}, {5, 1.0F}}}},
+  expect_lowest(policy{by_confidence{}, tokens_per_step{1}, logit_bias<3>{{{0, -inf}, {1, -inf}, {5, 1.0F}}}},
                 no_low,
                 6);
   const auto both = [](token_id v) { return v > 2; };
   expect_lowest(policy{by_confidence{},
-                       top_k{1},
+                       tokens_per_step{1},
                        sampling{},
-                       no_end_before{3},
+                       min_new_tokens{3},
                        logit_bias<3>{{{0, -inf}, {1, -inf}, {5, 1.0F}}}},
                 both,
                 7);
   const auto listed = [](token_id v) { return v == 1 || v == 3 || v == 4 || v == 6; };
-  expect_lowest(policy{by_confidence{}, top_k{1}, token_list<4>{{1, 3, 4, 6}}}, listed, 8);
+  expect_lowest(policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<4>{{1, 3, 4, 6}}}, listed, 8);
 }
 
 /// A canvas of five positions, all of whose rows are `row`, under `mask`.
@@ -89,15 +89,15 @@ canvas_end decode_canvas(const std::vector<float>& row, std::uint32_t mask, inde
   session<std::remove_const_t<decltype(p)>> s{
       {.vocab = vocab, .mask_token = 0, .suppress_mask = false},
       {.length = 6, .window = 5, .trace = true}};
-  s.start(0, p, tokens_view<memory::host>(out.tokens), {.prompt = 1, .length = 6});
+  s.start(0, p, tokens_view<memory::host>(out.tokens), {.prompt_length = 1, .length = 6});
   while (const auto request = s.next()) {
     std::vector<float> logits;
     for (index_t r = 0; r < request->rows; ++r) {
       logits.insert(logits.end(), row.begin(), row.end());
     }
-    row_riders<float> riders;
-    riders.allowed = &mask;
-    s.supply(host_logits<float>(logits.data(), request->rows, vocab), riders);
+    row_modifiers<float> modifiers;
+    modifiers.allowed = &mask;
+    s.supply(host_logits<float>(logits.data(), request->rows, vocab), modifiers);
   }
   out.commits.assign(s.committed().begin(), s.committed().end());
   out.traced.assign(s.candidates().begin(), s.candidates().end());
@@ -139,26 +139,26 @@ TEST(a_canvas, without_valid_rows_ends_with_the_lowest_token_that_is_allowed) {
       EXPECT_TRUE(candidate.token >= 0 && candidate.token < 8);
       if (!valid) {
         EXPECT_EQ(candidate.token, e.token);
-        EXPECT_FALSE(candidate.admitted);
+        EXPECT_FALSE(candidate.committed);
       }
     }
   }
 }
 
-TEST(a_canvas, that_ends_before_its_first_step_holds_end_tokens) {
-  const policy p{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = 8}, stop_at_end{}};
+TEST(a_canvas, that_ends_before_its_first_step_holds_eos_tokens) {
+  const policy p{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = 8}, stop_at_eos{}};
   std::vector<token_id> tokens = {5, 1, 6, 6, 2};
   session<std::remove_const_t<decltype(p)>> s{
-      {.vocab = 8, .mask_token = 0, .end_token = 1, .suppress_mask = false},
+      {.vocab = 8, .mask_token = 0, .eos_token = 1, .suppress_mask = false},
       {.length = 5, .window = 5}};
   start_options options;
   const std::array<std::uint8_t, 5> editable = {0, 0, 1, 1, 0};
   options.editable = editable;
   s.start(0, p, tokens_view<memory::host>(tokens), {.length = 5}, options);
   EXPECT_FALSE(s.next().has_value());
-  EXPECT_EQ(s.report().end, ending::end_token);
-  EXPECT_EQ(s.report().open, 0);
-  EXPECT_EQ(s.report().settled, 5);
+  EXPECT_EQ(s.report().end, ending::eos_token);
+  EXPECT_EQ(s.report().masked, 0);
+  EXPECT_EQ(s.report().committed_prefix, 5);
   EXPECT_EQ(tokens, (std::vector<token_id>{5, 1, 1, 1, 2}));
 }
 

@@ -47,7 +47,7 @@ using row_source = std::function<void(std::span<const token_id>, index_t, std::s
 template <class Policy>
 trace decode_trace(const Policy& p,
                    const model_info& model,
-                   const layout& g,
+                   const sequence_shape& g,
                    const row_source& source,
                    const on_host& where = {}) {
   trace t;
@@ -75,9 +75,9 @@ TEST(logits, may_be_shifted_by_a_constant) {
     dice d(seed);
     const index_t vocab = d.one_of(std::vector<index_t>{2, 33, 300});
     const model_info model = {.vocab = vocab, .mask_token = vocab - 1};
-    const layout g = {.prompt = 1, .length = 14, .block_length = d.within(2, 13)};
+    const sequence_shape g = {.prompt_length = 1, .length = 14, .block_length = d.within(2, 13)};
     const fake_model fake{.seed = seed, .vocab = vocab};
-    const policy p{by_margin{}, confidence_above{d.real(0.2, 0.9)} || entropy_bound{0.2F}};
+    const policy p{by_margin{}, unmask::threshold{d.real(0.2, 0.9)} || entropy_bound{0.2F}};
     const auto shifted_by = [&](float shift) {
       return decode_trace(p, model, g, [&, shift](auto x, index_t r, std::span<float> out) {
         fake.row<float>(x, r, out);
@@ -114,7 +114,7 @@ TEST(logits, may_have_their_columns_permuted) {
     dice d(mixed(9, seed));
     const index_t vocab = d.one_of(std::vector<index_t>{5, 31, 33, 200});
     const std::vector<std::int32_t> to = d.permutation(vocab);
-    const confidence_above a{d.real(0.0, 1.0)};
+    const unmask::threshold a{d.real(0.0, 1.0)};
     naive_request request;
     request.model = {.vocab = vocab, .mask_token = d.within(0, vocab - 1)};
     request.geometry = {.length = 12, .block_length = d.within(2, 12)};
@@ -165,7 +165,7 @@ std::vector<index_t> first_step(const Policy& p, std::uint64_t seed, index_t voc
   session s{p,
             {.vocab = vocab, .mask_token = 0},
             tokens_view<memory::host>(tokens),
-            layout{.length = 16, .block_length = 16}};
+            sequence_shape{.length = 16, .block_length = 16}};
   const fake_model fake{.seed = seed, .vocab = vocab};
   const auto request = s.next();
   packed_rows<float> rows(request->rows, vocab, 0);
@@ -202,8 +202,8 @@ void expect_monotone(const Make& make, const std::vector<Knob>& knobs) {
 const std::vector<float> falling = {1.0F, 0.9F, 0.7F, 0.5F, 0.3F, 0.1F, 0.0F};
 
 TEST(threshold, that_is_lower_never_commits_less) {
-  expect_monotone([](float t) { return policy{by_confidence{}, confidence_above{t}}; }, falling);
-  expect_monotone([](float t) { return policy{by_confidence{}, confidence_at_least{t}}; }, falling);
+  expect_monotone([](float t) { return policy{by_confidence{}, unmask::threshold{t}}; }, falling);
+  expect_monotone([](float t) { return policy{by_confidence{}, threshold_inclusive{t}}; }, falling);
 }
 
 TEST(bound, that_is_higher_never_commits_less) {
@@ -211,16 +211,16 @@ TEST(bound, that_is_higher_never_commits_less) {
   expect_monotone([](float b) { return policy{by_entropy{}, entropy_bound{b}}; }, rising);
   expect_monotone([](float f) { return policy{by_confidence{}, factor{f}}; }, rising);
   const std::vector<index_t> counts = {0, 1, 2, 5, 16};
-  expect_monotone([](index_t k) { return policy{by_margin{}, top_k{k}}; }, counts);
+  expect_monotone([](index_t k) { return policy{by_margin{}, tokens_per_step{k}}; }, counts);
 }
 
 TEST(compositions, commit_no_more_with_and_no_less_with_or) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
-    const confidence_above a{0.5F};
+    const unmask::threshold a{0.5F};
     const entropy_bound b{0.8F};
-    const auto of = [&](const auto& admits) {
-      return first_step(policy{by_confidence{}, admits}, seed, 40);
+    const auto of = [&](const auto& commits) {
+      return first_step(policy{by_confidence{}, commits}, seed, 40);
     };
     const auto one = of(a);
     const auto both = of(a && b);
@@ -244,7 +244,7 @@ void expect_progress(const Policy& p) {
     fake.trouble.nan_rows = d.real(0, 1);
     fake.trouble.empty_rows = d.real(0, 1);
     fake.trouble.infinite_rows = d.real(0, 1);
-    const layout g = {.prompt = d.within(0, 2), .length = 15, .block_length = d.within(1, 15)};
+    const sequence_shape g = {.prompt_length = d.within(0, 2), .length = 15, .block_length = d.within(1, 15)};
     const trace t =
         decode_trace(p,
                      {.vocab = vocab, .mask_token = d.within(0, vocab - 1)},
@@ -255,17 +255,17 @@ void expect_progress(const Policy& p) {
       ASSERT_FALSE(step.empty());
       committed += step.size();
     }
-    ASSERT_EQ(committed, static_cast<std::size_t>(g.length - g.prompt));
+    ASSERT_EQ(committed, static_cast<std::size_t>(g.length - g.prompt_length));
   }
 }
 
 TEST(progress, is_made_in_every_step) {
-  expect_progress(policy{by_confidence{}, confidence_above{1.0F}});
-  expect_progress(policy{by_margin{}, top_k{0}});
-  expect_progress(policy{by_entropy{}, entropy_bound{0.0F}, whole_sequence{}});
-  expect_progress(policy{left_to_right{}, confidence_above{1.0F} && top_k{3}});
-  expect_progress(policy{at_random{}, scheduled{1000}});
-  expect_progress(policy{by_confidence{}, factor{0.0F}, whole_sequence{}});
+  expect_progress(policy{by_confidence{}, unmask::threshold{1.0F}});
+  expect_progress(policy{by_margin{}, tokens_per_step{0}});
+  expect_progress(policy{by_entropy{}, entropy_bound{0.0F}, single_block{}});
+  expect_progress(policy{left_to_right{}, unmask::threshold{1.0F} && tokens_per_step{3}});
+  expect_progress(policy{at_random{}, steps_per_block{1000}});
+  expect_progress(policy{by_confidence{}, factor{0.0F}, single_block{}});
 }
 
 // 16 rows of 40,000 columns are more logits than one thread would read alone.
@@ -273,9 +273,9 @@ trace decode_large(const on_host& where) {
   const index_t vocab = 40'001;
   const fake_model fake{.seed = 4, .vocab = vocab};
   return decode_trace(
-      policy{by_margin{}, confidence_above{0.6F} || entropy_bound{0.5F}},
+      policy{by_margin{}, unmask::threshold{0.6F} || entropy_bound{0.5F}},
       {.vocab = vocab, .mask_token = 7},
-      {.prompt = 1, .length = 17, .block_length = 16},
+      {.prompt_length = 1, .length = 17, .block_length = 16},
       [&](auto x, index_t r, std::span<float> out) { fake.row<float>(x, r, out); },
       where);
 }
@@ -293,13 +293,13 @@ TEST(threads, change_no_bit_of_a_decode) {
 
 TEST(instruction_sets, change_no_bit_of_a_decode) {
   const trace best = decode_large({});
-  for (const host::tier tier :
-       {host::tier::portable, host::tier::avx2, host::tier::avx512, host::tier::neon}) {
-    if (!host::available(tier)) {
+  for (const host::instruction_set instruction_set :
+       {host::instruction_set::portable, host::instruction_set::avx2, host::instruction_set::avx512, host::instruction_set::neon}) {
+    if (!host::available(instruction_set)) {
       continue;
     }
-    SCOPED_TRACE(static_cast<int>(tier));
-    const trace other = decode_large({.tier = tier});
+    SCOPED_TRACE(static_cast<int>(instruction_set));
+    const trace other = decode_large({.instruction_set = instruction_set});
     EXPECT_TRUE(same_bits(other, best));
   }
 }

@@ -16,21 +16,21 @@ TEST(by_confidence_beside_the_naive_decoder, with_factor) {
 
 TEST(by_confidence_beside_the_naive_decoder, with_factor_or_top_k) {
   compare({.seed = 1012}, by_confidence{}, [](dice& d) {
-    return factor{.value = d.real(0.0, 2.0)} || top_k{d.within(0, 3)};
+    return factor{.value = d.real(0.0, 2.0)} || tokens_per_step{d.within(0, 3)};
   });
 }
 
 TEST(by_confidence_beside_the_naive_decoder, with_rows_that_no_decision_may_rest_on) {
   const mischief rows = {.nan_rows = 0.15, .empty_rows = 0.15, .infinite_rows = 0.1};
   compare({.seed = 1101, .trouble = rows}, by_confidence{}, [](dice& d) {
-    return confidence_above{d.real(0.0, 1.0)};
+    return threshold{d.real(0.0, 1.0)};
   });
 }
 
 TEST(by_confidence_beside_the_naive_decoder, with_nothing_but_such_rows) {
   const mischief rows = {.nan_rows = 0.4, .empty_rows = 0.6, .infinite_rows = 0.4};
   compare({.seed = 1102, .trouble = rows}, by_confidence{}, [](dice& d) {
-    return confidence_at_least{d.real(0.0, 1.0)};
+    return threshold_inclusive{d.real(0.0, 1.0)};
   });
 }
 
@@ -39,16 +39,16 @@ TEST(by_confidence_beside_the_naive_decoder, with_sequential_blocks_itself) {
   compare(
       {.seed = 1103},
       by_confidence{},
-      [](dice& d) { return confidence_above{d.real(0.0, 1.0)}; },
-      sequential_blocks{});
+      [](dice& d) { return threshold{d.real(0.0, 1.0)}; },
+      semi_autoregressive{});
 }
 
 TEST(by_confidence_beside_the_naive_decoder, with_whole_sequence_itself) {
   compare(
       {.seed = 1104},
       by_confidence{},
-      [](dice& d) { return confidence_above{d.real(0.0, 1.0)}; },
-      whole_sequence{});
+      [](dice& d) { return threshold{d.real(0.0, 1.0)}; },
+      single_block{});
 }
 
 }  // namespace

@@ -20,23 +20,23 @@ struct seeded {
 template <class Case>
 class Ranks : public ::testing::Test {
  protected:
-  void beside_the_naive_decoder(std::uint64_t n, const auto& admission_of) {
-    compare({.seed = Case::seed + n}, typename Case::ranking{}, admission_of);
+  void beside_the_naive_decoder(std::uint64_t n, const auto& commit_rule_of) {
+    compare({.seed = Case::seed + n}, typename Case::ranking{}, commit_rule_of);
   }
 };
 TYPED_TEST_SUITE_P(Ranks);
 
 TYPED_TEST_P(Ranks, with_confidence_above) {
-  this->beside_the_naive_decoder(1, [](dice& d) { return confidence_above{d.real(0.0, 1.0)}; });
+  this->beside_the_naive_decoder(1, [](dice& d) { return threshold{d.real(0.0, 1.0)}; });
 }
 TYPED_TEST_P(Ranks, with_confidence_at_least) {
-  this->beside_the_naive_decoder(2, [](dice& d) { return confidence_at_least{d.real(0.0, 1.0)}; });
+  this->beside_the_naive_decoder(2, [](dice& d) { return threshold_inclusive{d.real(0.0, 1.0)}; });
 }
 TYPED_TEST_P(Ranks, with_top_k) {
-  this->beside_the_naive_decoder(3, [](dice& d) { return top_k{d.within(0, 5)}; });
+  this->beside_the_naive_decoder(3, [](dice& d) { return tokens_per_step{d.within(0, 5)}; });
 }
 TYPED_TEST_P(Ranks, with_scheduled) {
-  this->beside_the_naive_decoder(4, [](dice& d) { return scheduled{d.within(1, 12)}; });
+  this->beside_the_naive_decoder(4, [](dice& d) { return steps_per_block{d.within(1, 12)}; });
 }
 TYPED_TEST_P(Ranks, with_timesteps) {
   this->beside_the_naive_decoder(5, [](dice& d) {
@@ -48,23 +48,23 @@ TYPED_TEST_P(Ranks, with_entropy_bound) {
 }
 TYPED_TEST_P(Ranks, with_confidence_above_and_top_k) {
   this->beside_the_naive_decoder(8, [](dice& d) {
-    return confidence_above{d.real(0.0, 1.0)} && top_k{d.within(0, 4)};
+    return threshold{d.real(0.0, 1.0)} && tokens_per_step{d.within(0, 4)};
   });
 }
 TYPED_TEST_P(Ranks, with_confidence_above_or_scheduled) {
   this->beside_the_naive_decoder(9, [](dice& d) {
-    return confidence_above{d.real(0.5, 1.0)} || scheduled{d.within(1, 12)};
+    return threshold{d.real(0.5, 1.0)} || steps_per_block{d.within(1, 12)};
   });
 }
 TYPED_TEST_P(Ranks, with_entropy_bound_and_confidence_at_least) {
   this->beside_the_naive_decoder(10, [](dice& d) {
-    return entropy_bound{d.real(0.0, 4.0)} && confidence_at_least{d.real(0.0, 0.6)};
+    return entropy_bound{d.real(0.0, 4.0)} && threshold_inclusive{d.real(0.0, 0.6)};
   });
 }
 TYPED_TEST_P(Ranks, with_nested_composition) {
   this->beside_the_naive_decoder(11, [](dice& d) {
-    return (confidence_at_least{d.real(0.0, 1.0)} && top_k{d.within(0, 3)}) ||
-           (entropy_bound{d.real(0.0, 1.0)} && top_k{5});
+    return (threshold_inclusive{d.real(0.0, 1.0)} && tokens_per_step{d.within(0, 3)}) ||
+           (entropy_bound{d.real(0.0, 1.0)} && tokens_per_step{5});
   });
 }
 

@@ -3,7 +3,7 @@
 // lines: 40
 #include <unmask/unmask.hpp>
 
-using rule = unmask::policy<unmask::by_confidence, unmask::top_k>;
+using rule = unmask::policy<unmask::by_confidence, unmask::tokens_per_step>;
 
 void supply(unmask::session<rule>& s, const float* logits) {
   s.supply(logits);

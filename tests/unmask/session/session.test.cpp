@@ -14,7 +14,7 @@
 namespace unmask::testing {
 namespace {
 
-using greedy = policy<by_confidence, confidence_above>;
+using greedy = policy<by_confidence, threshold>;
 using tokens_of = std::vector<token_id>;
 
 /// One row of small_model, repeated.
@@ -24,10 +24,10 @@ row repeated(const row& z, index_t rows) {
 
 TEST(session, is_used_in_two_lines) {
   tokens_of tokens = {2, 2, 0, 0, 0};
-  session s{policy{by_confidence{}, confidence_above{0.9F}},
+  session s{policy{by_confidence{}, threshold{0.9F}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.prompt = 2, .length = 5}};
+            sequence_shape{.prompt_length = 2, .length = 5}};
   const row logits = repeated(row_with_confidence(0.95, 1), 3);
   while (const auto request = s.next()) {
     s.supply(host_logits<float>(logits.data(), request->rows, small_vocab));
@@ -38,11 +38,11 @@ TEST(session, is_used_in_two_lines) {
 
 TEST(session, writes_the_mask_token_where_it_opens) {
   tokens_of tokens = {0, 1, 2, 3, 0, 1, 2};
-  const session s{greedy{by_confidence{}, confidence_above{}},
+  const session s{greedy{by_confidence{}, threshold{}},
                   small_model,
                   tokens_view<memory::host>(tokens),
-                  layout{.prompt = 2, .length = 5}};
-  EXPECT_EQ(tokens, (tokens_of{0, 1, 4, 4, 4, 1, 2})) << "nothing behind layout::length";
+                  sequence_shape{.prompt_length = 2, .length = 5}};
+  EXPECT_EQ(tokens, (tokens_of{0, 1, 4, 4, 4, 1, 2})) << "nothing behind sequence_shape::length";
 }
 
 TEST(session, opens_only_what_is_editable) {
@@ -50,12 +50,12 @@ TEST(session, opens_only_what_is_editable) {
   const std::vector<std::uint8_t> editable = {1, 1, 1, 0, 1};
   session<greedy> s(small_model, {.length = 5, .window = 4});
   s.start(0,
-          {by_confidence{}, confidence_above{0.0F}},
+          {by_confidence{}, threshold{0.0F}},
           tokens,
-          {.prompt = 1, .length = 5},
+          {.prompt_length = 1, .length = 5},
           {.editable = editable, .suppressed = {}});
   EXPECT_EQ(tokens, (tokens_of{0, 4, 4, 3, 4})) << "the prompt stays closed";
-  EXPECT_EQ(s.report().open, 3);
+  EXPECT_EQ(s.report().masked, 3);
   const row logits = repeated(row_with_confidence(0.9, 2), 4);
   ASSERT_EQ(s.next()->rows, 4);
   s.supply(host_logits<float>(logits.data(), 4, small_vocab));
@@ -64,11 +64,11 @@ TEST(session, opens_only_what_is_editable) {
 
 TEST(session, never_touches_a_mask_token_of_the_prompt) {
   tokens_of tokens = {4, 1, 4, 0, 0};
-  session s{greedy{by_confidence{}, confidence_above{0.0F}},
+  session s{greedy{by_confidence{}, threshold{0.0F}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.prompt = 3, .length = 5}};
-  EXPECT_EQ(s.report().open, 2);
+            sequence_shape{.prompt_length = 3, .length = 5}};
+  EXPECT_EQ(s.report().masked, 2);
   const row logits = repeated(row_with_confidence(0.9, 2), 2);
   ASSERT_EQ(s.next()->segments[0].rows, (range{3, 5}));
   s.supply(host_logits<float>(logits.data(), 2, small_vocab));
@@ -81,7 +81,7 @@ TEST(session, never_touches_a_mask_token_that_the_engine_fixed_in_the_answer) {
   const std::vector<std::uint8_t> editable = {1, 0, 1};
   session<greedy> s(small_model, {.length = 3, .window = 3});
   s.start(0,
-          {by_confidence{}, confidence_above{0.0F}},
+          {by_confidence{}, threshold{0.0F}},
           tokens,
           {.length = 3},
           {.editable = editable, .suppressed = {}});
@@ -94,10 +94,10 @@ TEST(session, never_touches_a_mask_token_that_the_engine_fixed_in_the_answer) {
 
 TEST(session, of_an_empty_answer_is_complete_at_once) {
   tokens_of tokens = {0, 1};
-  session s{greedy{by_confidence{}, confidence_above{}},
+  session s{greedy{by_confidence{}, threshold{}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.prompt = 2, .length = 2}};
+            sequence_shape{.prompt_length = 2, .length = 2}};
   EXPECT_FALSE(s.next());
   EXPECT_EQ(s.report().end, ending::complete);
   EXPECT_EQ(s.report().forwards, 0);
@@ -107,9 +107,9 @@ TEST(session, of_an_empty_answer_is_complete_at_once) {
 TEST(session, with_nothing_editable_is_complete_at_once) {
   tokens_of tokens = {0, 1, 2};
   const std::vector<std::uint8_t> editable = {0, 0, 0};
-  session<policy<by_confidence, top_k, whole_sequence>> s(small_model, {.length = 3, .window = 3});
+  session<policy<by_confidence, tokens_per_step, single_block>> s(small_model, {.length = 3, .window = 3});
   s.start(0,
-          {by_confidence{}, top_k{}, whole_sequence{}},
+          {by_confidence{}, tokens_per_step{}, single_block{}},
           tokens,
           {.length = 3},
           {.editable = editable, .suppressed = {}});
@@ -129,10 +129,10 @@ TEST(session, that_was_given_nothing_asks_for_nothing) {
 
 TEST(session, gives_the_same_request_until_it_is_supplied) {
   tokens_of tokens(4);
-  session s{greedy{by_confidence{}, confidence_above{0.99F}},
+  session s{greedy{by_confidence{}, threshold{0.99F}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 4}};
+            sequence_shape{.length = 4}};
   const row logits = repeated(row_with_confidence(0.5, 1), 4);
   for (int step = 0; step < 4; ++step) {
     SCOPED_TRACE(step);
@@ -154,12 +154,12 @@ TEST(session, gives_the_same_request_until_it_is_supplied) {
   EXPECT_FALSE(s.next());
 }
 
-TEST(session, asks_for_no_row_outside_the_first_and_last_open_position) {
+TEST(session, asks_for_no_row_outside_the_first_and_last_masked_position) {
   tokens_of tokens(10);
-  session s{policy{by_confidence{}, top_k{2}},
+  session s{policy{by_confidence{}, tokens_per_step{2}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.prompt = 1, .length = 10, .block_length = 9}};
+            sequence_shape{.prompt_length = 1, .length = 10, .block_length = 9}};
   std::vector<row> table(10, row_with_confidence(0.4));
   table[1] = table[2] = row_with_confidence(0.9);
   table[9] = table[5] = row_with_confidence(0.8);
@@ -169,7 +169,7 @@ TEST(session, asks_for_no_row_outside_the_first_and_last_open_position) {
     const auto request = s.next();
     ASSERT_TRUE(request);
     EXPECT_EQ(request->segments[0].rows, wanted);
-    EXPECT_EQ(request->segments[0].feed, (range{0, 10}));
+    EXPECT_EQ(request->segments[0].query, (range{0, 10}));
     const row logits = packed(table, wanted);
     s.supply(host_logits<float>(logits.data(), request->rows, small_vocab));
   }
@@ -177,12 +177,12 @@ TEST(session, asks_for_no_row_outside_the_first_and_last_open_position) {
 
 TEST(session, of_a_shifted_model_asks_for_the_rows_before) {
   model_info dream = small_model;
-  dream.row_shift = 1;
+  dream.logits_shift = 1;
   tokens_of tokens(6);
-  session s{policy{left_to_right{}, top_k{2}},
+  session s{policy{left_to_right{}, tokens_per_step{2}},
             dream,
             tokens_view<memory::host>(tokens),
-            layout{.length = 6, .block_length = 3}};
+            sequence_shape{.length = 6, .block_length = 3}};
   // Position p reads row p - 1, and position 0 reads row 0, too.
   const std::vector<row> table = {row_with_confidence(0.9, 0),
                                   row_with_confidence(0.9, 1),
@@ -204,10 +204,10 @@ TEST(session, of_a_shifted_model_asks_for_the_rows_before) {
 
 TEST(session, reads_only_the_columns_of_the_vocabulary) {
   tokens_of tokens(2);
-  session s{greedy{by_confidence{}, confidence_above{0.5F}},
+  session s{greedy{by_confidence{}, threshold{0.5F}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 2}};
+            sequence_shape{.length = 2}};
   row logits;
   for (int r = 0; r < 2; ++r) {
     const row z = row_with_confidence(0.9, 1);
@@ -223,12 +223,12 @@ TEST(session, reads_only_the_columns_of_the_vocabulary) {
 
 TEST(session, reports_what_became_of_a_sequence) {
   tokens_of tokens(6);
-  session s{greedy{by_confidence{}, confidence_above{0.8F}},
+  session s{greedy{by_confidence{}, threshold{0.8F}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.prompt = 1, .length = 6, .block_length = 5}};
-  EXPECT_EQ(s.report().settled, 1);
-  EXPECT_EQ(s.report().open, 5);
+            sequence_shape{.prompt_length = 1, .length = 6, .block_length = 5}};
+  EXPECT_EQ(s.report().committed_prefix, 1);
+  EXPECT_EQ(s.report().masked, 5);
   const std::vector<row> table = {row_with_confidence(0.5),
                                   row_with_confidence(0.9),
                                   row_with_confidence(0.3),
@@ -244,26 +244,26 @@ TEST(session, reports_what_became_of_a_sequence) {
   EXPECT_EQ(s.report().forwards, 1);
   EXPECT_EQ(s.report().committed, 3);
   EXPECT_EQ(s.report().last_commits, 3);
-  EXPECT_EQ(s.report().settled, 2);
-  EXPECT_EQ(s.report().open, 2);
+  EXPECT_EQ(s.report().committed_prefix, 2);
+  EXPECT_EQ(s.report().masked, 2);
   EXPECT_EQ(s.report().forced, 0);
   EXPECT_EQ(s.report().tokens_per_forward(), 3.0);
   step();
-  EXPECT_EQ(s.report().settled, 2) << "position 2 is still open";
+  EXPECT_EQ(s.report().committed_prefix, 2) << "position 2 is still masked";
   EXPECT_EQ(s.report().forced, 1);
   step();
   EXPECT_EQ(s.report().end, ending::complete);
-  EXPECT_EQ(s.report().settled, 6);
+  EXPECT_EQ(s.report().committed_prefix, 6);
   EXPECT_EQ(s.report().forced, 2);
   EXPECT_EQ(s.report().tokens_per_forward(), 5.0 / 3.0);
 }
 
 TEST(session, lists_what_a_step_committed_in_ascending_positions) {
   tokens_of tokens(5);
-  session s{greedy{by_confidence{}, confidence_above{0.55F}},
+  session s{greedy{by_confidence{}, threshold{0.55F}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.prompt = 1, .length = 5}};
+            sequence_shape{.prompt_length = 1, .length = 5}};
   const std::vector<row> table = {row_with_confidence(0.5),
                                   row_with_confidence(0.6, 3),
                                   row_with_confidence(0.3),
@@ -292,8 +292,8 @@ TEST(session, lists_nothing_for_a_sequence_that_took_no_part_in_the_step) {
   session<greedy> s(small_model, {.sequences = 2, .length = 3, .window = 3});
   tokens_of brief(1);
   tokens_of longer(3);
-  s.start(0, {by_confidence{}, confidence_above{0.99F}}, brief, {.length = 1});
-  s.start(1, {by_confidence{}, confidence_above{0.99F}}, longer, {.length = 3});
+  s.start(0, {by_confidence{}, threshold{0.99F}}, brief, {.length = 1});
+  s.start(1, {by_confidence{}, threshold{0.99F}}, longer, {.length = 3});
   const row logits = repeated(row_with_confidence(0.5, 1), 4);
   ASSERT_EQ(s.next()->rows, 4);
   s.supply(host_logits<float>(logits.data(), 4, small_vocab));
@@ -310,7 +310,7 @@ TEST(session, ends_a_sequence_as_it_is_when_cancelled) {
   session<greedy> s(small_model, {.sequences = 2, .length = 3, .window = 3});
   tokens_of first(3);
   tokens_of second(3);
-  const greedy p{by_confidence{}, confidence_above{0.99F}};
+  const greedy p{by_confidence{}, threshold{0.99F}};
   s.start(0, p, first, {.length = 3});
   s.start(1, p, second, {.length = 3});
   const row logits = repeated(row_with_confidence(0.5, 1), 6);
@@ -331,10 +331,10 @@ TEST(session, ends_a_sequence_as_it_is_when_cancelled) {
 
 TEST(session, keeps_the_end_of_a_sequence_that_is_cancelled_afterwards) {
   tokens_of tokens(1);
-  session s{greedy{by_confidence{}, confidence_above{}},
+  session s{greedy{by_confidence{}, threshold{}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 1}};
+            sequence_shape{.length = 1}};
   const row logits = row_with_confidence(0.5, 1);
   ASSERT_TRUE(s.next());
   s.supply(host_logits<float>(logits.data(), 1, small_vocab));
@@ -352,10 +352,10 @@ TEST(session, can_be_cancelled_in_a_slot_that_was_never_started) {
 TEST(session, of_one_token_that_is_the_mask_token_waits_for_its_budget) {
   const model_info model = {.vocab = 1, .mask_token = 0, .suppress_mask = false};
   tokens_of tokens(3);
-  session s{policy{by_confidence{}, top_k{3}, step_budget{4}},
+  session s{policy{by_confidence{}, tokens_per_step{3}, max_steps{4}},
             model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 3}};
+            sequence_shape{.length = 3}};
   const row logits = {1.0F, 2.0F, 3.0F};
   int steps = 0;
   while (const auto request = s.next()) {
@@ -364,8 +364,8 @@ TEST(session, of_one_token_that_is_the_mask_token_waits_for_its_budget) {
     EXPECT_TRUE(s.committed().empty());
   }
   EXPECT_EQ(steps, 4);
-  EXPECT_EQ(s.report().end, ending::step_budget);
-  EXPECT_EQ(s.report().open, 3);
+  EXPECT_EQ(s.report().end, ending::max_steps);
+  EXPECT_EQ(s.report().masked, 3);
 }
 
 TEST(session, never_commits_the_mask_token) {
@@ -375,10 +375,10 @@ TEST(session, never_commits_the_mask_token) {
     const index_t vocab = d.within(2, 6);
     const model_info model = {.vocab = vocab, .mask_token = d.within(0, vocab - 1)};
     tokens_of tokens(12);
-    session s{policy{by_confidence{}, confidence_above{d.real(0, 1)}},
+    session s{policy{by_confidence{}, threshold{d.real(0, 1)}},
               model,
               tokens_view<memory::host>(tokens),
-              layout{.length = 12, .block_length = 5}};
+              sequence_shape{.length = 12, .block_length = 5}};
     fake_model fake{.seed = seed, .vocab = vocab};
     fake.trouble.nan_rows = 0.1;
     fake.trouble.empty_rows = 0.1;
@@ -393,19 +393,19 @@ TEST(session, never_commits_the_mask_token) {
   }
 }
 
-/// Decodes with riders beside the naive decoder.
+/// Decodes with modifiers beside the naive decoder.
 template <element T>
-void compare_riders(std::uint64_t seed, int decodes, const fake_riders& riders) {
+void compare_modifiers(std::uint64_t seed, int decodes, const fake_modifiers& modifiers) {
   comparisons sum;
   for (int i = 0; i < decodes; ++i) {
     dice d(mixed(seed, static_cast<std::uint64_t>(i)));
     SCOPED_TRACE(i);
     const index_t vocab = d.one_of(std::vector<index_t>{2, 5, 31, 32, 33, 64, 65, 500});
-    const confidence_above a{d.real(0.0, 1.0)};
+    const threshold a{d.real(0.0, 1.0)};
     naive_request request;
     request.model = {
-        .vocab = vocab, .mask_token = d.within(0, vocab - 1), .row_shift = d.within(0, 1)};
-    request.geometry = {.prompt = d.within(0, 3), .length = 12, .block_length = d.within(1, 9)};
+        .vocab = vocab, .mask_token = d.within(0, vocab - 1), .logits_shift = d.within(0, 1)};
+    request.geometry = {.prompt_length = d.within(0, 3), .length = 12, .block_length = d.within(1, 9)};
     request.score = naive(by_entropy{});
     request.rule = naive(a);
     tokens_of tokens(12, 0);
@@ -416,8 +416,8 @@ void compare_riders(std::uint64_t seed, int decodes, const fake_riders& riders) 
               request.geometry};
     fake_model model{.seed = d.bits(), .vocab = vocab};
     // c - u of two -inf is NaN, which is the engine's affair.
-    model.trouble.absent_columns = riders.cfg_scale != 0.0 ? 0.0 : 0.02;
-    decode_beside<T>(s, tokens, beside, model, riders, unedited{}, sum);
+    model.trouble.absent_columns = modifiers.cfg_scale != 0.0 ? 0.0 : 0.02;
+    decode_beside<T>(s, tokens, beside, model, modifiers, unedited{}, sum);
     ASSERT_FALSE(::testing::Test::HasFailure());
   }
   EXPECT_GT(sum.commits, 6 * decodes);
@@ -425,37 +425,37 @@ void compare_riders(std::uint64_t seed, int decodes, const fake_riders& riders) 
 }
 
 TEST(session, guides_its_rows_away_from_unconditional_ones) {
-  compare_riders<float>(1, 150, {.cfg_scale = 1.5, .unconditional_seed = 5});
-  compare_riders<bfloat16>(2, 80, {.cfg_scale = 0.5, .unconditional_seed = 6});
-  compare_riders<float16>(3, 80, {.cfg_scale = -0.75, .unconditional_seed = 7});
+  compare_modifiers<float>(1, 150, {.cfg_scale = 1.5, .unconditional_seed = 5});
+  compare_modifiers<bfloat16>(2, 80, {.cfg_scale = 0.5, .unconditional_seed = 6});
+  compare_modifiers<float16>(3, 80, {.cfg_scale = -0.75, .unconditional_seed = 7});
 }
 
 TEST(session, proposes_only_allowed_tokens) {
-  compare_riders<float>(4, 150, {.forbidden = 0.4});
-  compare_riders<bfloat16>(5, 80, {.forbidden = 0.05});
+  compare_modifiers<float>(4, 150, {.forbidden = 0.4});
+  compare_modifiers<bfloat16>(5, 80, {.forbidden = 0.05});
 }
 
 TEST(session, takes_a_row_in_which_nothing_is_allowed_as_invalid) {
-  compare_riders<float>(6, 60, {.forbidden = 0.97});
+  compare_modifiers<float>(6, 60, {.forbidden = 0.97});
 }
 
 TEST(session, guides_and_forbids_at_once) {
-  compare_riders<float>(7, 100, {.cfg_scale = 2.0, .unconditional_seed = 8, .forbidden = 0.3});
+  compare_modifiers<float>(7, 100, {.cfg_scale = 2.0, .unconditional_seed = 8, .forbidden = 0.3});
 }
 
-TEST(session, applies_the_riders_of_a_row_to_that_row) {
+TEST(session, applies_the_modifiers_of_a_row_to_that_row) {
   // Two sequences, three rows each, and every row allows one token of its own.
-  const policy p{by_confidence{}, top_k{3}};
+  const policy p{by_confidence{}, tokens_per_step{3}};
   const token_id only[] = {3, 1, 0, 2, 0, 1};
   std::vector<std::uint32_t> allowed(2 * 6, 0xffffffffU);  // a word too many in each row
   for (std::size_t r = 0; r < 6; ++r) {
     allowed[2 * r] = std::uint32_t{1} << static_cast<unsigned>(only[r]);
   }
   const row logits = repeated(row_with_confidence(0.9, 2), 6);
-  const row_riders<float> riders = {.allowed = allowed.data(), .allowed_stride = 2};
+  const row_modifiers<float> modifiers = {.allowed = allowed.data(), .allowed_stride = 2};
   for (const bool at_once : {true, false}) {
     SCOPED_TRACE(at_once);
-    session<policy<by_confidence, top_k>> s(small_model,
+    session<policy<by_confidence, tokens_per_step>> s(small_model,
                                             {.sequences = 3, .length = 3, .window = 3});
     tokens_of first(3);
     tokens_of second(3);
@@ -465,10 +465,10 @@ TEST(session, applies_the_riders_of_a_row_to_that_row) {
     ASSERT_EQ(request->rows, 6);
     const host_logits<float> all(logits.data(), 6, small_vocab);
     if (at_once) {
-      s.supply(all, riders);
+      s.supply(all, modifiers);
     } else {
-      s.read(1, all.subrows({3, 6}), riders.from_row(3));
-      s.read(0, all.subrows({0, 3}), riders);
+      s.read(1, all.subrows({3, 6}), modifiers.from_row(3));
+      s.read(0, all.subrows({0, 3}), modifiers);
       s.decide();
     }
     EXPECT_EQ(first, (tokens_of{3, 1, 0}));
@@ -478,11 +478,11 @@ TEST(session, applies_the_riders_of_a_row_to_that_row) {
 
 TEST(session, guides_each_row_by_its_own_unconditional_one) {
   // z = u + 2 (c - u) with c the same everywhere: the token that u dislikes most gains most.
-  session<policy<by_confidence, top_k>> s(small_model, {.sequences = 2, .length = 2, .window = 2});
+  session<policy<by_confidence, tokens_per_step>> s(small_model, {.sequences = 2, .length = 2, .window = 2});
   tokens_of first(2);
   tokens_of second(2);
-  s.start(0, {by_confidence{}, top_k{2}}, first, {.length = 2});
-  s.start(1, {by_confidence{}, top_k{2}}, second, {.length = 2});
+  s.start(0, {by_confidence{}, tokens_per_step{2}}, first, {.length = 2});
+  s.start(1, {by_confidence{}, tokens_per_step{2}}, second, {.length = 2});
   ASSERT_EQ(s.next()->rows, 4);
   const row conditional(4 * small_vocab, 0.0F);
   const token_id disliked[] = {1, 0, 3, 2};
@@ -490,9 +490,9 @@ TEST(session, guides_each_row_by_its_own_unconditional_one) {
   for (std::size_t r = 0; r < 4; ++r) {
     unconditional[7 * r + static_cast<std::size_t>(disliked[r])] = -5.0F;
   }
-  const row_riders<float> riders = {
+  const row_modifiers<float> modifiers = {
       .unconditional = unconditional.data(), .unconditional_stride = 7, .cfg_scale = 1.0F};
-  s.supply(host_logits<float>(conditional.data(), 4, small_vocab), riders);
+  s.supply(host_logits<float>(conditional.data(), 4, small_vocab), modifiers);
   EXPECT_EQ(first, (tokens_of{1, 0}));
   EXPECT_EQ(second, (tokens_of{3, 2}));
 }

@@ -7,7 +7,7 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/logits/probability.hpp>
@@ -17,7 +17,7 @@
 #include <unmask/policy/presets/released/es_dllm.hpp>
 #include <unmask/policy/presets/released/sglang.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
@@ -39,11 +39,11 @@ namespace {
 
 constexpr index_t largest = std::numeric_limits<index_t>::max();
 
-using plain = policy<by_confidence, confidence_above>;
+using plain = policy<by_confidence, threshold>;
 using comparing = policy<by_confidence, adaptive_threshold>;
-using watching_branches = policy<by_confidence, confidence_above, lookahead, repetition_penalty<>>;
-using skipping = policy<by_confidence, confidence_above, early_skip>;
-using asking = policy<by_confidence, confidence_above, probability_of<16>>;
+using tracking_branches = policy<by_confidence, threshold, lookahead, repetition_penalty<>>;
+using skipping = policy<by_confidence, threshold, early_skip>;
+using asking = policy<by_confidence, threshold, probability_of<16>>;
 
 // Message for an argument out of range: its name, value and rule.
 std::string refusal_of(const std::function<void()>& call) {
@@ -58,17 +58,17 @@ std::string refusal_of(const std::function<void()>& call) {
 TEST(Sizes, ProductsOfCapacitiesDoNotOverflow) {
   constexpr std::size_t window = 16384;
   constexpr std::size_t vocab = 152064;
-  constexpr limits long_block = {.length = 16384, .window = 16384, .vocab = 152064};
+  constexpr session_capacity long_block = {.length = 16384, .window = 16384, .vocab = 152064};
   constexpr std::size_t compared = state_bytes<comparing>(long_block);
   static_assert(compared > window * vocab * sizeof(float));
   EXPECT_LT(compared, window * (vocab + 1000) * sizeof(float));
 
-  constexpr limits many = {
+  constexpr session_capacity many = {
       .sequences = 4, .length = 1 << 24, .window = 1 << 24, .branches = 15, .vocab = 100};
   constexpr std::size_t rows = std::size_t{16} << 24U;
-  static_assert(state_bytes<watching_branches>(many) >
-                4 * rows * step::slot_memory<watching_branches>::watch_capacity * sizeof(float));
-  constexpr limits one = {.length = 1 << 26, .window = 1 << 26};
+  static_assert(state_bytes<tracking_branches>(many) >
+                4 * rows * step::slot_memory<tracking_branches>::tracked_capacity * sizeof(float));
+  constexpr session_capacity one = {.length = 1 << 26, .window = 1 << 26};
   constexpr std::size_t answers = (std::size_t{2} << 26U) * 16;
   static_assert(state_bytes<asking>(one) > answers * sizeof(token_probability));
 }
@@ -76,7 +76,7 @@ TEST(Sizes, ProductsOfCapacitiesDoNotOverflow) {
 // The arrays of a slot do not meet, whatever is in front of them. Pointers only, to memory that is
 // not there.
 TEST(Sizes, ArraysOfASlotLieBehindEachOther) {
-  constexpr limits c = {.length = 16384, .window = 16384, .branches = 16, .vocab = 152064};
+  constexpr session_capacity c = {.length = 16384, .window = 16384, .branches = 16, .vocab = 152064};
   auto* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40U);
   const step::slot_memory<comparing> m{step::slot_layout{base}, c};
   const auto at = [base](const void* p) {
@@ -85,16 +85,16 @@ TEST(Sizes, ArraysOfASlotLieBehindEachOther) {
   EXPECT_EQ(at(m.previous_rows) - at(m.previous), std::size_t{16384} * 152064 * sizeof(float));
   EXPECT_GT(at(m.marks), at(m.previous_rows));
   EXPECT_LE(at(m.marks + c.length), m.at.used());
-  const step::slot_memory<watching_branches> b{
+  const step::slot_memory<tracking_branches> b{
       step::slot_layout{base}, {.length = 1 << 26, .window = 1 << 26, .branches = 15}};
-  constexpr std::uintptr_t capacity = b.watch_capacity;
-  EXPECT_EQ(at(b.watched_of((1 << 26) - 1)) - at(b.watched), ((1U << 26U) - 1) * capacity * 4);
+  constexpr std::uintptr_t capacity = b.tracked_capacity;
+  EXPECT_EQ(at(b.tracked_of((1 << 26) - 1)) - at(b.tracked), ((1U << 26U) - 1) * capacity * 4);
 }
 
 TEST(Sizes, AWindowIsAtMostTheLength) {
   for (const index_t window : {65, 1000, max_length + 1, largest}) {
-    const limits wide = {.sequences = 2, .length = 64, .window = window};
-    limits fitting = wide;
+    const session_capacity wide = {.sequences = 2, .length = 64, .window = window};
+    session_capacity fitting = wide;
     fitting.window = 64;
     EXPECT_EQ(state_bytes<plain>(wide), state_bytes<plain>(fitting));
     const session<plain> s({.vocab = 9, .mask_token = 8}, wide);
@@ -104,7 +104,7 @@ TEST(Sizes, AWindowIsAtMostTheLength) {
 }
 
 template <class Policy>
-void expect_refused(limits c, const std::vector<std::string>& parts) {
+void expect_refused(session_capacity c, const std::vector<std::string>& parts) {
   const model_info model = {.vocab = 9, .mask_token = 8};
   for (const std::string& said : {refusal_of([&] { session<Policy>(model, c); }),
                                   refusal_of([&] { static_cast<void>(state_bytes<Policy>(c)); })}) {
@@ -117,24 +117,24 @@ void expect_refused(limits c, const std::vector<std::string>& parts) {
 TEST(Sizes, CapacitiesOutOfRangeAreRefusedByName) {
   const std::string most = std::to_string(largest);
   expect_refused<plain>({.length = max_length + 1, .window = 1},
-                        {"limits::length", "at most 536870912", "got 536870913"});
-  expect_refused<plain>({.length = largest, .window = largest}, {"limits::length", "got " + most});
+                        {"session_capacity::length", "at most 536870912", "got 536870913"});
+  expect_refused<plain>({.length = largest, .window = largest}, {"session_capacity::length", "got " + most});
   expect_refused<plain>({.sequences = 3, .length = max_length, .window = largest},
-                        {"limits::sequences", "at most 2, ", "limits::window", "got 3"});
+                        {"session_capacity::sequences", "at most 2, ", "session_capacity::window", "got 3"});
   expect_refused<plain>({.sequences = largest, .length = 2, .window = 1},
-                        {"limits::sequences", "at most 1073741824", "got " + most});
+                        {"session_capacity::sequences", "at most 1073741824", "got " + most});
   expect_refused<plain>({.sequences = 1, .length = max_length, .window = largest, .branches = 2},
-                        {"limits::sequences", "at most 0, ", "got 1"});
+                        {"session_capacity::sequences", "at most 0, ", "got 1"});
   expect_refused<plain>({.length = 9, .window = 1, .branches = largest},
-                        {"limits::branches", "[0, 16]", "got " + most});
+                        {"session_capacity::branches", "[0, 16]", "got " + most});
   expect_refused<asking>({.length = max_length, .window = largest},
-                         {"limits::window", "at most 67108864", "16 tokens", "got 536870912"});
+                         {"session_capacity::window", "at most 67108864", "16 tokens", "got 536870912"});
   // In bytes: for a policy that keeps many of each position, whether it decides about it or not.
   const std::string said = refusal_of([] {
-    constexpr limits c = {.sequences = max_rows, .length = max_length, .window = 1, .layers = 80};
+    constexpr session_capacity c = {.sequences = max_rows, .length = max_length, .window = 1, .layers = 80};
     static_cast<void>(state_bytes<skipping>(c));
   });
-  EXPECT_EQ(said.find("limits::sequences must be at most "), 0U) << said;
+  EXPECT_EQ(said.find("session_capacity::sequences must be at most "), 0U) << said;
   EXPECT_NE(said.find("bytes each, got 1073741824"), std::string::npos) << said;
 }
 
@@ -148,7 +148,7 @@ TEST(Sizes, AVocabularyOutOfRangeIsRefusedByName) {
                   std::to_string(vocab));
     EXPECT_NE(refusal_of([&] {
                 static_cast<void>(state_bytes<plain>({.length = 9, .window = 9, .vocab = vocab}));
-              }).find("limits::vocab"),
+              }).find("session_capacity::vocab"),
               std::string::npos);
   }
   EXPECT_EQ(state_bytes<comparing>({.length = 1, .window = 1, .vocab = max_vocab}) >> 32U, 1U);
@@ -156,30 +156,30 @@ TEST(Sizes, AVocabularyOutOfRangeIsRefusedByName) {
 
 TEST(Sizes, ALayoutOutOfRangeIsRefusedByName) {
   std::vector<token_id> tokens(6);
-  const auto start = [&](layout g) {
+  const auto start = [&](sequence_shape g) {
     return refusal_of([&] {
       const model_info model = {.vocab = 9, .mask_token = 8};
       const tokens_view<memory::host> view(tokens);
-      session s{plain{by_confidence{}, confidence_above{}}, model, view, g};
+      session s{plain{by_confidence{}, threshold{}}, model, view, g};
     });
   };
   const index_t least = std::numeric_limits<index_t>::min();
-  EXPECT_NE(start({.prompt = least, .length = 6}).find("layout::prompt"), std::string::npos);
-  EXPECT_NE(start({.prompt = largest, .length = 6}).find("layout::prompt"), std::string::npos);
-  EXPECT_NE(start({.length = largest}).find("layout::length"), std::string::npos);
-  EXPECT_NE(start({.length = least}).find("layout::length"), std::string::npos);
-  EXPECT_NE(start({.length = 6, .block_length = least}).find("layout::block_length"),
+  EXPECT_NE(start({.prompt_length = least, .length = 6}).find("sequence_shape::prompt_length"), std::string::npos);
+  EXPECT_NE(start({.prompt_length = largest, .length = 6}).find("sequence_shape::prompt_length"), std::string::npos);
+  EXPECT_NE(start({.length = largest}).find("sequence_shape::length"), std::string::npos);
+  EXPECT_NE(start({.length = least}).find("sequence_shape::length"), std::string::npos);
+  EXPECT_NE(start({.length = 6, .block_length = least}).find("sequence_shape::block_length"),
             std::string::npos);
 }
 
 // A schedule that declares more scored positions than exist.
-struct boastful : whole_sequence {
-  [[nodiscard]] static index_t reach(const layout&) { return largest; }
+struct boastful : single_block {
+  [[nodiscard]] static index_t reach(const sequence_shape&) { return largest; }
 };
 
 TEST(Sizes, NoPlanScoresMoreThanTheLength) {
   std::vector<token_id> tokens(6);
-  const policy p{by_confidence{}, confidence_above{}, boastful{}};
+  const policy p{by_confidence{}, threshold{}, boastful{}};
   session<std::remove_const_t<decltype(p)>> s({.vocab = 9, .mask_token = 8},
                                               {.length = 6, .window = 6});
   s.start(0, p, tokens_view<memory::host>(tokens), {.length = 6});
@@ -199,10 +199,10 @@ constexpr index_t length = 21;
 template <class Policy>
 history decoded_with(const Policy& p, index_t block_length) {
   const fake_model model{.seed = 11, .vocab = 12};
-  const model_info about = {.vocab = 12, .mask_token = 11, .end_token = 10};
+  const model_info about = {.vocab = 12, .mask_token = 11, .eos_token = 10};
   history h;
   h.tokens.assign(length, 3);
-  const layout shape = {.prompt = prompt, .length = length, .block_length = block_length};
+  const sequence_shape shape = {.prompt_length = prompt, .length = length, .block_length = block_length};
   session s{p, about, tokens_view<memory::host>(h.tokens), shape};
   while (const auto request = s.next()) {
     std::vector<float> z;
@@ -216,7 +216,7 @@ history decoded_with(const Policy& p, index_t block_length) {
         model.row<float>(seen, r, std::span(z).last(12));
       }
       h.numbers.insert(h.numbers.end(),
-                       {g.feed.first, g.feed.last, g.rows.first, g.rows.last, g.placed.position});
+                       {g.query.first, g.query.last, g.rows.first, g.rows.last, g.placed.position});
     }
     h.numbers.insert(h.numbers.end(), {s.planned().score.first, s.planned().score.last});
     s.supply(host_logits<float>(z.data(), request->rows, 12));
@@ -228,7 +228,7 @@ history decoded_with(const Policy& p, index_t block_length) {
       break;
     }
   }
-  EXPECT_EQ(s.report().open, 0);
+  EXPECT_EQ(s.report().masked, 0);
   h.numbers.push_back(s.report().forwards);
   return h;
 }
@@ -247,14 +247,14 @@ void expect_one_block(const Policy& p, index_t one = length - prompt) {
 }
 
 TEST(Sizes, ABlockLongerThanTheSequenceIsOneBlock) {
-  constexpr confidence_above rule{0.4F};
+  constexpr threshold rule{0.4F};
   expect_one_block(policy{by_confidence{}, rule});
-  expect_one_block(policy{by_confidence{}, scheduled{3}});
-  expect_one_block(policy{by_confidence{}, rule, whole_sequence{}});
+  expect_one_block(policy{by_confidence{}, steps_per_block{3}});
+  expect_one_block(policy{by_confidence{}, rule, single_block{}});
   expect_one_block(policy{by_confidence{}, rule, block_pipeline{}});
   expect_one_block(policy{by_confidence{}, rule, block_pipeline{.at_once = 64}, lookahead{}});
   expect_one_block(policy{by_confidence{}, rule, slow_fast{}});
-  expect_one_block(policy{by_confidence{}, rule, edited_blocks{.most_edits = 2}, edit_settled{}});
+  expect_one_block(policy{by_confidence{}, rule, edited_blocks{.most_edits = 2}, edit_committed{}});
   expect_one_block(policy{by_confidence{}, rule, dual_cache{}});
   expect_one_block(released::dynamic_dllm_scalar({.start = 0.6F}));
   expect_one_block(policy{by_confidence{}, rule, released::es_dllm_cache(3, 2)});
@@ -271,15 +271,15 @@ TEST(Sizes, AKnobOutOfReachIsOneThatNeverMatters) {
   const auto decode = [](const auto&... part) {
     return decoded_with(policy{by_confidence{}, part...}, 8);
   };
-  constexpr confidence_above rule{0.4F};
+  constexpr threshold rule{0.4F};
   EXPECT_EQ(decode(rule, stop_sequence<1>{.tokens = {3}, .min_tokens = largest}), decode(rule));
-  EXPECT_EQ(decode(timesteps{.steps = largest} || rule, step_budget{largest}),
+  EXPECT_EQ(decode(timesteps{.steps = largest} || rule, max_steps{largest}),
             decode(timesteps{.steps = 1 << 30} || rule));
-  EXPECT_EQ(decode(rule, edit_settled{0.9F}, edited_blocks{largest}),
-            decode(rule, edit_settled{0.9F}, edited_blocks{100}));
-  EXPECT_EQ(decode(rule, edit_settled{0.9F}, released::sglang_edited_blocks{largest}),
-            decode(rule, edit_settled{0.9F}, released::sglang_edited_blocks{100}));
-  EXPECT_EQ(decode(top_k{largest}), decode(top_k{100}));
+  EXPECT_EQ(decode(rule, edit_committed{0.9F}, edited_blocks{largest}),
+            decode(rule, edit_committed{0.9F}, edited_blocks{100}));
+  EXPECT_EQ(decode(rule, edit_committed{0.9F}, released::sglang_edited_blocks{largest}),
+            decode(rule, edit_committed{0.9F}, released::sglang_edited_blocks{100}));
+  EXPECT_EQ(decode(tokens_per_step{largest}), decode(tokens_per_step{100}));
   EXPECT_EQ(decode(rule, repetition_penalty<>{.window = largest}),
             decode(rule, repetition_penalty<>{.window = 100}));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/any_session.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -9,14 +9,14 @@
 #include <stdexcept>
 
 #include "support/requested_rows.hpp"
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
 
-const policy rule{by_confidence{}, confidence_above{0.8F}};
-constexpr layout geometry{.prompt = 3, .length = 25, .block_length = 8};
-constexpr limits traced{.sequences = 1, .length = 25, .window = 8, .trace = true};
+const policy rule{by_confidence{}, threshold{0.8F}};
+constexpr sequence_shape geometry{.prompt_length = 3, .length = 25, .block_length = 8};
+constexpr session_capacity traced{.sequences = 1, .length = 25, .window = 8, .trace = true};
 
 bool equal(const commit_entry& a, const commit_entry& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token &&
@@ -25,17 +25,17 @@ bool equal(const commit_entry& a, const commit_entry& b) {
 }
 
 template <class Session>
-void expect_admitted_equals_committed(Session& s) {
-  std::vector<commit_entry> admitted;
+void expect_committed_equals_committed(Session& s) {
+  std::vector<commit_entry> written;
   for (const candidate_entry& c : s.candidates(0)) {
-    if (c.admitted) {
-      admitted.push_back(c);
+    if (c.committed) {
+      written.push_back(c);
     }
   }
   const auto committed = s.committed(0);
-  ASSERT_EQ(admitted.size(), committed.size());
-  for (std::size_t i = 0; i < admitted.size(); ++i) {
-    EXPECT_TRUE(equal(admitted[i], committed[i])) << i;
+  ASSERT_EQ(written.size(), committed.size());
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    EXPECT_TRUE(equal(written[i], committed[i])) << i;
   }
 }
 
@@ -45,21 +45,21 @@ TEST(trace, reports_every_candidate_with_its_probability) {
     std::vector<token_id> tokens(25, 0);
     session<std::remove_const_t<decltype(rule)>> s{model.info(), traced};
     s.start(0, rule, tokens, geometry);
-    watch_decode(s, model, tokens, [&](const watched_step& seen) {
+    observe_decode(s, model, tokens, [&](const observed_step& seen) {
       const auto candidates = s.candidates();
-      ASSERT_EQ(candidates.size(), seen.open.size());
+      ASSERT_EQ(candidates.size(), seen.masked.size());
       EXPECT_EQ(s.report().last_candidates, static_cast<index_t>(candidates.size()));
       for (std::size_t i = 0; i < candidates.size(); ++i) {
         EXPECT_EQ(candidates[i].slot, 0);
-        EXPECT_EQ(candidates[i].position, seen.open[i].position);
-        EXPECT_EQ(candidates[i].token, seen.open[i].token);
+        EXPECT_EQ(candidates[i].position, seen.masked[i].position);
+        EXPECT_EQ(candidates[i].token, seen.masked[i].token);
         EXPECT_NEAR(static_cast<double>(candidates[i].log_probability),
-                    std::log(seen.open[i].confidence),
+                    std::log(seen.masked[i].confidence),
                     1e-5);
         EXPECT_EQ(candidates[i].step, seen.step);
         EXPECT_EQ(candidates[i].block, (candidates[i].position - 3) / 8);
       }
-      expect_admitted_equals_committed(s);
+      expect_committed_equals_committed(s);
     });
   }
 }
@@ -71,7 +71,7 @@ TEST(trace, block_steps_count_from_the_first_of_each_block) {
   s.start(0, rule, tokens, geometry);
   index_t block = -1;
   index_t first = 0;
-  watch_decode(s, model, tokens, [&](const watched_step& seen) {
+  observe_decode(s, model, tokens, [&](const observed_step& seen) {
     ASSERT_FALSE(seen.committed.empty());
     if (seen.committed[0].block != block) {
       EXPECT_EQ(seen.committed[0].block, block + 1);
@@ -93,9 +93,9 @@ TEST(trace, changes_no_decision) {
     std::vector<token_id> without(25, 0);
     session<std::remove_const_t<decltype(rule)>> s{model.info(), traced};
     s.start(0, rule, with, geometry);
-    watch_decode(s, model, with, [](const watched_step&) {});
+    observe_decode(s, model, with, [](const observed_step&) {});
     session t{rule, model.info(), without, geometry};
-    watch_decode(t, model, without, [](const watched_step&) {});
+    observe_decode(t, model, without, [](const observed_step&) {});
     EXPECT_EQ(with, without);
     EXPECT_EQ(t.report().last_candidates, 0);
     EXPECT_EQ(s.report().forwards, t.report().forwards);
@@ -112,7 +112,7 @@ TEST(trace, is_an_error_to_ask_for_where_it_is_off) {
 TEST(trace, takes_memory_only_where_it_is_on) {
   using session_type = session<std::remove_const_t<decltype(rule)>>;
   const made_up_model model;
-  limits off = traced;
+  session_capacity off = traced;
   off.trace = false;
   const std::size_t with = session_type{model.info(), traced}.bytes();
   const std::size_t without = session_type{model.info(), off}.bytes();
@@ -139,7 +139,7 @@ TEST(trace, reports_invalid_rows_with_no_probability) {
   session<std::remove_const_t<decltype(rule)>> s{model.info(), traced};
   s.start(0, rule, tokens, geometry);
   index_t invalid = 0;
-  watch_decode(s, model, tokens, [&](const watched_step&) {
+  observe_decode(s, model, tokens, [&](const observed_step&) {
     for (const candidate_entry& c : s.candidates()) {
       const index_t offset = (c.position - 3) % 8;
       EXPECT_EQ(std::isfinite(c.log_probability), offset != 4 && offset != 5);
@@ -151,12 +151,12 @@ TEST(trace, reports_invalid_rows_with_no_probability) {
         EXPECT_EQ(c.token, 0);  // the lowest that may be proposed
       }
     }
-    expect_admitted_equals_committed(s);
+    expect_committed_equals_committed(s);
   });
   EXPECT_EQ(invalid, s.report().invalid_rows);
 }
 
-TEST(trace, a_proposed_mask_token_is_not_admitted) {
+TEST(trace, a_proposed_mask_token_is_not_committed) {
   made_up_model model{.seed = 3, .vocab = 4};
   std::vector<token_id> tokens(25, 0);
   model_info info = model.info();
@@ -172,9 +172,9 @@ TEST(trace, a_proposed_mask_token_is_not_admitted) {
     supply_one(s, *request, model, tokens);
     for (const candidate_entry& c : s.candidates()) {
       masks += c.token == info.mask_token ? 1 : 0;
-      EXPECT_FALSE(c.admitted && c.token == info.mask_token);
+      EXPECT_FALSE(c.committed && c.token == info.mask_token);
     }
-    expect_admitted_equals_committed(s);
+    expect_committed_equals_committed(s);
   }
   EXPECT_GT(masks, 0);
 }
@@ -183,10 +183,10 @@ TEST(trace, an_ended_sequence_reports_nothing_more) {
   const made_up_model model{.seed = 9};
   std::vector<token_id> a(25, 0);
   std::vector<token_id> b(25, 0);
-  limits two = traced;
+  session_capacity two = traced;
   two.sequences = 2;
   session<std::remove_const_t<decltype(rule)>> s{model.info(), two};
-  s.start(0, rule, a, {.prompt = 3, .length = 5, .block_length = 8});
+  s.start(0, rule, a, {.prompt_length = 3, .length = 5, .block_length = 8});
   s.start(1, rule, b, geometry);
   bool seen_ended = false;
   while (const auto request = s.next()) {
@@ -204,7 +204,7 @@ TEST(trace, an_ended_sequence_reports_nothing_more) {
 
 TEST(trace, an_elected_token_is_committed_but_no_candidate) {
   const policy p{by_confidence{},
-                 confidence_above{0.8F},
+                 threshold{0.8F},
                  lookahead{.branches = 2},
                  block_pipeline{.at_once = 2}};
   const made_up_model model{.seed = 4, .sharpness = 3.0};
@@ -220,14 +220,14 @@ TEST(trace, an_elected_token_is_committed_but_no_candidate) {
       return z;
     });
     s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
-    std::vector<index_t> admitted;
+    std::vector<index_t> written;
     for (const candidate_entry& c : s.candidates()) {
-      if (c.admitted) {
-        admitted.push_back(c.position);
+      if (c.committed) {
+        written.push_back(c.position);
       }
     }
     const bool winner = s.planned().winner > 0;
-    ASSERT_EQ(s.committed().size(), admitted.size() + (winner ? 1 : 0));
+    ASSERT_EQ(s.committed().size(), written.size() + (winner ? 1 : 0));
     elected += winner ? 1 : 0;
     for (const commit_entry& e : s.committed()) {
       EXPECT_EQ(e.block, (e.position - 3) / 8);

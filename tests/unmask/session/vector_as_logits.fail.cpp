@@ -5,7 +5,7 @@
 
 #include <vector>
 
-using rule = unmask::policy<unmask::by_confidence, unmask::top_k>;
+using rule = unmask::policy<unmask::by_confidence, unmask::tokens_per_step>;
 
 void supply(unmask::session<rule>& s, const std::vector<float>& logits) {
   s.supply(logits);

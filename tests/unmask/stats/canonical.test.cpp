@@ -40,8 +40,8 @@ TEST(chunk_tree, is_the_binary_tree_over_the_chunks) {
   for (index_t count = 1; count <= 70; ++count) {
     const auto leaves = some_leaves(count);
     canonical::chunk_tree<every_sum> tree;
-    for (const auto& leaf : leaves) {
-      tree.push(leaf);
+    for (const auto& part : leaves) {
+      tree.push(part);
     }
     EXPECT_TRUE(same_bits(tree.finish(), node(leaves, 0, 128)));
   }
@@ -78,19 +78,19 @@ TEST(chunk_tree, does_not_show_what_a_reader_left_out) {
         z.push_back(d.chance(0.3) ? static_cast<float>(d.within(-2, 2)) : d.real(-4, -2));
       }
       const auto columns = static_cast<index_t>(z.size());
-      auto leaf = canonical::fold_chunk<every_sum>(z.data(), columns, 2048 * i);
-      whole.push(leaf);
+      auto part = canonical::fold_chunk<every_sum>(z.data(), columns, 2048 * i);
+      whole.push(part);
       const auto mine = static_cast<std::size_t>(i % readers);
       const record<every_sum> before = met[mine].finish();
-      met[mine].merge(row_accumulator<every_sum>{leaf});
-      if (!(leaf.best > before.best)) {
-        leaf.token = 2048 * i;
-        leaf.second = -math::infinity();
+      met[mine].merge(row_accumulator<every_sum>{part});
+      if (!(part.best > before.best)) {
+        part.token = 2048 * i;
+        part.second = -math::infinity();
       }
-      if (!(leaf.best > before.bar())) {
-        static_cast<field::top3_mass&>(leaf) = {};
+      if (!(part.best > before.bar())) {
+        static_cast<field::top3_mass&>(part) = {};
       }
-      saving.push(leaf);
+      saving.push(part);
     }
     EXPECT_TRUE(same_bits(saving.finish(), whole.finish()));
   }

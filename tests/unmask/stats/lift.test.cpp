@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A statistic that says how one column is lifted and how two sets of columns are joined is gathered
-// by every kernel in the same bits, and merges as the records of a row do. A sum needs the canonical
-// order; the largest columns do not, and have a bar.
+// by every kernel in the same bits, and merges as the records of a row do. A sum needs the
+// canonical order; the largest columns do not, and have a bar.
 #include <unmask/cuda/read_chunk.hpp>
 #include <unmask/host/read_row.hpp>
 
@@ -13,7 +13,7 @@
 
 #include "oracles/oracle.hpp"
 #include "support/emulated_block.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -94,8 +94,8 @@ void expect_one_result(scene kind, index_t columns) {
   alignas(64) float z[canonical::chunk_columns];
   std::fill(std::copy(c.z.begin(), c.z.end(), z), z + padded, -math::infinity());
   const float* const first = z;
-  for (const host::tier level : tiers()) {
-    if (level == host::tier::portable) {
+  for (const host::instruction_set level : instruction_sets()) {
+    if (level == host::instruction_set::portable) {
       continue;
     }
     const F f = host::with_vectors(level, [&]<class Simd>(Simd) {
@@ -106,7 +106,7 @@ void expect_one_result(scene kind, index_t columns) {
       }
     });
     for (std::size_t k = 0; k < sizeof(F) / sizeof(float); ++k) {
-      EXPECT_EQ(bits_of(f, k), bits_of(expected, k)) << "tier " << static_cast<int>(level);
+      EXPECT_EQ(bits_of(f, k), bits_of(expected, k)) << "instruction set " << static_cast<int>(level);
     }
   }
   block_emulator block(32, 3);

@@ -93,7 +93,7 @@ struct sharded_row {
   std::vector<float> logits;
   std::vector<float> before;
   draw_request draw{.key = {.seed = 3, .sequence = 1, .step = 2, .position = 5}};
-  host::tier level = host::best_tier();
+  host::instruction_set level = host::best_instruction_set();
 
   [[nodiscard]] index_t vocab() const { return static_cast<index_t>(logits.size()); }
 
@@ -249,7 +249,7 @@ template <statistics S>
 [[nodiscard]] std::vector<std::byte> message_of(std::vector<sharded_row<S>>& rows,
                                                 range columns,
                                                 index_t capacity,
-                                                const std::vector<index_t>& watched) {
+                                                const std::vector<index_t>& tracked) {
   ranks::message_header h;
   h.contents = S.bits;
   h.vocab = rows[0].vocab();
@@ -257,7 +257,7 @@ template <statistics S>
   h.all_rows = static_cast<index_t>(rows.size());
   h.rows = {0, h.all_rows};
   h.nodes = capacity;
-  h.watched = static_cast<index_t>(watched.size());
+  h.tracked = static_cast<index_t>(tracked.size());
   std::vector<std::byte> bytes(ranks::message_bytes<S>(h));
   std::memcpy(bytes.data(), &h, sizeof h);
   for (index_t r = 0; r < h.all_rows; ++r) {
@@ -267,7 +267,7 @@ template <statistics S>
       records.push_back(row.read({first, last}));
     }
     std::vector<float> logits;
-    for (const index_t token : watched) {
+    for (const index_t token : tracked) {
       logits.push_back(columns.contains(token) ? row.logits[static_cast<std::size_t>(token)]
                                                : -math::infinity());
     }
@@ -276,19 +276,19 @@ template <statistics S>
   return bytes;
 }
 
-TEST(messages, that_were_merged_in_place_hold_the_rows_and_every_watched_logit) {
+TEST(messages, that_were_merged_in_place_hold_the_rows_and_every_tracked_logit) {
   constexpr statistics S = stat::entropy | stat::sampled;
   const index_t vocab = 9 * chunk + 100;
-  const std::vector<index_t> watched{3, 5 * chunk, vocab - 1};
+  const std::vector<index_t> tracked{3, 5 * chunk, vocab - 1};
   std::vector<sharded_row<S>> rows;
   for (std::uint64_t r = 0; r < 5; ++r) {
     rows.push_back({hard_row<float>(scene::ordinary, vocab, r), {}});
   }
-  rows[3].logits[static_cast<std::size_t>(watched[1])] = std::numeric_limits<float>::quiet_NaN();
+  rows[3].logits[static_cast<std::size_t>(tracked[1])] = std::numeric_limits<float>::quiet_NaN();
   const cut_list cuts{0, 3 * chunk, 3 * chunk, 7 * chunk, vocab};
-  std::vector<std::byte> sum = message_of(rows, {0, cuts[1]}, 6, watched);
+  std::vector<std::byte> sum = message_of(rows, {0, cuts[1]}, 6, tracked);
   for (std::size_t k = 1; k + 1 < cuts.size(); ++k) {
-    std::vector<std::byte> next = message_of(rows, {cuts[k], cuts[k + 1]}, 6, watched);
+    std::vector<std::byte> next = message_of(rows, {cuts[k], cuts[k + 1]}, 6, tracked);
     std::vector<std::byte>& out = k % 2 == 0 ? sum : next;  // either side may be overwritten
     ASSERT_EQ(ranks::merge<S>(sum.data(), next.data(), out.data()), ranks::fault::none);
     sum = out;
@@ -300,9 +300,9 @@ TEST(messages, that_were_merged_in_place_hold_the_rows_and_every_watched_logit) 
     ranks::unpack<S>(h, sum.data(), r, whole);
     ASSERT_TRUE(whole.complete());
     EXPECT_TRUE(same_bits(whole[0], row.read({0, vocab})));
-    for (index_t w = 0; w < h.watched; ++w) {
-      const auto token = static_cast<std::size_t>(watched[static_cast<std::size_t>(w)]);
-      EXPECT_EQ(identity(ranks::watched_logit<S>(h, sum.data(), r, w)),
+    for (index_t w = 0; w < h.tracked; ++w) {
+      const auto token = static_cast<std::size_t>(tracked[static_cast<std::size_t>(w)]);
+      EXPECT_EQ(identity(ranks::tracked_logit<S>(h, sum.data(), r, w)),
                 identity(row.logits[token]));
     }
   }
@@ -332,7 +332,7 @@ TEST(messages, that_do_not_go_together_are_refused_and_left_as_they_were) {
   refused(ranks::fault::other_record, [](header& h) { h.contents = stat::margin.bits; });
   refused(ranks::fault::other_record, [](header& h) { h.vocab = 5 * chunk; });
   refused(ranks::fault::other_step, [](header& h) { ++h.step; });
-  refused(ranks::fault::other_step, [](header& h) { ++h.watched; });
+  refused(ranks::fault::other_step, [](header& h) { ++h.tracked; });
   refused(ranks::fault::other_step, [](header& h) { h.rows = {0, 0}; });
   refused(ranks::fault::not_adjacent, [](header& h) { h.columns = {2 * chunk, 3 * chunk}; });
 }

@@ -16,7 +16,7 @@
 #include "oracles/oracle.hpp"
 #include "support/scripted_rows.hpp"
 #include "support/three_hold.hpp"
-#include "support/tiers.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -37,7 +37,7 @@ using top3 = record<stat::top3_mass>;
   return first / total;
 }
 
-[[nodiscard]] top3 read(const std::vector<float>& z, host::tier level = host::best_tier()) {
+[[nodiscard]] top3 read(const std::vector<float>& z, host::instruction_set level = host::best_instruction_set()) {
   return host::read_row<stat::top3_mass>(placed_row<float>(z, 0).input(), no_edit{}, level);
 }
 
@@ -72,7 +72,7 @@ TEST(top3_mass, of_three_tokens_or_fewer_is_all_of_it) {
                                       std::vector{-2.0F, 4.0F, 3.75F},
                                       std::vector{1.0F, 1.0F, 1.0F},
                                       std::vector{-inf, 2.0F, -inf, -3.0F, -inf, 1.5F}}) {
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       EXPECT_NEAR(read(z, level).top3_mass(), 1.0F, 3e-7F);
       EXPECT_LE(read(z, level).top3_mass(), 1.0F);
     }
@@ -98,7 +98,7 @@ TEST(top3_mass, of_a_row_with_a_nan_or_nothing_belongs_to_an_invalid_record) {
 }
 
 TEST(top3_mass, has_its_three_columns_wherever_they_are) {
-  // In one chunk, in three, behind chunks that seemed to settle it.
+  // In one chunk, in three, behind chunks that seemed to commit it.
   dice d(2);
   for (int round = 0; round < 60; ++round) {
     std::vector<float> z = hard_row<float>(scene::ties, 5 * 2048 + 100, static_cast<std::uint64_t>(round));
@@ -107,7 +107,7 @@ TEST(top3_mass, has_its_three_columns_wherever_they_are) {
       z[static_cast<std::size_t>(d.within(0, static_cast<index_t>(z.size()) - 1))] = x;
     }
     std::partial_sort_copy(z.begin(), z.end(), high.begin(), high.end(), std::greater{});
-    for (const host::tier level : tiers()) {
+    for (const host::instruction_set level : instruction_sets()) {
       const top3 r = read(z, level);
       ASSERT_EQ(r.best, high[0]);
       ASSERT_EQ(r.next[0], high[1]);
@@ -139,7 +139,7 @@ TEST(top3_mass, merges_in_any_grouping_and_order_to_the_same_columns) {
   }
 }
 
-TEST(top3_mass, follows_edits_of_watched_tokens_and_a_raised_best) {
+TEST(top3_mass, follows_edits_of_tracked_tokens_and_a_raised_best) {
   const std::vector<float> z = {1.0F, 4.0F, 2.0F, 3.5F, -1.0F, 2.5F};
   const token_id tokens[] = {2, 4};
   float logits[] = {2.0F, -1.0F};
@@ -148,11 +148,11 @@ TEST(top3_mass, follows_edits_of_watched_tokens_and_a_raised_best) {
   revisable_row<stat::top3_mass> row(read(others), {tokens, logits, 2});
   EXPECT_NEAR(row.total().top3_mass(), formula(z), 1e-6);
   row.add(4, 4.25F);
-  row.add(1, 0.5F);  // the best, which is not watched
+  row.add(1, 0.5F);  // the best, which is not tracked
   EXPECT_NEAR(row.total().top3_mass(), formula({1.0F, 4.5F, 2.0F, 3.5F, 3.25F, 2.5F}), 1e-6);
 }
 
-TEST(top3_mass, of_a_delayed_position_is_nothing) {
+TEST(top3_mass, of_a_ranked_last_position_is_nothing) {
   EXPECT_EQ(step::hopeless(read({1.0F, 4.0F, 2.0F, 3.5F})).top3_mass(), 0.0F);
 }
 
@@ -169,12 +169,12 @@ TEST(top3_mass, is_read_by_a_part_of_a_user) {
   for (const float threshold : {0.5F, 0.9F, 0.99F}) {
     const model_info model{.vocab = 8, .mask_token = 7};
     std::vector<token_id> x(6, 7);
-    session s{policy{by_confidence{}, three_hold{threshold}}, model, x, layout{.length = 6}};
+    session s{policy{by_confidence{}, three_hold{threshold}}, model, x, sequence_shape{.length = 6}};
     ASSERT_TRUE(decide_once(s, x, rows));
     for (index_t at = 0; at < 6; ++at) {
-      const bool admitted = formula(rows({}, at)) >= static_cast<double>(threshold);
+      const bool committed = formula(rows({}, at)) >= static_cast<double>(threshold);
       const bool is_best = at == 5;  // the highest-ranked always commits
-      EXPECT_EQ(x[static_cast<std::size_t>(at)] != 7, admitted || is_best) << at;
+      EXPECT_EQ(x[static_cast<std::size_t>(at)] != 7, committed || is_best) << at;
     }
   }
 }

@@ -53,7 +53,7 @@ TEST(select_branch, elects_the_same_record_in_whatever_order_ranks_list_them) {
     const branch_record first = all[static_cast<std::size_t>(winner(all))];
     std::reverse(all.begin(), all.end());
     const branch_record again = all[static_cast<std::size_t>(winner(all))];
-    EXPECT_EQ(first.worth(), again.worth());
+    EXPECT_EQ(first.lookahead_score(), again.lookahead_score());
     EXPECT_EQ(first.committed, again.committed);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
@@ -25,7 +25,7 @@ const row infinite_row = {0.0F, 1.0F, 2.0F, inf, 0.0F};
 const row all_nan_row = {nan, nan, nan, nan, nan};
 
 history decode_surest(const std::vector<row>& table) {
-  return decode_rows(policy{by_confidence{}, top_k{1}},
+  return decode_rows(policy{by_confidence{}, tokens_per_step{1}},
                      table,
                      {.block_length = static_cast<index_t>(table.size())});
 }
@@ -53,9 +53,9 @@ TEST(decide, commits_the_lowest_token_where_a_row_holds_nothing) {
 TEST(decide, does_not_take_a_suppressed_token_for_the_lowest) {
   std::vector<token_id> tokens(1);
   const std::vector<token_id> suppressed = {1, 0, 1};
-  session<policy<by_confidence, top_k>> s(small_model, {.length = 1, .window = 1});
+  session<policy<by_confidence, tokens_per_step>> s(small_model, {.length = 1, .window = 1});
   s.start(0,
-          {by_confidence{}, top_k{1}},
+          {by_confidence{}, tokens_per_step{1}},
           tokens,
           {.length = 1},
           {.editable = {}, .suppressed = suppressed});
@@ -65,7 +65,7 @@ TEST(decide, does_not_take_a_suppressed_token_for_the_lowest) {
 }
 
 TEST(decide, counts_invalid_rows_and_forced_commits) {
-  const history h = decode_rows(policy{by_confidence{}, confidence_above{0.8F}},
+  const history h = decode_rows(policy{by_confidence{}, threshold{0.8F}},
                                 {nan_row, row_with_confidence(0.9), empty_row},
                                 {.block_length = 3});
   EXPECT_EQ(h.positions, (steps{{1}, {0}, {2}}));
@@ -75,10 +75,10 @@ TEST(decide, counts_invalid_rows_and_forced_commits) {
 
 TEST(decide, gives_the_commit_of_an_invalid_row_the_log_probability_of_nothing) {
   std::vector<token_id> tokens(1);
-  session s{policy{by_confidence{}, top_k{1}},
+  session s{policy{by_confidence{}, tokens_per_step{1}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 1}};
+            sequence_shape{.length = 1}};
   ASSERT_TRUE(s.next());
   s.supply(host_logits<float>(nan_row.data(), 1, small_vocab));
   ASSERT_EQ(s.committed().size(), 1U);
@@ -89,7 +89,7 @@ TEST(decide, lets_a_nan_in_the_mask_column_do_no_harm) {
   row z = row_with_confidence(0.9, 1);
   z[4] = nan;
   const history h =
-      decode_rows(policy{by_confidence{}, confidence_above{0.5F}}, {z, z}, {.block_length = 2});
+      decode_rows(policy{by_confidence{}, threshold{0.5F}}, {z, z}, {.block_length = 2});
   EXPECT_EQ(h.tokens, (std::vector<token_id>{1, 1}));
   EXPECT_EQ(h.report.forwards, 1);
   EXPECT_EQ(h.report.invalid_rows, 0);
@@ -104,30 +104,30 @@ TEST(decide, leaves_a_proposed_mask_token_where_it_may_be_proposed) {
   std::vector<row> usual = table;
   usual[1][4] = -inf;
   const history h =
-      decode_rows(policy{by_confidence{}, top_k{2}}, usual, {.block_length = 2}, model, 5);
+      decode_rows(policy{by_confidence{}, tokens_per_step{2}}, usual, {.block_length = 2}, model, 5);
   EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 2}));
   EXPECT_EQ(h.positions, (steps{{1}, {}, {}, {}, {}}));
   EXPECT_EQ(h.report.forced, 0);
-  EXPECT_EQ(h.report.open, 1);
+  EXPECT_EQ(h.report.masked, 1);
 }
 
 // Record of the arguments of a commit rule.
 struct heard {
   index_t position = 0;
-  standing place;
+  rank_info place;
   step_info at;
 };
 struct listening {
   std::vector<heard>* log = nullptr;
-  index_t admit_below = 1;
+  index_t commit_below = 1;
   static constexpr statistics required = stat::confidence;
-  bool admits(const auto& c, const standing& s, const auto& own) const {
-    log->push_back({c.position, s, own.at});
-    return s.rank < admit_below;
+  bool commits(const auto& c, const rank_info& s, const auto& context) const {
+    log->push_back({c.position, s, context.at});
+    return s.rank < commit_below;
   }
 };
 
-TEST(decide, tells_an_admission_the_place_of_each_candidate) {
+TEST(decide, tells_an_commit_rule_the_place_of_each_candidate) {
   std::vector<heard> log;
   const std::vector<double> c = {0.4, 0.9, 0.4, 0.7};
   const history h = decode_confidences(policy{by_confidence{}, listening{&log, 4}}, c);
@@ -137,7 +137,7 @@ TEST(decide, tells_an_admission_the_place_of_each_candidate) {
     SCOPED_TRACE(r);
     EXPECT_EQ(log[r].position, order[r]);
     EXPECT_EQ(log[r].place.rank, static_cast<index_t>(r));
-    EXPECT_EQ(log[r].place.open, 4);
+    EXPECT_EQ(log[r].place.candidates, 4);
   }
   EXPECT_EQ(log[0].place.score_before, inf);
   EXPECT_NEAR(log[1].place.score_before, 0.9F, 1e-6F);
@@ -145,12 +145,12 @@ TEST(decide, tells_an_admission_the_place_of_each_candidate) {
   EXPECT_EQ(h.report.forced, 0);
 }
 
-TEST(decide, tells_an_admission_where_in_the_block_it_is) {
+TEST(decide, tells_an_commit_rule_where_in_the_block_it_is) {
   std::vector<heard> log;
   const std::vector<row> table(6, row_with_confidence(0.5));
   static_cast<void>(decode_rows(policy{left_to_right{}, listening{&log}},
                                 table,
-                                {.prompt = 1, .block_length = 3, .seed = 8, .sequence = 9}));
+                                {.prompt_length = 1, .block_length = 3, .seed = 8, .sequence = 9}));
   // Blocks [1, 4) and [4, 6), a position a step: 3 + 2 + 1 + 2 + 1 questions.
   ASSERT_EQ(log.size(), 9U);
   const index_t step[] = {0, 0, 0, 1, 1, 2, 3, 3, 4};
@@ -162,7 +162,7 @@ TEST(decide, tells_an_admission_where_in_the_block_it_is) {
     EXPECT_EQ(log[i].at.step, step[i]);
     EXPECT_EQ(log[i].at.block_index, block[i]);
     EXPECT_EQ(log[i].at.block_step, block_step[i]);
-    EXPECT_EQ(log[i].at.block_opened, opened[i]);
+    EXPECT_EQ(log[i].at.block_masked_at_first, opened[i]);
     EXPECT_EQ(log[i].at.block_length, opened[i]);
     EXPECT_EQ(log[i].at.seed, 8U);
     EXPECT_EQ(log[i].at.sequence, 9U);
@@ -184,17 +184,17 @@ TEST(decide, counts_the_fixed_positions_of_a_block_as_not_opened) {
   s.supply(host_logits<float>(logits.data(), 4, small_vocab));
   ASSERT_EQ(log.size(), 2U);
   EXPECT_EQ(log[1].position, 3);
-  EXPECT_EQ(log[1].at.block_opened, 2);
+  EXPECT_EQ(log[1].at.block_masked_at_first, 2);
   EXPECT_EQ(log[1].at.block_length, 4);
 }
 
 // Two blocks at a time.
 struct in_pairs {
   static constexpr statistics required = stat::none;
-  [[nodiscard]] index_t reach(const layout& g) const { return 2 * g.block_length; }
+  [[nodiscard]] index_t reach(const sequence_shape& g) const { return 2 * g.block_length; }
   void schedule(sequence_view& q, plan& next, auto&) const {
     index_t b = 0;
-    while (q.open_in(q.block(b)) == 0) {
+    while (q.masked_in(q.block(b)) == 0) {
       ++b;
     }
     next.first_block = b;
@@ -215,7 +215,7 @@ TEST(decide, counts_the_steps_of_each_block_from_its_own_opening) {
     const heard& h = log[i];
     EXPECT_EQ(h.at.block_index, h.position / 2);
     EXPECT_EQ(h.at.block_step, h.position < 4 ? h.at.step : h.at.step - 2);
-    EXPECT_EQ(h.at.block_opened, 2);
+    EXPECT_EQ(h.at.block_masked_at_first, 2);
   }
   EXPECT_EQ(log.size(), 4U + 3U + 4U + 3U + 2U + 1U);
 }
@@ -224,8 +224,8 @@ struct costing {
   std::vector<heard>* log = nullptr;
   static constexpr statistics required = stat::none;
   float cost(const auto& c) const { return static_cast<float>(c.position + 1); }
-  bool admits(const auto& c, const standing& s, const auto& own) const {
-    log->push_back({c.position, s, own.at});
+  bool commits(const auto& c, const rank_info& s, const auto& context) const {
+    log->push_back({c.position, s, context.at});
     return true;
   }
 };
@@ -233,7 +233,7 @@ struct costing {
 TEST(decide, sums_the_cost_along_the_ranks) {
   std::vector<heard> log;
   static_cast<void>(
-      decode_confidences(policy{by_confidence{}, top_k{9} && costing{&log}}, {0.4, 0.9, 0.3, 0.7}));
+      decode_confidences(policy{by_confidence{}, tokens_per_step{9} && costing{&log}}, {0.4, 0.9, 0.3, 0.7}));
   // Ranks: positions 1, 3, 0, 2 with costs 2, 4, 1, 3.
   ASSERT_EQ(log.size(), 4U);
   const float before[] = {0.0F, 2.0F, 6.0F, 7.0F};
@@ -251,11 +251,11 @@ struct patient {
     index_t looks = 0;
   };
   static constexpr statistics required = stat::none;
-  bool admits(const auto&, const standing&, auto& own) const { return ++own.state.looks >= 3; }
+  bool commits(const auto&, const rank_info&, auto& context) const { return ++context.state.looks >= 3; }
 };
 
 TEST(decide, starts_the_state_of_a_position_afresh_in_each_block) {
-  // The cells of block 0 are those of block 1: a count left over would admit too early.
+  // The cells of block 0 are those of block 1: a count left over would commit too early.
   const std::vector<row> table(8, row_with_confidence(0.5));
   const history h = decode_rows(policy{left_to_right{}, patient{}}, table, {.block_length = 4});
   EXPECT_EQ(h.positions, (steps{{0}, {1}, {2, 3}, {4}, {5}, {6, 7}}));

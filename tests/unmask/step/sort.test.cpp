@@ -72,7 +72,7 @@ TEST(sort, sorts_every_size) {
     std::vector<std::uint64_t> keys = random_keys(d, count);
     std::vector<std::uint64_t> expected = keys;
     std::sort(expected.begin(), expected.end());
-    step::sort(solo{}, keys.data(), static_cast<index_t>(keys.size()));
+    step::sort(serial{}, keys.data(), static_cast<index_t>(keys.size()));
     ASSERT_EQ(keys, expected);
   }
 }
@@ -86,7 +86,7 @@ TEST(sort, brings_the_lowest_to_the_front) {
       std::sort(expected.begin(), expected.end());
       const auto size = static_cast<index_t>(keys.size());
       const index_t front = std::min(wanted, size);
-      step::sort_front(solo{}, keys.data(), size, front);
+      step::sort_front(serial{}, keys.data(), size, front);
       ASSERT_TRUE(std::equal(keys.begin(), keys.begin() + front, expected.begin()));
       std::sort(keys.begin(), keys.end());
       ASSERT_EQ(keys, expected);  // none is lost
@@ -94,16 +94,16 @@ TEST(sort, brings_the_lowest_to_the_front) {
   }
 }
 
-/// A team whose lanes are threads.
-struct threads_team {
-  index_t own = 0;
+/// A thread group whose lanes are threads.
+struct threads_thread_group {
+  index_t context = 0;
   index_t all = 1;
   std::barrier<>* gate = nullptr;
-  [[nodiscard]] index_t lane() const { return own; }
+  [[nodiscard]] index_t lane() const { return context; }
   [[nodiscard]] index_t lanes() const { return all; }
   void sync() const { gate->arrive_and_wait(); }
 };
-static_assert(team<threads_team>);
+static_assert(thread_group<threads_thread_group>);
 
 TEST(sort, does_the_same_with_any_number_of_lanes) {
   dice d(12);
@@ -118,7 +118,7 @@ TEST(sort, does_the_same_with_any_number_of_lanes) {
       for (index_t lane = 0; lane < lanes; ++lane) {
         threads.emplace_back([&, lane] {
           step::sort(
-              threads_team{lane, lanes, &gate}, keys.data(), static_cast<index_t>(keys.size()));
+              threads_thread_group{lane, lanes, &gate}, keys.data(), static_cast<index_t>(keys.size()));
         });
       }
       for (std::thread& t : threads) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: an admission may contain one part with a cost, not two
+// expect: a commit rule may contain one part with a cost, not two
 #include <unmask/unmask.hpp>
 
 #include <vector>
@@ -7,6 +7,6 @@
 void decode(std::vector<unmask::token_id>& tokens, const unmask::model_info& model) {
   unmask::session s{
       unmask::policy{unmask::by_entropy{}, unmask::entropy_bound{.1F} || unmask::entropy_bound{.2F}},
-      model, unmask::tokens_view<unmask::memory::host>(tokens), unmask::layout{.length = 4}};
+      model, unmask::tokens_view<unmask::memory::host>(tokens), unmask::sequence_shape{.length = 4}};
   s.supply(unmask::host_logits<float>());
 }

@@ -6,7 +6,7 @@
 
 // Decodes one position: the package holds all that a user includes.
 int main() {
-  const unmask::policy likeliest{unmask::by_confidence{}, unmask::top_k{1}};
+  const unmask::policy likeliest{unmask::by_confidence{}, unmask::tokens_per_step{1}};
   std::vector<unmask::token_id> tokens{0};
   unmask::session session(
       likeliest, {.vocab = 3, .mask_token = 0}, tokens, {.length = 1, .block_length = 1});

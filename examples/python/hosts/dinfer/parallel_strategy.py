@@ -26,12 +26,12 @@ class UnmaskParallelDecoder:
 
 class ThresholdParallelDecoder(UnmaskParallelDecoder):
     def __init__(self, threshold=0.9, rule="", **tokens):
-        super().__init__(f"{rule}at_least({threshold})", **tokens)
+        super().__init__(f"{rule}threshold_inclusive({threshold})", **tokens)
 
 
 class CreditThresholdParallelDecoder(ThresholdParallelDecoder):
     def __init__(self, credit_alpha=0.7, boost_gamma=0.2, decay_beta=0.8, **rest):
-        credit = f"credit({credit_alpha}, {decay_beta}, {boost_gamma}) + "
+        credit = f"trace_credit({credit_alpha}, {decay_beta}, {boost_gamma}) + "
         super().__init__(rule=credit, **rest)
 
 

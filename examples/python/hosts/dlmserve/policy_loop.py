@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """For dlmserve/denoise_loop.py: its denoising steps, decided by unmask.
 
-install("credit + threshold(0.9)", mask_id) takes the place of the top-k commit for every request
+install("trace_credit + threshold(0.9)", mask_id) takes the place of the top-k commit for every request
 that the engine batches. A block that fills early ends early, as with LocalLeap.
 """
 import dlmserve.denoise_loop

@@ -25,7 +25,7 @@ def load(**_):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--policy", help="such as 'credit + threshold(0.9)'; without it dlmserve's own")
+    parser.add_argument("--policy", help="such as 'trace_credit + threshold(0.9)'; without it dlmserve's own")
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
     torch.set_num_threads(1)  # more do not help a model this small

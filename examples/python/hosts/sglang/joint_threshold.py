@@ -16,9 +16,9 @@ class JointThreshold(UnmaskPolicy):
         }
         super().__init__(
             config,
-            "threshold({threshold}) + edit_settled({edit_threshold})"
+            "threshold({threshold}) + edit_committed({edit_threshold})"
             " + edited_blocks({max_post_edit_steps})".format(**knobs)
-            + (" + neighbour_guard({penalty_lambda})".format(**knobs) if knobs["penalty_lambda"] else ""),
+            + (" + neighbour_penalty({penalty_lambda})".format(**knobs) if knobs["penalty_lambda"] else ""),
         )
         self.edit_steps = knobs["max_post_edit_steps"]
 

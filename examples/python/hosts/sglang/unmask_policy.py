@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """For sglang/srt/dllm/algorithm/: any policy of unmask as a dLLM algorithm.
 
---dllm-algorithm UnmaskPolicy --dllm-algorithm-config with `policy: credit + threshold(0.95)`.
+--dllm-algorithm UnmaskPolicy --dllm-algorithm-config with `policy: trace_credit + threshold(0.95)`.
 """
 from typing import Any, List, Optional
 
@@ -27,8 +27,8 @@ class UnmaskPolicy(DllmAlgorithm):
         return block_size + self.edit_steps + 1
 
     def init_step_state(self, forward_batch: ForwardBatch) -> List[Any]:
-        open = ~self._prompt_mask(forward_batch)
-        return [{"open": row, "block": None} for row in open]
+        masked = ~self._prompt_mask(forward_batch)
+        return [{"masked": row, "block": None} for row in masked]
 
     def step(
         self,
@@ -49,7 +49,7 @@ class UnmaskPolicy(DllmAlgorithm):
                     suppress_mask=self.suppress_mask,
                     stream=torch.cuda.current_stream().cuda_stream if logits.is_cuda else None,
                 )
-                state["block"].start(input_ids[i], state["open"])
+                state["block"].start(input_ids[i], state["masked"])
             written = state["block"].step(logits[i])
             # A forward that changed nothing has left the block's final K/V behind.
             done.append(state["block"].ended and not written)

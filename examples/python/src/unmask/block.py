@@ -9,7 +9,7 @@ from ._unmask import Commit, Ending, Report, Session
 class Block:
     """One block of one request, decided in a loop that the host owns.
 
-        block = unmask.Block("credit + threshold(0.9)", length=32, vocab=V, mask_token=M)
+        block = unmask.Block("trace_credit + threshold(0.9)", length=32, vocab=V, mask_token=M)
         block.start(tokens, tokens == M)
         while not block.ended:
             block.step(model(tokens))
@@ -28,8 +28,8 @@ class Block:
             policy, length=length, window=length, vocab=vocab, mask_token=mask_token, **options
         )
 
-    def start(self, tokens: Any, open: Any, *, seed: int = 0) -> None:
-        """Begins with the positions that `open` marks (bool); the others are context.
+    def start(self, tokens: Any, masked: Any, *, seed: int = 0) -> None:
+        """Begins with the positions that `masked` marks (bool); the others are context.
 
         `tokens` (int64 or int32, one dimension) are written in place by step().
         """
@@ -40,9 +40,9 @@ class Block:
         self._session.start(
             0,
             self._written,
-            prompt=0,
+            prompt_length=0,
             block_length=self._length,
-            editable=open.cpu() if hasattr(open, "cpu") else open,
+            editable=masked.cpu() if hasattr(masked, "cpu") else masked,
             seed=seed,
         )
 
@@ -65,7 +65,7 @@ class Block:
     ) -> list[Commit]:
         """Decides one step from logits of all positions and returns what it wrote.
 
-        Only rows of open positions are read. Nothing happens once the block has ended.
+        Only rows of masked positions are read. Nothing happens once the block has ended.
         """
         if len(logits) != self._length:
             raise ValueError(f"logits must have {self._length} rows, got {len(logits)}")

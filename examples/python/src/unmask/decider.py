@@ -11,12 +11,12 @@ from .block import Block
 class Decider:
     """Decides one step of a batch whose loop keeps tokens and masks itself.
 
-        decide = unmask.Decider("credit + threshold(0.9)", mask_token=M)
+        decide = unmask.Decider("trace_credit + threshold(0.9)", mask_token=M)
         ...
         x0, transfer = decide(logits, x, x == M)
         x[transfer] = x0[transfer]
 
-    What a policy remembers of a request goes on while each mask is what the step before left open,
+    What a policy remembers of a request goes on while each mask is what the step before left masked,
     and starts afresh when it is another: with the next block, or another request. `keys` name the
     requests of a batch whose rows move; without them the row is the name. Options are those of
     Session.
@@ -45,15 +45,15 @@ class Decider:
         transfer = np.zeros(x0.shape, dtype=bool)
         for row, key in enumerate(range(len(x0)) if keys is None else keys):
             held = self._of(key, masks[row], logits[row].shape)
-            same = np.array_equal(held.open, masks[row])
-            if not same or (held.block.ended and held.open.any()):
+            same = np.array_equal(held.masked, masks[row])
+            if not same or (held.block.ended and held.masked.any()):
                 held.start(tokens[row], masks[row])
             for commit in held.block.step(
                 logits[row], allowed=None if allowed is None else allowed[row]
             ):
                 x0[row, commit.position] = commit.token
                 transfer[row, commit.position] = True
-                held.open[commit.position] = commit.token == self._options["mask_token"]
+                held.masked[commit.position] = commit.token == self._options["mask_token"]
         return _like(x0, tokens), _like(transfer, tokens)
 
     def forget(self, key: Hashable) -> None:
@@ -69,15 +69,15 @@ class Decider:
 
 
 class _Held:
-    """A block and which of its positions its last step left open."""
+    """A block and which of its positions its last step left masked."""
 
     def __init__(self, block: Block, shape: tuple[int, ...]) -> None:
         self.block = block
         self.shape = shape
-        self.open = np.zeros(shape[0], dtype=bool)
+        self.masked = np.zeros(shape[0], dtype=bool)
 
     def start(self, tokens: Any, mask: np.ndarray) -> None:
-        self.open = mask.copy()
+        self.masked = mask.copy()
         self.block.start(tokens.clone() if hasattr(tokens, "clone") else tokens.copy(), mask)
 
 

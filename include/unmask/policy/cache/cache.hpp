@@ -54,11 +54,11 @@ struct prefix_cache {
       "prefix_cache", "prefix_cache", "K/V left of the block are kept"};
   static constexpr knob<prefix_cache> knobs[] = {{"period", &prefix_cache::period, at_least(0)}};
 
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    const index_t count = own.sequence.read(q, next);
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    const index_t count = context.sequence.read(q, next);
     next.refresh = count == 0 || detail::every(period, count);
     if (!next.refresh) {
-      next.feed.first = detail::active_blocks(q, next).first;
+      next.query.first = detail::active_blocks(q, next).first;
     }
   }
 };
@@ -82,11 +82,11 @@ struct dual_cache {
       {"period", &dual_cache::period, at_least(0)},
       {"whole", &dual_cache::whole, at_least(1)}};
 
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    const index_t count = own.sequence.read(q, next);
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    const index_t count = context.sequence.read(q, next);
     next.refresh = count < whole || detail::every(period, count);
     if (!next.refresh) {
-      next.feed = detail::active_blocks(q, next);
+      next.query = detail::active_blocks(q, next);
     }
   }
 };
@@ -122,16 +122,16 @@ struct block_cache {
       {"reaches_back", &block_cache::reaches_back},
       {"aligned", &block_cache::aligned}};
 
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    const index_t passed = own.sequence.read(q, next);
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    const index_t passed = context.sequence.read(q, next);
     const index_t count = aligned ? next.first_block * q.block_length + passed : q.step;
     const bool whole = detail::every(prompt_period, count);
     next.refresh = whole || detail::every(block_period, count);
-    next.feed = detail::active_blocks(q, next);
+    next.query = detail::active_blocks(q, next);
     if (whole) {
-      next.feed.first = 0;
+      next.query.first = 0;
     } else if (reaches_back && passed == 0) {
-      next.feed.first = math::min(next.feed.first, q.first_changed);
+      next.query.first = math::min(next.query.first, q.first_changed);
     }
   }
 };
@@ -158,10 +158,10 @@ struct interval_cache {
       {"prompt_period", &interval_cache::prompt_period, at_least(0)},
       {"answer_period", &interval_cache::answer_period, at_least(0)}};
 
-  UNMASK_HD void feed(const sequence_view& q, plan& next, const auto&) const {
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, const auto&) const {
     next.refresh = detail::every(answer_period, q.step);
     if (!detail::every(prompt_period, q.step)) {
-      next.feed.first = q.prompt;
+      next.query.first = q.prompt_length;
     }
   }
 };
@@ -185,12 +185,12 @@ struct delayed_cache {
       "delayed_cache", "delayed_cache", "K/V of every token, one pass after it was committed"};
   static constexpr knob<delayed_cache> knobs[] = {{"period", &delayed_cache::period, at_least(0)}};
 
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    const index_t count = own.sequence.read(q, next);
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    const index_t count = context.sequence.read(q, next);
     next.refresh = count <= 1 || detail::every(period, count);
   }
-  UNMASK_HD bool feeds(const layer_row& row, const auto& own) const {
-    return row.written || own.at.view->is_open(row.position);
+  UNMASK_HD bool in_query(const layer_row& row, const auto& context) const {
+    return row.written || context.at.view->is_masked(row.position);
   }
 };
 static_assert(picking<delayed_cache>);
@@ -226,11 +226,11 @@ struct key_eviction {
       {"delay", &key_eviction::delay, at_least(0)},
       {"pool", &key_eviction::pool, at_least(1)}};
 
-  void check(const layout&) const {
+  void check(const sequence_shape&) const {
     check_argument(pool % 2 == 1, "key_eviction::pool", pool, "odd");
   }
-  UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& own) const {
-    const index_t count = own.sequence.read(q, next);
+  UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& context) const {
+    const index_t count = context.sequence.read(q, next);
     if (count < delay || detail::active_blocks(q, next).first == 0) {
       return eviction::none;
     }

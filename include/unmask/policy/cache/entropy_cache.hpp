@@ -35,9 +35,9 @@ struct entropy_cache {
     index_t count = 0;
     index_t latest[most] = {};  ///< positions of tokens, the latest first
   };
-  struct tally {
+  struct step_reduction {
     float largest = 0.0F;  ///< largest entropy
-    UNMASK_HD void merge(const tally& other) { largest = math::max(largest, other.largest); }
+    UNMASK_HD void merge(const step_reduction& other) { largest = math::max(largest, other.largest); }
   };
 
   static constexpr statistics required = stat::entropy;
@@ -48,19 +48,19 @@ struct entropy_cache {
       {"threshold", &entropy_cache::threshold, at_least(0).in("nats")},
       {"recent", &entropy_cache::recent, within(0, most)}};
 
-  UNMASK_HD tally review(const auto& c, const auto&) const {
+  UNMASK_HD step_reduction review(const auto& c, const auto&) const {
     const float entropy = c.entropy();
     return {c.valid() && entropy <= math::infinity() ? entropy : math::infinity()};
   }
 
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    note(q, own.sequence);
-    own.sequence.scored = next.score;
-    next.refresh = own.tally.largest > threshold;
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    note(q, context.sequence);
+    context.sequence.scored = next.score;
+    next.refresh = context.step_reduction.largest > threshold;
   }
-  UNMASK_HD bool feeds(const layer_row& row, const auto& own) const {
-    const sequence_state& s = own.sequence;
-    bool is_fed = s.scored.contains(row.position) && own.at.view->is_open(row.position);
+  UNMASK_HD bool in_query(const layer_row& row, const auto& context) const {
+    const sequence_state& s = context.sequence;
+    bool is_fed = s.scored.contains(row.position) && context.at.view->is_masked(row.position);
     for (index_t k = 0; k < s.count && !is_fed; ++k) {
       is_fed = s.latest[k] == row.position;
     }
@@ -76,9 +76,9 @@ struct entropy_cache {
         s.latest[kept++] = s.latest[k];
       }
     }
-    index_t fresh = 0;  // what was reopened is no token
+    index_t fresh = 0;  // what was remasked is no token
     for (index_t c = q.commit_count - 1; c >= 0 && fresh < recent; --c) {
-      fresh += q.is_open(q.commits[c].position) ? 0 : 1;
+      fresh += q.is_masked(q.commits[c].position) ? 0 : 1;
     }
     kept = math::min(kept, recent - fresh);
     for (index_t k = kept - 1; k >= 0; --k) {
@@ -86,7 +86,7 @@ struct entropy_cache {
     }
     s.count = fresh + kept;
     for (index_t c = q.commit_count - 1, k = 0; k < fresh; --c) {
-      if (!q.is_open(q.commits[c].position)) {
+      if (!q.is_masked(q.commits[c].position)) {
         s.latest[k++] = q.commits[c].position;
       }
     }

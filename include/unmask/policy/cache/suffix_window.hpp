@@ -32,12 +32,12 @@ struct suffix_window {
       {"window", &suffix_window::window, at_least(0)},
       {"period", &suffix_window::period, at_least(0)}};
 
-  UNMASK_HD void feed(const sequence_view& q, plan& next, auto& own) const {
-    prefix_cache{period}.feed(q, next, own);
+  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
+    prefix_cache{period}.set_query(q, next, context);
     const index_t end = detail::active_blocks(q, next).last;
     const index_t last = window < q.length - end ? end + window : q.length;
-    next.attend.last = math::min(next.attend.last, last);
-    next.feed.last = math::min(next.feed.last, last);
+    next.keys.last = math::min(next.keys.last, last);
+    next.query.last = math::min(next.query.last, last);
   }
 };
 static_assert(caching<suffix_window>);

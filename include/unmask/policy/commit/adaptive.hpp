@@ -64,28 +64,28 @@ struct adaptive_threshold {
     return scope == threshold_scope::answer;
   }
 
-  UNMASK_HD void revise(auto& row, auto& own) const {
-    const index_t step = scope == threshold_scope::answer ? own.at.step : own.at.block_step;
-    if (own.state.seen && step >= begin) {
+  UNMASK_HD void process(auto& row, auto& context) const {
+    const index_t step = scope == threshold_scope::answer ? context.at.step : context.at.block_step;
+    if (context.state.seen && step >= begin) {
       const auto now = row.total();
-      const float lowered = math::fma(-lower, 1.0F - now.second_probability(), own.state.shift);
-      own.state.shift = math::fma(raise, now.drift(), lowered);
+      const float lowered = math::fma(-lower, 1.0F - now.second_probability(), context.state.shift);
+      context.state.shift = math::fma(raise, now.drift(), lowered);
       if (least > 0.0F) {
-        own.state.shift =
-            math::clamp(own.state.shift, math::product(least - 1.0F, start), 1.0F - start);
+        context.state.shift =
+            math::clamp(context.state.shift, math::product(least - 1.0F, start), 1.0F - start);
       }
     }
-    own.state.seen = true;
+    context.state.seen = true;
   }
 
   /// Threshold of this step at this position.
-  [[nodiscard]] UNMASK_HD float threshold(const auto& own) const { return start + own.state.shift; }
+  [[nodiscard]] UNMASK_HD float threshold(const auto& context) const { return start + context.state.shift; }
 
-  UNMASK_HD bool admits(const auto& c, const standing&, auto& own) const {
-    return c.confidence() >= threshold(own);
+  UNMASK_HD bool commits(const auto& c, const rank_info&, auto& context) const {
+    return c.confidence() >= threshold(context);
   }
 };
-static_assert(revision<adaptive_threshold> && admission<adaptive_threshold> &&
+static_assert(logits_processor<adaptive_threshold> && commit_rule<adaptive_threshold> &&
               reading_ahead<adaptive_threshold>);
 
 /// Commits a candidate that is both confident and stable: confidence above `confidence` and, in the
@@ -106,9 +106,9 @@ struct stable_and_confident {
     float last = 3.4e38F;  // no divergence is as large
     float before = 3.4e38F;
   };
-  struct tally {
+  struct step_reduction {
     index_t ready = 0;
-    UNMASK_HD void merge(const tally& other) { ready += other.ready; }
+    UNMASK_HD void merge(const step_reduction& other) { ready += other.ready; }
   };
 
   static constexpr statistics required = stat::confidence | stat::divergence;
@@ -122,24 +122,24 @@ struct stable_and_confident {
       {"divergence", &stable_and_confident::divergence, at_least(0).in("nats")},
       {"fallback", &stable_and_confident::fallback, at_least(0)}};
 
-  UNMASK_HD void revise(auto& row, auto& own) const {
-    own.state.before = own.state.last;
-    own.state.last = row.total().divergence();
+  UNMASK_HD void process(auto& row, auto& context) const {
+    context.state.before = context.state.last;
+    context.state.last = row.total().divergence();
   }
 
-  UNMASK_HD tally survey(const auto& c, auto& own) const { return {is_ready(c, own) ? 1 : 0}; }
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const { return {is_ready(c, context) ? 1 : 0}; }
 
-  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
-    return own.tally.ready > 0 ? is_ready(c, own) : s.rank < fallback;
+  UNMASK_HD bool commits(const auto& c, const rank_info& s, auto& context) const {
+    return context.step_reduction.ready > 0 ? is_ready(c, context) : s.rank < fallback;
   }
 
  private:
-  UNMASK_HD bool is_ready(const auto& c, const auto& own) const {
-    return c.confidence() > confidence && own.state.last < divergence &&
-           own.state.before < divergence;
+  UNMASK_HD bool is_ready(const auto& c, const auto& context) const {
+    return c.confidence() > confidence && context.state.last < divergence &&
+           context.state.before < divergence;
   }
 };
-static_assert(revision<stable_and_confident> && surveying<stable_and_confident> &&
-              admission<stable_and_confident>);
+static_assert(logits_processor<stable_and_confident> && step_reducing<stable_and_confident> &&
+              commit_rule<stable_and_confident>);
 
 }  // namespace unmask

@@ -9,28 +9,27 @@ namespace UNMASK_NAMESPACE {
 /// the step's candidates, reaches a threshold that decreases during the decode. Until then it
 /// commits nothing, so combine it with a rule for the steps before:
 ///
-///     policy{by_confidence{}, scheduled{64} || early_commit{.steps = 64}}
+///     policy{by_confidence{}, steps_per_block{64} || early_commit{.steps = 64}}
 ///
 /// The threshold is `early` in the first 33 % of `steps` forward passes of the sequence, `middle`
-/// up to 67 %, and `late` from there on. The mean includes candidates that a part delays; a row
-/// with one finite logit has an infinite gap.
-/// Range: steps >= 1, thresholds >= 0, in units of the logits. Reads stat::margin.
-/// Cost: O(1) a candidate, no state.
+/// up to 67 %, and `late` from there on. The mean includes candidates that a filter ranks last; a
+/// row with one finite logit has an infinite gap. Range: steps >= 1, thresholds >= 0, in units of
+/// the logits. Reads stat::margin. Cost: O(1) a candidate, no state.
 ///
 /// Source: P. Li et al., Diffusion language models know the answer before decoding (2025), early
 /// commit decoding ("Prophet"), with the phases, the comparison and the defaults of its released
 /// code. The release takes the mean over the positions of the final answer, which the caller has to
-/// know; this part takes it over all candidates: score the whole answer with whole_sequence{}.
+/// know; this part takes it over all candidates: score the whole answer with single_block{}.
 struct early_commit {
   index_t steps = 64;
   float early = 7.5F;
   float middle = 5.0F;
   float late = 2.5F;
 
-  struct tally {
+  struct step_reduction {
     float gap = 0.0F;  ///< sum of the gaps
     index_t candidates = 0;
-    UNMASK_HD void merge(const tally& other) {
+    UNMASK_HD void merge(const step_reduction& other) {
       gap += other.gap;
       candidates += other.candidates;
     }
@@ -56,12 +55,12 @@ struct early_commit {
                                                    : late;
   }
 
-  UNMASK_HD tally survey(const auto& c, const auto&) const { return {c.best - c.second, 1}; }
+  UNMASK_HD step_reduction reduce(const auto& c, const auto&) const { return {c.best - c.second, 1}; }
 
-  UNMASK_HD bool admits(const auto&, const standing&, const auto& own) const {
-    return own.tally.gap >= threshold(own.at.step) * static_cast<float>(own.tally.candidates);
+  UNMASK_HD bool commits(const auto&, const rank_info&, const auto& context) const {
+    return context.step_reduction.gap >= threshold(context.at.step) * static_cast<float>(context.step_reduction.candidates);
   }
 };
-static_assert(admission<early_commit> && surveying<early_commit>);
+static_assert(commit_rule<early_commit> && step_reducing<early_commit>);
 
 }  // namespace unmask

@@ -11,8 +11,8 @@ namespace UNMASK_NAMESPACE {
 /// are excluded.
 ///
 /// A grammar engine knows which tokens may follow a prefix, so it has a mask for the frontier only.
-/// In each step, give the frontier's row that mask in row_riders::allowed and every other row a
-/// mask of ones; report().settled is the frontier if the whole answer is constrained. Each
+/// In each step, give the frontier's row that mask in row_modifiers::allowed and every other row a
+/// mask of ones; report().committed is the frontier if the whole answer is constrained. Each
 /// committed token then continues the prefix, and the answer satisfies the grammar if it is long
 /// enough for the grammar to end. With reach > 0 a mask must be valid for any tokens committed left
 /// of it in the same step: fields of fixed length, or a lexer with a lookahead of `reach` tokens.
@@ -40,36 +40,36 @@ struct at_frontier {
   static constexpr part_label label{
       "at_frontier",
       "at_frontier",
-      "nothing far behind the first open position: for grammars that read from left to right"};
+      "nothing far behind the first masked position: for grammars that read from left to right"};
   static constexpr knob<at_frontier> knobs[] = {
       {"reach", &at_frontier::reach, at_least(0)},
       {"first", &at_frontier::first, at_least(0)},
       {"last", &at_frontier::last, at_least(0)}};
 
-  void check(const layout&) const {
+  void check(const sequence_shape&) const {
     check_argument(last >= first, "at_frontier::last", last, "at least at_frontier::first");
   }
 
-  UNMASK_HD bool admits(const auto& c, const standing&, const auto& own) const {
-    return is_within(own.at, c.position);
+  UNMASK_HD bool commits(const auto& c, const rank_info&, const auto& context) const {
+    return is_within(context.at, c.position);
   }
-  UNMASK_HD delay delays(const auto& c, const auto& own) const {
-    return is_within(own.at, c.position) ? delay::none : delay::barred;
+  UNMASK_HD filter_result filter(const auto& c, const auto& context) const {
+    return is_within(context.at, c.position) ? filter_result::keep : filter_result::excluded;
   }
 
  private:
   [[nodiscard]] UNMASK_HD bool is_within(const step_info& at, index_t position) const {
     const sequence_view& q = *at.view;
-    if (!range{first, last}.contains(position - q.prompt)) {
+    if (!range{first, last}.contains(position - q.prompt_length)) {
       return true;
     }
-    index_t frontier = math::max(q.settled, q.prompt + first);
-    while (frontier < position && !q.is_open(frontier)) {
+    index_t frontier = math::max(q.committed_prefix, q.prompt_length + first);
+    while (frontier < position && !q.is_masked(frontier)) {
       ++frontier;
     }
     return position - frontier <= reach;
   }
 };
-static_assert(admission<at_frontier> && delaying<at_frontier>);
+static_assert(commit_rule<at_frontier> && candidate_filter<at_frontier>);
 
 }  // namespace unmask

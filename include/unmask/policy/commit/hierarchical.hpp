@@ -15,7 +15,7 @@ namespace UNMASK_NAMESPACE {
 /// that is not masked, whose row is invalid, or that is not scored; it may cross blocks if several
 /// are scored. The best candidate of all is committed by the progress guarantee. Goes with
 /// by_confidence only.
-/// Range: low, threshold in [0, 1]. Reads stat::confidence and standing_in_run::run_rank.
+/// Range: low, threshold in [0, 1]. Reads stat::confidence and rank_info_in_span::span_rank.
 /// Ties: one winner a run, the lower position.
 /// Cost: O(length of the run) a candidate, 4 bytes a position.
 /// Example: `hierarchical(0.6, 0.85)`, confidences 0.7 0.88 0.92 0.8: commits 0.88 0.92.
@@ -26,21 +26,21 @@ struct hierarchical {
   float threshold = 0.9F;
   static constexpr statistics required = stat::confidence;
   static constexpr bool follows_confidence = true;
-  static constexpr bool needs_runs = true;
+  static constexpr bool needs_spans = true;
 
   static constexpr part_label label{
       "hierarchical",
       "hierarchical",
-      "a threshold, and the best of each run of open positions at a lower one"};
+      "a threshold, and the best of each run of masked positions at a lower one"};
   static constexpr knob<hierarchical> knobs[] = {
       {"low", &hierarchical::low, within(0, 1)},
       {"threshold", &hierarchical::threshold, within(0, 1)}};
 
-  UNMASK_HD bool admits(const auto& c, const standing_in_run& s) const {
+  UNMASK_HD bool commits(const auto& c, const rank_info_in_span& s) const {
     const float confidence = c.confidence();
-    return (s.run_rank == 0 && confidence > low) || confidence > threshold;
+    return (s.span_rank == 0 && confidence > low) || confidence > threshold;
   }
 };
-static_assert(admission<hierarchical> && run_aware<hierarchical>);
+static_assert(commit_rule<hierarchical> && span_aware<hierarchical>);
 
 }  // namespace unmask

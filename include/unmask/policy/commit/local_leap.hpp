@@ -15,7 +15,7 @@ namespace UNMASK_NAMESPACE {
 /// The distance is in positions, whatever is between, and crosses blocks if several are scored.
 /// Anchors are candidates of the same step, delayed ones with confidence 0; a candidate that
 /// commits near an anchor is not an anchor itself, nor is an invalid row. `relaxed` = `threshold`
-/// is confidence_at_least; a larger `relaxed` requires more confidence near anchors, and of the
+/// is threshold_inclusive; a larger `relaxed` requires more confidence near anchors, and of the
 /// anchors themselves.
 ///
 /// Range: threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence.
@@ -43,10 +43,10 @@ struct local_leap {
   UNMASK_HD bool anchors(const auto& c) const { return c.confidence() >= threshold; }
   UNMASK_HD index_t anchor_radius() const { return radius; }
 
-  UNMASK_HD bool admits(const auto& c, const standing_by_anchors& s) const {
+  UNMASK_HD bool commits(const auto& c, const standing_by_anchors& s) const {
     return c.confidence() >= (s.anchor_distance <= radius ? relaxed : threshold);
   }
 };
-static_assert(admission<local_leap> && anchoring<local_leap>);
+static_assert(commit_rule<local_leap> && anchoring<local_leap>);
 
 }  // namespace unmask

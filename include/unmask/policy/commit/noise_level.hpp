@@ -51,14 +51,14 @@ struct timesteps {
       {"steps", &timesteps::steps, at_least(1)},
       {"epsilon", &timesteps::epsilon, above(0).below(1)}};
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps - 1; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return steps - 1; }
 
-  UNMASK_HD bool admits(const auto&, const standing& s, const auto& own) const {
-    const float share = detail::noise_share(own.at.step, steps, epsilon);
-    return s.rank < static_cast<index_t>(static_cast<float>(s.open) * share);
+  UNMASK_HD bool commits(const auto&, const rank_info& s, const auto& context) const {
+    const float share = detail::noise_share(context.at.step, steps, epsilon);
+    return s.rank < static_cast<index_t>(static_cast<float>(s.candidates) * share);
   }
 };
-static_assert(admission<timesteps>);
+static_assert(commit_rule<timesteps>);
 
 /// Commits each masked position independently, whatever its rank, with probability
 /// 1 - t(j + 1) / t(j); all of them in the last step. See timesteps.
@@ -79,17 +79,17 @@ struct independent_timesteps {
       {"steps", &independent_timesteps::steps, at_least(1)},
       {"epsilon", &independent_timesteps::epsilon, above(0).below(1)}};
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps - 1; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return steps - 1; }
 
-  UNMASK_HD bool admits(const auto& c, const standing&, const auto& own) const {
-    const float u = random_uniform({.seed = own.at.seed,
-                                    .sequence = own.at.sequence,
-                                    .step = own.at.step,
+  UNMASK_HD bool commits(const auto& c, const rank_info&, const auto& context) const {
+    const float u = random_uniform({.seed = context.at.seed,
+                                    .sequence = context.at.sequence,
+                                    .step = context.at.step,
                                     .position = c.position,
                                     .token = -2});
-    return u < detail::noise_share(own.at.step, steps, epsilon);
+    return u < detail::noise_share(context.at.step, steps, epsilon);
   }
 };
-static_assert(admission<independent_timesteps>);
+static_assert(commit_rule<independent_timesteps>);
 
 }  // namespace unmask

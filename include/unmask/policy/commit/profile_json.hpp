@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/read_number.hpp>
-#include <unmask/policy/commit/profile.hpp>
+#include <unmask/policy/commit/calibrated_threshold.hpp>
 
 #include <array>
 #include <concepts>
@@ -146,7 +146,7 @@ struct profile_text {
     word = static_cast<type>(one_of(std::array{std::string_view{names}...}));
   }
   template <int Cells>
-  void read(profile_threshold<Cells>& p) {
+  void read(calibrated_threshold<Cells>& p) {
     expect('[', "an array of arrays");
     index_t used = 0;
     while (!take(']')) {
@@ -180,7 +180,7 @@ struct profile_writer {
     text.append("\"").append(all[static_cast<std::size_t>(word)]).append("\"");
   }
   template <int Cells>
-  void write(const profile_threshold<Cells>& p) {
+  void write(const calibrated_threshold<Cells>& p) {
     text += '[';
     for (index_t b = 0; b < p.blocks; ++b) {
       text += b == 0 ? "\n    [" : ",\n    [";
@@ -198,7 +198,7 @@ struct profile_writer {
 
 /// Returns the text of a profile with its knobs. Cost: O(cells).
 template <int Cells>
-[[nodiscard]] std::string to_json(const profile_threshold<Cells>& p) {
+[[nodiscard]] std::string to_json(const calibrated_threshold<Cells>& p) {
   p.check_values();
   detail::profile_writer out;
   const auto entry = [&](std::string_view key, const auto& value, auto... names) {
@@ -212,8 +212,8 @@ template <int Cells>
 /// Returns the profile of a text. Errors: std::invalid_argument naming the line, the key, its value
 /// and the rule; also for values out of range. Cost: O(text).
 template <int Cells = 256>
-[[nodiscard]] profile_threshold<Cells> profile_from_json(std::string_view text) {
-  profile_threshold<Cells> p;
+[[nodiscard]] calibrated_threshold<Cells> profile_from_json(std::string_view text) {
+  calibrated_threshold<Cells> p;
   index_t version = detail::profile_version;
   std::vector<std::string_view> keys;
   detail::for_each_entry(
@@ -256,7 +256,7 @@ template <int Cells = 256>
 
 /// Writes the text to a file. Errors: std::runtime_error with the path.
 template <int Cells>
-void save_profile(const profile_threshold<Cells>& p, const std::string& path) {
+void save_profile(const calibrated_threshold<Cells>& p, const std::string& path) {
   const std::string text = to_json(p);
   std::ofstream out{path, std::ios::binary};
   out << text << std::flush;
@@ -268,7 +268,7 @@ void save_profile(const profile_threshold<Cells>& p, const std::string& path) {
 /// Reads a file that save_profile() wrote. Errors: std::runtime_error with the path if it cannot be
 /// read, std::invalid_argument with the path as in profile_from_json().
 template <int Cells = 256>
-[[nodiscard]] profile_threshold<Cells> load_profile(const std::string& path) {
+[[nodiscard]] calibrated_threshold<Cells> load_profile(const std::string& path) {
   std::ifstream in{path, std::ios::binary};
   const std::string text{std::istreambuf_iterator<char>{in}, {}};
   if (!in.is_open() || in.bad()) {

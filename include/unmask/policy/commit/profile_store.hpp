@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/commit/calibrate.hpp>
+#include <unmask/policy/commit/threshold_calibrator.hpp>
 
 #include <map>
 #include <mutex>
@@ -16,9 +16,9 @@ namespace UNMASK_NAMESPACE {
 /// decodes with the static rule and is recorded; requests that begin before it has ended decode
 /// with the static rule; later ones decode with its profile. Host only.
 ///
-///     profile_store store{profile_threshold<>{.cap = 0.75F, .slack = 0.2F}};
+///     profile_store store{calibrated_threshold<>{.cap = 0.75F, .slack = 0.2F}};
 ///     auto request = store.begin("gsm8k", geometry);
-///     session.start(slot, policy{by_confidence{}, request.admission()}, tokens, geometry);
+///     session.start(slot, policy{by_confidence{}, request.commit_rule()}, tokens, geometry);
 ///     ...                                   // after every supply():
 ///     request.observe(session, slot);       // records if it is the first, otherwise does nothing
 ///
@@ -30,7 +30,7 @@ namespace UNMASK_NAMESPACE {
 template <int Cells = 256>
 class profile_store {
  public:
-  using profile = profile_threshold<Cells>;  ///< Type of a profile, and of the part that uses it.
+  using profile = calibrated_threshold<Cells>;  ///< Type of a profile, and of the part that uses it.
   class request;
 
   /// Calibrates all tasks with `knobs`; a profile in `knobs` is ignored. Errors:
@@ -46,7 +46,7 @@ class profile_store {
 
   /// Begins a request of `task` with that layout, before its session::start(). Errors:
   /// std::invalid_argument if it has more blocks than Cells.
-  [[nodiscard]] request begin(std::string_view task, const layout& geometry);
+  [[nodiscard]] request begin(std::string_view task, const sequence_shape& geometry);
 
   /// Returns the profile of a task for a block length, if it has one, for example to save it.
   [[nodiscard]] std::optional<profile> find(std::string_view task, index_t block_length) const {
@@ -60,7 +60,7 @@ class profile_store {
   void put(std::string_view task, const profile& calibrated) {
     calibrated.check_values();
     check_argument(calibrated.calibrated(),
-                   "profile_threshold::blocks",
+                   "calibrated_threshold::blocks",
                    calibrated.blocks,
                    "at least 1 in a store");
     const std::lock_guard lock{mutex_};
@@ -100,7 +100,7 @@ class profile_store {
 };
 
 template <int Cells>
-profile_store(const profile_threshold<Cells>&) -> profile_store<Cells>;
+profile_store(const calibrated_threshold<Cells>&) -> profile_store<Cells>;
 
 /// A request of a store. Movable. If it is destroyed before its sequence has ended, the next
 /// request is recorded.
@@ -111,7 +111,7 @@ class profile_store<Cells>::request {
   request(request&& other) noexcept
       : store_(std::exchange(other.store_, nullptr))
       , name_(std::move(other.name_))
-      , admission_(other.admission_)
+      , commit_rule_(other.commit_rule_)
       , recorder_(std::move(other.recorder_)) {}
   /// Leaves its own part, if any, and takes that of `other`.
   request& operator=(request&& other) noexcept {
@@ -119,7 +119,7 @@ class profile_store<Cells>::request {
       drop();
       store_ = std::exchange(other.store_, nullptr);
       name_ = std::move(other.name_);
-      admission_ = other.admission_;
+      commit_rule_ = other.commit_rule_;
       recorder_ = std::move(other.recorder_);
     }
     return *this;
@@ -127,7 +127,7 @@ class profile_store<Cells>::request {
   ~request() { drop(); }
 
   /// Commit rule to start the sequence with: calibrated, or the static rule.
-  [[nodiscard]] const profile& admission() const { return admission_; }
+  [[nodiscard]] const profile& commit_rule() const { return commit_rule_; }
 
   /// True if this request is being recorded and its sequence still runs.
   [[nodiscard]] bool is_recording() const { return store_ != nullptr; }
@@ -135,7 +135,7 @@ class profile_store<Cells>::request {
   /// Call it after every supply(), with the slot of the sequence, until the session reports its
   /// end; no effect for a request that is not recorded. At the end the profile goes to the store; a
   /// cancelled sequence, or one without confidences, gives none. Errors: as
-  /// profile_recorder::observe and calibrate; the recording then ends without a profile.
+  /// threshold_calibrator::observe and calibrate; the recording then ends without a profile.
   template <class Session>
   void observe(Session& session, index_t slot = 0) {
     if (!is_recording()) {
@@ -148,7 +148,7 @@ class profile_store<Cells>::request {
         return;
       }
       if (end != ending::cancelled) {
-        const profile calibrated = recorder_->calibrate(admission_);
+        const profile calibrated = recorder_->calibrate(commit_rule_);
         std::exchange(store_, nullptr)->finish(name_, calibrated);
       }
     } catch (...) {
@@ -161,12 +161,12 @@ class profile_store<Cells>::request {
  private:
   friend class profile_store;
 
-  request(profile_store* store, key name, const profile& admission, const layout& geometry)
+  request(profile_store* store, key name, const profile& commit_rule, const sequence_shape& geometry)
       : store_(store)
       , name_(std::move(name))
-      , admission_(admission) {
+      , commit_rule_(commit_rule) {
     if (store_ != nullptr) {
-      recorder_.emplace(geometry, admission_.recorded);
+      recorder_.emplace(geometry, commit_rule_.recorded);
     }
   }
 
@@ -178,16 +178,16 @@ class profile_store<Cells>::request {
 
   profile_store* store_;  ///< null unless this request is recorded
   key name_;
-  profile admission_;
-  std::optional<profile_recorder> recorder_;
+  profile commit_rule_;
+  std::optional<threshold_calibrator> recorder_;
 };
 
 template <int Cells>
 typename profile_store<Cells>::request profile_store<Cells>::begin(std::string_view task,
-                                                                   const layout& geometry) {
+                                                                   const sequence_shape& geometry) {
   check_argument(
-      geometry.block_length >= 1, "layout::block_length", geometry.block_length, "at least 1");
-  const index_t blocks = (geometry.length - geometry.prompt - 1) / geometry.block_length + 1;
+      geometry.block_length >= 1, "sequence_shape::block_length", geometry.block_length, "at least 1");
+  const index_t blocks = (geometry.length - geometry.prompt_length - 1) / geometry.block_length + 1;
   check_argument(blocks <= Cells,
                  "blocks of the layout",
                  blocks,

@@ -10,7 +10,7 @@ namespace UNMASK_NAMESPACE {
 /// threshold by && to require both.
 ///
 ///     policy{by_confidence{},
-///            confidence_above{0.9F} || (steady_leader{3} && confidence_above{0.6F})}
+///            threshold{0.9F} || (steady_leader{3} && threshold{0.6F})}
 ///
 /// The row is taken as edited by the parts written before this one (by name: as the model returned
 /// it), whatever token a drawing part proposes. A pass in which the position has no row, or an
@@ -34,17 +34,17 @@ struct steady_leader {
       "steady_leader", "steady_leader", "tokens that have led their rows for some steps in a row"};
   static constexpr knob<steady_leader> knobs[] = {{"steps", &steady_leader::steps, at_least(1)}};
 
-  UNMASK_HD void revise(auto& row, auto& own) const {
+  UNMASK_HD void process(auto& row, auto& context) const {
     const token_id leader = row.total().token;
-    const bool holds = own.state.leader == leader;
-    own.state.held = !holds ? 1 : own.state.held < steps ? own.state.held + 1 : steps;
-    own.state.leader = leader;
+    const bool holds = context.state.leader == leader;
+    context.state.held = !holds ? 1 : context.state.held < steps ? context.state.held + 1 : steps;
+    context.state.leader = leader;
   }
 
-  UNMASK_HD bool admits(const auto&, const standing&, const auto& own) const {
-    return own.state.held >= steps;
+  UNMASK_HD bool commits(const auto&, const rank_info&, const auto& context) const {
+    return context.state.held >= steps;
   }
 };
-static_assert(revision<steady_leader> && admission<steady_leader>);
+static_assert(logits_processor<steady_leader> && commit_rule<steady_leader>);
 
 }  // namespace unmask

@@ -114,7 +114,7 @@ struct basic_cache_budget {
   static constexpr statistics required = stat::none;
   static constexpr feature reads = Feature;
   static constexpr drift_terms measures = cosine_terms;
-  static constexpr skipping skipped = skipping::stays;
+  static constexpr skipping skipped = skipping::kept;
   static constexpr bool stores_all = true;
 
   static constexpr part_label label{
@@ -136,14 +136,14 @@ struct basic_cache_budget {
 
   UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
 
-  UNMASK_HD bool counts(const layer_row& row, const layer_info& l, const auto& own) const {
-    const index_t rank = row.position - first_ranked(own);
+  UNMASK_HD bool counts(const layer_row& row, const layer_info& l, const auto& context) const {
+    const index_t rank = row.position - first_ranked(context);
     const bool whole = l.refresh || l.layer < full_layers;
     return rank >= 0 && (!whole || (refresh_stride > 0 && rank % refresh_stride == 0));
   }
 
   UNMASK_HD void
-  allocate(const float* means, index_t* budgets, index_t layers, const auto& own) const {
+  allocate(const float* means, index_t* budgets, index_t layers, const auto& context) const {
     if (share == sharing::by_change) {
       share_out(means, layers, math::min(budget, max_rows / layers) * layers, budgets);
       return;
@@ -152,34 +152,34 @@ struct basic_cache_budget {
     const auto equal = static_cast<index_t>(
         math::min(32.0F * static_cast<float>(budget) * weight, static_cast<float>(max_rows)));
     for (index_t l = 0; l < layers; ++l) {
-      budgets[l] = own.at.step >= 2 ? equal : budget;
+      budgets[l] = context.at.step >= 2 ? equal : budget;
     }
   }
 
-  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
+  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& context) const {
     const bool computed =
-        l.layer < full_layers || row.position < first_ranked(own) ||
-        (scope == budget_scope::outside_window && is_near(row.position, *own.at.view));
+        l.layer < full_layers || row.position < first_ranked(context) ||
+        (scope == budget_scope::outside_window && is_near(row.position, *context.at.view));
     return computed ? math::infinity() : finite_change(row.drift);
   }
 
-  UNMASK_HD bool mandatory(const layer_row& row, const layer_info&, const auto& own) const {
-    return scope == budget_scope::all && is_near(row.position, *own.at.view);
+  UNMASK_HD bool mandatory(const layer_row& row, const layer_info&, const auto& context) const {
+    return scope == budget_scope::all && is_near(row.position, *context.at.view);
   }
 
   UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return l.budget; }
 
   /// The budget plus the positions that are always computed: an upper bound, because they may
   /// overlap.
-  [[nodiscard]] index_t most(const layer_info& l, const layout& g, range feed) const {
+  [[nodiscard]] index_t most(const layer_info& l, const sequence_shape& g, range query) const {
     if (l.layer < full_layers) {
-      return l.present;
+      return l.active;
     }
     const index_t windows = latest_only ? 1 : math::max(l.commits, 1);
     const std::int64_t near = std::int64_t{windows} * (window / 2 * 2 + 1);
-    const index_t prompt = answer_only ? math::max(g.prompt - feed.first, 0) : 0;
+    const index_t prompt = answer_only ? math::max(g.prompt_length - query.first, 0) : 0;
     const std::int64_t sum = l.budget + near + prompt;
-    return sum < l.present ? static_cast<index_t>(sum) : l.present;
+    return sum < l.active ? static_cast<index_t>(sum) : l.active;
   }
 
   /// Positions around `centre` that are always computed.
@@ -187,7 +187,7 @@ struct basic_cache_budget {
     const index_t radius = window / 2;
     range near{centre - radius, centre + radius + 1};
     if (whole_window) {
-      const range answer{q.prompt, q.length};
+      const range answer{q.prompt_length, q.length};
       if (window >= answer.size()) {
         return answer;
       }
@@ -202,8 +202,8 @@ struct basic_cache_budget {
   }
 
  private:
-  [[nodiscard]] UNMASK_HD index_t first_ranked(const auto& own) const {
-    return answer_only ? own.at.view->prompt : 0;
+  [[nodiscard]] UNMASK_HD index_t first_ranked(const auto& context) const {
+    return answer_only ? context.at.view->prompt_length : 0;
   }
 
   [[nodiscard]] UNMASK_HD bool is_near(index_t position, const sequence_view& q) const {
@@ -245,7 +245,7 @@ struct basic_similarity_refresh {
   static constexpr statistics required = stat::none;
   static constexpr feature reads = Feature;
   static constexpr drift_terms measures = cosine_terms;
-  static constexpr skipping skipped = skipping::stays;
+  static constexpr skipping skipped = skipping::kept;
   static constexpr bool stores_all = true;
 
   static constexpr part_label label{
@@ -257,15 +257,15 @@ struct basic_similarity_refresh {
 
   UNMASK_HD constexpr bool hooks(index_t, index_t) const { return true; }
   UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
-  UNMASK_HD float importance(const layer_row& row, const layer_info&, const auto& own) const {
-    return row.position < own.at.view->prompt ? math::infinity() : finite_change(row.drift);
+  UNMASK_HD float importance(const layer_row& row, const layer_info&, const auto& context) const {
+    return row.position < context.at.view->prompt_length ? math::infinity() : finite_change(row.drift);
   }
-  UNMASK_HD index_t quota(const layer_info&, const auto& own) const {
-    return share_of(own.at.view->length - own.at.view->prompt);
+  UNMASK_HD index_t quota(const layer_info&, const auto& context) const {
+    return share_of(context.at.view->length - context.at.view->prompt_length);
   }
   /// The share, plus the prompt in passes that feed it.
-  [[nodiscard]] index_t most(const layer_info&, const layout& g, range feed) const {
-    return share_of(g.length - g.prompt) + math::max(g.prompt - feed.first, 0);
+  [[nodiscard]] index_t most(const layer_info&, const sequence_shape& g, range query) const {
+    return share_of(g.length - g.prompt_length) + math::max(g.prompt_length - query.first, 0);
   }
 
  private:

@@ -37,10 +37,10 @@ inline constexpr index_t max_skip_stages = 8;
 /// At the first layer of each stage the int(keep * fed) most important positions are kept. With
 /// `floor` at least min(commits + 2, block length) are kept, where commits are those of the last
 /// step. `cap` divides the second term by its largest value at the layer, if that exceeds 1.
-/// Bonuses are added to the importance: `first_open` for the leftmost masked position, `committed`
-/// for those that the last step committed (if weight < 1), `confident` for the two of highest c (if
-/// weight > 0). `forgets_held`: a candidate that a part rejected counts as c = 0. A stored row of
-/// zeros has length 1e-6 sqrt(width).
+/// Bonuses are added to the importance: `first_masked` for the leftmost masked position,
+/// `committed` for those that the last step committed (if weight < 1), `confident` for the two of
+/// highest c (if weight > 0). `forgets_held`: a candidate that a part rejected counts as c = 0. A
+/// stored row of zeros has length 1e-6 sqrt(width).
 ///
 /// Range: weight in [0, 1]; keep and depth in [0, 1], keep not increasing; bonuses in [0, 1e30].
 /// Reads stat::confidence.
@@ -57,7 +57,7 @@ struct basic_early_skip {
   index_t stage_count = 2;  ///< Number of stages.
   bool floor = false;
   bool cap = false;
-  float first_open = 0.0F;
+  float first_masked = 0.0F;
   float committed = 0.0F;
   float confident = 0.0F;
   bool forgets_held = false;
@@ -71,11 +71,11 @@ struct basic_early_skip {
 
   /// The two positions of highest confidence, in the order of their rank; among equals the lower
   /// position first.
-  struct layer_tally {
+  struct layer_reduction {
     index_t position[2] = {-1, -1};
     float confidence[2] = {-1.0F, -1.0F};
 
-    UNMASK_HD void merge(const layer_tally& other) {
+    UNMASK_HD void merge(const layer_reduction& other) {
       for (index_t k = 0; k < 2 && other.position[k] >= 0; ++k) {
         const bool best = other.confidence[k] > confidence[0];
         if (best) {
@@ -89,14 +89,14 @@ struct basic_early_skip {
       }
     }
   };
-  struct tally {
-    UNMASK_HD void merge(const tally&) {}
+  struct step_reduction {
+    UNMASK_HD void merge(const step_reduction&) {}
   };
 
   static constexpr statistics required = stat::confidence;
   static constexpr feature reads = Indicator;
   static constexpr drift_terms measures = drift_terms::distance_1 | drift_terms::previous;
-  static constexpr skipping skipped = skipping::leaves;
+  static constexpr skipping skipped = skipping::dropped;
 
   /// Sets the depths from a text's list.
   static constexpr void take_depths(basic_early_skip& s, const double* values, index_t n) {
@@ -121,12 +121,12 @@ struct basic_early_skip {
       {"keeps", knob_kind::reals, max_skip_stages, &take_keeps, "[0.5, 0.25]"},
       {"floor", &basic_early_skip::floor},
       {"cap", &basic_early_skip::cap},
-      {"first_open", &basic_early_skip::first_open, within(0, most_bonus)},
+      {"first_masked", &basic_early_skip::first_masked, within(0, most_bonus)},
       {"committed", &basic_early_skip::committed, within(0, most_bonus)},
       {"confident", &basic_early_skip::confident, within(0, most_bonus)},
       {"forgets_held", &basic_early_skip::forgets_held}};
 
-  void check(const layout&) const {
+  void check(const sequence_shape&) const {
     check_argument(stage_count >= 0 && stage_count <= max_skip_stages,
                    "early_skip::stage_count",
                    stage_count,
@@ -150,11 +150,11 @@ struct basic_early_skip {
 
   /// Stores the confidence for the next pass; the step reduction skips candidates that a part
   /// rejected.
-  UNMASK_HD void revise(auto& row, auto& own) const {
-    own.state.confidence = forgets_held ? 0.0F : row.total().confidence();
+  UNMASK_HD void process(auto& row, auto& context) const {
+    context.state.confidence = forgets_held ? 0.0F : row.total().confidence();
   }
-  UNMASK_HD tally survey(const auto& c, auto& own) const {
-    own.state.confidence = c.confidence();
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    context.state.confidence = c.confidence();
     return {};
   }
 
@@ -177,34 +177,34 @@ struct basic_early_skip {
     return math::divide(math::divide(d.distance_1, width), length + 1e-6F);
   }
 
-  UNMASK_HD layer_tally look(const layer_row& row, const layer_info&, const auto& own) const {
-    layer_tally one;
+  UNMASK_HD layer_reduction look(const layer_row& row, const layer_info&, const auto& context) const {
+    layer_reduction one;
     one.position[0] = row.position;
-    one.confidence[0] = own.state.confidence;
+    one.confidence[0] = context.state.confidence;
     return one;
   }
 
-  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& own) const {
+  UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& context) const {
     // An infinite change counts as a large one: an infinite importance would be computed beside the
     // quota.
     const float change = row.drift > 1e30F ? 1e30F : row.drift;
     const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
     const float drift = cap ? math::divide(change, largest) : change;
-    float sum = math::fma(own.state.confidence, weight, math::product(drift, 1.0F - weight));
+    float sum = math::fma(context.state.confidence, weight, math::product(drift, 1.0F - weight));
     const bool is_confident =
-        row.position == own.tally.position[0] || row.position == own.tally.position[1];
+        row.position == context.step_reduction.position[0] || row.position == context.step_reduction.position[1];
     sum += is_confident && weight > 0.0F ? confident : 0.0F;
     if (row.committed && weight < 1.0F) {
       return sum + committed;
     }
-    return sum + (row.first_open ? first_open : 0.0F);
+    return sum + (row.first_masked ? first_masked : 0.0F);
   }
 
   UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return most(l, {}, {}); }
 
   /// The exact quota: it depends on the numbers of fed and committed positions only, and no
   /// importance is infinite.
-  [[nodiscard]] UNMASK_HD index_t most(const layer_info& l, const layout&, range) const {
+  [[nodiscard]] UNMASK_HD index_t most(const layer_info& l, const sequence_shape&, range) const {
     const auto share = static_cast<index_t>(kept(l.layer, l.layers) * l.fed);
     return floor ? math::max(share, math::min(l.commits + 2, l.block_length)) : share;
   }
@@ -212,7 +212,7 @@ struct basic_early_skip {
 
 /// The published rule, with hidden states as the indicator.
 using early_skip = basic_early_skip<>;
-static_assert(bounding<early_skip> && looking<early_skip> && revision<early_skip> &&
-              surveying<early_skip>);
+static_assert(bounding<early_skip> && looking<early_skip> && logits_processor<early_skip> &&
+              step_reducing<early_skip>);
 
 }  // namespace unmask

@@ -84,29 +84,29 @@ struct trace_credit {
   };
 
   static constexpr statistics required = stat::confidence;
-  static constexpr index_t watches = Slots;
+  static constexpr index_t tracks = Slots;
 
   static constexpr part_label label{
-      "trace_credit", "credit", "tokens that keep leading a row are raised"};
+      "trace_credit", "trace_credit", "tokens that keep leading a row are raised"};
   static constexpr knob<trace_credit> knobs[] = {
       {"strength", &trace_credit::strength, at_least(0)},
       {"decay", &trace_credit::decay, within(0, 1)},
       {"exponent", &trace_credit::exponent, at_least(0)}};
 
-  UNMASK_HD void watch(auto& list, auto& own) const {
-    for (index_t i = 0; i < own.state.size; ++i) {
-      list.add(own.state.slots[i].token);
+  UNMASK_HD void track(auto& list, auto& context) const {
+    for (index_t i = 0; i < context.state.size; ++i) {
+      list.add(context.state.slots[i].token);
     }
   }
 
-  UNMASK_HD void revise(auto& row, auto& own) const {
-    detail::earn_credit(row, own.state.size, own.state.slots, strength, decay, exponent);
+  UNMASK_HD void process(auto& row, auto& context) const {
+    detail::earn_credit(row, context.state.size, context.state.slots, strength, decay, exponent);
   }
 };
-static_assert(watching<trace_credit<>> && revision<trace_credit<>>);
+static_assert(tracking<trace_credit<>> && logits_processor<trace_credit<>>);
 
 /// Positions over which adaptive_credit computes the committed fraction.
-enum class settled_share : std::uint8_t { answer, block };
+enum class committed_share : std::uint8_t { answer, block };
 
 /// Trace credit without knobs: exponent 1, and strength = decay = the committed fraction before the
 /// step, of the whole answer or of the position's block. Credit grows with this fraction and is 0
@@ -116,7 +116,7 @@ enum class settled_share : std::uint8_t { answer, block };
 /// sequence, so `block` is this library's.
 template <int Slots = 64>
 struct adaptive_credit {
-  settled_share of = settled_share::answer;
+  committed_share of = committed_share::answer;
 
   using position_state = typename trace_credit<Slots>::position_state;
 
@@ -124,27 +124,27 @@ struct adaptive_credit {
   static constexpr part_label label{
       "adaptive_credit",
       "adaptive_credit",
-      "the same without knobs: credit counts as far as the answer is settled"};
+      "the same without knobs: credit counts as far as the answer is committed"};
   static constexpr knob<adaptive_credit> knobs[] = {
       word_knob<&adaptive_credit::of>("of", "answer|block")};
-  static constexpr index_t watches = Slots;
+  static constexpr index_t tracks = Slots;
 
-  UNMASK_HD void watch(auto& list, auto& own) const {
-    for (index_t i = 0; i < own.state.size; ++i) {
-      list.add(own.state.slots[i].token);
+  UNMASK_HD void track(auto& list, auto& context) const {
+    for (index_t i = 0; i < context.state.size; ++i) {
+      list.add(context.state.slots[i].token);
     }
   }
 
-  UNMASK_HD void revise(auto& row, auto& own) const {
-    const bool of_block = of == settled_share::block;
-    const sequence_view& q = *own.at.view;
-    const index_t open = of_block ? own.at.block_open : q.open_count;
-    const index_t all = of_block ? own.at.block_length : q.length - q.prompt;
+  UNMASK_HD void process(auto& row, auto& context) const {
+    const bool of_block = of == committed_share::block;
+    const sequence_view& q = *context.at.view;
+    const index_t open = of_block ? context.at.block_masked : q.masked_count;
+    const index_t all = of_block ? context.at.block_length : q.length - q.prompt_length;
     const float settled = 1.0F - math::divide(static_cast<float>(open), static_cast<float>(all));
-    detail::earn_credit(row, own.state.size, own.state.slots, settled, settled, 1.0F);
+    detail::earn_credit(row, context.state.size, context.state.slots, settled, settled, 1.0F);
   }
 };
-static_assert(watching<adaptive_credit<>> && revision<adaptive_credit<>>);
+static_assert(tracking<adaptive_credit<>> && logits_processor<adaptive_credit<>>);
 
 /// trace_credit with the values of the released code.
 template <int Slots = 64>

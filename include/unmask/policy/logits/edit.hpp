@@ -22,7 +22,7 @@ struct temperature {
   /// False at temperature 1, which changes nothing.
   [[nodiscard]] UNMASK_HD bool edits_now() const { return value != 1.0F; }
 };
-static_assert(logit_edit<temperature>);
+static_assert(logits_transform<temperature>);
 
 /// Proposes a token drawn from the row's distribution at temperature `temperature` instead of the
 /// most probable one; the confidence is the drawn token's softmax probability at temperature 1.

@@ -11,13 +11,13 @@ namespace UNMASK_NAMESPACE {
 /// has them for every masked position that the step scored, so a decode of one position is a
 /// classifier.
 ///
-///     policy{by_confidence{}, top_k{1}, probability_of<2>{{yes, no}}, token_list<2>{{yes, no}}}
+///     policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{yes, no}}, allowed_tokens<2>{{yes, no}}}
 ///
 /// The row is the one that the statistics use (after temperature{} and masks) with the edits of the
-/// parts written before this one: written before token_list it reports the probability of the list
-/// in the whole row, written behind it both numbers are equal. Tokens dropped by keep_top_k,
-/// keep_top_p and keep_min_p count in the whole row. A token that is suppressed, not allowed or not
-/// in the vocabulary has probability 0. Positions whose row is invalid are left out.
+/// parts written before this one: written before allowed_tokens it reports the probability of the
+/// list in the whole row, written behind it both numbers are equal. Tokens dropped by top_k, top_p
+/// and min_p count in the whole row. A token that is suppressed, not allowed or not in the
+/// vocabulary has probability 0. Positions whose row is invalid are left out.
 ///
 /// Applies to the answer offsets [first, last). The tokens are those of the first `count` that are
 /// given, at least one and all different. Goes with every other part but adaptive_threshold and
@@ -36,8 +36,8 @@ struct probability_of {
   index_t last = 0x7fffffff;
 
   static constexpr statistics required = stat::confidence;
-  static constexpr index_t watches = Count;
-  static constexpr index_t inquiries = Count;
+  static constexpr index_t tracks = Count;
+  static constexpr index_t probes = Count;
 
   static constexpr part_label label{
       "probability_of",
@@ -48,7 +48,7 @@ struct probability_of {
       {"first", &probability_of::first, at_least(0)},
       {"last", &probability_of::last, at_least(0)}};
 
-  void check(const layout&) const {
+  void check(const sequence_shape&) const {
     check_argument(count >= 1 && count <= Count, "probability_of::count", count, "in [1, Count]");
     detail::check_tokens(tokens, count, "probability_of::tokens");
     for (index_t k = 0; k < count && k < Count; ++k) {  // g++ 12 does not see that count <= Count
@@ -62,16 +62,16 @@ struct probability_of {
     check_argument(last >= first, "probability_of::last", last, "at least probability_of::first");
   }
 
-  UNMASK_HD void watch(auto& list, const auto& own) const {
-    for (index_t k = 0; k < (applies(own.at) ? count : 0); ++k) {
+  UNMASK_HD void track(auto& list, const auto& context) const {
+    for (index_t k = 0; k < (applies(context.at) ? count : 0); ++k) {
       if (tokens[k] != no_token) {
         list.add(tokens[k]);
       }
     }
   }
 
-  UNMASK_HD index_t inquire(const auto& row, const auto& own, token_probability* out) const {
-    if (!applies(own.at)) {
+  UNMASK_HD index_t probe(const auto& row, const auto& context, token_probability* out) const {
+    if (!applies(context.at)) {
       return 0;
     }
     const auto whole = row.total();
@@ -103,9 +103,9 @@ struct probability_of {
 
  private:
   [[nodiscard]] UNMASK_HD bool applies(const step_info& at) const {
-    return range{first, last}.contains(at.position - at.view->prompt);
+    return range{first, last}.contains(at.position - at.view->prompt_length);
   }
 };
-static_assert(watching<probability_of<>> && inquiring<probability_of<>>);
+static_assert(tracking<probability_of<>> && probing<probability_of<>>);
 
 }  // namespace unmask

@@ -4,7 +4,7 @@
 #include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
-/// Penalties for repetition, newline floods and doubled words. revise.hpp says which parts go
+/// Penalties for repetition, newline floods and doubled words. tokens.hpp says which parts go
 /// together.
 namespace UNMASK_NAMESPACE {
 
@@ -39,7 +39,7 @@ template <int Distinct>
 [[nodiscard]] UNMASK_HD token_counts<Distinct>
 tokens_around(const step_info& at, index_t window, bool prompt) {
   const sequence_view& q = *at.view;
-  const index_t first = prompt ? 0 : q.prompt;
+  const index_t first = prompt ? 0 : q.prompt_length;
   token_counts<Distinct> seen;
   for (index_t d = 1; d <= window; ++d) {
     const index_t left = at.position - d;
@@ -47,10 +47,10 @@ tokens_around(const step_info& at, index_t window, bool prompt) {
     if (left < first && right >= q.length) {
       break;
     }
-    if (left >= first && !q.is_open(left)) {
+    if (left >= first && !q.is_masked(left)) {
       seen.see(q.tokens[left]);
     }
-    if (right < q.length && !q.is_open(right)) {
+    if (right < q.length && !q.is_masked(right)) {
       seen.see(q.tokens[right]);
     }
   }
@@ -74,9 +74,9 @@ struct repetition_penalty {
   bool prompt = true;
 
   static constexpr statistics required = stat::none;
-  static constexpr index_t watches = Distinct;
+  static constexpr index_t tracks = Distinct;
   static constexpr bool reads_sequence = true;
-  static constexpr bool revises_settled = true;
+  static constexpr bool processes_committed = true;
 
   static constexpr part_label label{
       "repetition_penalty",
@@ -87,15 +87,15 @@ struct repetition_penalty {
       {"window", &repetition_penalty::window, at_least(1)},
       {"prompt", &repetition_penalty::prompt}};
 
-  UNMASK_HD void watch(auto& list, const auto& own) const {
-    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+  UNMASK_HD void track(auto& list, const auto& context) const {
+    const auto seen = detail::tokens_around<Distinct>(context.at, window, prompt);
     for (index_t i = 0; i < seen.size; ++i) {
       list.add(seen.tokens[i]);
     }
   }
 
-  UNMASK_HD void revise(auto& row, const auto& own) const {
-    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+  UNMASK_HD void process(auto& row, const auto& context) const {
+    const auto seen = detail::tokens_around<Distinct>(context.at, window, prompt);
     for (index_t i = 0; i < seen.size; ++i) {
       const float z = row.logit(seen.tokens[i]);
       if (math::is_finite(z)) {
@@ -105,7 +105,7 @@ struct repetition_penalty {
     }
   }
 };
-static_assert(watching<repetition_penalty<>> && revision<repetition_penalty<>>);
+static_assert(tracking<repetition_penalty<>> && logits_processor<repetition_penalty<>>);
 
 /// Subtracts presence + frequency * n from the logit of a token that occurs n >= 1 times within
 /// `window` positions on either side, committed or given.
@@ -116,42 +116,42 @@ static_assert(watching<repetition_penalty<>> && revision<repetition_penalty<>>);
 /// Cost: O(window * Distinct) a row.
 /// Source: `presence_penalty` and `frequency_penalty` of the OpenAI completion interface.
 template <int Distinct = 32>
-struct count_penalty {
+struct presence_frequency_penalty {
   float presence = 0.0F;
   float frequency = 0.0F;
   index_t window = 64;
   bool prompt = false;
 
   static constexpr statistics required = stat::none;
-  static constexpr index_t watches = Distinct;
+  static constexpr index_t tracks = Distinct;
   static constexpr bool reads_sequence = true;
-  static constexpr bool revises_settled = true;
+  static constexpr bool processes_committed = true;
 
   static constexpr part_label label{
-      "count_penalty",
-      "count_penalty",
+      "presence_frequency_penalty",
+      "presence_frequency_penalty",
       "lowers the logits of tokens nearby, by being there and by how often"};
-  static constexpr knob<count_penalty> knobs[] = {
-      {"presence", &count_penalty::presence, any_finite()},
-      {"frequency", &count_penalty::frequency, any_finite()},
-      {"window", &count_penalty::window, at_least(1)},
-      {"prompt", &count_penalty::prompt}};
+  static constexpr knob<presence_frequency_penalty> knobs[] = {
+      {"presence", &presence_frequency_penalty::presence, any_finite()},
+      {"frequency", &presence_frequency_penalty::frequency, any_finite()},
+      {"window", &presence_frequency_penalty::window, at_least(1)},
+      {"prompt", &presence_frequency_penalty::prompt}};
 
-  UNMASK_HD void watch(auto& list, const auto& own) const {
-    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+  UNMASK_HD void track(auto& list, const auto& context) const {
+    const auto seen = detail::tokens_around<Distinct>(context.at, window, prompt);
     for (index_t i = 0; i < seen.size; ++i) {
       list.add(seen.tokens[i]);
     }
   }
 
-  UNMASK_HD void revise(auto& row, const auto& own) const {
-    const auto seen = detail::tokens_around<Distinct>(own.at, window, prompt);
+  UNMASK_HD void process(auto& row, const auto& context) const {
+    const auto seen = detail::tokens_around<Distinct>(context.at, window, prompt);
     for (index_t i = 0; i < seen.size; ++i) {
       row.add(seen.tokens[i], -math::fma(frequency, static_cast<float>(seen.counts[i]), presence));
     }
   }
 };
-static_assert(watching<count_penalty<>> && revision<count_penalty<>>);
+static_assert(tracking<presence_frequency_penalty<>> && logits_processor<presence_frequency_penalty<>>);
 
 /// Subtracts `penalty` nats from the logit of the token directly left of the position, if it is
 /// committed or given; with `both_sides` also from that of the token directly right (twice, if they
@@ -161,40 +161,40 @@ static_assert(watching<count_penalty<>> && revision<count_penalty<>>);
 /// Range: penalty >= 0.
 /// Cost: O(1) a row.
 /// Source: SGLang, `JointThreshold`, penalty_lambda.
-struct neighbour_guard {
+struct neighbour_penalty {
   float penalty = 1.0F;
   bool both_sides = false;
 
   static constexpr statistics required = stat::none;
-  static constexpr index_t watches = 2;
+  static constexpr index_t tracks = 2;
   static constexpr bool reads_sequence = true;
-  static constexpr bool revises_settled = true;
+  static constexpr bool processes_committed = true;
 
   static constexpr part_label label{
-      "neighbour_guard", "neighbour_guard", "lowers the logit of the token next door"};
-  static constexpr knob<neighbour_guard> knobs[] = {
-      {"penalty", &neighbour_guard::penalty, at_least(0).finite()},
-      {"both_sides", &neighbour_guard::both_sides}};
+      "neighbour_penalty", "neighbour_penalty", "lowers the logit of the token next door"};
+  static constexpr knob<neighbour_penalty> knobs[] = {
+      {"penalty", &neighbour_penalty::penalty, at_least(0).finite()},
+      {"both_sides", &neighbour_penalty::both_sides}};
 
-  UNMASK_HD void watch(auto& list, const auto& own) const {
-    for_each(own.at, [&list](token_id token) { list.add(token); });
+  UNMASK_HD void track(auto& list, const auto& context) const {
+    for_each(context.at, [&list](token_id token) { list.add(token); });
   }
-  UNMASK_HD void revise(auto& row, const auto& own) const {
-    for_each(own.at, [&row, this](token_id token) { row.add(token, -penalty); });
+  UNMASK_HD void process(auto& row, const auto& context) const {
+    for_each(context.at, [&row, this](token_id token) { row.add(token, -penalty); });
   }
 
  private:
   UNMASK_HD void for_each(const step_info& at, const auto& use) const {
     const sequence_view& q = *at.view;
-    if (at.position > 0 && !q.is_open(at.position - 1)) {
+    if (at.position > 0 && !q.is_masked(at.position - 1)) {
       use(q.tokens[at.position - 1]);
     }
-    if (both_sides && at.position + 1 < q.length && !q.is_open(at.position + 1)) {
+    if (both_sides && at.position + 1 < q.length && !q.is_masked(at.position + 1)) {
       use(q.tokens[at.position + 1]);
     }
   }
 };
-static_assert(watching<neighbour_guard> && revision<neighbour_guard>);
+static_assert(tracking<neighbour_penalty> && logits_processor<neighbour_penalty>);
 
 /// Two adjacent positions never commit equal tokens in one step, because neither row was computed
 /// with the other token: the less confident of the two (the right one, if they are equal) is
@@ -202,29 +202,29 @@ static_assert(watching<neighbour_guard> && revision<neighbour_guard>);
 ///
 /// It is rejected whether or not the other one commits. In a run of equal proposals the most
 /// confident ones can commit as long as no two are adjacent. A forced block commits a rejected
-/// candidate if it has no other. End tokens may be adjacent unless `end_too`. Reads
+/// candidate if it has no other. EOS tokens may be adjacent unless `eos_too`. Reads
 /// stat::confidence.
 /// Cost: O(1) a candidate, no state.
 struct no_equal_neighbours {
-  bool end_too = false;
+  bool eos_too = false;
   static constexpr statistics required = stat::confidence;
   static constexpr part_label label{
       "no_equal_neighbours",
       "no_equal_neighbours",
       "of neighbours that propose the same token only the surer commits"};
-  static constexpr knob<no_equal_neighbours> knobs[] = {{"end_too", &no_equal_neighbours::end_too}};
+  static constexpr knob<no_equal_neighbours> knobs[] = {{"eos_too", &no_equal_neighbours::eos_too}};
 
-  UNMASK_HD delay delays(const auto& c, const auto& beside, const auto& own) const {
-    if (c.token == own.at.view->end_token && !end_too) {
-      return delay::none;
+  UNMASK_HD filter_result filter(const auto& c, const auto& beside, const auto& context) const {
+    if (c.token == context.at.view->eos_token && !eos_too) {
+      return filter_result::keep;
     }
     const bool left = beside.left.valid() && beside.left.token == c.token &&
                       beside.left.confidence() >= c.confidence();
     const bool right = beside.right.valid() && beside.right.token == c.token &&
                        beside.right.confidence() > c.confidence();
-    return left || right ? delay::refused : delay::none;
+    return left || right ? filter_result::rejected : filter_result::keep;
   }
 };
-static_assert(delaying<no_equal_neighbours>);
+static_assert(candidate_filter<no_equal_neighbours>);
 
 }  // namespace unmask

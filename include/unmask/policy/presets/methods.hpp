@@ -4,12 +4,12 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
-#include <unmask/policy/commit/admission.hpp>
-#include <unmask/policy/commit/profile.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/logits/credit.hpp>
-#include <unmask/policy/logits/end_of_text.hpp>
+#include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -18,10 +18,10 @@
 /// defaults. Where the released code has other values, they are in released.hpp, whose parts and
 /// presets may be passed here; the loops of released code are separate presets there.
 ///
-/// The block length is that of the sequence, layout::block_length; each method names the lengths of
-/// its paper. Details that a paper leaves open (ties, roundings, invalid rows) are as in the parts.
-/// No function stops at an end token, unless it says so: with(credit_decoding(), stop_at_end{})
-/// does.
+/// The block length is that of the sequence, sequence_shape::block_length; each method names the
+/// lengths of its paper. Details that a paper leaves open (ties, roundings, invalid rows) are as in
+/// the parts. No function stops at an EOS token, unless it says so: with(credit_decoding(),
+/// stop_at_eos{}) does.
 namespace UNMASK_NAMESPACE::methods {
 
 /// A policy with the parts of `method` and `more`, in this order. Errors as policy: at most one
@@ -38,12 +38,12 @@ template <class... Parts, class... More>
 ///
 /// The paper gives no threshold; 0.9 is that of Fast-dLLM, its baseline. Blocks of 64, answers of
 /// 256: with 64 slots the rule is exact in blocks of up to 64 positions. Most of its tables are
-/// with early stop: stop_at_end. Released: credit_released, and released::dinfer_credit() for the
+/// with early stop: stop_at_eos. Released: credit_released, and released::dinfer_credit() for the
 /// loop. Source: CreditDecoding (2025), algorithm 1, section 5.1.
 template <int Slots = 64>
 [[nodiscard]] constexpr auto credit_decoding(float threshold = 0.9F,
                                              const trace_credit<Slots>& credit = {}) {
-  return policy{by_confidence{}, confidence_at_least{threshold}, credit};
+  return policy{by_confidence{}, threshold_inclusive{threshold}, credit};
 }
 
 /// The refreshes of Dynamic-dLLM: every pass feeds everything, and only the first one computes
@@ -59,7 +59,7 @@ template <int Slots = 64>
 /// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
 /// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have
 /// logits, so every masked position's row is compared and its threshold moves in each step from the
-/// third on. limits::window must hold the answer.
+/// third on. session_capacity::window must hold the answer.
 /// Released: released::cache_budget_released() with released::dynamic_dllm_cache(), and
 /// released::dynamic_dllm_scalar() for its threshold. Source: Dynamic-dLLM (2026), algorithms 1 and
 /// 2, section 4.1 (budget and window), figure 6c (start), appendix B.2 (lower and raise).
@@ -70,7 +70,7 @@ template <feature Feature = feature::input>
   return policy{by_confidence{}, thresholds, budgets, cache};
 }
 
-/// ES-dLLM: early skipping, one token a pass, no end token right of a masked position. Decoded with
+/// ES-dLLM: early skipping, one token a pass, no EOS token right of a masked position. Decoded with
 /// layer_session.
 ///
 /// Half of the positions after an eighth and half of those after a quarter of the layers are
@@ -82,14 +82,14 @@ template <feature Feature = feature::input>
 /// 256, of 512 for code (table 4). Released: released::es_dllm_fixed(), with
 /// released::early_skip_released(). Source: ES-dLLM (2026), algorithm 1, section 6.1, appendix B.
 ///
-/// `ends` is the rule of appendix B.2. Taken literally, it commits a run of end tokens from the
-/// left only, one a pass: stop_at_end ends the decode instead, and hold_end{.until_first = true},
+/// `ends` is the rule of appendix B.2. Taken literally, it commits a run of EOS tokens from the
+/// left only, one a pass: stop_at_eos ends the decode instead, and eos_gate{.until_first = true},
 /// the rule of the release, commits them together once there is one.
 template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm(const basic_early_skip<Indicator>& skip = {},
                                      const block_cache& cache = {},
-                                     const hold_end& ends = {}) {
-  return policy{by_confidence{}, top_k{1}, skip, cache, ends};
+                                     const eos_gate& ends = {}) {
+  return policy{by_confidence{}, tokens_per_step{1}, skip, cache, ends};
 }
 
 /// ES-dLLM with parallel decoding: every position above the threshold. Released:
@@ -98,8 +98,8 @@ template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm_parallel(float threshold = 0.9F,
                                               const basic_early_skip<Indicator>& skip = {},
                                               const block_cache& cache = {},
-                                              const hold_end& ends = {}) {
-  return policy{by_confidence{}, confidence_above{threshold}, skip, cache, ends};
+                                              const eos_gate& ends = {}) {
+  return policy{by_confidence{}, unmask::threshold{threshold}, skip, cache, ends};
 }
 
 /// ES-dLLM with Sparse-dLLM's eviction: half of the keys outside the block stay, kernel size 3,
@@ -109,7 +109,7 @@ template <feature Indicator = feature::hidden>
 [[nodiscard]] constexpr auto es_dllm_sparse(const basic_early_skip<Indicator>& skip = {},
                                             const block_cache& cache = {},
                                             const key_eviction& eviction = {},
-                                            const hold_end& ends = {}) {
+                                            const eos_gate& ends = {}) {
   return with(es_dllm(skip, cache, ends), eviction);
 }
 
@@ -119,12 +119,12 @@ template <feature Indicator = feature::hidden>
                                                      const basic_early_skip<Indicator>& skip = {},
                                                      const block_cache& cache = {},
                                                      const key_eviction& eviction = {},
-                                                     const hold_end& ends = {}) {
+                                                     const eos_gate& ends = {}) {
   return with(es_dllm_parallel(threshold, skip, cache, ends), eviction);
 }
 
-/// LoPA with D2F: lookahead branches over pipelined blocks. limits::branches must be at least
-/// `ahead.branches`.
+/// LoPA with D2F: lookahead branches over pipelined blocks. session_capacity::branches must be at
+/// least `ahead.branches`.
 ///
 /// The defaults are those of D2F-Dream on GSM8K; table 5, block length, blocks.add, threshold,
 /// branches, with blocks.activate 0.95 throughout:
@@ -137,14 +137,14 @@ template <ranking Ranking = by_confidence>
 [[nodiscard]] constexpr auto lopa_d2f(const lookahead_by<Ranking>& ahead = {.branches = 14},
                                       float threshold = 0.9F,
                                       const block_pipeline& blocks = {}) {
-  return policy{ahead.order, confidence_above{threshold}, ahead, blocks};
+  return policy{ahead.order, unmask::threshold{threshold}, ahead, blocks};
 }
 
 /// OSDT with a profile or, without one, with the static threshold for the sequence that is
-/// recorded: see profile_threshold, calibrating() and profile_store. Both have the same type. No
+/// recorded: see calibrated_threshold, calibrating() and profile_store. Both have the same type. No
 /// code was released. Source: OSDT (2025), algorithm 1.
 template <int Cells = 256>
-[[nodiscard]] constexpr auto osdt(const profile_threshold<Cells>& profile) {
+[[nodiscard]] constexpr auto osdt(const calibrated_threshold<Cells>& profile) {
   return policy{by_confidence{}, profile};
 }
 
@@ -152,21 +152,21 @@ template <int Cells = 256>
 /// Confidences of committed tokens are recorded; the paper does not say which ones. Source: OSDT
 /// (2025), section 4.1, and section 4.2 for the static threshold.
 template <int Cells = 256>
-inline constexpr profile_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
+inline constexpr calibrated_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
                                                               .cap = 0.75F,
                                                               .slack = 0.2F,
                                                               .mode = profile_mode::block,
                                                               .statistic = metric::q1};
 /// The settings of the paper's GPQA.
 template <int Cells = 256>
-inline constexpr profile_threshold<Cells> osdt_gpqa_settings{.threshold = 0.9F,
+inline constexpr calibrated_threshold<Cells> osdt_gpqa_settings{.threshold = 0.9F,
                                                              .cap = 0.75F,
                                                              .slack = 0.2F,
                                                              .mode = profile_mode::step_block,
                                                              .statistic = metric::median};
 /// The settings of the paper's HumanEval.
 template <int Cells = 256>
-inline constexpr profile_threshold<Cells> osdt_humaneval_settings{.threshold = 0.9F,
+inline constexpr calibrated_threshold<Cells> osdt_humaneval_settings{.threshold = 0.9F,
                                                                   .cap = 0.8F,
                                                                   .slack = 0.1F,
                                                                   .mode = profile_mode::block,

@@ -17,5 +17,5 @@
 /// The functions are the presets, the structs are the parts that only they need. None of the
 /// released loops removes the mask token, so model_info::suppress_mask = false belongs to each of
 /// them. A predicted mask token then takes its place among the candidates and leaves its position
-/// open. Written from descriptions and recorded traces; no code is copied.
+/// masked. Written from descriptions and recorded traces; no code is copied.
 namespace UNMASK_NAMESPACE::released {}

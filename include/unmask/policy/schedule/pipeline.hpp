@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE {
 /// A block joins when the share `add` of the last joined block is committed, at most one block a
 /// step; the first joins at once. A block must commit at least one token a step as soon as the
 /// share `activate` of its predecessor is committed (for the first, at once); before that it
-/// commits only what the commit rule commits. Once an end token is committed, no further block
+/// commits only what the commit rule commits. Once an EOS token is committed, no further block
 /// joins, and the blocks that never joined are filled with it. A block without masked positions is
 /// skipped, so every pass has a masked position.
 ///
@@ -43,24 +43,24 @@ struct block_pipeline {
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{
-      "block_pipeline", "block_pipeline", "a block starts before the one before it is settled"};
+      "block_pipeline", "block_pipeline", "a block starts before the one before it is committed"};
   static constexpr knob<block_pipeline> knobs[] = {
       {"add", &block_pipeline::add, within(0, 1)},
       {"activate", &block_pipeline::activate, within(0, 1)},
       {"at_once", &block_pipeline::at_once, within(1, max_active_blocks)},
       {"whole_canvas", &block_pipeline::whole_canvas}};
 
-  [[nodiscard]] index_t reach(const layout& g) const {
+  [[nodiscard]] index_t reach(const sequence_shape& g) const {
     const std::int64_t most = std::int64_t{at_once} * g.block_length;
-    const index_t answer = g.length - g.prompt;
+    const index_t answer = g.length - g.prompt_length;
     return most < answer ? static_cast<index_t>(most) : answer;
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
     const index_t old_first = s.first;
     if (s.first < s.last) {
-      s.ended = s.ended || holds_end(q, {q.block(s.first).first, q.block(s.last - 1).last});
+      s.ended = s.ended || holds_eos(q, {q.block(s.first).first, q.block(s.last - 1).last});
     }
     const bool room = s.last < q.blocks() && s.last - retired(q, s) < at_once;
     if (!s.ended && room && (s.last == 0 || share(q, s.last - 1) >= add)) {
@@ -72,8 +72,8 @@ struct block_pipeline {
       }
     }
     for (;;) {
-      while (s.first < s.last && q.open_in(q.block(s.first)) == 0) {
-        s.ended = s.ended || holds_end(q, q.block(s.first));  // it may have joined just now
+      while (s.first < s.last && q.masked_in(q.block(s.first)) == 0) {
+        s.ended = s.ended || holds_eos(q, q.block(s.first));  // it may have joined just now
         ++s.first;
         s.forced = s.forced >> 1U | (s.forced & 1U);
       }
@@ -83,7 +83,7 @@ struct block_pipeline {
       // No position of any joined block is masked: the next block joins whatever `add` is, or the
       // sequence is complete.
       if (s.ended || s.last == q.blocks()) {
-        next.end = s.ended ? ending::end_token : ending::complete;
+        next.end = s.ended ? ending::eos_token : ending::complete;
         return;
       }
       ++s.last;
@@ -91,7 +91,7 @@ struct block_pipeline {
     }
     next.freeze = {q.block(old_first).first, q.block(s.first).first};
     next.score = {q.block(s.first).first, q.block(s.last - 1).last};
-    next.feed = {0, whole_canvas ? q.length : next.score.last};
+    next.query = {0, whole_canvas ? q.length : next.score.last};
     next.first_block = s.first;
     next.last_block = s.last;
     next.forced = s.forced;
@@ -101,21 +101,21 @@ struct block_pipeline {
   // Share of a block's positions that are committed.
   [[nodiscard]] UNMASK_HD static float share(const sequence_view& q, index_t b) {
     const range r = q.block(b);
-    return math::divide(static_cast<float>(r.size() - q.open_in(r)), static_cast<float>(r.size()));
+    return math::divide(static_cast<float>(r.size() - q.masked_in(r)), static_cast<float>(r.size()));
   }
 
   // First block that is still active after this call.
   [[nodiscard]] UNMASK_HD static index_t retired(const sequence_view& q, const sequence_state& s) {
     index_t b = s.first;
-    while (b < s.last && q.open_in(q.block(b)) == 0) {
+    while (b < s.last && q.masked_in(q.block(b)) == 0) {
       ++b;
     }
     return b;
   }
 
-  [[nodiscard]] UNMASK_HD static bool holds_end(const sequence_view& q, const range& r) {
+  [[nodiscard]] UNMASK_HD static bool holds_eos(const sequence_view& q, const range& r) {
     index_t p = r.first;
-    while (p < r.last && (q.is_open(p) || q.tokens[p] != q.end_token)) {
+    while (p < r.last && (q.is_masked(p) || q.tokens[p] != q.eos_token)) {
       ++p;
     }
     return p < r.last;

@@ -3,29 +3,29 @@
 
 #include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
-#include <unmask/core/sequential_blocks.hpp>
+#include <unmask/core/semi_autoregressive.hpp>
 
 namespace UNMASK_NAMESPACE {
 
-/// Decodes the whole answer as one block, whatever layout::block_length says. The session's window
-/// must hold the answer.
+/// Decodes the whole answer as one block, whatever sequence_shape::block_length says. The session's
+/// window must hold the answer.
 ///
 /// Source: J. Ye et al., Dream 7B (2025), which decodes without blocks.
-struct whole_sequence {
+struct single_block {
   static constexpr statistics required = stat::none;
   static constexpr part_label label{
-      "whole_sequence", "whole_sequence", "the whole answer as one block"};
+      "single_block", "single_block", "the whole answer as one block"};
 
-  [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
+  [[nodiscard]] index_t reach(const sequence_shape& g) const { return g.length - g.prompt_length; }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
-    q.block_length = q.length - q.prompt;
-    next.score = {q.prompt, q.length};
+    q.block_length = q.length - q.prompt_length;
+    next.score = {q.prompt_length, q.length};
     next.first_block = 0;
     next.last_block = 1;
     next.forced = 1;
   }
 };
-static_assert(scheduling<whole_sequence>);
+static_assert(scheduling<single_block>);
 
 }  // namespace unmask

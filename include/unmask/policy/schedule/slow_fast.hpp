@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE {
 
 /// Alternates two phases in a block: exploring finds how far the model is confident, filling
 /// decodes that stretch; then it explores from its end. A schedule; the published rule is
-/// `policy{by_confidence{}, confidence_at_least{0.9F}, slow_fast{}}`.
+/// `policy{by_confidence{}, threshold_inclusive{0.9F}, slow_fast{}}`.
 ///
 /// Exploring: `exploration` forward passes over everything from the end of the last stretch to the
 /// end of the block. Each estimates the end of the stretch: behind the farthest candidate of
@@ -24,7 +24,7 @@ namespace UNMASK_NAMESPACE {
 /// Source: Q. Wei et al., Accelerating diffusion large language models with SlowFast sampling: the
 /// three golden principles (2025), and its released code, which goes on exploring in a complete
 /// block. Its commits, all confident candidates if there are two and the best one otherwise, are
-/// those of confidence_at_least with the progress guarantee.
+/// those of threshold_inclusive with the progress guarantee.
 struct slow_fast {
   index_t exploration = 6;
   float promising = 0.3F;
@@ -39,10 +39,10 @@ struct slow_fast {
     bool stands = false;  ///< `end` is final
   };
 
-  struct tally {
+  struct step_reduction {
     index_t farthest = -1;  ///< position of the farthest confident candidate, -1 if none
 
-    UNMASK_HD void merge(const tally& other) { farthest = math::max(farthest, other.farthest); }
+    UNMASK_HD void merge(const step_reduction& other) { farthest = math::max(farthest, other.farthest); }
   };
 
   static constexpr statistics required = stat::confidence;
@@ -57,26 +57,26 @@ struct slow_fast {
       {"promising", &slow_fast::promising, within(0, 1)},
       {"spread", &slow_fast::spread, at_least(0)}};
 
-  UNMASK_HD tally survey(const auto& c, auto&) const {
+  UNMASK_HD step_reduction reduce(const auto& c, auto&) const {
     return {c.confidence() >= promising ? c.position : -1};
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
     if (s.passes > 0 && s.passes <= exploration && !s.stands) {
-      guess(own.tally, q.block(s.block), s);
+      guess(context.step_reduction, q.block(s.block), s);
     }
-    while (s.block + 1 < q.blocks() && q.open_in(q.block(s.block)) == 0) {
+    while (s.block + 1 < q.blocks() && q.masked_in(q.block(s.block)) == 0) {
       s = {s.block + 1, 0, 0, 0, 0, false};
     }
     const range block = q.block(s.block);
-    if (s.passes >= exploration && q.open_in({block.first + s.begin, block.first + s.end}) == 0) {
+    if (s.passes >= exploration && q.masked_in({block.first + s.begin, block.first + s.end}) == 0) {
       s = {s.block, s.end, 0, 0, 0, false};
     }
     const bool explores = s.passes < exploration;
     next.score = {block.first + s.begin, explores ? block.last : block.first + s.end};
     if (s.passes > exploration) {
-      next.feed = {0, next.score.last};
+      next.query = {0, next.score.last};
     }
     next.freeze = {0, block.first};
     next.first_block = s.block;
@@ -87,7 +87,7 @@ struct slow_fast {
 
  private:
   // Takes the estimate of the pass that was just decided.
-  UNMASK_HD void guess(const tally& seen, const range& block, sequence_state& s) const {
+  UNMASK_HD void guess(const step_reduction& seen, const range& block, sequence_state& s) const {
     const index_t ahead = seen.farthest < 0 ? s.begin + 1 : seen.farthest - block.first + 1;
     const index_t now = math::min(ahead, block.size());
     const index_t apart = now < s.guess ? s.guess - now : now - s.guess;
@@ -97,6 +97,6 @@ struct slow_fast {
     s.guess = now;
   }
 };
-static_assert(surveying<slow_fast> && scheduling<slow_fast>);
+static_assert(step_reducing<slow_fast> && scheduling<slow_fast>);
 
 }  // namespace unmask

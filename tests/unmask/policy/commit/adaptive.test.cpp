@@ -2,7 +2,7 @@
 #include <unmask/policy/commit/adaptive.hpp>
 
 #include <unmask/policy/cache/cache.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/presets/released/dynamic_dllm.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -37,14 +37,14 @@ struct own_state {
 TEST(adaptive_threshold, test_vector_16) {
   const adaptive_threshold part{.start = 0.9F, .lower = 0.001F, .raise = 0.0008F, .begin = 1};
   adaptive_threshold::position_state state;
-  own_state own{state};
+  own_state context{state};
   const std::vector<std::pair<two_numbers, double>> steps = {
       {{0.30F, 1.0F}, 0.9}, {{0.20F, 0.10F}, 0.89928}, {{0.05F, 0.02F}, 0.898346}, {{0.01F, 0.001F}, 0.8973568}};
   for (const auto& [row, expected] : steps) {
     two_numbers r = row;
-    part.revise(r, own);
+    part.process(r, context);
     EXPECT_NEAR(static_cast<double>(part.start + state.shift), expected, 1e-6);
-    ++own.at.step;
+    ++context.at.step;
   }
 }
 
@@ -52,43 +52,43 @@ TEST(adaptive_threshold, test_vector_16) {
 TEST(adaptive_threshold, moves_from_the_third_prediction_on) {
   const adaptive_threshold part{.start = 0.9F, .lower = 0.1F, .raise = 0.0F};
   adaptive_threshold::position_state state;
-  own_state own{state};
+  own_state context{state};
   for (const float expected : {0.9F, 0.9F, 0.85F, 0.8F}) {
     two_numbers r{0.5F, 0.0F};
-    part.revise(r, own);
-    EXPECT_FLOAT_EQ(part.threshold(own), expected) << "step " << own.at.step;
-    ++own.at.step;
+    part.process(r, context);
+    EXPECT_FLOAT_EQ(part.threshold(context), expected) << "step " << context.at.step;
+    ++context.at.step;
   }
 }
 
 TEST(adaptive_threshold, is_not_bounded_unless_asked_to) {
   const adaptive_threshold part{.start = 0.5F, .lower = 0.4F, .raise = 1.0F, .begin = 1};
   adaptive_threshold::position_state state;
-  own_state own{state};
+  own_state context{state};
   for (const auto& [row, expected] : std::vector<std::pair<two_numbers, float>>{
            {{0.0F, 0.0F}, 0.5F}, {{0.0F, 0.0F}, 0.1F}, {{0.0F, 0.0F}, -0.3F}, {{0.5F, 1.0F}, 0.5F},
            {{0.5F, 1.0F}, 1.3F}}) {
     two_numbers r = row;
-    part.revise(r, own);
-    EXPECT_NEAR(part.threshold(own), expected, 1e-6F);
-    ++own.at.step;
+    part.process(r, context);
+    EXPECT_NEAR(part.threshold(context), expected, 1e-6F);
+    ++context.at.step;
   }
 }
 
 TEST(adaptive_threshold, stays_between_its_bounds) {
   adaptive_threshold part{.start = 0.8F, .lower = 0.5F, .raise = 0.0F, .least = 0.5F};
   adaptive_threshold::position_state state;
-  own_state own{state, {.step = 9}};
+  own_state context{state, {.step = 9}};
   for (int k = 0; k < 5; ++k) {
     two_numbers r{0.0F, 0.0F};
-    part.revise(r, own);
+    part.process(r, context);
   }
   EXPECT_FLOAT_EQ(part.start + state.shift, 0.4F);
   part.lower = 0.0F;
   part.raise = 0.9F;
   for (int k = 0; k < 5; ++k) {
     two_numbers r{0.0F, 1.0F};
-    part.revise(r, own);
+    part.process(r, context);
   }
   EXPECT_FLOAT_EQ(part.start + state.shift, 1.0F);
 }
@@ -102,13 +102,13 @@ struct compared {
 struct comparing {
   std::vector<compared>* seen = nullptr;
   static constexpr statistics required = stat::drift | stat::divergence;
-  [[nodiscard]] std::int64_t extra_forwards(const layout&) const { return 1'000'000; }
-  bool admits(const auto& c, const standing&) const {
+  [[nodiscard]] std::int64_t extra_forwards(const sequence_shape&) const { return 1'000'000; }
+  bool commits(const auto& c, const rank_info&) const {
     seen->push_back({c.position, c.drift(), c.divergence()});
     return false;
   }
 };
-static_assert(admission<comparing>);
+static_assert(commit_rule<comparing>);
 
 std::vector<double> softmax(const std::vector<float>& row, token_id mask) {
   std::vector<double> p;
@@ -152,7 +152,7 @@ double naive_divergence(const std::vector<double>& p, const std::vector<double>&
 std::vector<compared> compare_rows_of_one(const std::vector<std::vector<float>>& rows, const model_info& model) {
   std::vector<compared> seen;
   std::vector<token_id> x(1);
-  session s{policy{by_confidence{}, comparing{&seen}}, model, x, layout{.length = 1, .block_length = 1}};
+  session s{policy{by_confidence{}, comparing{&seen}}, model, x, sequence_shape{.length = 1, .block_length = 1}};
   for (const std::vector<float>& z : rows) {
     decide_once(s, x, [&](const segment&, index_t) { return z; });
   }
@@ -222,9 +222,9 @@ template <class Part>
 struct with_threshold : Part {
   inline static std::map<index_t, float> seen;
   with_threshold(const Part& part) : Part(part) {}
-  bool admits(const auto& c, const standing& s, auto& own) const {
-    seen[c.position] = this->start + own.state.shift;
-    return Part::admits(c, s, own);
+  bool commits(const auto& c, const rank_info& s, auto& context) const {
+    seen[c.position] = this->start + context.state.shift;
+    return Part::commits(c, s, context);
   }
 };
 
@@ -255,8 +255,8 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
       .scope = c.chance(0.7) ? threshold_scope::answer : threshold_scope::block,
       .begin = c.within(1, 3)};
   std::vector<token_id> x(static_cast<std::size_t>(q.geometry.length), 0);
-  using watched = with_threshold<adaptive_threshold>;
-  const auto p = policy{by_confidence{}, watched{part}, more...};
+  using tracked = with_threshold<adaptive_threshold>;
+  const auto p = policy{by_confidence{}, tracked{part}, more...};
   session s{p, q.model, x, q.geometry};
   std::map<index_t, naive_threshold> naive;
   std::map<index_t, index_t> opened;  // the step in which a block was first scored
@@ -269,7 +269,7 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
       opened.try_emplace(b, step);
     }
     // Positions behind the scored range that the pass computes are read, too.
-    const index_t read = part.scope == threshold_scope::answer ? std::max(scored.last, now.feed.last)
+    const index_t read = part.scope == threshold_scope::answer ? std::max(scored.last, now.query.last)
                                                                : scored.last;
     std::map<index_t, double> confidence;
     for (index_t i = scored.first; i < read; ++i) {
@@ -278,7 +278,7 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
       }
       const std::vector<double> p_now = softmax(rows({}, i), q.model.mask_token);
       auto [entry, is_new] = naive.try_emplace(i, naive_threshold{part.start, {}});
-      const index_t block = (i - q.geometry.prompt) / q.geometry.block_length;
+      const index_t block = (i - q.geometry.prompt_length) / q.geometry.block_length;
       const index_t since =
           part.scope == threshold_scope::answer ? step : step - opened.at(std::clamp(block, now.first_block, now.last_block - 1));
       if (!is_new && since >= part.begin) {
@@ -296,7 +296,7 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
         confidence[i] = *std::max_element(p_now.begin(), p_now.end());
       }
     }
-    watched::seen.clear();
+    tracked::seen.clear();
     more_steps = decide_once(s, x, rows);
     double surest = 0.0;
     for (const auto& [i, value] : confidence) {
@@ -306,8 +306,8 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
     for (const auto& [i, value] : confidence) {
       any = any || value >= naive[i].value;
     }
-    EXPECT_EQ(watched::seen.size(), confidence.size()) << "seed " << seed;
-    for (const auto& [i, value] : watched::seen) {
+    EXPECT_EQ(tracked::seen.size(), confidence.size()) << "seed " << seed;
+    for (const auto& [i, value] : tracked::seen) {
       EXPECT_NEAR(static_cast<double>(value), naive[i].value, 2e-6) << "seed " << seed;
       const double margin = confidence[i] - naive[i].value;
       const bool commits = x[static_cast<std::size_t>(i)] != q.model.mask_token;
@@ -349,7 +349,7 @@ TEST(adaptive_threshold, follows_what_a_cache_runs) {
 }
 
 TEST(adaptive_threshold, follows_what_a_schedule_runs) {
-  expect_definitions(0, whole_sequence{});
+  expect_definitions(0, single_block{});
   expect_definitions(0, block_pipeline{.add = 0.3F, .activate = 0.5F, .at_once = 3});
   expect_definitions(100, slow_fast{.exploration = 2});
 }
@@ -361,7 +361,7 @@ TEST(adaptive_threshold, has_moved_when_its_block_opens) {
     const adaptive_threshold part{.start = 0.9F, .lower = 0.1F, .raise = 0.0F, .scope = scope};
     std::vector<token_id> x(6);
     session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
-              layout{.length = 6, .block_length = 4}};
+              sequence_shape{.length = 6, .block_length = 4}};
     std::vector<index_t> committed;
     const script rows = [](const segment&, index_t p) {
       return p < 4 ? logs({0.5, 0.5, 1.0}) : logs({0.8, 0.2, 1.0});
@@ -380,7 +380,7 @@ TEST(adaptive_threshold, needs_a_window_that_holds_the_answer) {
   using kind = policy<by_confidence, adaptive_threshold>;
   session<kind> s{{.vocab = 3, .mask_token = 2}, {.length = 9, .window = 4}};
   std::vector<token_id> x(9);
-  const layout g{.prompt = 2, .length = 9, .block_length = 4};
+  const sequence_shape g{.prompt_length = 2, .length = 9, .block_length = 4};
   EXPECT_THROW(s.start(0, kind{{}, {}}, tokens_view<memory::host>(x), g), std::invalid_argument);
   EXPECT_NO_THROW(s.start(0, kind{{}, {.scope = threshold_scope::block}}, tokens_view<memory::host>(x), g));
 }
@@ -403,7 +403,7 @@ TEST(adaptive_threshold, that_never_moves_is_a_constant_one) {
     const dense_request q = random_dense_request(c, c.within(4, 40));
     const float start = c.real(0.2, 1.0);
     const adaptive_threshold still{.start = start, .lower = 0.0F, .raise = 0.0F, .least = 0.0F};
-    const auto constant = decode(policy{by_confidence{}, confidence_at_least{start}}, q);
+    const auto constant = decode(policy{by_confidence{}, threshold_inclusive{start}}, q);
     EXPECT_EQ(decode(policy{by_confidence{}, still}, q), constant) << "seed " << seed;
     using namespace released;
     EXPECT_EQ(decode(dynamic_dllm_scalar({start, 0.0F, 0.0F}), q), constant) << "seed " << seed;
@@ -416,7 +416,7 @@ TEST(stable_and_confident, waits_for_two_quiet_steps) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F};
   std::vector<token_id> x(3);
   session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
-            layout{.length = 3, .block_length = 3}};
+            sequence_shape{.length = 3, .block_length = 3}};
   // 0 is sure and still, 1 is sure and turns, 2 is the least sure.
   int step = 0;
   const script rows = [&](const segment&, index_t p) {
@@ -436,11 +436,11 @@ TEST(stable_and_confident, waits_for_two_quiet_steps) {
   }
 }
 
-TEST(stable_and_confident, admits_what_is_sure_and_quiet_together) {
+TEST(stable_and_confident, commits_what_is_sure_and_quiet_together) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F, .fallback = 0};
   std::vector<token_id> x(6);
   session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
-            layout{.length = 6, .block_length = 6}};
+            sequence_shape{.length = 6, .block_length = 6}};
   const script rows = [](const segment&, index_t p) {
     return p == 5 ? logs({0.95, 0.05, 1.0}) : (p < 3 ? logs({0.9, 0.1, 1.0}) : logs({0.7, 0.3, 1.0}));
   };
@@ -452,7 +452,7 @@ TEST(stable_and_confident, admits_what_is_sure_and_quiet_together) {
   decide_once(s, x, rows);  // two: both that are left of the sure ones
   EXPECT_EQ(s.report().forced, 2);
   EXPECT_EQ(s.report().committed, 4);
-  EXPECT_EQ(s.report().open, 2);
+  EXPECT_EQ(s.report().masked, 2);
 }
 
 TEST(adaptive_threshold, is_the_same_in_any_batch) {
@@ -473,7 +473,7 @@ TEST(adaptive_threshold, is_the_same_in_any_batch) {
 TEST(adaptive_threshold, names_the_knob_that_is_wrong) {
   const auto starting = [](const auto& part) {
     std::vector<token_id> x(4);
-    session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x, layout{.length = 4}};
+    session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x, sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting(adaptive_threshold{.start = 1.5F}), std::invalid_argument);
   EXPECT_THROW(starting(adaptive_threshold{.lower = -1.0F}), std::invalid_argument);

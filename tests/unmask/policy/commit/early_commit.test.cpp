@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named/read_policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
 #include "support/dice.hpp"
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -38,7 +38,8 @@ std::vector<std::size_t> commits_of(const Policy& p, const scripted& model) {
   return counts;
 }
 
-// The rule from its words: the steps of top_k(1), until the mean gap of what is open is enough.
+// The rule from its words: the steps of tokens_per_step(1), until the mean gap of what is masked is
+// enough.
 std::vector<std::size_t> expected(const scripted& model, const early_commit& rule) {
   std::vector<std::size_t> open(model.gaps.size());
   for (std::size_t i = 0; i < open.size(); ++i) {
@@ -74,7 +75,7 @@ TEST(early_commit, commits_all_where_the_mean_gap_reaches_the_threshold_of_its_p
                             .early = 0.5F * static_cast<float>(c.within(0, 10)),
                             .middle = 0.5F * static_cast<float>(c.within(0, 8)),
                             .late = 0.5F * static_cast<float>(c.within(0, 6))};
-    const auto counts = commits_of(policy{left_to_right{}, top_k{1} || rule}, model);
+    const auto counts = commits_of(policy{left_to_right{}, tokens_per_step{1} || rule}, model);
     EXPECT_EQ(counts, expected(model, rule)) << "seed " << seed;
     at_once += counts.back() > 1 ? 1 : 0;
   }
@@ -89,10 +90,10 @@ TEST(early_commit, alone_commits_one_token_a_step_until_then) {
 }
 
 TEST(early_commit, is_composed_by_its_name) {
-  const named_parts p = read_policy("any_of(scheduled(64), early_commit(32, late=1.5))");
-  EXPECT_TRUE(p.admission.holds<early_commit>());
+  const named_parts p = read_policy("any_of(steps_per_block(64), early_commit(32, late=1.5))");
+  EXPECT_TRUE(p.commit_rule.holds<early_commit>());
   EXPECT_THROW(static_cast<void>(read_policy("early_commit(0)")), policy_text_error);
-  EXPECT_THROW(check_part(early_commit{.middle = -1.0F}, layout{}), std::invalid_argument);
+  EXPECT_THROW(check_part(early_commit{.middle = -1.0F}, sequence_shape{}), std::invalid_argument);
 }
 
 }  // namespace

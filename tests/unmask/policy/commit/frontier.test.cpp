@@ -2,11 +2,11 @@
 // A grammar that reads from left to right, masks at the frontier, and nothing committed beyond it:
 // whatever the model would rather say, every decoded string is in the language.
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -69,7 +69,7 @@ std::vector<std::uint32_t> allowed_behind(const std::string& text, index_t left)
 }
 
 struct sequence {
-  index_t prompt = 0;
+  index_t prompt_length = 0;
   index_t length = 0;
   index_t block_length = 0;
   range constrained;  ///< offsets of the answer
@@ -83,7 +83,7 @@ struct sequence {
     return s;
   }
   [[nodiscard]] std::string field() const {
-    return text(prompt + constrained.first, prompt + constrained.last);
+    return text(prompt_length + constrained.first, prompt_length + constrained.last);
   }
 };
 
@@ -100,14 +100,14 @@ result decode_grammar(
     std::uint64_t seed,
     index_t shift = 0,
     const std::function<void(const sequence&, std::span<const commit_entry>, index_t)>& look = {}) {
-  limits capacity{.sequences = static_cast<index_t>(all.size()), .length = 64, .window = 64};
-  session<Policy> s({.vocab = vocab, .mask_token = mask, .row_shift = shift}, capacity);
+  session_capacity capacity{.sequences = static_cast<index_t>(all.size()), .length = 64, .window = 64};
+  session<Policy> s({.vocab = vocab, .mask_token = mask, .logits_shift = shift}, capacity);
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].tokens.assign(static_cast<std::size_t>(all[i].length), 5);
     s.start(static_cast<index_t>(i),
             p,
             tokens_view<memory::host>(all[i].tokens),
-            {.prompt = all[i].prompt,
+            {.prompt_length = all[i].prompt_length,
              .length = all[i].length,
              .block_length = all[i].block_length,
              .seed = seed,
@@ -120,7 +120,7 @@ result decode_grammar(
     std::vector<index_t> frontiers;
     for (const segment& part : request->segments) {
       const sequence& q = all[static_cast<std::size_t>(part.slot)];
-      const range field{q.prompt + q.constrained.first, q.prompt + q.constrained.last};
+      const range field{q.prompt_length + q.constrained.first, q.prompt_length + q.constrained.last};
       index_t frontier = field.first;
       while (frontier < field.last && q.tokens[static_cast<std::size_t>(frontier)] != mask) {
         ++frontier;
@@ -139,10 +139,10 @@ result decode_grammar(
         words.insert(words.end(), allowed.begin(), allowed.end());
       }
     }
-    row_riders<float> riders;
-    riders.allowed = words.data();
-    riders.allowed_stride = (vocab + 31) / 32;
-    s.supply(host_logits<float>(logits.data(), request->rows, vocab), riders);
+    row_modifiers<float> modifiers;
+    modifiers.allowed = words.data();
+    modifiers.allowed_stride = (vocab + 31) / 32;
+    s.supply(host_logits<float>(logits.data(), request->rows, vocab), modifiers);
     for (std::size_t i = 0; i < request->segments.size(); ++i) {
       const index_t slot = request->segments[i].slot;
       if (look) {
@@ -162,9 +162,9 @@ std::vector<sequence> random_sequences(chances& c, bool whole) {
   std::vector<sequence> all;
   for (index_t i = c.within(1, 3); i > 0; --i) {
     sequence q;
-    q.prompt = c.within(1, 4);
+    q.prompt_length = c.within(1, 4);
     const index_t answer = c.within(4, 24);
-    q.length = q.prompt + answer;
+    q.length = q.prompt_length + answer;
     q.block_length = c.within(2, 12);
     q.constrained = {whole ? 0 : c.within(0, answer - 1), answer};
     all.push_back(q);
@@ -182,7 +182,7 @@ void expect_in_the_language(const Policy& p, const char* name) {
     const result r = decode_grammar(p, all, seed, c.within(0, 1));
     for (std::size_t i = 0; i < all.size(); ++i) {
       EXPECT_TRUE(is_in_the_language(r.fields[i])) << r.fields[i];
-      EXPECT_EQ(r.reports[i].forwards, all[i].length - all[i].prompt) << "one token a step";
+      EXPECT_EQ(r.reports[i].forwards, all[i].length - all[i].prompt_length) << "one token a step";
       EXPECT_EQ(r.reports[i].invalid_rows, 0);
     }
   }
@@ -190,17 +190,17 @@ void expect_in_the_language(const Policy& p, const char* name) {
 
 TEST(at_frontier, keeps_every_answer_in_the_language) {
   expect_in_the_language(policy{by_confidence{}, at_frontier{}}, "alone");
-  expect_in_the_language(policy{by_margin{}, confidence_above{0.9F} && at_frontier{}}, "threshold");
-  expect_in_the_language(policy{by_confidence{}, confidence_above{0.1F} || at_frontier{}}, "or");
+  expect_in_the_language(policy{by_margin{}, threshold{0.9F} && at_frontier{}}, "threshold");
+  expect_in_the_language(policy{by_confidence{}, threshold{0.1F} || at_frontier{}}, "or");
   expect_in_the_language(
-      policy{by_entropy{}, at_frontier{} && entropy_bound{0.1F}, whole_sequence{}}, "entropy");
-  expect_in_the_language(policy{at_random{}, top_k{9} && at_frontier{}, trace_credit<24>{}},
+      policy{by_entropy{}, at_frontier{} && entropy_bound{0.1F}, single_block{}}, "entropy");
+  expect_in_the_language(policy{at_random{}, tokens_per_step{9} && at_frontier{}, trace_credit<24>{}},
                          "credit");
   expect_in_the_language(policy{by_confidence{},
-                                confidence_above{0.5F} && at_frontier{},
+                                threshold{0.5F} && at_frontier{},
                                 sampling{2.0F},
-                                keep_top_p{0.9F},
-                                count_penalty<8>{.presence = 1.0F}},
+                                top_p{0.9F},
+                                presence_frequency_penalty<8>{.presence = 1.0F}},
                          "sampled");
 }
 
@@ -211,7 +211,7 @@ TEST(at_frontier, holds_where_several_blocks_are_forced) {
     chances c(seed);
     const auto all = random_sequences(c, true);
     const policy p{by_confidence{},
-                   confidence_above{0.3F} && at_frontier{},
+                   threshold{0.3F} && at_frontier{},
                    block_pipeline{.add = 0.0F, .activate = 0.0F, .at_once = 3}};
     const result r = decode_grammar(p, all, seed);
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -226,7 +226,7 @@ TEST(at_frontier, is_what_keeps_it_there) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     chances c(seed);
     const auto all = random_sequences(c, true);
-    const result r = decode_grammar(policy{by_confidence{}, confidence_above{0.9F}}, all, seed);
+    const result r = decode_grammar(policy{by_confidence{}, threshold{0.9F}}, all, seed);
     outside +=
         static_cast<int>(std::count_if(r.fields.begin(), r.fields.end(), [](const std::string& s) {
           return !is_in_the_language(s);
@@ -243,11 +243,11 @@ TEST(at_frontier, leaves_text_outside_the_field_free) {
     const auto all = random_sequences(c, false);
     for (const sequence& q : all) {
       const policy p{by_confidence{},
-                     confidence_above{0.2F} && at_frontier{.first = q.constrained.first},
-                     whole_sequence{}};
+                     threshold{0.2F} && at_frontier{.first = q.constrained.first},
+                     single_block{}};
       const result r = decode_grammar(p, {q}, seed);
       EXPECT_TRUE(is_in_the_language(r.fields[0])) << r.fields[0];
-      saved += q.length - q.prompt - r.reports[0].forwards;
+      saved += q.length - q.prompt_length - r.reports[0].forwards;
     }
   }
   EXPECT_GT(saved, 100);
@@ -261,7 +261,7 @@ TEST(at_frontier, commits_nothing_beyond_its_reach) {
     const auto all = random_sequences(c, true);
     const index_t reach = c.within(0, 4);
     const policy p{
-        by_confidence{}, confidence_above{0.2F} && at_frontier{.reach = reach}, whole_sequence{}};
+        by_confidence{}, threshold{0.2F} && at_frontier{.reach = reach}, single_block{}};
     decode_grammar(p,
                    all,
                    seed,
@@ -283,17 +283,17 @@ TEST(at_frontier, without_a_token_goes_on_from_the_frontier) {
   session s{policy{by_confidence{}, at_frontier{}},
             model_info{.vocab = 3, .mask_token = 0},
             tokens_view<memory::host>(text),
-            layout{.length = 4, .block_length = 4}};
+            sequence_shape{.length = 4, .block_length = 4}};
   for (index_t step = 0; step < 4; ++step) {
     const auto request = s.next();
     ASSERT_TRUE(request);
     const std::vector<float> logits(12, 1.0F);
     std::vector<std::uint32_t> words(static_cast<std::size_t>(request->rows), 7U);
     words[0] = 0;
-    row_riders<float> riders;
-    riders.allowed = words.data();
-    riders.allowed_stride = 1;
-    s.supply(host_logits<float>(logits.data(), request->rows, 3), riders);
+    row_modifiers<float> modifiers;
+    modifiers.allowed = words.data();
+    modifiers.allowed_stride = 1;
+    s.supply(host_logits<float>(logits.data(), request->rows, 3), modifiers);
     ASSERT_EQ(s.committed().size(), 1U);
     EXPECT_EQ(s.committed()[0].position, step);
   }
@@ -301,7 +301,7 @@ TEST(at_frontier, without_a_token_goes_on_from_the_frontier) {
 }
 
 TEST(at_frontier, refuses_knobs_outside_their_range) {
-  const layout g{.length = 4};
+  const sequence_shape g{.length = 4};
   EXPECT_NO_THROW(check_part(at_frontier{}, g));
   EXPECT_THROW(check_part(at_frontier{.reach = -1}, g), std::invalid_argument);
   EXPECT_THROW(check_part(at_frontier{.first = -1}, g), std::invalid_argument);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
@@ -8,7 +8,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -29,7 +29,7 @@ struct scripted {
   }
 };
 
-// The positions that the first step commits when exactly those of the script are open.
+// The positions that the first step commits when exactly those of the script are masked.
 template <class Policy>
 std::vector<index_t> first_commits(const Policy& p, const scripted& model, index_t length = 16) {
   std::vector<token_id> tokens(static_cast<std::size_t>(length), 1);
@@ -91,15 +91,15 @@ TEST(hierarchical, an_invalid_row_ends_a_run) {
             (positions{3, 5}));
 }
 
-TEST(hierarchical, runs_are_counted_inside_composed_admissions) {
+TEST(hierarchical, runs_are_counted_inside_composed_commit_rules) {
   const policy both{by_confidence{},
-                    top_k{1} || (hierarchical{0.4F, 1.0F} && confidence_above{0.5F})};
-  static_assert(decltype(both)::needs_runs);
-  static_assert(!decltype(policy{by_confidence{}, top_k{}})::needs_runs);
+                    tokens_per_step{1} || (hierarchical{0.4F, 1.0F} && unmask::threshold{0.5F})};
+  static_assert(decltype(both)::needs_spans);
+  static_assert(!decltype(policy{by_confidence{}, tokens_per_step{}})::needs_spans);
   EXPECT_EQ(first_commits(both, vector_11), (positions{3, 12}));
 }
 
-TEST(hierarchical, one_open_position_is_a_run) {
+TEST(hierarchical, one_masked_position_is_a_run) {
   EXPECT_EQ(
       first_commits(policy{by_confidence{}, hierarchical{}}, scripted{{{0, 0.41}, {15, 0.42}}}),
       (positions{0, 15}));
@@ -107,21 +107,21 @@ TEST(hierarchical, one_open_position_is_a_run) {
 
 // The rule from its words, in double precision; nothing where a decision is rounding.
 std::optional<positions>
-expected(const std::vector<watched_row>& open, double low, double threshold) {
+expected(const std::vector<observed_row>& open, double low, double threshold) {
   positions all;
   for (std::size_t first = 0; first < open.size();) {
     std::size_t last = first + 1;
     while (last < open.size() && open[last].position == open[last - 1].position + 1) {
       ++last;
     }
-    const std::span<const watched_row> run(open.data() + first, last - first);
+    const std::span<const observed_row> run(open.data() + first, last - first);
     const index_t best = best_of(run);
-    for (const watched_row& r : run) {
+    for (const observed_row& r : run) {
       const bool wins = r.position == best;
       if (is_close(r.confidence, low) || is_close(r.confidence, threshold)) {
         return std::nullopt;
       }
-      for (const watched_row& other : run) {
+      for (const observed_row& other : run) {
         if (other.position != r.position && is_close(other.confidence, r.confidence)) {
           return std::nullopt;
         }
@@ -148,9 +148,9 @@ TEST(hierarchical, agrees_with_the_rule_in_double_precision) {
     const double threshold = 0.5 + 0.05 * static_cast<double>(seed % 11);
     const policy p{by_confidence{},
                    hierarchical{static_cast<float>(low), static_cast<float>(threshold)}};
-    const layout g{.prompt = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
-    watch_decode(p, model, g, [&](const watched_step& s) {
-      const auto want = expected(s.open, low, threshold);
+    const sequence_shape g{.prompt_length = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
+    observe_decode(p, model, g, [&](const observed_step& s) {
+      const auto want = expected(s.masked, low, threshold);
       if (!want) {
         ++skipped;
         return;
@@ -169,14 +169,14 @@ TEST(hierarchical, agrees_with_the_rule_in_double_precision) {
 TEST(hierarchical, takes_the_best_of_every_run_above_low) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const made_up_model model{.seed = seed};
-    watch_decode(
-        policy{by_confidence{}, hierarchical{.low = 0.0F, .threshold = 1.0F}, whole_sequence{}},
+    observe_decode(
+        policy{by_confidence{}, hierarchical{.low = 0.0F, .threshold = 1.0F}, single_block{}},
         model,
         {.length = 30},
-        [](const watched_step& s) {
+        [](const observed_step& s) {
           index_t runs = 0;
-          for (std::size_t i = 0; i < s.open.size(); ++i) {
-            runs += i == 0 || s.open[i].position != s.open[i - 1].position + 1 ? 1 : 0;
+          for (std::size_t i = 0; i < s.masked.size(); ++i) {
+            runs += i == 0 || s.masked[i].position != s.masked[i - 1].position + 1 ? 1 : 0;
           }
           EXPECT_EQ(static_cast<index_t>(s.committed.size()), runs);
         });
@@ -191,7 +191,7 @@ TEST(hierarchical, refuses_knobs_out_of_range) {
                                   hierarchical{1.1F, 0.5F},
                                   hierarchical{0.4F, 2.0F},
                                   hierarchical{nan, 0.5F}}) {
-    EXPECT_THROW((session{policy{by_confidence{}, bad}, model.info(), tokens, layout{.length = 8}}),
+    EXPECT_THROW((session{policy{by_confidence{}, bad}, model.info(), tokens, sequence_shape{.length = 8}}),
                  std::invalid_argument);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
-#include <unmask/policy/logits/revise.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
@@ -15,7 +15,7 @@
 
 #include "support/cuts.hpp"
 #include "support/ranks_decode.hpp"
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -40,7 +40,7 @@ struct scripted {
 
 using positions = std::vector<index_t>;
 
-// The positions that the first step commits when exactly those of the script are open.
+// The positions that the first step commits when exactly those of the script are masked.
 template <class Policy>
 positions first_commits(const Policy& p, const scripted& model, index_t block = whole) {
   std::vector<token_id> tokens(whole, 1);
@@ -70,7 +70,7 @@ TEST(local_leap, relaxes_the_threshold_within_the_radius_of_an_anchor) {
   EXPECT_EQ(first_commits(local_leap{.relaxed = 0.7F}, model), (positions{3, 6, 7, 9}));
 }
 
-TEST(local_leap, does_not_spread_from_what_it_admits) {
+TEST(local_leap, does_not_spread_from_what_it_commits) {
   EXPECT_EQ(first_commits(local_leap{.radius = 1}, scripted{{{4, 0.8}, {5, 0.8}, {6, 0.95}}}),
             (positions{5, 6}));
 }
@@ -107,7 +107,7 @@ TEST(local_leap, an_invalid_row_is_no_anchor_and_ends_no_neighbourhood) {
 TEST(local_leap, sees_anchors_of_all_blocks_that_are_scored) {
   const scripted model{{{9, 0.95}, {10, 0.8}, {11, 0.8}}};
   const auto rule = local_leap{.radius = 1};
-  EXPECT_EQ(first_commits(policy{by_confidence{}, rule, whole_sequence{}}, model, 10),
+  EXPECT_EQ(first_commits(policy{by_confidence{}, rule, single_block{}}, model, 10),
             (positions{9, 10}));
   EXPECT_EQ(first_commits(policy{by_confidence{}, rule}, model, 10), (positions{9}));
 }
@@ -115,31 +115,31 @@ TEST(local_leap, sees_anchors_of_all_blocks_that_are_scored) {
 // Positions that divide by three come last.
 struct every_third_last {
   static constexpr statistics required = stat::none;
-  UNMASK_HD delay delays(const auto& c, const auto&) const {
-    return c.position % 3 == 0 ? delay::last : delay::none;
+  UNMASK_HD filter_result filter(const auto& c, const auto&) const {
+    return c.position % 3 == 0 ? filter_result::ranked_last : filter_result::keep;
   }
 };
 
-TEST(local_leap, a_delayed_candidate_is_no_anchor) {
+TEST(local_leap, a_ranked_last_candidate_is_no_anchor) {
   const scripted model{{{3, 0.95}, {4, 0.8}, {10, 0.92}, {11, 0.8}, {12, 0.8}}};
   EXPECT_EQ(first_commits(policy{by_confidence{}, local_leap{}, every_third_last{}}, model),
             (positions{10, 11}));
 }
 
-TEST(local_leap, has_its_anchors_inside_composed_admissions) {
-  const policy both{by_margin{}, top_k{1} || (local_leap{} && confidence_at_least{0.79F})};
-  static_assert(decltype(both)::anchors && !decltype(both)::needs_runs);
-  static_assert(!decltype(policy{by_confidence{}, confidence_at_least{}})::anchors);
+TEST(local_leap, has_its_anchors_inside_composed_commit_rules) {
+  const policy both{by_margin{}, tokens_per_step{1} || (local_leap{} && threshold_inclusive{0.79F})};
+  static_assert(decltype(both)::anchors && !decltype(both)::needs_spans);
+  static_assert(!decltype(policy{by_confidence{}, threshold_inclusive{}})::anchors);
   EXPECT_EQ(first_commits(both, scripted{{{5, 0.95}, {6, 0.8}, {7, 0.78}}}), (positions{5, 6}));
 }
 
 // The rule from its words, in double precision; nothing where a decision is rounding.
 std::optional<positions>
-expected(const std::vector<watched_row>& open, double threshold, double relaxed, index_t radius) {
+expected(const std::vector<observed_row>& open, double threshold, double relaxed, index_t radius) {
   positions all;
-  for (const watched_row& r : open) {
+  for (const observed_row& r : open) {
     bool is_near = false;
-    for (const watched_row& anchor : open) {
+    for (const observed_row& anchor : open) {
       is_near = is_near || (anchor.confidence >= threshold &&
                             std::abs(anchor.position - r.position) <= radius);
     }
@@ -151,11 +151,11 @@ expected(const std::vector<watched_row>& open, double threshold, double relaxed,
     }
   }
   if (all.empty()) {
-    const auto surer = [](const watched_row& a, const watched_row& b) {
+    const auto surer = [](const observed_row& a, const observed_row& b) {
       return a.confidence < b.confidence;
     };
-    const watched_row best = *std::max_element(open.begin(), open.end(), surer);
-    for (const watched_row& r : open) {
+    const observed_row best = *std::max_element(open.begin(), open.end(), surer);
+    for (const observed_row& r : open) {
       if (r.position != best.position && is_close(r.confidence, best.confidence)) {
         return std::nullopt;
       }
@@ -176,20 +176,20 @@ TEST(local_leap, agrees_with_the_rule_in_double_precision) {
     const auto radius = static_cast<index_t>(seed % 7);
     const policy p{by_confidence{},
                    local_leap{static_cast<float>(threshold), static_cast<float>(relaxed), radius}};
-    const layout g{.prompt = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
+    const sequence_shape g{.prompt_length = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
     index_t steps = 0;
-    watch_decode(p, model, g, [&](const watched_step& s) {
+    observe_decode(p, model, g, [&](const observed_step& s) {
       ++steps;
-      const auto want = expected(s.open, threshold, relaxed, radius);
+      const auto want = expected(s.masked, threshold, relaxed, radius);
       if (!want) {
         ++skipped;
         return;
       }
       ++compared;
       EXPECT_EQ(positions_of(s.committed), *want);
-      relaxing += want != expected(s.open, threshold, threshold, radius) ? 1 : 0;
+      relaxing += want != expected(s.masked, threshold, threshold, radius) ? 1 : 0;
     });
-    EXPECT_LE(steps, g.length - g.prompt);
+    EXPECT_LE(steps, g.length - g.prompt_length);
   }
   EXPECT_GT(compared, 1000);
   EXPECT_GT(relaxing, 200);
@@ -205,8 +205,8 @@ TEST(local_leap, may_ask_for_more_beside_anchors) {
 TEST(local_leap, a_radius_of_0_or_equal_thresholds_are_one_threshold) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const made_up_model model{.seed = seed};
-    const layout g{.length = 40, .block_length = 16};
-    const auto one = commits_of(policy{by_confidence{}, confidence_at_least{0.6F}}, model, g);
+    const sequence_shape g{.length = 40, .block_length = 16};
+    const auto one = commits_of(policy{by_confidence{}, threshold_inclusive{0.6F}}, model, g);
     for (const local_leap& rule : {local_leap{0.6F, 0.1F, 0}, local_leap{0.6F, 0.6F, 9}}) {
       EXPECT_EQ(commits_of(policy{by_confidence{}, rule}, model, g), one);
     }
@@ -218,7 +218,7 @@ TEST(local_leap, decides_alike_in_a_batch_and_on_ranks) {
   dice d(5);
   for (const index_t vocab : {9, 3 * canonical::chunk_columns + 5}) {
     const auto decode = fake_decode_of(
-        policy{by_confidence{}, local_leap{0.4F, 0.1F, 2}, whole_sequence{}}, vocab, d.bits());
+        policy{by_confidence{}, local_leap{0.4F, 0.1F, 2}, single_block{}}, vocab, d.bits());
     const outcome both = decode.template whole<float>();
     for (std::size_t k = 0; k < decode.sequences.size(); ++k) {
       auto alone = decode;
@@ -235,12 +235,12 @@ TEST(local_leap, decides_alike_in_a_batch_and_on_ranks) {
 TEST(local_leap, decides_by_name_as_the_part_does) {
   const named_parts parts = read_policy(
       "any_of(all_of(local_leap(0.6, relaxed=0.3, radius=2), threshold(0.2)), early_commit(4, 3))");
-  EXPECT_TRUE(parts.admission.holds<local_leap>());
+  EXPECT_TRUE(parts.commit_rule.holds<local_leap>());
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const made_up_model model{.seed = seed};
-    const layout g{.length = 40, .block_length = 16};
+    const sequence_shape g{.length = 40, .block_length = 16};
     const auto typed = commits_of(policy{by_confidence{},
-                                         (local_leap{0.6F, 0.3F, 2} && confidence_above{0.2F}) ||
+                                         (local_leap{0.6F, 0.3F, 2} && threshold{0.2F}) ||
                                              early_commit{.steps = 4, .early = 3.0F}},
                                   model,
                                   g);
@@ -259,7 +259,7 @@ TEST(local_leap, has_ranges_and_one_set_of_anchors) {
                                 local_leap{0.9F, -0.1F, 4},
                                 local_leap{0.9F, nan, 4},
                                 local_leap{.radius = -1}}) {
-    EXPECT_THROW(check_part(bad, layout{}), std::invalid_argument);
+    EXPECT_THROW(check_part(bad, sequence_shape{}), std::invalid_argument);
   }
   EXPECT_THROW(static_cast<void>(read_policy("local_leap(0.5, 1.1)")), policy_text_error);
   try {

@@ -23,7 +23,7 @@ struct step_only {
 TEST(timesteps, follow_the_noise_level) {
   const auto whole = [](timesteps t) {
     const std::vector<row> table(32, row_with_confidence(0.9));
-    return decode_rows(policy{by_confidence{}, t, whole_sequence{}}, table, {}).counts();
+    return decode_rows(policy{by_confidence{}, t, single_block{}}, table, {}).counts();
   };
   EXPECT_EQ(whole({.steps = 4}), (counts{7, 8, 8, 9}));              // L4
   EXPECT_EQ(whole({.steps = 8}), (counts{3, 4, 4, 4, 4, 4, 4, 5}));  // L4
@@ -35,14 +35,14 @@ TEST(timesteps, have_the_published_fractions) {
     SCOPED_TRACE(j);
     EXPECT_NEAR(naive_fraction(4, 1e-3, j), expected[j], 1e-6);
     // Number of candidates that the rule commits of a million.
-    const step_only own{{.step = j}};
+    const step_only context{{.step = j}};
     const timesteps t{.steps = 4};
-    index_t admitted = 0;
+    index_t committed = 0;
     for (index_t rank = 0; rank < 1'000'000; rank += 10) {
-      admitted +=
-          t.admits(candidate<stat::none>{}, {.rank = rank, .open = 1'000'000}, own) ? 10 : 0;
+      committed +=
+          t.commits(candidate<stat::none>{}, {.rank = rank, .candidates = 1'000'000}, context) ? 10 : 0;
     }
-    EXPECT_NEAR(admitted, expected[j] * 1e6, 11.0);
+    EXPECT_NEAR(committed, expected[j] * 1e6, 11.0);
   }
 }
 
@@ -61,12 +61,12 @@ TEST(timesteps, commit_everything_from_the_last_step_on) {
   EXPECT_EQ(h.counts(), (counts{4, 4, 1}));
 }
 
-TEST(independent_timesteps, admit_each_position_with_the_share_as_its_probability) {
+TEST(independent_timesteps, commit_each_position_with_the_share_as_its_probability) {
   const std::vector<row> table(10, row_with_confidence(0.9));
   std::vector<int> times(10);
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const history h =
-        decode_rows(policy{by_confidence{}, independent_timesteps{.steps = 4}, whole_sequence{}},
+        decode_rows(policy{by_confidence{}, independent_timesteps{.steps = 4}, single_block{}},
                     table,
                     {.seed = seed},
                     small_model,
@@ -85,7 +85,7 @@ TEST(independent_timesteps, admit_each_position_with_the_share_as_its_probabilit
 TEST(independent_timesteps, commit_everything_in_the_last_step) {
   const std::vector<row> table(20, row_with_confidence(0.9));
   const history h =
-      decode_rows(policy{by_confidence{}, independent_timesteps{.steps = 3}, whole_sequence{}},
+      decode_rows(policy{by_confidence{}, independent_timesteps{.steps = 3}, single_block{}},
                   table,
                   {.seed = 5});
   EXPECT_EQ(h.report.forwards, 3);

@@ -14,17 +14,17 @@
 #include <string>
 #include <vector>
 
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
 
-profile_threshold<16> random_profile(std::uint64_t seed) {
+calibrated_threshold<16> random_profile(std::uint64_t seed) {
   std::uint64_t h = made_up_model::hash(seed, 1);
   const auto real = [&] {
     return static_cast<float>(made_up_model::unit(h = made_up_model::hash(h, 2)));
   };
-  profile_threshold<16> p;
+  calibrated_threshold<16> p;
   p.threshold = real();
   p.cap = 1.0F - real() * 0.999F;
   p.slack = real() * 0.999F;
@@ -65,7 +65,7 @@ TEST(profile_json, special_floats_come_back) {
                         std::numeric_limits<float>::denorm_min(),
                         std::nextafter(1.0F, 0.0F),
                         1.0F / 3.0F}) {
-    profile_threshold<1> p;
+    calibrated_threshold<1> p;
     p.block_length = 4;
     p.blocks = 1;
     p.ends[0] = 1;
@@ -91,7 +91,7 @@ const std::string good = R"({
 )";
 
 TEST(profile_json, is_easy_to_read) {
-  profile_threshold<4> p{
+  calibrated_threshold<4> p{
       .cap = .75F, .slack = .2F, .mode = profile_mode::step_block, .statistic = metric::median};
   p.block_length = 32;
   p.blocks = 2;
@@ -142,8 +142,8 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
       {replaced("\"slack\": 0.2", "\"cap\": 0.2"), "line 8: cap must be there once"},
       {replaced("\"slack\"", "\"slak\""), "line 8: the text must be one of"},
       {replaced("\"cap\": 0.75", "\"cap\": 1.5"),
-       "profile_threshold::cap must be in (0, 1], got 1.5"},
-      {replaced("\"cap\": 0.75", "\"cap\": 0"), "profile_threshold::cap must be in (0, 1], got 0"},
+       "calibrated_threshold::cap must be in (0, 1], got 1.5"},
+      {replaced("\"cap\": 0.75", "\"cap\": 0"), "calibrated_threshold::cap must be in (0, 1], got 0"},
       {replaced("\"cap\": 0.75", "\"cap\": \"0.75\""),
        "line 7: cap must be a number, got '\"0.75\"'"},
       {replaced("\"cap\": 0.75", "\"cap\": nan"), "cap must be a number, got 'nan'"},
@@ -159,9 +159,9 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
       {replaced("\"cap\": 0.75,", "\"cap\": 0.75"),
        "line 8: cap must be followed by a comma or a closing brace"},
       {replaced("\"slack\": 0.2", "\"slack\": 1"),
-       "profile_threshold::slack must be in [0, 1), got 1"},
+       "calibrated_threshold::slack must be in [0, 1), got 1"},
       {replaced("\"threshold\": 0.9", "\"threshold\": -0.1"),
-       "profile_threshold::threshold must be in [0, 1], got -0.1"},
+       "calibrated_threshold::threshold must be in [0, 1], got -0.1"},
       {replaced("\"mode\": \"step_block\"", "\"mode\": \"layer\""),
        "line 3: mode must be one of \"block\" \"step_block\", got 'layer'"},
       {replaced("\"mode\": \"step_block\"", "\"mode\": \"block\""), "in mode block, got 3"},
@@ -171,13 +171,13 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
       {replaced("median", "medium"), "statistic must be one of"},
       {replaced("committed", "all"), "recorded must be one of"},
       {replaced("\"block_length\": 32", "\"block_length\": 0"),
-       "profile_threshold::block_length must be at least 1, got 0"},
+       "calibrated_threshold::block_length must be at least 1, got 0"},
       {replaced("\"block_length\": 32", "\"block_length\": -1"),
        "block_length must be a whole number of at most 9 digits, got '-1'"},
       {replaced("\"block_length\": 32", "\"block_length\": 3.5"),
        "block_length must be a whole number"},
       {replaced("\"block_length\": 32", "\"block_length\": 99999999999"), "at most 9 digits"},
-      {replaced("0.91", "1.91"), "profile_threshold::cells must be in [0, 1], got 1.91"},
+      {replaced("0.91", "1.91"), "calibrated_threshold::cells must be in [0, 1], got 1.91"},
       {replaced("[0.9]", "[]"), "line 12: blocks must be a number, got ']'"},
       {replaced("[0.9]", "0.9"), "blocks must be an array of arrays, got '0.9'"},
       {replaced("[0.9]", "[0.9],"), "blocks must be an array of arrays, got ']'"},
@@ -207,7 +207,7 @@ using json = nlohmann::
     basic_json<std::map, std::vector, std::string, bool, std::int64_t, std::uint64_t, float>;
 
 // The profile of a text by that reader, a schema and check_values(); nothing where one refuses it.
-std::optional<profile_threshold<4>> oracle(const std::string& text) {
+std::optional<calibrated_threshold<4>> oracle(const std::string& text) {
   const auto demand = [](bool holds) {
     if (!holds) {
       throw std::invalid_argument("not a profile");
@@ -234,7 +234,7 @@ std::optional<profile_threshold<4>> oracle(const std::string& text) {
   try {
     const json all = json::parse(text, once);
     demand(all.size() == 9 && whole(all.at("unmask_profile")) == 1);
-    profile_threshold<4> p;
+    calibrated_threshold<4> p;
     p.mode = static_cast<profile_mode>(word(all.at("mode"), {"block", "step_block"}));
     p.statistic = static_cast<metric>(
         word(all.at("statistic"), {"mean", "q1", "median", "q3", "min_whisker"}));
@@ -263,7 +263,7 @@ std::optional<profile_threshold<4>> oracle(const std::string& text) {
 // Whatever a text is, it is refused with invalid_argument or gives a profile that may be used, as
 // the other reader finds.
 void read_anything(const std::string& text, int& taken, int& refused) {
-  std::optional<profile_threshold<4>> p;
+  std::optional<calibrated_threshold<4>> p;
   try {
     p = profile_from_json<4>(text);
     ASSERT_EQ(profile_from_json<4>(to_json(*p)), p);
@@ -316,7 +316,7 @@ TEST(profile_json, survives_damaged_texts) {
 }
 
 TEST(profile_json, is_not_written_of_a_profile_that_cannot_be) {
-  profile_threshold<4> p;
+  calibrated_threshold<4> p;
   p.cap = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW(static_cast<void>(to_json(p)), std::invalid_argument);
 }

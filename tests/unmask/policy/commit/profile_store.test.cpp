@@ -6,14 +6,14 @@
 #include <stdexcept>
 #include <thread>
 
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
 
-const layout geometry{.prompt = 2, .length = 34, .block_length = 8};
+const sequence_shape geometry{.prompt_length = 2, .length = 34, .block_length = 8};
 const made_up_model model{.seed = 21};
-using policy_type = policy<by_confidence, profile_threshold<>, step_budget>;
+using policy_type = policy<by_confidence, calibrated_threshold<>, max_steps>;
 
 // One slot that decodes requests of a store.
 struct engine {
@@ -21,9 +21,9 @@ struct engine {
       : s{model.info(), {.length = 64, .window = 8, .trace = trace}} {}
 
   template <class Request>
-  void start(const Request& r, index_t budget = 1000, const layout& g = geometry) {
+  void start(const Request& r, index_t budget = 1000, const sequence_shape& g = geometry) {
     tokens.assign(static_cast<std::size_t>(g.length), 0);
-    s.start(0, policy_type{by_confidence{}, r.admission(), step_budget{budget}}, tokens, g);
+    s.start(0, policy_type{by_confidence{}, r.commit_rule(), max_steps{budget}}, tokens, g);
   }
   template <class Request>
   bool step(Request& r) {
@@ -45,14 +45,14 @@ struct engine {
   std::vector<token_id> tokens;
 };
 
-const profile_threshold<> knobs{.threshold = .6F, .cap = .7F, .slack = .1F};
+const calibrated_threshold<> knobs{.threshold = .6F, .cap = .7F, .slack = .1F};
 
 TEST(profile_store, the_first_request_of_a_task_is_recorded) {
   profile_store store{knobs};
   engine e;
   auto first = store.begin("gsm8k", geometry);
   EXPECT_TRUE(first.is_recording());
-  EXPECT_EQ(first.admission(), knobs);
+  EXPECT_EQ(first.commit_rule(), knobs);
   EXPECT_FALSE(store.find("gsm8k", 8).has_value());
   e.run(first);
   EXPECT_FALSE(first.is_recording());
@@ -69,7 +69,7 @@ TEST(profile_store, the_first_request_of_a_task_is_recorded) {
 
   auto second = store.begin("gsm8k", geometry);
   EXPECT_FALSE(second.is_recording());
-  EXPECT_EQ(second.admission(), *p);
+  EXPECT_EQ(second.commit_rule(), *p);
   e.run(second);
   EXPECT_EQ(store.find("gsm8k", 8), p);  // a profile does not change
 }
@@ -80,12 +80,12 @@ TEST(profile_store, tasks_and_block_lengths_are_apart) {
   auto a = store.begin("a", geometry);
   e.run(a);
   EXPECT_TRUE(store.begin("b", geometry).is_recording());
-  layout other = geometry;
+  sequence_shape other = geometry;
   other.block_length = 4;
   EXPECT_TRUE(store.begin("a", other).is_recording());
   other.block_length = 8;
   other.length = 60;  // a longer answer takes the same profile
-  EXPECT_TRUE(store.begin("a", other).admission().calibrated());
+  EXPECT_TRUE(store.begin("a", other).commit_rule().calibrated());
 }
 
 TEST(profile_store, requests_before_the_profile_is_there_decode_by_the_static_rule) {
@@ -95,7 +95,7 @@ TEST(profile_store, requests_before_the_profile_is_there_decode_by_the_static_ru
   auto first = store.begin("t", geometry);
   auto second = store.begin("t", geometry);
   EXPECT_FALSE(second.is_recording());
-  EXPECT_EQ(second.admission(), knobs);
+  EXPECT_EQ(second.commit_rule(), knobs);
   two.run(second);
   EXPECT_FALSE(store.find("t", 8).has_value());
   one.run(first);
@@ -147,7 +147,7 @@ TEST(profile_store, requests_move) {
 TEST(profile_store, profiles_are_put_found_and_forgotten) {
   profile_store store{knobs};
   EXPECT_THROW(store.put("t", knobs), std::invalid_argument);  // no profile
-  profile_threshold<> p = knobs;
+  calibrated_threshold<> p = knobs;
   p.block_length = 8;
   p.blocks = 1;
   p.ends[0] = 1;
@@ -155,7 +155,7 @@ TEST(profile_store, profiles_are_put_found_and_forgotten) {
   auto recorded = store.begin("t", geometry);
   store.put("t", p);
   EXPECT_EQ(store.find("t", 8), p);
-  EXPECT_EQ(store.begin("t", geometry).admission(), p);
+  EXPECT_EQ(store.begin("t", geometry).commit_rule(), p);
   engine e;
   e.run(recorded);
   EXPECT_EQ(store.find("t", 8), p);  // what was put stays
@@ -169,7 +169,7 @@ TEST(profile_store, profiles_are_put_found_and_forgotten) {
 }
 
 TEST(profile_store, recording_candidates_needs_a_trace) {
-  profile_threshold<> all = knobs;
+  calibrated_threshold<> all = knobs;
   all.recorded = collect::candidates;
   profile_store store{all};
   engine without;
@@ -185,13 +185,13 @@ TEST(profile_store, recording_candidates_needs_a_trace) {
 }
 
 TEST(profile_store, refuses_what_cannot_work) {
-  profile_threshold<> bad = knobs;
+  calibrated_threshold<> bad = knobs;
   bad.cap = 0.0F;
   EXPECT_THROW((profile_store<>{bad}), std::invalid_argument);
-  profile_store<2> small{profile_threshold<2>{}};
+  profile_store<2> small{calibrated_threshold<2>{}};
   EXPECT_THROW(static_cast<void>(small.begin("t", geometry)), std::invalid_argument);
   EXPECT_NO_THROW(
-      static_cast<void>(small.begin("t", {.prompt = 2, .length = 18, .block_length = 8})));
+      static_cast<void>(small.begin("t", {.prompt_length = 2, .length = 18, .block_length = 8})));
   EXPECT_THROW(static_cast<void>(small.begin("t", {.length = 8, .block_length = 0})),
                std::invalid_argument);
 }

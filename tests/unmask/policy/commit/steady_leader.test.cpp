@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
-#include <unmask/policy/logits/revise.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
@@ -12,7 +12,7 @@
 #include <map>
 
 #include "support/dice.hpp"
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -122,7 +122,7 @@ TEST(steady_leader, commits_what_has_led_for_so_many_steps) {
     if (wanted.empty()) {
       continue;
     }
-    const policy p{left_to_right{}, steady_leader{steps}, whole_sequence{}};
+    const policy p{left_to_right{}, steady_leader{steps}, single_block{}};
     std::vector<token_id> tokens(static_cast<std::size_t>(length), vocab - 1);
     session<std::remove_const_t<decltype(p)>> s{
         model.info(), {.sequences = 1, .length = length, .window = length}};
@@ -144,11 +144,11 @@ TEST(steady_leader, decides_by_name_as_the_part_does) {
     const index_t length = d.within(4, 14);
     const scripted model = random_script(d, length);
     const policy p{by_confidence{},
-                   steady_leader{2} && confidence_above{0.2F},
-                   end_penalty{0.5F},
-                   whole_sequence{}};
+                   steady_leader{2} && threshold{0.2F},
+                   eos_penalty{0.5F},
+                   single_block{}};
     model_info info = model.info();
-    info.end_token = 2;
+    info.eos_token = 2;
     std::vector<token_id> tokens(static_cast<std::size_t>(length), vocab - 1);
     session<std::remove_const_t<decltype(p)>> s{
         info, {.sequences = 1, .length = length, .window = length}};
@@ -156,7 +156,7 @@ TEST(steady_leader, decides_by_name_as_the_part_does) {
     const auto typed = decode(s, model, tokens);
 
     const named_parts parts = read_policy(
-        "all_of(steady_leader(2), threshold(0.2)) + end_penalty(0.5) + whole_sequence");
+        "all_of(steady_leader(2), threshold(0.2)) + eos_penalty(0.5) + single_block");
     const auto decodes_alike = [&](const auto& by_name) {
       std::vector<token_id> same(static_cast<std::size_t>(length), vocab - 1);
       session<std::remove_cvref_t<decltype(by_name)>> named{
@@ -170,7 +170,7 @@ TEST(steady_leader, decides_by_name_as_the_part_does) {
 }
 
 TEST(steady_leader, has_a_range_and_one_state_by_name) {
-  EXPECT_THROW(check_part(steady_leader{0}, layout{}), std::invalid_argument);
+  EXPECT_THROW(check_part(steady_leader{0}, sequence_shape{}), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(read_policy("any_of(steady_leader, steady_leader(2))")),
                policy_text_error);
   EXPECT_THAT(describe_parts(), ::testing::HasSubstr("steady_leader(steps=3)"));

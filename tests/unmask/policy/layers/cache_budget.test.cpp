@@ -88,7 +88,7 @@ TEST(CacheBudget, WindowsThatKeepTheirSize) {
   EXPECT_EQ(rule.window_of(3, q), (range{0, 33}));
   EXPECT_EQ(rule.window_of(100, q), (range{84, 117}));
   EXPECT_EQ(rule.window_of(250, q), (range{223, 256}));
-  q.prompt = 240;
+  q.prompt_length = 240;
   EXPECT_EQ(rule.window_of(250, q), (range{240, 256}));
 }
 
@@ -119,7 +119,7 @@ TEST(CacheBudget, TheScopeOfThePaperAndOfTheRelease) {
 }
 
 TEST(CacheBudget, ChecksItsKnobs) {
-  const layout g{.prompt = 0, .length = 8};
+  const sequence_shape g{.prompt_length = 0, .length = 8};
   EXPECT_THROW((check_part(basic_cache_budget<>{.budget = -1}, g)), std::invalid_argument);
   EXPECT_THROW((check_part(basic_cache_budget<>{.window = -1}, g)), std::invalid_argument);
   EXPECT_THROW((check_part(basic_cache_budget<>{.full_layers = -1}, g)), std::invalid_argument);
@@ -130,7 +130,7 @@ TEST(CacheBudget, ChecksItsKnobs) {
 TEST(cache_budget, beyond_what_there_is_computes_everything) {
   struct {
     step_info at = {.step = 2};
-  } own;
+  } context;
   constexpr index_t layers = 5;
   const std::vector<float> means = {0.5F, 0.25F, 0.125F, 1.0F, 0.75F};
   for (const index_t budget : {max_length, 0x7fffffff}) {
@@ -138,7 +138,7 @@ TEST(cache_budget, beyond_what_there_is_computes_everything) {
       cache_budget rule{.budget = budget};
       rule.share = share;
       std::vector<index_t> budgets(layers, -1);
-      rule.allocate(means.data(), budgets.data(), layers, own);
+      rule.allocate(means.data(), budgets.data(), layers, context);
       for (const index_t b : budgets) {
         EXPECT_GE(b, 1 << 24);
         EXPECT_LE(b, max_rows);

@@ -23,37 +23,37 @@ using ::testing::FloatNear;
 struct line {
   std::vector<float> confidence;
   std::vector<float> drift;
-  index_t first_open = -1;
+  index_t first_masked = -1;
   index_t committed = -1;
 };
 
 /// The importances of positions 0, 1, ...
 std::vector<float> importances(const early_skip& rule, const line& x) {
   layer_info info;
-  early_skip::layer_tally best;
+  early_skip::layer_reduction best;
   const no_state nothing;
   const step_info at;
   std::vector<layer_row> rows;
   for (std::size_t i = 0; i < x.drift.size(); ++i) {
     layer_row row;
     row.position = static_cast<index_t>(i);
-    row.first_open = row.position == x.first_open;
+    row.first_masked = row.position == x.first_masked;
     row.committed = row.position == x.committed;
     row.drift = x.drift[i];
     info.largest = std::max(info.largest, row.drift);
     rows.push_back(row);
   }
-  const auto own = [&](std::size_t i, const auto& use) {
+  const auto context = [&](std::size_t i, const auto& use) {
     early_skip::position_state state;
     state.confidence = x.confidence[i];
-    return use(layer_scope<early_skip>{state, nothing, best, at});
+    return use(layer_context<early_skip>{state, nothing, best, at});
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    best.merge(own(i, [&](const auto& o) { return rule.look(rows[i], info, o); }));
+    best.merge(context(i, [&](const auto& o) { return rule.look(rows[i], info, o); }));
   }
   std::vector<float> out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    out.push_back(own(i, [&](const auto& o) { return rule.importance(rows[i], info, o); }));
+    out.push_back(context(i, [&](const auto& o) { return rule.importance(rows[i], info, o); }));
   }
   return out;
 }
@@ -169,25 +169,25 @@ TEST(EarlySkip, TheNumberThatStays) {
   const no_state nothing;
   const step_info at;
   const early_skip::position_state state;
-  const early_skip::layer_tally best;
-  const layer_scope<early_skip> own{state, nothing, best, at};
+  const early_skip::layer_reduction best;
+  const layer_context<early_skip> context{state, nothing, best, at};
   layer_info info;
   info.layers = 8;
   info.fed = 33;
   info.block_length = 32;
   info.commits = 9;
   info.layer = 1;
-  EXPECT_EQ(early_skip{}.quota(info, own), 16);
-  EXPECT_EQ(released::early_skip_released().quota(info, own), 16);
+  EXPECT_EQ(early_skip{}.quota(info, context), 16);
+  EXPECT_EQ(released::early_skip_released().quota(info, context), 16);
   info.layer = 2;
-  EXPECT_EQ(early_skip{}.quota(info, own), 8);
-  EXPECT_EQ(released::early_skip_released().quota(info, own), 11);
+  EXPECT_EQ(early_skip{}.quota(info, context), 8);
+  EXPECT_EQ(released::early_skip_released().quota(info, context), 11);
   info.commits = 50;
-  EXPECT_EQ(released::early_skip_released().quota(info, own), 32);
+  EXPECT_EQ(released::early_skip_released().quota(info, context), 32);
 }
 
 TEST(EarlySkip, ChecksItsKnobs) {
-  const layout g{.prompt = 0, .length = 8};
+  const sequence_shape g{.prompt_length = 0, .length = 8};
   const auto refused = [&g](const auto& change) {
     early_skip rule;
     change(rule);
@@ -200,7 +200,7 @@ TEST(EarlySkip, ChecksItsKnobs) {
   refused([](early_skip& r) { r.stages[1].keep = 0.6; });  // more than the stage before
   refused([](early_skip& r) { r.stages[0].depth = 2.0; });
   refused([](early_skip& r) { r.committed = -1.0F; });
-  refused([](early_skip& r) { r.first_open = HUGE_VALF; });
+  refused([](early_skip& r) { r.first_masked = HUGE_VALF; });
   EXPECT_NO_THROW(check_part(early_skip{}, g));
   EXPECT_NO_THROW(check_part(released::early_skip_released(), g));
 }

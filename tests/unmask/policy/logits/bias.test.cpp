@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "oracles/dense_oracle.hpp"
 
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/revise.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 
@@ -40,7 +40,7 @@ TEST(logit_bias, edits_rows_as_dense_addition_does) {
     chances c(seed);
     const index_t vocab = c.within(10, 70);
     const logit_bias<6> b = random_bias(c, vocab);
-    rows += compare_rows(policy{witness{}, top_k{c.within(1, 3)}, b}, {dense(b)},
+    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, b}, {dense(b)},
                          random_dense_request(c, vocab));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -52,7 +52,7 @@ TEST(logit_bias, edits_rows_of_several_chunks) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     chances c(seed);
     const logit_bias<6> b = random_bias(c, 5000);
-    rows += compare_rows(policy{witness{}, top_k{2}, b}, {dense(b)}, random_dense_request(c, 5000));
+    rows += compare_rows(policy{witness{}, tokens_per_step{2}, b}, {dense(b)}, random_dense_request(c, 5000));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 100);
@@ -67,8 +67,8 @@ TEST(logit_bias, goes_with_credit_in_written_order) {
     const trace_credit<32> credit;
     const dense_rule earns = dense_credit(credit.strength, credit.decay, credit.exponent);
     const dense_request q = random_dense_request(c, vocab);
-    rows += compare_rows(policy{witness{}, top_k{1}, b, credit}, {dense(b), earns}, q);
-    rows += compare_rows(policy{witness{}, top_k{1}, credit, b},
+    rows += compare_rows(policy{witness{}, tokens_per_step{1}, b, credit}, {dense(b), earns}, q);
+    rows += compare_rows(policy{witness{}, tokens_per_step{1}, credit, b},
                          {dense_credit(credit.strength, credit.decay, credit.exponent), dense(b)}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -84,7 +84,7 @@ TEST(logit_bias, goes_with_lookahead_and_credit) {
     const trace_credit<32> credit;
     dense_request q = random_dense_request(c, vocab);
     q.branches = 3;
-    rows += compare_rows(policy{witness{}, top_k{1}, b, credit, lookahead{.branches = 3}},
+    rows += compare_rows(policy{witness{}, tokens_per_step{1}, b, credit, lookahead{.branches = 3}},
                          {dense(b), dense_credit(credit.strength, credit.decay, credit.exponent)}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -101,7 +101,7 @@ TEST(logit_bias, comes_after_the_temperature) {
         x *= 2.0;
       }
     }};
-    compare_rows(policy{b, witness{}, top_k{2}, temperature{0.5F}}, {heat, dense(b)},
+    compare_rows(policy{b, witness{}, tokens_per_step{2}, temperature{0.5F}}, {heat, dense(b)},
                  random_dense_request(c, 40));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -119,7 +119,7 @@ TEST(logit_bias, of_minus_infinity_bans_a_token_for_good) {
     q.logits.love = 0.7;
     q.logits.loved = banned;
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
-    session s{policy{by_entropy{}, top_k{2}, logit_bias<1>{{{banned, ban}}}}, q.model,
+    session s{policy{by_entropy{}, tokens_per_step{2}, logit_bias<1>{{{banned, ban}}}}, q.model,
               tokens_view<memory::host>(text), q.geometry};
     while (const auto request = s.next()) {
       std::vector<float> logits;
@@ -136,7 +136,7 @@ TEST(logit_bias, of_minus_infinity_bans_a_token_for_good) {
 }
 
 TEST(logit_bias, refuses_biases_that_are_no_numbers) {
-  const layout g{.length = 4};
+  const sequence_shape g{.length = 4};
   EXPECT_NO_THROW((check_part(logit_bias<2>{{{1, ban}, {0, 2.0F}}}, g)));
   EXPECT_NO_THROW((check_part(logit_bias<4>{{{1, 1.0F}}}, g)));
   EXPECT_THROW((check_part(logit_bias<1>{{{-1, 1.0F}}}, g)), std::invalid_argument);

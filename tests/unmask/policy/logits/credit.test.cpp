@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/logits/credit.hpp>
 
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -19,10 +19,10 @@ using rows_of_one = std::vector<std::vector<float>>;
 
 // The candidate of the only position in each step, given its rows.
 template <class... Parts>
-std::vector<shown> watch_one(const rows_of_one& rows, const model_info& model, const Parts&... parts) {
+std::vector<shown> observe_one(const rows_of_one& rows, const model_info& model, const Parts&... parts) {
   std::vector<shown> seen;
   std::vector<token_id> tokens(1);
-  session s{policy{parts..., onlooker{&seen}}, model, tokens, layout{.length = 1, .block_length = 1}};
+  session s{policy{parts..., onlooker{&seen}}, model, tokens, sequence_shape{.length = 1, .block_length = 1}};
   for (const std::vector<float>& z : rows) {
     decide_once(s, tokens, [&](const segment&, index_t) { return z; });
   }
@@ -34,9 +34,9 @@ std::vector<shown> watch_one(const rows_of_one& rows, const model_info& model, c
 template <int Slots>
 struct open_credit : trace_credit<Slots> {
   inline static typename trace_credit<Slots>::position_state last;
-  void revise(auto& row, auto& own) const {
-    trace_credit<Slots>::revise(row, own);
-    last = own.state;
+  void process(auto& row, auto& context) const {
+    trace_credit<Slots>::process(row, context);
+    last = context.state;
   }
 };
 
@@ -60,7 +60,7 @@ TEST(credit, test_vectors_13_and_14) {
   for (const vector_of_credit& v : vectors) {
     open_credit<4> credit;
     static_cast<trace_credit<4>&>(credit) = v.knobs;
-    const auto seen = watch_one(rows, {.vocab = 5, .mask_token = 4}, by_confidence{}, credit);
+    const auto seen = observe_one(rows, {.vocab = 5, .mask_token = 4}, by_confidence{}, credit);
     for (std::size_t k = 0; k < rows.size(); ++k) {
       EXPECT_EQ(seen[k].token, tokens[k]) << "row " << k;
       EXPECT_NEAR(static_cast<double>(seen[k].confidence), v.probability[k], 1e-6) << "row " << k;
@@ -77,11 +77,11 @@ TEST(credit, test_vectors_13_and_14) {
 TEST(credit, softens_the_first_step_too) {
   const rows_of_one rows = {{1.0F, 0.0F, 0.0F}};
   const model_info model{.vocab = 3, .mask_token = 2};
-  const float plain = watch_one(rows, model, by_confidence{})[0].confidence;
-  const float fused = watch_one(rows, model, by_confidence{}, trace_credit<>{})[0].confidence;
+  const float plain = observe_one(rows, model, by_confidence{})[0].confidence;
+  const float fused = observe_one(rows, model, by_confidence{}, trace_credit<>{})[0].confidence;
   EXPECT_GT(fused, plain);
   const trace_credit<> off{.strength = 0.0F};
-  EXPECT_EQ(watch_one(rows, model, by_confidence{}, off)[0].confidence, plain);
+  EXPECT_EQ(observe_one(rows, model, by_confidence{}, off)[0].confidence, plain);
 }
 
 // The definition: one number for every token, `slots` of which may be other than 0.
@@ -148,7 +148,7 @@ random_trace make_trace(std::uint64_t seed) {
 template <int Slots, class... Parts>
 int compare(const random_trace& t, float inverse_temperature, const Parts&... parts) {
   const trace_credit<Slots> knobs{t.knobs.strength, t.knobs.decay, t.knobs.exponent};
-  const auto seen = watch_one(t.rows, t.model, knobs, parts...);
+  const auto seen = observe_one(t.rows, t.model, knobs, parts...);
   dense_trace dense(static_cast<std::size_t>(t.model.vocab), Slots);
   for (std::size_t k = 0; k < t.rows.size(); ++k) {
     std::vector<double> z;
@@ -200,7 +200,7 @@ TEST(credit, equals_its_dense_definition_in_whole_decodes) {
     const trace_credit<64> knobs{c.real(0.0, 1.5), c.real(0.0, 1.0), c.real(0.0, 1.0)};
     const std::vector<dense_rule> rules = {dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
     dense_request q = random_dense_request(c, c.within(6, 30));
-    const top_k some{c.within(1, 3)};
+    const tokens_per_step some{c.within(1, 3)};
     rows += compare_rows(policy{witness{}, some, knobs}, rules, q);
     q.branches = 3;
     const std::vector<dense_rule> anew = {dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
@@ -228,14 +228,14 @@ TEST(credit, starts_anew_at_commits_at_blocks_and_at_starts) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     chances c(seed);
     const dense_request q = random_dense_request(c, 12);
-    const auto p = policy{by_confidence{}, top_k{1}, trace_credit<>{}};
+    const auto p = policy{by_confidence{}, tokens_per_step{1}, trace_credit<>{}};
     using kind = std::remove_const_t<decltype(p)>;
-    const layout& g = q.geometry;
+    const sequence_shape& g = q.geometry;
     // Cells that positions share, one block after the other, and cells of their own.
     session<kind> shared(q.model, {.length = g.length, .window = g.block_length});
-    session<kind> own(q.model, {.length = g.length, .window = g.length});
+    session<kind> context(q.model, {.length = g.length, .window = g.length});
     const std::vector<float> first = decoded(shared, p, q);
-    EXPECT_EQ(first, decoded(own, p, q)) << "seed " << seed;
+    EXPECT_EQ(first, decoded(context, p, q)) << "seed " << seed;
     EXPECT_EQ(first, decoded(shared, p, q)) << "seed " << seed;  // the slot once more
     static_cast<void>(shared.next());
   }
@@ -245,7 +245,7 @@ TEST(credit, of_an_abandoned_sequence_is_forgotten) {
   chances c(5);
   dense_request q = random_dense_request(c, 12);
   q.geometry = {.length = 12, .block_length = 12};
-  const auto p = policy{by_confidence{}, top_k{1}, trace_credit<>{.strength = 2.0F}};
+  const auto p = policy{by_confidence{}, tokens_per_step{1}, trace_credit<>{.strength = 2.0F}};
   using kind = std::remove_const_t<decltype(p)>;
   session<kind> s(q.model, {.length = 12, .window = 12});
   const std::vector<float> fresh = decoded(s, p, q);
@@ -260,11 +260,11 @@ TEST(credit, of_an_abandoned_sequence_is_forgotten) {
 TEST(credit, is_the_same_in_any_batch) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     chances c(seed);
-    using kind = policy<by_confidence, confidence_above, trace_credit<16>>;
+    using kind = policy<by_confidence, threshold, trace_credit<16>>;
     std::vector<kind> policies;
     std::vector<dense_request> requests;
     for (int k = 0; k < 5; ++k) {
-      policies.push_back({by_confidence{}, confidence_above{c.real(0.3, 0.9)},
+      policies.push_back({by_confidence{}, threshold{c.real(0.3, 0.9)},
                           trace_credit<16>{c.real(0.0, 1.0), c.real(0.0, 1.0), c.real(0.0, 1.0)}});
       requests.push_back(random_dense_request(c, 12));
       requests.back().model = requests.front().model;
@@ -276,45 +276,45 @@ TEST(credit, is_the_same_in_any_batch) {
 
 // Strength and decay are the committed share, of the block or of the answer, before the step.
 TEST(adaptive_credit, takes_the_share_of_the_answer_unless_told_otherwise) {
-  EXPECT_EQ(adaptive_credit<>{}.of, settled_share::answer);
+  EXPECT_EQ(adaptive_credit<>{}.of, committed_share::answer);
 }
 
-class adaptive_credit_of : public ::testing::TestWithParam<settled_share> {};
+class adaptive_credit_of : public ::testing::TestWithParam<committed_share> {};
 INSTANTIATE_TEST_SUITE_P(either, adaptive_credit_of,
-                         ::testing::Values(settled_share::block, settled_share::answer));
+                         ::testing::Values(committed_share::block, committed_share::answer));
 
-TEST_P(adaptive_credit_of, follows_the_settled_share) {
-  const settled_share of = GetParam();
+TEST_P(adaptive_credit_of, follows_the_committed_share) {
+  const committed_share of = GetParam();
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     chances c(seed);
     auto credit = std::make_shared<std::map<index_t, std::vector<double>>>();
     const dense_rule rule{
         [=](std::vector<double>& z, const dense_view& at) {
-          const bool whole = of == settled_share::answer;
+          const bool whole = of == committed_share::answer;
           const index_t length = whole ? at.geometry.length : at.geometry.block_length;
-          const index_t b = (at.position - at.geometry.prompt) / length;
-          const index_t first = at.geometry.prompt + b * length;
+          const index_t b = (at.position - at.geometry.prompt_length) / length;
+          const index_t first = at.geometry.prompt_length + b * length;
           const index_t last = std::min(first + length, at.geometry.length);
           double settled = 0.0;
           for (index_t p = first; p < last; ++p) {
             settled += at.stands(p) ? 1.0 : 0.0;
           }
           settled /= last - first;
-          std::vector<double>& own = (*credit)[at.position];
-          own.resize(z.size());
+          std::vector<double>& context = (*credit)[at.position];
+          context.resize(z.size());
           const seen_row raw = dense_statistics(z, at.position);
-          for (double& x : own) {
+          for (double& x : context) {
             x *= settled;
           }
-          own[static_cast<std::size_t>(raw.token)] += raw.confidence;
+          context[static_cast<std::size_t>(raw.token)] += raw.confidence;
           for (std::size_t v = 0; v < z.size(); ++v) {
-            z[v] += settled * std::log1p(own[v]);
+            z[v] += settled * std::log1p(context[v]);
           }
         },
         [=](index_t p) { credit->erase(p); }};
     const dense_request q = random_dense_request(c, c.within(6, 30));
-    rows += compare_rows(policy{witness{}, top_k{c.within(1, 2)}, adaptive_credit<>{of}}, {rule}, q);
+    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 2)}, adaptive_credit<>{of}}, {rule}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 1000);
@@ -323,8 +323,8 @@ TEST_P(adaptive_credit_of, follows_the_settled_share) {
 TEST(credit, names_the_knob_that_is_wrong) {
   const auto starting = [](const trace_credit<>& credit) {
     std::vector<token_id> tokens(4);
-    session s{policy{by_confidence{}, top_k{}, credit}, model_info{.vocab = 4, .mask_token = 3}, tokens,
-              layout{.length = 4}};
+    session s{policy{by_confidence{}, tokens_per_step{}, credit}, model_info{.vocab = 4, .mask_token = 3}, tokens,
+              sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting({.strength = -1.0F}), std::invalid_argument);
   EXPECT_THROW(starting({.decay = 1.5F}), std::invalid_argument);

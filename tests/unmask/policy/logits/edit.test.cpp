@@ -19,11 +19,11 @@ TEST(temperature, scales_every_logit_before_the_softmax) {
     dice d(mixed(77, static_cast<std::uint64_t>(i)));
     SCOPED_TRACE(i);
     const temperature t{d.real(0.2, 3.0)};
-    const confidence_above a{d.real(0.0, 1.0)};
+    const threshold a{d.real(0.0, 1.0)};
     const index_t vocab = d.one_of(std::vector<index_t>{2, 31, 33, 200});
     naive_request request;
     request.model = {.vocab = vocab, .mask_token = vocab - 1};
-    request.geometry = {.prompt = 1, .length = d.within(2, 12), .block_length = d.within(1, 6)};
+    request.geometry = {.prompt_length = 1, .length = d.within(2, 12), .block_length = d.within(1, 6)};
     request.score = naive(by_confidence{});
     request.rule = naive(a);
     std::vector<token_id> tokens(static_cast<std::size_t>(request.geometry.length), 0);
@@ -45,10 +45,10 @@ TEST(temperature, scales_every_logit_before_the_softmax) {
 TEST(temperature, of_one_changes_nothing) {
   const std::vector<row> table = {
       row_with_confidence(0.9), row_with_confidence(0.3), row_with_confidence(0.5)};
-  const layout g = {.block_length = 3};
-  const history plain = decode_rows(policy{by_confidence{}, confidence_above{0.4F}}, table, g);
+  const sequence_shape g = {.block_length = 3};
+  const history plain = decode_rows(policy{by_confidence{}, threshold{0.4F}}, table, g);
   const history edited =
-      decode_rows(policy{by_confidence{}, confidence_above{0.4F}, temperature{1.0F}}, table, g);
+      decode_rows(policy{by_confidence{}, threshold{0.4F}, temperature{1.0F}}, table, g);
   EXPECT_EQ(plain.positions, edited.positions);
   EXPECT_EQ(plain.tokens, edited.tokens);
 }
@@ -57,10 +57,10 @@ TEST(temperature, below_one_sharpens) {
   // .6 against .4 / 3: at half the temperature .36 / (.36 + 3 (.1333)^2) = .871.
   const std::vector<row> table(1, row_with_confidence(0.6));
   std::vector<token_id> tokens(1);
-  session s{policy{by_confidence{}, top_k{1}, temperature{0.5F}},
+  session s{policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}},
             small_model,
             tokens_view<memory::host>(tokens),
-            layout{.length = 1}};
+            sequence_shape{.length = 1}};
   ASSERT_TRUE(s.next());
   s.supply(host_logits<float>(table[0].data(), 1, small_vocab));
   EXPECT_NEAR(std::exp(s.committed()[0].log_probability), 0.36 / (0.36 + 0.16 / 3.0), 1e-6);
@@ -73,12 +73,12 @@ struct favour {
   static constexpr statistics required = stat::none;
   float edit(float z, token_id v) const { return v == token ? z + by : z; }
 };
-static_assert(logit_edit<favour>);
+static_assert(logits_transform<favour>);
 
 TEST(edit, of_a_user_sees_the_token) {
   const std::vector<row> table(40, row_with_confidence(0.5, 1));
   const history h =
-      decode_rows(policy{by_confidence{}, top_k{40}, favour{2, 5.0F}}, table, {.block_length = 40});
+      decode_rows(policy{by_confidence{}, tokens_per_step{40}, favour{2, 5.0F}}, table, {.block_length = 40});
   EXPECT_EQ(h.tokens, std::vector<token_id>(40, 2));
 }
 
@@ -86,29 +86,29 @@ TEST(edit, parts_apply_in_written_order) {
   // z = ln p: token 1 leads token 2 by ln 3 = 1.0986. Added before the halving, 1 is worth .5 of
   // .549.
   const std::vector<row> table(1, row_with_confidence(0.5, 1));
-  const layout g = {.block_length = 1};
+  const sequence_shape g = {.block_length = 1};
   const favour bias{2, 1.0F};
   const temperature hot{2.0F};
-  EXPECT_EQ(decode_rows(policy{by_confidence{}, top_k{1}, bias, hot}, table, g).tokens,
+  EXPECT_EQ(decode_rows(policy{by_confidence{}, tokens_per_step{1}, bias, hot}, table, g).tokens,
             std::vector<token_id>{1});
-  EXPECT_EQ(decode_rows(policy{by_confidence{}, top_k{1}, hot, bias}, table, g).tokens,
+  EXPECT_EQ(decode_rows(policy{by_confidence{}, tokens_per_step{1}, hot, bias}, table, g).tokens,
             std::vector<token_id>{2});
 }
 
 TEST(edit, cannot_bring_a_suppressed_token_back) {
   const std::vector<row> table(3, row_with_confidence(0.5, 1));
   const history h =
-      decode_rows(policy{by_confidence{}, top_k{3}, favour{4, 500.0F}}, table, {.block_length = 3});
+      decode_rows(policy{by_confidence{}, tokens_per_step{3}, favour{4, 500.0F}}, table, {.block_length = 3});
   EXPECT_EQ(h.tokens, std::vector<token_id>(3, 1));
 }
 
 TEST(edit, belongs_to_the_slot_that_it_was_started_with) {
-  using biased = policy<by_confidence, top_k, favour>;
+  using biased = policy<by_confidence, tokens_per_step, favour>;
   session<biased> s(small_model, {.sequences = 3, .length = 2, .window = 2});
   std::vector<std::vector<token_id>> tokens(3, std::vector<token_id>(2));
   for (index_t slot = 0; slot < 3; ++slot) {
     s.start(slot,
-            {by_confidence{}, top_k{2}, favour{slot, 50.0F}},
+            {by_confidence{}, tokens_per_step{2}, favour{slot, 50.0F}},
             tokens[static_cast<std::size_t>(slot)],
             {.length = 2});
   }

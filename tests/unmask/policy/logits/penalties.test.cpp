@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "oracles/dense_oracle.hpp"
 
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/lookahead.hpp>
@@ -19,7 +19,7 @@ std::map<token_id, int> naive_counts(const dense_view& at, index_t window, bool 
   std::vector<token_id> stand;
   for (index_t d = 1; d <= window; ++d) {
     for (const index_t p : {at.position - d, at.position + d}) {
-      if (at.stands(p) && (prompt || p >= at.geometry.prompt)) {
+      if (at.stands(p) && (prompt || p >= at.geometry.prompt_length)) {
         stand.push_back(at.token(p));
       }
     }
@@ -48,7 +48,7 @@ dense_rule dense(const repetition_penalty<N>& r) {
 }
 
 template <int N>
-dense_rule dense(const count_penalty<N>& r) {
+dense_rule dense(const presence_frequency_penalty<N>& r) {
   return {[r](std::vector<double>& z, const dense_view& at) {
     for (const auto& [token, count] : naive_counts(at, r.window, r.prompt, N)) {
       z[static_cast<std::size_t>(token)] -=
@@ -62,7 +62,7 @@ repetition_penalty<N> random_repetition(chances& c) {
   return {.penalty = c.real(0.5, 2.5), .window = c.within(1, 30), .prompt = c.chance(0.5)};
 }
 template <int N>
-count_penalty<N> random_count(chances& c) {
+presence_frequency_penalty<N> random_count(chances& c) {
   return {.presence = c.real(-2.0, 3.0), .frequency = c.real(-1.0, 2.0), .window = c.within(1, 30),
           .prompt = c.chance(0.5)};
 }
@@ -75,8 +75,8 @@ TEST(penalties, edit_rows_as_their_definitions_do) {
     const auto few = random_repetition<3>(c);
     const auto many = random_count<16>(c);
     const dense_request q = random_dense_request(c, c.within(6, 12));
-    rows += compare_rows(policy{witness{}, top_k{c.within(1, 3)}, few, many}, {dense(few), dense(many)}, q);
-    rows += compare_rows(policy{witness{}, top_k{1}, many, few}, {dense(many), dense(few)}, q);
+    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, few, many}, {dense(few), dense(many)}, q);
+    rows += compare_rows(policy{witness{}, tokens_per_step{1}, many, few}, {dense(many), dense(few)}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 8000);
@@ -89,7 +89,7 @@ TEST(penalties, go_with_credit) {
     const auto repetition = random_repetition<8>(c);
     const auto counts = random_count<2>(c);
     const trace_credit<32> credit;
-    rows += compare_rows(policy{witness{}, top_k{1}, repetition, credit, counts},
+    rows += compare_rows(policy{witness{}, tokens_per_step{1}, repetition, credit, counts},
                          {dense(repetition), dense_credit(credit.strength, credit.decay, credit.exponent),
                           dense(counts)},
                          random_dense_request(c, 9));
@@ -98,7 +98,7 @@ TEST(penalties, go_with_credit) {
   EXPECT_GT(rows, 2000);
 }
 
-// The winner's placement stands when the rows are revised, but not when they were read.
+// The winner's placement stands when the rows are processed, but not when they were read.
 TEST(penalties, know_the_token_that_lookahead_placed) {
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -107,7 +107,7 @@ TEST(penalties, know_the_token_that_lookahead_placed) {
     const auto counts = random_count<8>(c);
     dense_request q = random_dense_request(c, 9);
     q.branches = 4;
-    rows += compare_rows(policy{witness{}, top_k{1}, repetition, counts, lookahead{.branches = 4}},
+    rows += compare_rows(policy{witness{}, tokens_per_step{1}, repetition, counts, lookahead{.branches = 4}},
                          {dense(repetition), dense(counts)}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -121,7 +121,7 @@ TEST(penalties, go_with_pipelined_blocks) {
     const auto repetition = random_repetition<8>(c);
     dense_request q = random_dense_request(c, 9);
     q.branches = 2;
-    rows += compare_rows(policy{witness{}, confidence_above{0.6F}, repetition, block_pipeline{.at_once = 3},
+    rows += compare_rows(policy{witness{}, threshold{0.6F}, repetition, block_pipeline{.at_once = 3},
                                 lookahead{.branches = 2}},
                          {dense(repetition)}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -133,7 +133,7 @@ TEST(penalties, do_not_depend_on_the_batch) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     chances c(seed + 4000);
     const auto make = [&c] {
-      return policy{witness{}, top_k{c.within(1, 3)}, random_repetition<4>(c), random_count<4>(c),
+      return policy{witness{}, tokens_per_step{c.within(1, 3)}, random_repetition<4>(c), random_count<4>(c),
                     trace_credit<16>{}};
     };
     std::vector<decltype(make())> policies;
@@ -150,15 +150,15 @@ TEST(penalties, do_not_depend_on_the_batch) {
 }
 
 TEST(penalties, refuse_knobs_outside_their_range) {
-  const layout g{.length = 4};
+  const sequence_shape g{.length = 4};
   EXPECT_NO_THROW(check_part(repetition_penalty<>{}, g));
   EXPECT_THROW(check_part(repetition_penalty<>{.penalty = 0.0F}, g), std::invalid_argument);
   EXPECT_THROW(check_part(repetition_penalty<>{.penalty = std::nanf("")}, g), std::invalid_argument);
   EXPECT_THROW(check_part(repetition_penalty<>{.window = 0}, g), std::invalid_argument);
-  EXPECT_NO_THROW((check_part(count_penalty<>{.presence = -1.0F, .frequency = 2.0F}, g)));
-  EXPECT_THROW(check_part(count_penalty<>{.presence = std::nanf("")}, g), std::invalid_argument);
-  EXPECT_THROW(check_part(count_penalty<>{.frequency = std::nanf("")}, g), std::invalid_argument);
-  EXPECT_THROW(check_part(count_penalty<>{.window = 0}, g), std::invalid_argument);
+  EXPECT_NO_THROW((check_part(presence_frequency_penalty<>{.presence = -1.0F, .frequency = 2.0F}, g)));
+  EXPECT_THROW(check_part(presence_frequency_penalty<>{.presence = std::nanf("")}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(presence_frequency_penalty<>{.frequency = std::nanf("")}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(presence_frequency_penalty<>{.window = 0}, g), std::invalid_argument);
 }
 
 }  // namespace

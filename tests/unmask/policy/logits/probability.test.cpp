@@ -2,11 +2,11 @@
 // Probabilities of probed tokens, compared with softmax in double precision.
 #include <unmask/any_session.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/probability.hpp>
-#include <unmask/policy/logits/revise.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/session.hpp>
@@ -29,7 +29,7 @@ constexpr model_info small = {.vocab = 6, .mask_token = 5};
 template <class Policy>
 std::vector<token_probability> ask(const Policy& p, const std::vector<float>& row = answers_row) {
   std::vector<token_id> text = {0};
-  session s{p, small, tokens_view<memory::host>(text), layout{.length = 1}};
+  session s{p, small, tokens_view<memory::host>(text), sequence_shape{.length = 1}};
   static_cast<void>(s.next());
   s.supply(host_logits<float>(row.data(), 1, 6));
   const auto told = s.probabilities();
@@ -43,7 +43,7 @@ std::vector<double> row_softmax(double temperature = 1.0) {
 }
 
 TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
-  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}});
+  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}});
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].token, 1);
   EXPECT_EQ(told[1].token, 3);
@@ -57,12 +57,12 @@ TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
 }
 
 // "Yes or no?": the decision is the list's, and one knows how much of the row it stands for.
-TEST(probability_of, beside_a_token_list_makes_a_classifier) {
+TEST(probability_of, beside_a_allowed_tokens_makes_a_classifier) {
   std::vector<token_id> text = {0};
-  session s{policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}, token_list<2>{{1, 3}}},
+  session s{policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}, allowed_tokens<2>{{1, 3}}},
             small,
             tokens_view<memory::host>(text),
-            layout{.length = 1}};
+            sequence_shape{.length = 1}};
   static_cast<void>(s.next());
   s.supply(host_logits<float>(answers_row.data(), 1, 6));
   EXPECT_EQ(text[0], 3);
@@ -70,27 +70,27 @@ TEST(probability_of, beside_a_token_list_makes_a_classifier) {
   EXPECT_NEAR(s.probabilities()[1].share, std::exp(s.committed()[0].log_probability), 1e-6);
   // Asked behind the list, the row is the list.
   const auto behind =
-      ask(policy{by_confidence{}, top_k{1}, token_list<2>{{1, 3}}, probability_of<2>{{1, 3}}});
+      ask(policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<2>{{1, 3}}, probability_of<2>{{1, 3}}});
   EXPECT_NEAR(behind[1].probability, behind[1].share, 1e-6);
 }
 
 TEST(probability_of, sees_the_edits_written_before_it) {
   const logit_bias<1> bias{{{3, 1.0F}}};
-  const auto before = ask(policy{by_confidence{}, top_k{1}, bias, probability_of<2>{{1, 3}}});
-  const auto behind = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}, bias});
+  const auto before = ask(policy{by_confidence{}, tokens_per_step{1}, bias, probability_of<2>{{1, 3}}});
+  const auto behind = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}, bias});
   EXPECT_NEAR(before[1].share, 1.0 / (1.0 + std::exp(-3.0)), 1e-6);
   EXPECT_NEAR(behind[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
   const auto sharp =
-      ask(policy{by_confidence{}, top_k{1}, temperature{0.5F}, probability_of<2>{{0, 3}}});
+      ask(policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}, probability_of<2>{{0, 3}}});
   EXPECT_NEAR(sharp[0].probability, row_softmax(0.5)[0], 1e-6);
 }
 
 TEST(probability_of, counts_what_is_cut_off_in_the_whole_row) {
   const auto told = ask(policy{by_confidence{},
-                               top_k{1},
+                               tokens_per_step{1},
                                sampling{},
-                               keep_top_k{1},
-                               confidence_of_kept{},
+                               top_k{1},
+                               confidence_after_truncation{},
                                probability_of<2>{{0, 3}}});
   ASSERT_EQ(told.size(), 2U);
   EXPECT_NEAR(told[0].probability, row_softmax()[0], 1e-6);
@@ -98,29 +98,29 @@ TEST(probability_of, counts_what_is_cut_off_in_the_whole_row) {
 }
 
 TEST(probability_of, is_zero_for_what_cannot_be_proposed) {
-  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<3>{{5, 77, 4}}});
+  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<3>{{5, 77, 4}}});
   ASSERT_EQ(told.size(), 3U);
   EXPECT_EQ(told[0].probability, 0.0F) << "the mask token";
   EXPECT_EQ(told[1].probability, 0.0F) << "not in the vocabulary";
   EXPECT_GT(told[2].probability, 0.0F);
   EXPECT_EQ(told[2].share, 1.0F);
-  const auto none = ask(policy{by_confidence{}, top_k{1}, probability_of<1>{{5}}});
+  const auto none = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{5}}});
   EXPECT_EQ(none[0].share, 0.0F);
 }
 
 TEST(probability_of, of_an_invalid_row_is_not_told) {
   std::vector<float> broken = answers_row;
   broken[2] = math::from_bits(0x7fc00000U);
-  EXPECT_TRUE(ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}}, broken).empty());
+  EXPECT_TRUE(ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, broken).empty());
 }
 
 // Nor of a row that edits have made invalid, as far as they stand before the question.
 TEST(probability_of, of_a_row_that_overflows_is_not_told) {
   const std::vector<float> high = {3e38F, 1.0F, 8.0F, 3.0F, 2.0F, 20.0F};
   const logit_bias<1> too_much{{{0, 3e38F}}};
-  const probability_of<2> question{{0, 3}};
-  EXPECT_TRUE(ask(policy{by_confidence{}, top_k{1}, too_much, question}, high).empty());
-  const auto before = ask(policy{by_confidence{}, top_k{1}, question, too_much}, high);
+  const probability_of<2> probe{{0, 3}};
+  EXPECT_TRUE(ask(policy{by_confidence{}, tokens_per_step{1}, too_much, probe}, high).empty());
+  const auto before = ask(policy{by_confidence{}, tokens_per_step{1}, probe, too_much}, high);
   ASSERT_EQ(before.size(), 2U);
   EXPECT_EQ(before[0].probability, 1.0F);
 }
@@ -128,14 +128,14 @@ TEST(probability_of, of_a_row_that_overflows_is_not_told) {
 // A far-away list still has shares, where its probabilities are nothing.
 TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
   const std::vector<float> row = {500.0F, 1.0F, 0.0F, 3.0F, 2.0F, 0.0F};
-  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}}, row);
+  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, row);
   EXPECT_NEAR(told[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
   EXPECT_LT(told[1].probability, 1e-30F);
 }
 
 // Several questions, several blocks, committed positions in between, a batch: every masked position
 // whose turn it is, in order, and nothing else.
-TEST(probability_of, is_told_for_every_open_position_of_the_step) {
+TEST(probability_of, is_told_for_every_masked_position_of_the_step) {
   int answers = 0;
   for (std::uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
@@ -144,7 +144,7 @@ TEST(probability_of, is_told_for_every_open_position_of_the_step) {
     q.branches = c.chance(0.5) ? 2 : 0;
     const index_t first = c.within(0, 4);
     const policy p{by_confidence{},
-                   top_k{2},
+                   tokens_per_step{2},
                    probability_of<3>{.tokens = {3, 9, 30}, .count = 2},
                    probability_of<1>{.tokens = {7}, .first = first},
                    lookahead{.branches = q.branches}};
@@ -188,7 +188,7 @@ TEST(probability_of, is_told_for_every_open_position_of_the_step) {
         z[static_cast<std::size_t>(q.model.mask_token)] = -infinity;
         const auto expected = softmax(z, 1.0);
         std::vector<token_id> tokens = {3, 9};
-        if (i - q.geometry.prompt >= first) {
+        if (i - q.geometry.prompt_length >= first) {
           tokens.push_back(7);
         }
         for (const token_id v : tokens) {
@@ -208,7 +208,7 @@ TEST(probability_of, is_told_for_every_open_position_of_the_step) {
 
 TEST(probability_of, is_told_by_any_session) {
   const auto s = make_any_session(
-      policy{by_confidence{}, top_k{1}, probability_of<1>{{3}}}, small, {.length = 1, .window = 1});
+      policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{3}}}, small, {.length = 1, .window = 1});
   token_id token = 0;
   s->start(0, &token, 1, {.length = 1});
   static_cast<void>(s->next());
@@ -218,8 +218,8 @@ TEST(probability_of, is_told_by_any_session) {
 }
 
 TEST(probability_of, asks_only_about_the_tokens_it_was_given) {
-  const auto two = ask(policy{by_confidence{}, top_k{1}, probability_of<2>{{1, 3}}});
-  const auto told = ask(policy{by_confidence{}, top_k{1}, probability_of<4>{{1, no_token, 3}}});
+  const auto two = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}});
+  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<4>{{1, no_token, 3}}});
   ASSERT_EQ(told.size(), 2U);
   for (std::size_t k = 0; k < 2; ++k) {
     EXPECT_EQ(told[k].token, two[k].token);
@@ -229,7 +229,7 @@ TEST(probability_of, asks_only_about_the_tokens_it_was_given) {
 }
 
 TEST(probability_of, refuses_knobs_outside_their_range) {
-  const layout g{.length = 4};
+  const sequence_shape g{.length = 4};
   EXPECT_THROW((check_part(probability_of<>{}, g)), std::invalid_argument);
   EXPECT_NO_THROW((check_part(probability_of<3>{.tokens = {1, 2}, .count = 2}, g)));
   EXPECT_THROW((check_part(probability_of<2>{{1, 1}}, g)), std::invalid_argument);

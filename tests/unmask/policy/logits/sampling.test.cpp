@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A drawn token beside edits of its row: the draw is from the softmax of the edited row, whatever
-// was watched while the row was read. Sessions of one position, one draw each, against the
+// was tracked while the row was read. Sessions of one position, one draw each, against the
 // definition in double precision.
 #include <unmask/host/backend.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/keep.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/repetition.hpp>
-#include <unmask/policy/logits/revise.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(sampling, draws_from_the_row_as_a_bias_has_edited_it) {
     const token_id out = scene.tokens[5];
     for (const float temperature : {1.0F, 0.7F}) {
       const policy p{by_confidence{},
-                     top_k{1},
+                     tokens_per_step{1},
                      sampling{temperature},
                      logit_bias<3>{{{up, 1.5F}, {down, -1.0F}, {out, banned}}}};
       const auto expected = edited_softmax(scene, static_cast<double>(temperature), [&](auto& z) {
@@ -87,11 +87,11 @@ TEST(sampling, draws_from_the_row_as_penalties_have_edited_it) {
   const scene_of_draws scene = small_scene();
   const policy p{
       by_confidence{},
-      top_k{1},
+      tokens_per_step{1},
       sampling{},
       repetition_penalty<4>{.penalty = 2.0F, .window = 8},
-      count_penalty<4>{.presence = 0.25F, .frequency = 0.5F, .window = 8, .prompt = true},
-      neighbour_guard{.penalty = 0.3F}};
+      presence_frequency_penalty<4>{.presence = 0.25F, .frequency = 0.5F, .window = 8, .prompt = true},
+      neighbour_penalty{.penalty = 0.3F}};
   const auto expected = edited_softmax(scene, 1.0, [](auto& z) {
     z[3] = z[3] / 2.0 - 0.25 - 2 * 0.5;    // stands twice
     z[1] = z[1] / 2.0 - 0.25 - 0.5 - 0.3;  // stands once, and directly left
@@ -99,11 +99,11 @@ TEST(sampling, draws_from_the_row_as_penalties_have_edited_it) {
   expect_draws(frequencies(p, scene, 8000), expected, 8000);
 }
 
-TEST(sampling, draws_from_a_token_list) {
+TEST(sampling, draws_from_a_allowed_tokens) {
   for (const scene_of_draws& scene : {small_scene(), wide_scene()}) {
     const token_id a = scene.tokens[0];
     const token_id b = scene.tokens[4];
-    const policy p{by_confidence{}, top_k{1}, sampling{0.5F}, token_list<2>{{a, b}}};
+    const policy p{by_confidence{}, tokens_per_step{1}, sampling{0.5F}, allowed_tokens<2>{{a, b}}};
     const auto expected = edited_softmax(scene, 0.5, [&](auto& z) {
       for (std::size_t v = 0; v < z.size(); ++v) {
         z[v] = static_cast<token_id>(v) == a || static_cast<token_id>(v) == b ? z[v] : -infinity;
@@ -113,12 +113,12 @@ TEST(sampling, draws_from_a_token_list) {
   }
 }
 
-// Credit raises the best token before it is watched: it joins the draw again with what it gained.
+// Credit raises the best token before it is tracked: it joins the draw again with what it gained.
 TEST(sampling, draws_from_a_row_whose_best_token_was_raised) {
   for (const scene_of_draws& scene : {small_scene(), wide_scene()}) {
     for (const float temperature : {1.0F, 2.0F}) {
       const trace_credit<4> credit{.strength = 2.0F, .decay = 0.5F, .exponent = 1.0F};
-      const policy p{by_confidence{}, top_k{1}, sampling{temperature}, credit, credit};
+      const policy p{by_confidence{}, tokens_per_step{1}, sampling{temperature}, credit, credit};
       const auto raise = [](std::vector<double>& z, std::size_t best) {
         z[best] += 2.0 * std::log1p(softmax(z, 1.0)[best]);
       };
@@ -136,14 +136,14 @@ TEST(sampling, draws_from_a_row_whose_best_token_was_raised) {
 TEST(sampling, reports_the_probability_in_the_edited_row) {
   const scene_of_draws scene = small_scene();
   const auto expected = edited_softmax(scene, 1.0, [](auto& z) { z[3] -= 1.0; });
-  const policy p{by_confidence{}, top_k{1}, sampling{3.0F}, logit_bias<1>{{{3, -1.0F}}}};
+  const policy p{by_confidence{}, tokens_per_step{1}, sampling{3.0F}, logit_bias<1>{{{3, -1.0F}}}};
   std::vector<bool> seen(7, false);
   for (int i = 0; i < 200; ++i) {
     std::vector<token_id> text = {0};
     session s{p,
               model_of(scene),
               tokens_view<memory::host>(text),
-              layout{.length = 1, .seed = static_cast<std::uint64_t>(i)}};
+              sequence_shape{.length = 1, .seed = static_cast<std::uint64_t>(i)}};
     static_cast<void>(s.next());
     s.supply(host_logits<float>(scene.row.data(), 1, 7));
     const commit_entry e = s.committed()[0];
@@ -158,10 +158,10 @@ template <class... More>
 commit_entry drawn_once(const std::vector<float>& row, float temperature, const More&... more) {
   std::vector<token_id> text = {0};
   const model_info model{.vocab = static_cast<index_t>(row.size()), .mask_token = 0};
-  session s{policy{by_confidence{}, top_k{1}, sampling{temperature}, more...},
+  session s{policy{by_confidence{}, tokens_per_step{1}, sampling{temperature}, more...},
             model,
             tokens_view<memory::host>(text),
-            layout{.length = 1, .seed = 3}};
+            sequence_shape{.length = 1, .seed = 3}};
   static_cast<void>(s.next());
   s.supply(host_logits<float>(row.data(), 1, model.vocab));
   return s.committed()[0];
@@ -179,14 +179,14 @@ TEST(sampling, beyond_the_range_of_float_proposes_the_most_probable_token) {
     EXPECT_EQ(drawn_once(wide, temperature).token, 4000);
     EXPECT_EQ(drawn_once(low, temperature).token, 2);
     EXPECT_EQ(drawn_once(low, temperature).log_probability, 0.0F);
-    EXPECT_EQ(drawn_once(low, temperature, keep_top_k{2}).token, 2);
+    EXPECT_EQ(drawn_once(low, temperature, top_k{2}).token, 2);
     EXPECT_EQ(drawn_once(low, temperature, logit_bias<1>{{{1, 2e38F}}}).token, 1);
   }
   for (const float temperature : {1e-39F, 1e-45F}) {
     SCOPED_TRACE(temperature);
     EXPECT_EQ(drawn_once(plain, temperature).token, 3);
     EXPECT_NEAR(drawn_once(plain, temperature).log_probability, -0.40760596, 1e-6);
-    EXPECT_EQ(drawn_once(plain, temperature, keep_top_k{2}).token, 3);
+    EXPECT_EQ(drawn_once(plain, temperature, top_k{2}).token, 3);
   }
 }
 

@@ -2,7 +2,7 @@
 // expect: a policy draws tokens with one part
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/ranking.hpp>
 

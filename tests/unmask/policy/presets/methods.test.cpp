@@ -3,24 +3,24 @@
 // Whole methods for sessions without layers: the published values of their parts, and that they
 // decode. Those that skip positions at layers are in layers/methods.test.cpp.
 
-#include <unmask/policy/commit/calibrate.hpp>
+#include <unmask/policy/commit/threshold_calibrator.hpp>
 #include <unmask/policy/presets/methods.hpp>
 #include <unmask/policy/presets/released.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <type_traits>
 
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
 
-constexpr layout geometry{.prompt = 2, .length = 42, .block_length = 10};
+constexpr sequence_shape geometry{.prompt_length = 2, .length = 42, .block_length = 10};
 
 /// The part of type P, of which a policy has one.
 template <class P, std::size_t I = 0, class Policy>
 [[nodiscard]] constexpr const P& part_of(const Policy& p) {
-  if constexpr (std::is_same_v<typename Policy::template leaf_type<I>, P>) {
+  if constexpr (std::is_same_v<typename Policy::template part_type<I>, P>) {
     return p.template part_at<I>();
   } else {
     return part_of<P, I + 1>(p);
@@ -32,11 +32,11 @@ TEST(Methods, CreditDecodingHasTheValuesOfSection5) {
   static_assert(part_of<trace_credit<64>>(p).strength == 0.65F);
   static_assert(part_of<trace_credit<64>>(p).decay == 0.7F);
   static_assert(part_of<trace_credit<64>>(p).exponent == 0.2F);
-  static_assert(part_of<confidence_at_least>(p).threshold == 0.9F);
+  static_assert(part_of<threshold_inclusive>(p).value == 0.9F);
   static_assert(part_of<by_confidence>(p).required == stat::confidence);
   constexpr auto released = methods::credit_decoding(0.8F, credit_released<64>);
   static_assert(part_of<trace_credit<64>>(released).strength == 0.7F);
-  static_assert(part_of<confidence_at_least>(released).threshold == 0.8F);
+  static_assert(part_of<threshold_inclusive>(released).value == 0.8F);
 }
 
 TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
@@ -46,23 +46,23 @@ TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
     const made_up_model model{.seed = seed};
     with_credit += commits_of(methods::credit_decoding(), model, geometry).size();
     without +=
-        commits_of(policy{by_confidence{}, confidence_at_least{0.9F}}, model, geometry).size();
+        commits_of(policy{by_confidence{}, threshold_inclusive{0.9F}}, model, geometry).size();
   }
   EXPECT_LT(with_credit, without);
 }
 
 TEST(Methods, MorePartsFollowThoseOfTheMethod) {
   constexpr auto p = methods::with(
-      methods::credit_decoding(0.8F), stop_at_end{}, prefix_cache{3}, whole_sequence{});
-  static_assert(part_of<confidence_at_least>(p).threshold == 0.8F);
+      methods::credit_decoding(0.8F), stop_at_eos{}, prefix_cache{3}, single_block{});
+  static_assert(part_of<threshold_inclusive>(p).value == 0.8F);
   static_assert(part_of<prefix_cache>(p).period == 3);
   static_assert(std::is_same_v<std::remove_const_t<decltype(p)>,
                                policy<by_confidence,
-                                      confidence_at_least,
+                                      threshold_inclusive,
                                       trace_credit<64>,
-                                      stop_at_end,
+                                      stop_at_eos,
                                       prefix_cache,
-                                      whole_sequence>>);
+                                      single_block>>);
 }
 
 TEST(Methods, LopaWithD2fHasTheValuesOfTable5) {
@@ -71,7 +71,7 @@ TEST(Methods, LopaWithD2fHasTheValuesOfTable5) {
   static_assert(part_of<lookahead>(p).lowest_share == 1.0F);
   static_assert(part_of<lookahead>(p).creation_weight == 0.0F);
   static_assert(!part_of<lookahead>(p).complete_wins);
-  static_assert(part_of<confidence_above>(p).threshold == 0.9F);
+  static_assert(part_of<threshold>(p).value == 0.9F);
   static_assert(part_of<block_pipeline>(p).add == 0.1F);
   static_assert(part_of<block_pipeline>(p).activate == 0.95F);
   static_assert(part_of<block_pipeline>(p).at_once * 32 == 256);
@@ -123,7 +123,7 @@ TEST(Methods, LopaWithD2fDecodesWithAllItsBranches) {
 }
 
 TEST(Methods, OsdtHasTheSettingsOfSection4) {
-  using profile = profile_threshold<>;
+  using profile = calibrated_threshold<>;
   constexpr profile gsm8k = part_of<profile>(methods::osdt_gsm8k());
   static_assert(gsm8k.mode == profile_mode::block && gsm8k.statistic == metric::q1);
   static_assert(gsm8k.cap == 0.75F && gsm8k.slack == 0.2F && gsm8k.threshold == 0.9F);
@@ -142,8 +142,8 @@ TEST(Methods, OsdtCalibratesOnOneSequenceAndDecodesTheOthers) {
   const auto expect = [](const auto& first, float most) {
     const made_up_model model{.seed = 3};
     EXPECT_EQ(commits_of(first, model, geometry),
-              commits_of(policy{by_confidence{}, confidence_above{0.9F}}, model, geometry));
-    const auto& settings = part_of<profile_threshold<>>(first);
+              commits_of(policy{by_confidence{}, threshold{0.9F}}, model, geometry));
+    const auto& settings = part_of<calibrated_threshold<>>(first);
     std::vector<token_id> tokens(42, 0);
     session s{first, model.info(), tokens, geometry};
     const auto calibrated = calibrating(
@@ -153,8 +153,8 @@ TEST(Methods, OsdtCalibratesOnOneSequenceAndDecodesTheOthers) {
     const auto later = methods::osdt(calibrated);
     static_assert(std::is_same_v<decltype(later), std::remove_reference_t<decltype(first)>>);
     for (std::uint64_t seed = 4; seed < 8; ++seed) {
-      watch_decode(later, made_up_model{.seed = seed}, geometry, [&](const watched_step& w) {
-        for (const watched_row& row : w.open) {
+      observe_decode(later, made_up_model{.seed = seed}, geometry, [&](const observed_step& w) {
+        for (const observed_row& row : w.masked) {
           const bool committed = std::ranges::any_of(
               w.committed, [&](const commit_entry& e) { return e.position == row.position; });
           EXPECT_TRUE(committed || row.confidence <= static_cast<double>(most) + 1e-6)

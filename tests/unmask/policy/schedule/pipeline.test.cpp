@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/schedule/pipeline.hpp>
 
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/presets/released/lopa.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -14,25 +14,25 @@
 namespace unmask::testing {
 namespace {
 
-// A schedule beside a sequence whose positions a test settles.
+// A schedule beside a sequence whose positions a test commits.
 class stage {
  public:
   stage(const block_pipeline& blocks, index_t block_length, index_t length)
       : blocks_(blocks)
       , tokens_(static_cast<std::size_t>(length), 9)
-      , marks_(static_cast<std::size_t>(length), mark::open) {
+      , marks_(static_cast<std::size_t>(length), mark::masked) {
     view_.tokens = tokens_.data();
     view_.marks = marks_.data();
     view_.length = length;
     view_.block_length = block_length;
-    view_.end_token = 7;
-    view_.open_count = length;
+    view_.eos_token = 7;
+    view_.masked_count = length;
   }
 
   void settle(index_t first, index_t last, token_id token = 1) {
     for (index_t p = first; p < last; ++p) {
-      view_.open_count -= view_.is_open(p) ? 1 : 0;
-      marks_[static_cast<std::size_t>(p)] = mark::settled;
+      view_.masked_count -= view_.is_masked(p) ? 1 : 0;
+      marks_[static_cast<std::size_t>(p)] = mark::committed;
       tokens_[static_cast<std::size_t>(p)] = token;
     }
   }
@@ -40,9 +40,9 @@ class stage {
   plan next() {
     struct {
       block_pipeline::sequence_state& sequence;
-    } own{state_};
+    } context{state_};
     plan n;
-    blocks_.schedule(view_, n, own);
+    blocks_.schedule(view_, n, context);
     return n;
   }
 
@@ -78,10 +78,10 @@ TEST(pipeline, runs_the_blocks_so_far_or_the_whole_canvas) {
     so_far.settle(0, settled);
     whole.settle(0, settled);
     plan p = so_far.next();
-    EXPECT_EQ(p.feed, (range{0, last}));
+    EXPECT_EQ(p.query, (range{0, last}));
     plan q = whole.next();
-    EXPECT_EQ(q.feed, (range{0, 18}));
-    q.feed = p.feed;
+    EXPECT_EQ(q.query, (range{0, 18}));
+    q.query = p.query;
     EXPECT_EQ(q.score, p.score);  // what is decided about, and all else, is the same
     EXPECT_EQ(q.forced, p.forced);
     EXPECT_EQ(q.freeze, p.freeze);
@@ -99,7 +99,7 @@ TEST(pipeline, adds_one_block_a_step_and_at_most_so_many) {
   EXPECT_EQ(n.last_block, 4);
   EXPECT_EQ(n.freeze, (range{0, 4}));
   EXPECT_EQ(n.score, (range{4, 16}));
-  EXPECT_EQ(n.feed, (range{0, 16}));
+  EXPECT_EQ(n.query, (range{0, 16}));
   EXPECT_EQ(n.forced, 1U);
 }
 
@@ -125,7 +125,7 @@ TEST(pipeline, grows_when_nothing_is_open_whatever_add_says) {
   EXPECT_EQ(s.next().end, ending::complete);
 }
 
-TEST(pipeline, an_end_token_stops_the_growth_and_the_blocks_so_far_are_decoded) {
+TEST(pipeline, an_eos_token_stops_the_growth_and_the_blocks_so_far_are_decoded) {
   stage s({.add = 0.5F, .activate = 1.0F}, 4, 40);
   s.next();
   s.settle(2, 4, 7);
@@ -133,7 +133,7 @@ TEST(pipeline, an_end_token_stops_the_growth_and_the_blocks_so_far_are_decoded) 
     EXPECT_EQ(s.next().score, (range{0, 4}));
   }
   s.settle(0, 2);
-  EXPECT_EQ(s.next().end, ending::end_token);
+  EXPECT_EQ(s.next().end, ending::eos_token);
 }
 
 TEST(pipeline, passes_by_blocks_in_which_nothing_is_open) {
@@ -151,42 +151,42 @@ TEST(pipeline, passes_by_blocks_in_which_nothing_is_open) {
   EXPECT_EQ(s.next().end, ending::complete);
 }
 
-TEST(pipeline, sees_an_end_token_in_a_block_that_it_passes_by) {
+TEST(pipeline, sees_an_eos_token_in_a_block_that_it_passes_by) {
   stage s({.add = 0.1F, .activate = 1.0F}, 4, 40);
   EXPECT_EQ(s.next().score, (range{0, 4}));
   s.settle(5, 8);
   s.settle(4, 5, 7);
   s.settle(0, 4);
-  EXPECT_EQ(s.next().end, ending::end_token);
+  EXPECT_EQ(s.next().end, ending::eos_token);
 }
 
 dense_request request_of(std::uint64_t seed) {
   chances c(seed);
   dense_request q = random_dense_request(c, c.within(6, 24));
-  q.geometry.length = q.geometry.prompt + c.within(4, 40);
+  q.geometry.length = q.geometry.prompt_length + c.within(4, 40);
   q.geometry.block_length = c.within(2, 9);
-  q.model.row_shift = c.within(0, 1);
+  q.model.logits_shift = c.within(0, 1);
   q.suppressed.clear();
   return q;
 }
 
-// Two of 80 positions are to be decided: two passes at most, each about an open one.
+// Two of 80 positions are to be decided: two passes at most, each about a masked one.
 template <class Schedule, class... More>
 void expect_no_empty_pass(const Schedule& blocks, const More&... more) {
   int passes = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     chances c(seed);
     dense_request q = request_of(seed);
-    q.geometry.prompt = 0;
+    q.geometry.prompt_length = 0;
     q.geometry.length = 80;
     q.branches = 3;
     std::vector<token_id> x(80, 1);
     std::vector<std::uint8_t> editable(80, 0);
     editable[static_cast<std::size_t>(c.within(0, 79))] = 1;
     editable[static_cast<std::size_t>(c.within(0, 79))] = 1;
-    using kind = policy<by_confidence, confidence_above, Schedule, More...>;
+    using kind = policy<by_confidence, unmask::threshold, Schedule, More...>;
     session<kind> s{q.model, {.length = 80, .window = 80, .branches = 3}};
-    s.start(0, kind{by_confidence{}, confidence_above{0.9F}, blocks, more...},
+    s.start(0, kind{by_confidence{}, unmask::threshold{0.9F}, blocks, more...},
             tokens_view<memory::host>(x), q.geometry, {.editable = editable, .suppressed = {}});
     while (const auto request = s.next()) {
       const range scored = s.planned().score;
@@ -194,19 +194,19 @@ void expect_no_empty_pass(const Schedule& blocks, const More&... more) {
                   x.begin() + scored.last)
           << "seed " << seed;
       const std::vector<float> logits = logits_of(s, *request, x, [&](const segment& part, index_t p) {
-        const std::vector<token_id> fed(x.begin(), x.begin() + part.feed.last);
-        return q.logits.row(fed, std::max(p - q.model.row_shift, 0));
+        const std::vector<token_id> fed(x.begin(), x.begin() + part.query.last);
+        return q.logits.row(fed, std::max(p - q.model.logits_shift, 0));
       });
       s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
       ++passes;
     }
-    EXPECT_EQ(s.report().open, 0);
+    EXPECT_EQ(s.report().masked, 0);
     EXPECT_LE(s.report().forwards, 2) << "seed " << seed;
   }
   EXPECT_GT(passes, 80);
 }
 
-TEST(pipeline, asks_for_no_pass_without_an_open_position) {
+TEST(pipeline, asks_for_no_pass_without_an_masked_position) {
   const block_pipeline blocks{.add = 0.2F, .activate = 0.8F};
   expect_no_empty_pass(blocks);
   expect_no_empty_pass(blocks, lookahead{});
@@ -214,24 +214,24 @@ TEST(pipeline, asks_for_no_pass_without_an_open_position) {
 }
 
 // Invariants of whole decodes, with a row of the naive softmax for each decision.
-TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_admitted) {
+TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_committed) {
   int waits = 0;
   int ahead = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const dense_request q = request_of(seed);
-    const layout& g = q.geometry;
+    const sequence_shape& g = q.geometry;
     chances c(seed + 7);
     const block_pipeline blocks{.add = c.real(0.0, 0.8), .activate = c.real(0.5, 1.0),
                                 .at_once = c.within(1, 4)};
     const float threshold = c.real(0.3, 0.95);
     std::vector<token_id> x(static_cast<std::size_t>(g.length), 0);
-    session s{policy{by_confidence{}, confidence_above{threshold}, blocks}, q.model, x, g};
+    session s{policy{by_confidence{}, unmask::threshold{threshold}, blocks}, q.model, x, g};
     index_t grown = 0;
     while (const auto request = s.next()) {
       const plan now = s.planned();
       const script rows = [&](const segment& part, index_t p) {
-        const std::vector<token_id> fed(x.begin(), x.begin() + part.feed.last);
-        return q.logits.row(fed, std::max(p - q.model.row_shift, 0));
+        const std::vector<token_id> fed(x.begin(), x.begin() + part.query.last);
+        return q.logits.row(fed, std::max(p - q.model.logits_shift, 0));
       };
       EXPECT_LE(now.last_block - now.first_block, blocks.at_once);
       EXPECT_LE(now.last_block, grown + 1);
@@ -253,7 +253,7 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_admitted) {
       std::vector<int> commits(static_cast<std::size_t>(now.last_block));
       std::vector<int> below(commits.size());
       for (const commit_entry& e : s.committed()) {
-        const auto b = static_cast<std::size_t>((e.position - g.prompt) / g.block_length);
+        const auto b = static_cast<std::size_t>((e.position - g.prompt_length) / g.block_length);
         ++commits[b];
         const double p = confidence[static_cast<std::size_t>(e.position)];
         below[b] += p < static_cast<double>(threshold) - 1e-5 ? 1 : 0;
@@ -261,8 +261,8 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_admitted) {
       for (index_t b = now.first_block; b < now.last_block; ++b) {
         const auto at = static_cast<std::size_t>(b);
         const bool forced = (now.forced >> static_cast<unsigned>(b - now.first_block) & 1U) != 0;
-        const range block{g.prompt + b * g.block_length,
-                          std::min(g.prompt + (b + 1) * g.block_length, g.length)};
+        const range block{g.prompt_length + b * g.block_length,
+                          std::min(g.prompt_length + (b + 1) * g.block_length, g.length)};
         const bool had_open = std::any_of(confidence.begin() + block.first, confidence.begin() + block.last,
                                           [](double p) { return p >= 0.0; });
         EXPECT_TRUE(!forced || !had_open || commits[at] > 0) << "seed " << seed;
@@ -270,7 +270,7 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_admitted) {
         waits += !forced && had_open && commits[at] == 0 ? 1 : 0;
       }
     }
-    EXPECT_EQ(s.report().open, 0);
+    EXPECT_EQ(s.report().masked, 0);
   }
   EXPECT_GT(waits, 20);
   EXPECT_GT(ahead, 200);
@@ -279,8 +279,8 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_admitted) {
 TEST(pipeline, of_one_block_at_a_time_is_sequential) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     dense_request q = request_of(seed);
-    q.model.end_token = no_token;
-    q.model.row_shift = 0;
+    q.model.eos_token = no_token;
+    q.model.logits_shift = 0;
     std::vector<std::vector<index_t>> all;
     const auto note = [&](const auto& p) {
       all.emplace_back();
@@ -291,18 +291,18 @@ TEST(pipeline, of_one_block_at_a_time_is_sequential) {
         }
       });
     };
-    note(policy{by_confidence{}, confidence_above{0.7F}, block_pipeline{.at_once = 1}});
-    note(policy{by_confidence{}, confidence_above{0.7F}});
+    note(policy{by_confidence{}, unmask::threshold{0.7F}, block_pipeline{.at_once = 1}});
+    note(policy{by_confidence{}, unmask::threshold{0.7F}});
     EXPECT_EQ(all[0], all[1]) << "seed " << seed;
   }
 }
 
 TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
-  const model_info model{.vocab = 5, .mask_token = 4, .end_token = 2};
+  const model_info model{.vocab = 5, .mask_token = 4, .eos_token = 2};
   const auto p = released::lopa(lookahead{.branches = 2}, 0.99F, {.add = 0.5F, .activate = 0.5F});
   std::vector<token_id> x(12);
-  session s{p, model, x, layout{.length = 12, .block_length = 4}};
-  // Position 0 is the most confident and commits; 1 and 2 are tried, the latter with the end token.
+  session s{p, model, x, sequence_shape{.length = 12, .block_length = 4}};
+  // Position 0 is the most confident and commits; 1 and 2 are tried, the latter with the EOS token.
   decide_once(s, x, [](const segment&, index_t at) {
     std::vector<float> z = {3.0F - static_cast<float>(at), 0.0F, 0.0F, 0.0F, 0.0F};
     if (at == 2) {
@@ -316,11 +316,11 @@ TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
   EXPECT_EQ(s.planned().score, (range{0, 8}));
   const auto request = s.next();
   const std::vector<segment> parts(request->segments.begin(), request->segments.end());
-  EXPECT_EQ(parts[0].feed, (range{0, 4}));  // one of four
+  EXPECT_EQ(parts[0].query, (range{0, 4}));  // one of four
   EXPECT_EQ(parts[0].rows, (range{1, 4}));
-  EXPECT_EQ(parts[1].feed, (range{0, 8}));  // two of four
+  EXPECT_EQ(parts[1].query, (range{0, 8}));  // two of four
   EXPECT_EQ(parts[1].rows, (range{1, 8}));
-  EXPECT_EQ(parts[2].feed, (range{0, 4}));  // two of four, and an end
+  EXPECT_EQ(parts[2].query, (range{0, 4}));  // two of four, and an end
   EXPECT_EQ(request->rows, 3 + 7 + 3);
   // Branch 1 is the most confident; its new block is activated, so that both blocks commit a token.
   const std::vector<float> logits = logits_of(s, *request, x, [](const segment& part, index_t at) {
@@ -340,8 +340,8 @@ TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
 TEST(pipeline, names_the_knob_that_is_wrong) {
   const auto starting = [](const block_pipeline& blocks) {
     std::vector<token_id> x(4);
-    session s{policy{by_confidence{}, top_k{}, blocks}, model_info{.vocab = 3, .mask_token = 2}, x,
-              layout{.length = 4}};
+    session s{policy{by_confidence{}, tokens_per_step{}, blocks}, model_info{.vocab = 3, .mask_token = 2}, x,
+              sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting({.add = -0.1F}), std::invalid_argument);
   EXPECT_THROW(starting({.activate = 1.1F}), std::invalid_argument);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
 #include <limits>
 #include <stdexcept>
 
-#include "support/watched_decode.hpp"
+#include "support/observed_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 // commits. Says when a decision is rounding; what was really committed then goes in.
 class naive_slow_fast {
  public:
-  naive_slow_fast(const slow_fast& knobs, double sure, const layout& g)
+  naive_slow_fast(const slow_fast& knobs, double sure, const sequence_shape& g)
       : knobs_(knobs)
       , sure_(sure)
       , g_(g) {
@@ -31,9 +31,9 @@ class naive_slow_fast {
   [[nodiscard]] bool feeds_everything() const { return passes_ <= knobs_.exploration; }
 
   [[nodiscard]] std::optional<std::vector<index_t>>
-  commits(std::span<const watched_row> open) const {
+  commits(std::span<const observed_row> open) const {
     std::vector<index_t> sure;
-    for (const watched_row& r : open) {
+    for (const observed_row& r : open) {
       if (is_close(r.confidence, sure_) ||
           is_close(r.confidence, static_cast<double>(knobs_.promising))) {
         return std::nullopt;
@@ -50,10 +50,10 @@ class naive_slow_fast {
 
   // Takes the decisions of a step; open_after has the positions still masked.
   template <class IsOpen>
-  void move_on(std::span<const watched_row> open, const IsOpen& open_after) {
+  void move_on(std::span<const observed_row> open, const IsOpen& open_after) {
     if (explores()) {
       index_t guess = begin_ + 1;
-      for (const watched_row& r : open) {
+      for (const observed_row& r : open) {
         if (r.confidence > static_cast<double>(knobs_.promising)) {
           guess = std::max(guess, r.position - block_first() + 1);
         }
@@ -89,7 +89,7 @@ class naive_slow_fast {
   }
 
  private:
-  [[nodiscard]] index_t block_first() const { return g_.prompt + block_ * g_.block_length; }
+  [[nodiscard]] index_t block_first() const { return g_.prompt_length + block_ * g_.block_length; }
   [[nodiscard]] index_t block_last() const {
     return std::min(block_first() + g_.block_length, g_.length);
   }
@@ -106,7 +106,7 @@ class naive_slow_fast {
 
   slow_fast knobs_;
   double sure_;
-  layout g_;
+  sequence_shape g_;
   index_t block_ = 0;
   index_t begin_ = 0;
   index_t end_ = 0;
@@ -127,21 +127,21 @@ TEST(slow_fast, agrees_with_the_method_in_double_precision) {
     knobs.promising = 0.2F + 0.05F * static_cast<float>(seed % 9);
     const double sure = 0.4 + 0.05 * static_cast<double>(seed % 11);
     knobs.spread = 0.5F * static_cast<float>(seed % 5);
-    const layout g{.prompt = 3, .length = 50, .block_length = 7 + static_cast<index_t>(seed % 45)};
+    const sequence_shape g{.prompt_length = 3, .length = 50, .block_length = 7 + static_cast<index_t>(seed % 45)};
     std::vector<token_id> tokens(50, 0);
-    const policy p{by_confidence{}, confidence_at_least{static_cast<float>(sure)}, knobs};
+    const policy p{by_confidence{}, threshold_inclusive{static_cast<float>(sure)}, knobs};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 50, .window = 52}};
     s.start(0, p, tokens, g);
     naive_slow_fast naive(knobs, sure, g);
     bool diverged = false;
-    watch_decode(s, model, tokens, [&](const watched_step& seen) {
+    observe_decode(s, model, tokens, [&](const observed_step& seen) {
       if (diverged) {
         return;
       }
       ASSERT_EQ(seen.planned.score, naive.scored());
       const range fed = {0, naive.feeds_everything() ? 50 : naive.scored().last};
-      ASSERT_EQ(seen.planned.feed, fed);
-      const auto want = naive.commits(seen.open);
+      ASSERT_EQ(seen.planned.query, fed);
+      const auto want = naive.commits(seen.masked);
       if (!want) {
         diverged = true;  // a guess may be rounding, too
         ++skipped;
@@ -151,7 +151,7 @@ TEST(slow_fast, agrees_with_the_method_in_double_precision) {
       ++compared;
       parallel += want->size() > 1 ? 1 : 0;
       filling += naive.feeds_everything() ? 0 : 1;
-      naive.move_on(seen.open, [&](index_t at) {
+      naive.move_on(seen.masked, [&](index_t at) {
         return tokens[static_cast<std::size_t>(at)] == model.info().mask_token;
       });
     });
@@ -173,14 +173,14 @@ struct scripted {
 };
 
 TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one) {
-  // 12 masked positions; 7 is the farthest promising one, and stays open while 0 .. 5 are better.
+  // 12 masked positions; 7 is the farthest promising one, and stays masked while 0 .. 5 are better.
   const scripted model{{.8, .79, .78, .77, .76, .75, .1, .35, .1, .1, .1, .1}};
   std::vector<range> scored;
   std::vector<index_t> order;
-  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}},
+  observe_decode(policy{by_confidence{}, threshold_inclusive{}, slow_fast{}},
                model,
                {.length = 12, .block_length = 12},
-               [&](const watched_step& s) {
+               [&](const observed_step& s) {
                  scored.push_back(s.planned.score);
                  ASSERT_EQ(s.committed.size(), 1U);
                  order.push_back(s.committed[0].position);
@@ -200,10 +200,10 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
 TEST(slow_fast, two_sure_candidates_commit_together_one_does_not_take_others_along) {
   const scripted two{{.95, .92, .89, .5}};
   std::vector<std::vector<index_t>> steps;
-  watch_decode(policy{by_confidence{}, confidence_at_least{}, slow_fast{}},
+  observe_decode(policy{by_confidence{}, threshold_inclusive{}, slow_fast{}},
                two,
                {.length = 4, .block_length = 4},
-               [&](const watched_step& s) { steps.push_back(positions_of(s.committed)); });
+               [&](const observed_step& s) { steps.push_back(positions_of(s.committed)); });
   EXPECT_EQ(steps, (std::vector<std::vector<index_t>>{{0, 1}, {2}, {3}}));
 }
 
@@ -216,36 +216,36 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
       editable[i] = made_up_model::hash(seed, i) % 3 == 0 ? 1 : 0;
     }
     const policy p{
-        by_confidence{}, confidence_at_least{}, slow_fast{.exploration = 2}};
+        by_confidence{}, threshold_inclusive{}, slow_fast{.exploration = 2}};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 30, .window = 11}};
     s.start(
         0, p, tokens, {.length = 30, .block_length = 11}, {.editable = editable, .suppressed = {}});
     index_t steps = 0;
-    watch_decode(s, model, tokens, [&](const watched_step& seen) {
+    observe_decode(s, model, tokens, [&](const observed_step& seen) {
       EXPECT_FALSE(seen.committed.empty());
       ++steps;
     });
     EXPECT_LE(steps, 30);
-    EXPECT_EQ(s.report().open, 0);
+    EXPECT_EQ(s.report().masked, 0);
   }
 }
 
 // Only scored positions are remasked, so nothing is ever left behind the begin of a stretch.
-TEST(slow_fast, ends_with_tokens_that_are_reopened) {
-  index_t reopened = 0;
+TEST(slow_fast, ends_with_tokens_that_are_remasked) {
+  index_t remasked = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const made_up_model model{.seed = seed, .sharpness = 4.0};
     std::vector<token_id> tokens(30, 0);
     const policy p{by_confidence{},
-                   confidence_at_least{0.3F},
+                   threshold_inclusive{0.3F},
                    slow_fast{.exploration = 1 + static_cast<index_t>(seed % 4)},
-                   reopen_below{.confidence = 0.6F, .allowance = 12}};
-    session s{p, model.info(), tokens, layout{.length = 30, .block_length = 12}};
-    watch_decode(s, model, tokens, [](const watched_step&) {});
+                   remask_current_below{.confidence = 0.6F, .allowance = 12}};
+    session s{p, model.info(), tokens, sequence_shape{.length = 30, .block_length = 12}};
+    observe_decode(s, model, tokens, [](const observed_step&) {});
     EXPECT_EQ(s.report().end, ending::complete);
-    reopened += s.report().rewritten;
+    remasked += s.report().rewritten;
   }
-  EXPECT_GT(reopened, 100);
+  EXPECT_GT(remasked, 100);
 }
 
 TEST(slow_fast, refuses_knobs_out_of_range) {
@@ -258,7 +258,7 @@ TEST(slow_fast, refuses_knobs_out_of_range) {
                                slow_fast{.spread = -1.0F},
                                slow_fast{.spread = nan}}) {
     EXPECT_THROW(
-        (session{policy{by_confidence{}, top_k{}, bad}, model.info(), tokens, layout{.length = 8}}),
+        (session{policy{by_confidence{}, tokens_per_step{}, bad}, model.info(), tokens, sequence_shape{.length = 8}}),
         std::invalid_argument);
   }
 }

@@ -22,21 +22,21 @@ struct by_confidence_bf16 {
 };
 static_assert(ranking<by_confidence_bf16>);
 
-/// confidence_above for a softmax in bfloat16: confidence and threshold are rounded to it before
+/// threshold for a softmax in bfloat16: confidence and threshold are rounded to it before
 /// they are compared.
 /// Range: [0, 1]. Reads stat::confidence. Source: as sglang_blocks.
-struct confidence_above_bf16 {
-  float threshold = 0.9F;
+struct threshold_bf16 {
+  float value = 0.9F;
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{"confidence_above_bf16"};
-  static constexpr knob<confidence_above_bf16> knobs[] = {
-      {"threshold", &confidence_above_bf16::threshold, within(0, 1)}};
+  static constexpr part_label label{"threshold_bf16"};
+  static constexpr knob<threshold_bf16> knobs[] = {
+      {"value", &threshold_bf16::value, within(0, 1)}};
 
-  UNMASK_HD bool admits(const auto& c, const standing&) const {
-    return bf16_rounded(c.confidence()) > bf16_rounded(threshold);
+  UNMASK_HD bool commits(const auto& c, const rank_info&) const {
+    return bf16_rounded(c.confidence()) > bf16_rounded(value);
   }
 };
-static_assert(admission<confidence_above_bf16>);
+static_assert(commit_rule<threshold_bf16>);
 
 }  // namespace unmask::released

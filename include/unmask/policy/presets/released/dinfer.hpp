@@ -8,14 +8,14 @@
 #include <unmask/policy/presets/released/fast_dllm.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/revisit.hpp>
+#include <unmask/policy/remask/remask_below.hpp>
 
 namespace UNMASK_NAMESPACE::released {
 
 /// dInfer's loop: it tests whether a block is complete only before a group of clamp(masks /
 /// tokens_per_forward, 1, unroll) forward passes, so the last passes of a group may have nothing to
-/// decide. A complete block with an end token ends the sequence; with `early_stop` everything right
-/// of it becomes the end token, otherwise it stays masked. With `aligned` blocks start at multiples
+/// decide. A complete block with an EOS token ends the sequence; with `early_stop` everything right
+/// of it becomes the EOS token, otherwise it stays masked. With `aligned` blocks start at multiples
 /// of the block length from position 0 instead of behind the prompt.
 ///
 /// The loop never ends while only mask tokens are proposed.
@@ -24,12 +24,12 @@ namespace UNMASK_NAMESPACE::released {
 struct dinfer_blocks {
   index_t unroll = 4;
   index_t tokens_per_forward = 8;
-  bool early_stop = true;  ///< Whether all behind an end token becomes that token.
+  bool early_stop = true;  ///< Whether all behind an EOS token becomes that token.
   bool aligned = false;  ///< Whether blocks start at multiples of their length from position 0.
   struct sequence_state {
     index_t block = 0;
     index_t group = 0;  ///< remaining forward passes of the group
-    bool end_token = false;
+    bool eos_token = false;
   };
   static constexpr statistics required = stat::none;
   static constexpr bool paces = true;
@@ -40,35 +40,35 @@ struct dinfer_blocks {
       {"tokens_per_forward", &dinfer_blocks::tokens_per_forward, at_least(1)}};
 
   /// The first block may begin left of the answer.
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return (detail::blocks_of(g) + 1) * unroll;
   }
 
   /// Advances past the complete blocks; schedule() follows at once and continues from there.
-  UNMASK_HD ending stop(const sequence_view& q, auto& own) const {
-    sequence_state& s = own.sequence;
-    for (range b = block(q, s.block); s.group == 0 && !b.empty() && q.open_in(b) == 0;
+  UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
+    sequence_state& s = context.sequence;
+    for (range b = block(q, s.block); s.group == 0 && !b.empty() && q.masked_in(b) == 0;
          b = block(q, s.block)) {
       for (index_t p = b.first; p < b.last; ++p) {
-        s.end_token = s.end_token || q.tokens[p] == q.end_token;
+        s.eos_token = s.eos_token || q.tokens[p] == q.eos_token;
       }
-      if (s.end_token) {
-        return early_stop ? ending::end_token : ending::running;
+      if (s.eos_token) {
+        return early_stop ? ending::eos_token : ending::running;
       }
       ++s.block;
     }
     return ending::running;
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
     const range b = block(q, s.block);
-    if (s.end_token || b.empty()) {
-      next.end = s.end_token ? ending::end_token : ended(q);
+    if (s.eos_token || b.empty()) {
+      next.end = s.eos_token ? ending::eos_token : ended(q);
       return;
     }
     if (s.group == 0) {
-      s.group = math::max(math::min(q.open_in(b) / tokens_per_forward, unroll), index_t{1});
+      s.group = math::max(math::min(q.masked_in(b) / tokens_per_forward, unroll), index_t{1});
     }
     --s.group;
     score_one_block(q, next, b);
@@ -108,14 +108,14 @@ struct threshold_or_best {
   static constexpr knob<threshold_or_best> knobs[] = {
       {"threshold", &threshold_or_best::threshold, within(0, 1)}};
 
-  /// The confidence, so that standing::largest_before is the best one.
+  /// The confidence, so that rank_info::largest_before is the best one.
   UNMASK_HD float cost(const auto& c) const { return c.confidence(); }
-  UNMASK_HD bool admits(const auto& c, const standing& s) const {
+  UNMASK_HD bool commits(const auto& c, const rank_info& s) const {
     const float best = s.rank == 0 ? c.confidence() : s.largest_before;
     return c.token != c.current && c.confidence() >= math::min(threshold, best - 1e-5F);
   }
 };
-static_assert(admission<threshold_or_best>);
+static_assert(commit_rule<threshold_or_best>);
 
 /// dInfer's threshold. Source: as threshold_or_best.
 [[nodiscard]] constexpr auto dinfer_threshold(float threshold, const dinfer_blocks& loop = {}) {

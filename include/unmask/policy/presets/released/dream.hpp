@@ -3,7 +3,7 @@
 
 #include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -13,12 +13,12 @@
 namespace UNMASK_NAMESPACE::released {
 
 /// Dream's sampler at temperature 0: by_confidence is its `maskgit_plus`, by_margin its
-/// `topk_margin`, by_entropy its `entropy`. Needs model_info::row_shift = 1; without
-/// model_info::end_token masks that are left stay masks. Source: J. Ye et al., Dream 7B (2025),
+/// `topk_margin`, by_entropy its `entropy`. Needs model_info::logits_shift = 1; without
+/// model_info::eos_token masks that are left stay masks. Source: J. Ye et al., Dream 7B (2025),
 /// `generation_utils.py`.
 template <ranking Ranking>
 [[nodiscard]] constexpr auto dream(const Ranking& order, index_t steps, float epsilon = 1e-3F) {
-  return policy{order, timesteps{steps, epsilon}, whole_sequence{}, step_budget{steps}};
+  return policy{order, timesteps{steps, epsilon}, single_block{}, max_steps{steps}};
 }
 
 /// Fast-dLLM's single pass over Dream's whole sequence. A step has a quota of ranks; of these, the
@@ -47,12 +47,12 @@ struct quota_above {
       {"steps", &quota_above::steps, at_least(1)},
       {"threshold", &quota_above::threshold, within(0, 1)}};
 
-  [[nodiscard]] index_t reach(const layout& g) const { return whole_sequence{}.reach(g); }
+  [[nodiscard]] index_t reach(const sequence_shape& g) const { return single_block{}.reach(g); }
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout&) const { return steps; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return steps; }
 
-  UNMASK_HD bool admits(const auto& c, const standing& s, auto& own) const {
-    sequence_state& q = own.sequence;
+  UNMASK_HD bool commits(const auto& c, const rank_info& s, auto& context) const {
+    sequence_state& q = context.sequence;
     if (s.rank >= q.quota) {
       return false;
     }
@@ -62,30 +62,30 @@ struct quota_above {
     // Confidences fall along the ranks, so exactly one candidate is the first postponed one and all
     // behind it are postponed, too: a single thread writes, and only schedule() reads.
     if (s.rank == 1 || s.score_before >= threshold) {
-      q.put_off = math::min(q.quota, s.open) - s.rank;
+      q.put_off = math::min(q.quota, s.candidates) - s.rank;
     }
     return false;
   }
 
-  UNMASK_HD void schedule(sequence_view& view, plan& next, auto& own) const {
-    sequence_state& q = own.sequence;
+  UNMASK_HD void schedule(sequence_view& view, plan& next, auto& context) const {
+    sequence_state& q = context.sequence;
     if (view.step == 0) {
       q.steps = steps;
-      q.per_step = view.open_count / steps;
+      q.per_step = view.masked_count / steps;
     } else if (q.put_off > 0 && view.step >= q.steps) {
       q.per_step = 0;
       ++q.steps;
     }
     q.quota = q.per_step + q.put_off;
     q.put_off = 0;
-    whole_sequence{}.schedule(view, next, own);
+    single_block{}.schedule(view, next, context);
     next.forced = 0;
     if (view.step >= q.steps) {
       next.end = ended(view);
     }
   }
 };
-static_assert(admission<quota_above> && scheduling<quota_above> && pacing<quota_above>);
+static_assert(commit_rule<quota_above> && scheduling<quota_above> && pacing<quota_above>);
 
 /// Fast-dLLM's `confidence_threshold` for Dream. Source: as quota_above.
 [[nodiscard]] constexpr auto dream_confidence_threshold(index_t steps, float threshold) {

@@ -29,14 +29,14 @@ struct falling_threshold {
   float lower = 0.01F;
   float raise = 0.15F;
 
-  struct sequence_state : sequential_blocks::sequence_state {
+  struct sequence_state : semi_autoregressive::sequence_state {
     float shift = 0.0F;
   };
-  struct tally {
+  struct step_reduction {
     index_t count = 0;
     float clear = 0.0F;  ///< sum of 1 - p2
     float drift = 0.0F;
-    UNMASK_HD void merge(const tally& other) {
+    UNMASK_HD void merge(const step_reduction& other) {
       count += other.count;
       clear += other.clear;
       drift += other.drift;
@@ -53,36 +53,36 @@ struct falling_threshold {
 
   [[nodiscard]] UNMASK_HD static constexpr bool reads_ahead() { return true; }
 
-  UNMASK_HD tally survey(const auto& c, auto& own) const {
-    return own.at.step > 0 ? tally{1, 1.0F - c.second_probability(), c.drift()} : tally{};
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    return context.at.step > 0 ? step_reduction{1, 1.0F - c.second_probability(), c.drift()} : step_reduction{};
   }
 
   /// Threshold of this step.
-  [[nodiscard]] UNMASK_HD float threshold(const auto& own) const { return start + shift(own); }
+  [[nodiscard]] UNMASK_HD float threshold(const auto& context) const { return start + shift(context); }
 
-  UNMASK_HD bool admits(const auto& c, const standing&, auto& own) const {
-    return c.confidence() >= threshold(own);
+  UNMASK_HD bool commits(const auto& c, const rank_info&, auto& context) const {
+    return c.confidence() >= threshold(context);
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
     if (q.step > 0) {
-      own.sequence.shift = shift(own);  // of the step that just ended
+      context.sequence.shift = shift(context);  // of the step that just ended
     }
-    sequential_blocks{}.schedule(q, next, own);
+    semi_autoregressive{}.schedule(q, next, context);
   }
 
  private:
-  [[nodiscard]] UNMASK_HD float shift(const auto& own) const {
-    if (own.tally.count == 0) {
-      return own.sequence.shift;
+  [[nodiscard]] UNMASK_HD float shift(const auto& context) const {
+    if (context.step_reduction.count == 0) {
+      return context.sequence.shift;
     }
-    const auto count = static_cast<float>(own.tally.count);
+    const auto count = static_cast<float>(context.step_reduction.count);
     const float lowered =
-        math::fma(-lower, math::divide(own.tally.clear, count), own.sequence.shift);
-    return math::fma(raise, math::divide(own.tally.drift, count), lowered);
+        math::fma(-lower, math::divide(context.step_reduction.clear, count), context.sequence.shift);
+    return math::fma(raise, math::divide(context.step_reduction.drift, count), lowered);
   }
 };
-static_assert(surveying<falling_threshold> && admission<falling_threshold> &&
+static_assert(step_reducing<falling_threshold> && commit_rule<falling_threshold> &&
               scheduling<falling_threshold> && reading_ahead<falling_threshold>);
 
 /// cache_budget as released with Dynamic-dLLM: budgets that are equal up to rounding, the first

@@ -3,9 +3,9 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/cache/cache.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
-#include <unmask/policy/logits/end_of_text.hpp>
+#include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 #include <unmask/policy/ranking.hpp>
 
@@ -25,7 +25,7 @@ template <feature Indicator = feature::hidden>
   rule.weight = weight;
   rule.floor = true;
   rule.cap = true;
-  rule.first_open = 5.0F;
+  rule.first_masked = 5.0F;
   rule.committed = 3.0F;
   rule.confident = 2.0F;
   rule.forgets_held = true;
@@ -43,14 +43,14 @@ struct es_dllm_blocks {
   static constexpr bool paces = true;
 
   /// The last block may be short.
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return g.block_length;
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
     while (s.block < q.blocks() &&
-           (q.open_in(q.block(s.block)) == 0 || q.step - s.opened >= q.block_length)) {
+           (q.masked_in(q.block(s.block)) == 0 || q.step - s.opened >= q.block_length)) {
       ++s.block;
       s.opened = q.step;
     }
@@ -73,32 +73,32 @@ static_assert(scheduling<es_dllm_blocks> && pacing<es_dllm_blocks>);
 }
 
 /// ES-dLLM's parallel mode: commits every kept position above the threshold, or else the best one.
-/// An end token is rejected while its left neighbour is masked until the answer has an end token,
+/// An EOS token is rejected while its left neighbour is masked until the answer has an EOS token,
 /// `delay_eos_generation` of `config.py`.
 [[nodiscard]] constexpr auto
 es_dllm_parallel(float threshold,
                  const early_skip& skip = early_skip_released(),
                  const block_cache& cache = es_dllm_cache(64, 16)) {
   return policy{by_confidence{},
-                confidence_above{threshold},
+                unmask::threshold{threshold},
                 skip,
                 cache,
                 es_dllm_blocks{},
-                hold_end{.until_first = true}};
+                eos_gate{.until_first = true}};
 }
 
 /// ES-dLLM's other mode: the best `tokens` kept positions in each step; those behind the first only
-/// above the threshold. End tokens as in es_dllm_parallel().
+/// above the threshold. EOS tokens as in es_dllm_parallel().
 [[nodiscard]] constexpr auto es_dllm_fixed(index_t tokens,
                                            float threshold = 0.0F,
                                            const early_skip& skip = early_skip_released(),
                                            const block_cache& cache = es_dllm_cache(64, 16)) {
   return policy{by_confidence{},
-                top_k{tokens} && confidence_above{threshold},
+                tokens_per_step{tokens} && unmask::threshold{threshold},
                 skip,
                 cache,
                 es_dllm_blocks{},
-                hold_end{.until_first = true}};
+                eos_gate{.until_first = true}};
 }
 
 }  // namespace unmask::released

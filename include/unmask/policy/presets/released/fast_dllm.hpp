@@ -3,7 +3,7 @@
 
 #include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 #include <unmask/policy/ranking.hpp>
 
@@ -29,13 +29,13 @@ struct fast_dllm_blocks {
   static constexpr knob<fast_dllm_blocks> knobs[] = {
       {"least", &fast_dllm_blocks::least, at_least(1)}};
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return detail::blocks_of(g) * least;
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
-    if (q.step - s.opened >= least && q.open_in(q.block(s.block)) == 0) {
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
+    if (q.step - s.opened >= least && q.masked_in(q.block(s.block)) == 0) {
       ++s.block;
       s.opened = q.step;
     }
@@ -51,13 +51,13 @@ static_assert(scheduling<fast_dllm_blocks> && pacing<fast_dllm_blocks>);
 
 /// Fast-dLLM's threshold, `least` forward passes a block. Source: as fast_dllm_blocks.
 [[nodiscard]] constexpr auto fast_dllm_threshold(float threshold, index_t least = 1) {
-  return policy{by_confidence{}, confidence_at_least{threshold}, fast_dllm_blocks{least}};
+  return policy{by_confidence{}, threshold_inclusive{threshold}, fast_dllm_blocks{least}};
 }
 
 /// Fast-dLLM without a threshold: LLaDA's quota of `steps` a block, but a complete block ends at
 /// once.
 [[nodiscard]] constexpr auto fast_dllm_fixed(index_t steps, index_t least = 1) {
-  return policy{by_confidence{}, scheduled{steps}, fast_dllm_blocks{least}};
+  return policy{by_confidence{}, steps_per_block{steps}, fast_dllm_blocks{least}};
 }
 
 /// Fast-dLLM's factor rule, which commits the last rank untested. Source:

@@ -3,7 +3,7 @@
 
 #include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 #include <unmask/policy/ranking.hpp>
 
@@ -24,9 +24,9 @@ struct llada_blocks {
   static constexpr part_label label{"llada_blocks"};
   static constexpr knob<llada_blocks> knobs[] = {{"steps", &llada_blocks::steps, at_least(1)}};
 
-  [[nodiscard]] index_t reach(const layout& g) const { return g.length - g.prompt; }
+  [[nodiscard]] index_t reach(const sequence_shape& g) const { return g.length - g.prompt_length; }
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return detail::blocks_of(g) * steps;
   }
 
@@ -37,7 +37,7 @@ struct llada_blocks {
       return;
     }
     const index_t last = q.block(b).last;
-    score_one_block(q, next, {math::min(q.settled, last), last});
+    score_one_block(q, next, {math::min(q.committed_prefix, last), last});
     next.forced = 0;
   }
 };
@@ -47,7 +47,7 @@ static_assert(scheduling<llada_blocks> && pacing<llada_blocks>);
 /// on bf16 logits. Source: as llada_blocks.
 template <ranking Ranking = by_confidence>
 [[nodiscard]] constexpr auto llada_low_confidence(index_t steps, const Ranking& order = {}) {
-  return policy{order, scheduled{steps}, llada_blocks{steps}};
+  return policy{order, steps_per_block{steps}, llada_blocks{steps}};
 }
 
 }  // namespace unmask::released

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -12,7 +12,7 @@ namespace UNMASK_NAMESPACE::released {
 /// The pipelined blocks of D2F as released with LoPA: block_pipeline without its bound `at_once`,
 /// and every lookahead branch adds its block and computes its shares separately, with its token in
 /// place. So the scored range of a branch may be a block longer than the anchor's, or a block
-/// shorter if it places an end token. A block that a branch completes is final once the branch has
+/// shorter if it places an EOS token. A block that a branch completes is final once the branch has
 /// won a round.
 ///
 /// Range: as block_pipeline; at most max_active_blocks - 1 blocks are active at a time.
@@ -29,23 +29,23 @@ struct d2f_blocks {
 
   static constexpr statistics required = stat::none;
 
-  void check(const layout& g) const { check_part(blocks(), g); }
-  [[nodiscard]] index_t reach(const layout& g) const {
+  void check(const sequence_shape& g) const { check_part(blocks(), g); }
+  [[nodiscard]] index_t reach(const sequence_shape& g) const {
     return block_pipeline{.at_once = max_active_blocks}.reach(g);
   }
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return detail::blocks_of(g);
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    own.sequence.before = own.sequence.now;
-    pipeline_scope scope{own.sequence.now};
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    context.sequence.before = context.sequence.now;
+    pipeline_scope scope{context.sequence.now};
     blocks().schedule(q, next, scope);
   }
 
-  UNMASK_HD void replan(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
+  UNMASK_HD void replan(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
     block_pipeline::sequence_state branch = s.before;
     plan alone;
     pipeline_scope scope{branch};
@@ -59,7 +59,7 @@ struct d2f_blocks {
     s.now.ended = branch.ended;
     s.now.forced = filled < max_active_blocks ? branch.forced << filled : 0;
     next.score.last = q.block(branch.last - 1).last;
-    next.feed.last = next.score.last;
+    next.query.last = next.score.last;
     next.last_block = branch.last;
     next.forced = s.now.forced;
   }
@@ -82,19 +82,19 @@ static_assert(scheduling<d2f_blocks> && replanning<d2f_blocks>);
 template <ranking Ranking>
 [[nodiscard]] constexpr auto
 d2f(const Ranking& order, float threshold, const d2f_blocks& blocks = {}) {
-  return policy{order, confidence_above{threshold}, blocks};
+  return policy{order, unmask::threshold{threshold}, blocks};
 }
 
-/// LoPA's decoding; worth and order are the same, by entropy as in its scripts unless `ahead` has
-/// another ranking. `ahead.branches` is its branching_factor, lowest_share its branch_topp,
-/// creation_weight its selection_conf_alpha; complete_wins is set. If a round has no position to
-/// try, the release computes the same sequence twice; here it is computed once. Source: as
-/// d2f_blocks.
+/// LoPA's decoding; lookahead score and order are the same, by entropy as in its scripts unless
+/// `ahead` has another ranking. `ahead.branches` is its branching_factor, lowest_share its
+/// branch_topp, creation_weight its selection_conf_alpha; complete_wins is set. If a round has no
+/// position to try, the release computes the same sequence twice; here it is computed once. Source:
+/// as d2f_blocks.
 template <ranking Ranking = by_entropy>
 [[nodiscard]] constexpr auto
 lopa(lookahead_by<Ranking> ahead, float threshold, const d2f_blocks& blocks = {}) {
   ahead.complete_wins = true;
-  return policy{ahead.order, confidence_above{threshold}, ahead, blocks};
+  return policy{ahead.order, unmask::threshold{threshold}, ahead, blocks};
 }
 
 }  // namespace unmask::released

@@ -3,11 +3,11 @@
 
 #include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
-#include <unmask/policy/commit/admission.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/presets/released/bf16.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/edit_settled.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
 
 namespace UNMASK_NAMESPACE::released {
 
@@ -28,12 +28,12 @@ struct sglang_blocks {
   static constexpr bool paces = true;
 
   /// The first block may begin left of the answer, the last may be short.
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return (detail::blocks_of(g) + 1) * 2 + std::int64_t{2} * g.block_length;
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
     const index_t most = q.block_length + 1;
     if (s.found_full || s.passes > most) {
       s = {s.block + 1, 0, false};
@@ -45,9 +45,9 @@ struct sglang_blocks {
     }
     const bool decides = s.passes < most;
     score_one_block(q, next, {decides ? block.first : block.last, block.last});
-    next.feed = {0, block.last};
+    next.query = {0, block.last};
     next.freeze = {0, block.first};
-    s.found_full = decides && q.open_in(next.score) == 0;
+    s.found_full = decides && q.masked_in(next.score) == 0;
     ++s.passes;
   }
 };
@@ -55,12 +55,12 @@ static_assert(scheduling<sglang_blocks> && pacing<sglang_blocks>);
 
 /// SGLang's `LowConfidence`. Source: as sglang_blocks.
 [[nodiscard]] constexpr auto sglang_low_confidence(float threshold) {
-  return policy{by_confidence{}, confidence_above{threshold}, sglang_blocks{}};
+  return policy{by_confidence{}, unmask::threshold{threshold}, sglang_blocks{}};
 }
 
 /// sglang_low_confidence on bf16 logits, whose softmax is bf16, too.
 [[nodiscard]] constexpr auto sglang_low_confidence_bf16(float threshold) {
-  return policy{by_confidence_bf16{}, confidence_above_bf16{threshold}, sglang_blocks{}};
+  return policy{by_confidence_bf16{}, threshold_bf16{threshold}, sglang_blocks{}};
 }
 
 /// The loop of SGLang's `JointThreshold`: as sglang_blocks, but a complete block continues as long
@@ -87,13 +87,13 @@ struct sglang_edited_blocks {
   static constexpr knob<sglang_edited_blocks> knobs[] = {
       {"most_edits", &sglang_edited_blocks::most_edits, at_least(0)}};
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const layout& g) const {
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return (detail::blocks_of(g) + 1) * (std::int64_t{most_edits} + 2) +
            std::int64_t{2} * g.block_length;
   }
 
-  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& own) const {
-    sequence_state& s = own.sequence;
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
     const index_t most = q.block_length + math::min(most_edits, max_length) + 1;
     const bool found_done = s.full > 0 && (s.full > most_edits || (s.decides && q.changed == 0));
     if (found_done || s.passes > most) {
@@ -104,12 +104,12 @@ struct sglang_edited_blocks {
       next.end = ended(q);
       return;
     }
-    if (s.passes < most && q.open_in({math::max(block.first, q.prompt), block.last}) == 0) {
+    if (s.passes < most && q.masked_in({math::max(block.first, q.prompt_length), block.last}) == 0) {
       ++s.full;
     }
     s.decides = s.passes < most && s.full <= most_edits;
     score_one_block(q, next, {s.decides ? block.first : block.last, block.last});
-    next.feed = {0, block.last};
+    next.query = {0, block.last};
     next.freeze = {0, block.first};
     ++s.passes;
   }
@@ -120,8 +120,8 @@ static_assert(scheduling<sglang_edited_blocks> && pacing<sglang_edited_blocks>);
 [[nodiscard]] constexpr auto
 sglang_joint_threshold(float threshold, float edit_threshold, index_t most_edits = 16) {
   return policy{by_confidence{},
-                confidence_above{threshold},
-                edit_settled{edit_threshold},
+                unmask::threshold{threshold},
+                edit_committed{edit_threshold},
                 sglang_edited_blocks{most_edits}};
 }
 

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/any_ranking.hpp>
+#include <unmask/named/choice.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/commit/early_commit.hpp>
+#include <unmask/policy/commit/frontier.hpp>
+#include <unmask/policy/commit/hierarchical.hpp>
+#include <unmask/policy/commit/local_leap.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
+#include <unmask/policy/commit/calibrated_threshold.hpp>
+#include <unmask/policy/commit/steady_leader.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Placeholder of a calibrated_threshold in an expression, which stores the profile itself: a
+/// profile is larger than all other parts.
+struct calibrated_place {
+  static constexpr statistics required = calibrated_threshold<>::required;
+};
+
+/// One commit rule that is not composed of others.
+using commit_rule_part = choice_of<threshold,
+                                 threshold_inclusive,
+                                 tokens_per_step,
+                                 steps_per_block,
+                                 factor,
+                                 entropy_bound,
+                                 hierarchical,
+                                 timesteps,
+                                 independent_timesteps,
+                                 at_frontier,
+                                 early_commit,
+                                 steady_leader,
+                                 local_leap,
+                                 adaptive_threshold,
+                                 stable_and_confident,
+                                 calibrated_place>;
+
+/// A commit rule expression as a value: parts combined by all_of and any_of.
+///
+/// Built in postfix order: `push(part)` for each part in written order, `join(both)` to combine two
+/// operands. At most `capacity` parts, at most one calibrated_threshold and at most one part of
+/// each type that keeps a state. Without parts it commits nothing.
+class commit_rule_expression {
+ public:
+  static constexpr index_t capacity = 8;
+
+  void push(const commit_rule_part& operand) {
+    parts_[size_++] = operand;
+    postfix_[length_++] = operation::operand;
+  }
+  void push(const calibrated_threshold<>& profile) {
+    profile_ = profile;
+    push(calibrated_place{});
+  }
+  void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
+  [[nodiscard]] index_t size() const { return size_; }
+  /// The profile used by the part calibrated_threshold; unused without that part.
+  [[nodiscard]] const calibrated_threshold<>& profile() const { return profile_; }
+
+  void check(const sequence_shape& g) const {
+    profile_.check(g);
+    for (index_t i = 0; i < size_; ++i) {
+      parts_[i].visit_on_host([&g](const auto& operand) { check_part(operand, g); });
+    }
+  }
+
+  /// The maximum that a part declares.
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
+    std::int64_t most = 0;
+    for (index_t i = 0; i < size_; ++i) {
+      const std::int64_t context = parts_[i].visit(
+          [&g](const auto& operand) { return detail::extra_forwards_of(operand, g); });
+      most = context > most ? context : most;
+    }
+    return most;
+  }
+
+  /// True if one of the parts is a `Part`.
+  template <class Part>
+  [[nodiscard]] bool holds() const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || parts_[i].template holds<Part>();
+    }
+    return any;
+  }
+
+ protected:
+  enum class operation : std::uint8_t { operand, both, either };
+
+  // Evaluates the expression with holds(part i) as the value of part i.
+  UNMASK_HD bool evaluate(const auto& holds) const {
+    std::uint32_t stack = 0;  // its top is the lowest bit
+    index_t operand = 0;
+    for (index_t i = 0; i < length_; ++i) {
+      if (postfix_[i] == operation::operand) {
+        stack = stack << 1U | (holds(parts_[operand++]) ? 1U : 0U);
+      } else {
+        const std::uint32_t right = stack & 1U;
+        const std::uint32_t left = stack >> 1U & 1U;
+        const std::uint32_t joined = postfix_[i] == operation::both ? left & right : left | right;
+        stack = (stack >> 2U) << 1U | joined;
+      }
+    }
+    return (stack & 1U) != 0;
+  }
+
+  commit_rule_part parts_[capacity] = {};
+  operation postfix_[2 * capacity] = {};
+  index_t size_ = 0;
+  index_t length_ = 0;
+  calibrated_threshold<> profile_ = {};
+};
+
+/// The commit rule of such an expression. With `Compares` it may contain parts that compare rows
+/// with those of the previous step; without, those parts commit nothing.
+template <bool Compares>
+class any_commit_rule : public commit_rule_expression {
+ public:
+  using position_state = commit_rule_part::position_states;
+  using step_reduction = commit_rule_part::step_reductions;
+
+  static constexpr statistics required =
+      Compares ? named_statistics | commit_rule_part::required : named_statistics;
+  static constexpr bool needs_spans = true;
+
+  any_commit_rule() = default;
+  explicit any_commit_rule(const commit_rule_expression& e)
+      : commit_rule_expression(e) {}
+
+  UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
+
+  UNMASK_HD bool commits(const auto& c, const standing_by_anchors& s, auto& context) const {
+    return evaluate([&](const commit_rule_part& l) {
+      return l.visit_with(context, [&](const auto& operand, auto& inner) -> bool {
+        using part = std::remove_cvref_t<decltype(operand)>;
+        if constexpr (std::is_same_v<part, calibrated_place>) {
+          return this->profile_.commits(c, s, context);
+        } else if constexpr (!can_hold<part>) {
+          return false;
+        } else if constexpr (requires { operand.commits(c, s, inner); }) {
+          return operand.commits(c, s, inner);
+        } else {
+          return operand.commits(c, s);
+        }
+      });
+    });
+  }
+
+  UNMASK_HD bool anchors(const auto& c) const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || parts_[i].visit([&c](const auto& operand) {
+        if constexpr (anchoring<std::remove_cvref_t<decltype(operand)>>) {
+          return operand.anchors(c);
+        } else {
+          return false;
+        }
+      });
+    }
+    return any;
+  }
+  UNMASK_HD index_t anchor_radius() const {
+    index_t most = -1;
+    for (index_t i = 0; i < size_; ++i) {
+      most = math::max(most, parts_[i].visit([](const auto& operand) {
+        if constexpr (anchoring<std::remove_cvref_t<decltype(operand)>>) {
+          return operand.anchor_radius();
+        } else {
+          return index_t{-1};
+        }
+      }));
+    }
+    return most;
+  }
+
+  UNMASK_HD filter_result filter(const auto& c, auto& context) const {
+    filter_result strictest = filter_result::keep;
+    for_each(context, [&](const auto& operand, auto& inner) {
+      if constexpr (candidate_filter<std::remove_cvref_t<decltype(operand)>>) {
+        const filter_result wanted = operand.filter(c, inner);
+        strictest = wanted > strictest ? wanted : strictest;
+      }
+    });
+    return strictest;
+  }
+
+  UNMASK_HD void process(auto& row, auto& context) const {
+    for_each(context, [&row](const auto& operand, auto& inner) {
+      if constexpr (logits_processor<std::remove_cvref_t<decltype(operand)>>) {
+        operand.process(row, inner);
+      }
+    });
+  }
+
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    step_reduction sum{};
+    for_each(context, [&](const auto& operand, auto& inner) {
+      using part = std::remove_cvref_t<decltype(operand)>;
+      if constexpr (step_reducing<part>) {
+        commit_rule_part::in<part>(sum).merge(operand.reduce(c, inner));
+      }
+    });
+    return sum;
+  }
+
+  [[nodiscard]] UNMASK_HD bool reads_ahead() const
+      requires Compares
+  {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || parts_[i].visit([](const auto& operand) {
+        if constexpr (reading_ahead<std::remove_cvref_t<decltype(operand)>>) {
+          return operand.reads_ahead();
+        } else {
+          return false;
+        }
+      });
+    }
+    return any;
+  }
+
+ private:
+  template <class Part>
+  static constexpr bool can_hold = Compares || !traits_of<Part>.compares;
+
+  // Calls use(part, its context) for the parts that process the row.
+  UNMASK_HD void for_each(auto& context, const auto& use) const {
+    for (index_t i = 0; i < size_; ++i) {
+      parts_[i].visit_with(context, [&use](const auto& operand, auto& inner) {
+        using part = std::remove_cvref_t<decltype(operand)>;
+        if constexpr (can_hold<part> && !std::is_same_v<part, calibrated_place>) {
+          use(operand, inner);
+        }
+      });
+    }
+  }
+};
+static_assert(commit_rule<any_commit_rule<false>> && candidate_filter<any_commit_rule<false>> &&
+              logits_processor<any_commit_rule<false>> && !reading_ahead<any_commit_rule<false>>);
+static_assert(commit_rule<any_commit_rule<true>> && step_reducing<any_commit_rule<true>> &&
+              reading_ahead<any_commit_rule<true>>);
+
+}  // namespace unmask

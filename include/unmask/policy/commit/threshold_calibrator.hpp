@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/commit/calibrated_threshold.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+/// Host only: computes the profile of a calibrated_threshold from the reports of a session.
+namespace UNMASK_NAMESPACE {
+
+/// Statistic of an ascending sample; NaN if the sample is empty. Cost: O(sample).
+[[nodiscard]] inline double measured(metric what, std::span<const double> ascending) {
+  if (ascending.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const auto quantile = [&](double q) {
+    const double rank = q * static_cast<double>(ascending.size() - 1);
+    const auto below = static_cast<std::size_t>(rank);
+    const std::size_t above = std::min(below + 1, ascending.size() - 1);
+    return __builtin_fma(rank - __builtin_floor(rank), ascending[above] - ascending[below], ascending[below]);
+  };
+  switch (what) {
+  case metric::q1:
+    return quantile(0.25);
+  case metric::median:
+    return quantile(0.5);
+  case metric::q3:
+    return quantile(0.75);
+  case metric::min_whisker: {
+    const double fence = __builtin_fma(-1.5, quantile(0.75) - quantile(0.25), quantile(0.25));
+    return *std::lower_bound(ascending.begin(), ascending.end(), fence);
+  }
+  case metric::mean:
+    break;
+  }
+  double sum = 0.0;
+  for (const double x : ascending) {
+    sum += x;
+  }
+  return sum / static_cast<double>(ascending.size());
+}
+
+/// Records the confidences of one sequence, step by step, and calibrates a calibrated_threshold
+/// with them.
+///
+///     threshold_calibrator recorder{geometry};
+///     while (auto request = session.next()) {
+///       session.supply(engine.forward(*request));
+///       recorder.observe(session);
+///     }
+///     const auto calibrated = recorder.calibrate(knobs);
+///
+/// State: 16 bytes for each recorded confidence. Not part of a step; may allocate.
+class threshold_calibrator {
+ public:
+  /// Recorder for a sequence started with that layout.
+  explicit threshold_calibrator(const sequence_shape& geometry, collect what = collect::committed)
+      : block_length_(geometry.block_length)
+      , what_(what) {
+    samples_.reserve(static_cast<std::size_t>(std::max(geometry.length - geometry.prompt_length, 0)));
+  }
+
+  /// Records the report of the last supply() for `slot`. Call it once after every supply() while
+  /// the slot decodes the recorded sequence, including the last. Errors: as session::candidates.
+  template <class Session>
+  void observe(Session& session, index_t slot = 0) {
+    if (what_ == collect::candidates) {
+      add(session.candidates(slot));
+    } else {
+      add(session.committed(slot));
+    }
+  }
+
+  /// Records the entries of one step. A token that was rewritten counts again. Entries without a
+  /// finite log-probability, from invalid rows, are ignored.
+  void add(std::span<const commit_entry> entries) {
+    for (const commit_entry& e : entries) {
+      add(e);
+    }
+  }
+  /// Records the candidates of one step.
+  void add(std::span<const candidate_entry> entries) {
+    for (const candidate_entry& e : entries) {
+      add(static_cast<const commit_entry&>(e));
+    }
+  }
+
+  /// Number of confidences so far.
+  [[nodiscard]] std::size_t size() const { return samples_.size(); }
+
+  /// Returns `knobs` with the profile of the recorded confidences; without a profile if there are
+  /// none.
+  ///
+  /// In mode block the threshold of a block is the statistic over the confidences of all its
+  /// passes. A pass without confidences gets the threshold of the pass before, the first passes
+  /// that of the whole block; a block without confidences that of the block before, the first
+  /// blocks the static threshold. Deterministic.
+  /// Cost: O(n log n).
+  /// Errors: std::invalid_argument if the profile does not fit into Cells.
+  template <int Cells>
+  [[nodiscard]] calibrated_threshold<Cells> calibrate(const calibrated_threshold<Cells>& knobs) const;
+
+ private:
+  struct sample {
+    index_t block = 0;
+    index_t step = 0;
+    double confidence = 0.0;
+  };
+
+  void add(const commit_entry& e) {
+    if (math::is_finite(e.log_probability)) {
+      const double confidence = __builtin_exp(static_cast<double>(e.log_probability));
+      samples_.push_back({e.block, e.block_step, std::min(confidence, 1.0)});
+    }
+  }
+
+  [[nodiscard]] static double measured_of(metric what, std::span<const sample> sorted_by_step) {
+    std::vector<double> ascending;
+    for (const sample& s : sorted_by_step) {
+      ascending.push_back(s.confidence);
+    }
+    std::sort(ascending.begin(), ascending.end());
+    return measured(what, ascending);
+  }
+
+  index_t block_length_;
+  collect what_;
+  std::vector<sample> samples_;
+};
+
+namespace detail {
+
+// Appends a block's cells to a profile.
+template <int Cells>
+void append_block(calibrated_threshold<Cells>& p, std::span<const float> cells) {
+  const index_t used = p.first_cell(p.blocks);
+  const std::size_t total = static_cast<std::size_t>(used) + cells.size();
+  check_argument(total <= static_cast<std::size_t>(Cells),
+                 "cells of the profile",
+                 total,
+                 "at most Cells = " + std::to_string(Cells) +
+                     ": use a larger calibrated_threshold<Cells>");
+  std::copy(cells.begin(), cells.end(), p.cells + used);
+  p.ends[p.blocks++] = static_cast<std::uint16_t>(total);
+}
+
+}  // namespace detail
+
+template <int Cells>
+calibrated_threshold<Cells> threshold_calibrator::calibrate(const calibrated_threshold<Cells>& knobs) const {
+  calibrated_threshold<Cells> p;
+  p.threshold = knobs.threshold;
+  p.cap = knobs.cap;
+  p.slack = knobs.slack;
+  p.mode = knobs.mode;
+  p.statistic = knobs.statistic;
+  p.recorded = what_;
+  p.check_values();
+  p.block_length = samples_.empty() ? 0 : block_length_;
+
+  std::vector<sample> sorted = samples_;
+  std::sort(sorted.begin(), sorted.end(), [](const sample& a, const sample& b) {
+    return a.block != b.block ? a.block < b.block : a.step < b.step;
+  });
+  std::vector<float> cells{p.threshold};
+  for (auto first = sorted.cbegin(); first != sorted.cend();) {
+    while (p.blocks < first->block) {
+      detail::append_block<Cells>(p, cells);  // no confidence: the block before, or the static rule
+    }
+    const auto last = std::find_if(
+        first, sorted.cend(), [&](const sample& s) { return s.block != first->block; });
+    cells.assign(1, static_cast<float>(measured_of(p.statistic, {first, last})));
+    if (p.mode == profile_mode::step_block) {
+      const float whole = cells[0];
+      cells.clear();
+      for (auto at = first; at != last;) {
+        const auto end =
+            std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
+        cells.resize(static_cast<std::size_t>(at->step), cells.empty() ? whole : cells.back());
+        cells.push_back(static_cast<float>(measured_of(p.statistic, {at, end})));
+        at = end;
+      }
+    }
+    detail::append_block<Cells>(p, cells);
+    first = last;
+  }
+  return p;
+}
+
+/// Decodes the sequence in slot 0 of `session`, which must be its only one, and calibrates with it.
+/// Start the sequence with `knobs` as the commit rule: without a profile it is the static rule.
+/// supply(request) runs the forward pass and gives its logits to the session.
+///
+///     session s{policy{by_confidence{}, knobs}, model, tokens, geometry};
+///     const auto calibrated = calibrating(s, geometry, knobs, [&](const forward_request& r) {
+///       s.supply(engine.forward(r));
+///     });
+///
+/// With knobs.recorded = collect::candidates the session needs session_capacity::trace. Errors: as
+/// threshold_calibrator::calibrate.
+template <int Cells, class Session, class Supply>
+[[nodiscard]] calibrated_threshold<Cells> calibrating(Session& session,
+                                                   const sequence_shape& geometry,
+                                                   const calibrated_threshold<Cells>& knobs,
+                                                   Supply&& supply) {
+  knobs.check(geometry);
+  threshold_calibrator recorder{geometry, knobs.recorded};
+  while (const auto request = session.next()) {
+    supply(*request);
+    recorder.observe(session);
+  }
+  return recorder.calibrate(knobs);
+}
+
+}  // namespace unmask

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+#include <unmask/core/forwards.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Token editing (T2T): rewrites a committed token when the model prefers another one with a
+/// confidence above `threshold`, strictly; with 0 always. The prompt and other fixed positions
+/// never change, nor does a token in the step that writes it. A rewritten token is reported like a
+/// commit.
+///
+/// Committed positions of the scored range are read, too, so every step reads the rows of the whole
+/// range. Goes with edited_blocks: other schedules leave a block as soon as it is complete. Reads
+/// stat::confidence. No state.
+/// Range: [0, 1].
+/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its edits of tokens. Its penalty on
+/// repeating the left neighbour is neighbour_penalty.
+struct edit_committed {
+  float threshold = 0.0F;
+  static constexpr statistics required = stat::confidence;
+
+  static constexpr part_label label{
+      "edit_committed", "edit_committed", "rewrites committed tokens that the model now sees otherwise"};
+  static constexpr knob<edit_committed> knobs[] = {
+      {"threshold", &edit_committed::threshold, within(0, 1)}};
+
+  UNMASK_HD verdict edit_token(const auto& c, auto&) const {
+    return c.token != c.current && c.confidence() > threshold ? verdict::replace : verdict::keep;
+  }
+};
+static_assert(token_editing<edit_committed>);
+
+/// Decodes block after block, and stays on a complete block so that a part that edits tokens can
+/// edit it: until a forward pass on the complete block changes nothing, or `most_edits` such passes
+/// were made.
+///
+/// A block in which nothing was masked is left at once. Without a part that edits tokens each block
+/// costs one idle pass. With stop_at_eos a sequence ends when its EOS token is committed, before
+/// that block is edited.
+/// Range: most_edits >= 0; 0 is semi_autoregressive.
+/// State: 12 bytes a sequence.
+/// Cost: O(block length) a step, at most most_edits additional forward passes a block.
+/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its `max_post_edit_steps`. There one
+/// more pass follows, which decides nothing.
+struct edited_blocks {
+  index_t most_edits = 16;
+
+  struct sequence_state {
+    index_t block = 0;
+    index_t edits = 0;  ///< forward passes planned for the block while it was complete
+    bool entered = false;
+  };
+
+  static constexpr statistics required = stat::none;
+  static constexpr bool counts_steps = true;
+  static constexpr bool paces = true;
+
+  static constexpr part_label label{
+      "edited_blocks", "edited_blocks", "block after block, each until edits have come to rest"};
+  static constexpr knob<edited_blocks> knobs[] = {
+      {"most_edits", &edited_blocks::most_edits, at_least(0)}};
+
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
+    return detail::blocks_of(g) * most_edits;
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    sequence_state& s = context.sequence;
+    while (s.block < q.blocks() && q.masked_in(q.block(s.block)) == 0 && is_done(q, s)) {
+      s = {s.block + 1, 0, false};
+    }
+    if (s.block >= q.blocks()) {
+      next.end = q.masked_count == 0 ? ending::complete : ending::max_steps;
+      return;
+    }
+    next.score = q.block(s.block);
+    next.freeze = {0, next.score.first};
+    next.first_block = s.block;
+    next.last_block = s.block + 1;
+    next.forced = 1;
+    s.edits += q.masked_in(next.score) == 0 ? 1 : 0;
+    s.entered = true;
+  }
+
+ private:
+  // True if the block is left: the last pass was on it, complete, and changed nothing.
+  [[nodiscard]] UNMASK_HD bool is_done(const sequence_view& q, const sequence_state& s) const {
+    return !s.entered || s.edits >= most_edits || (s.edits > 0 && q.changed == 0);
+  }
+};
+static_assert(scheduling<edited_blocks> && pacing<edited_blocks>);
+
+}  // namespace unmask

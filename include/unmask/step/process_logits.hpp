@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/branches.hpp>
+
+/// Processing of the rows of a step before the decision: edits after the read, and data for the
+/// next step.
+namespace UNMASK_NAMESPACE::step::phase {
+
+/// The branch with which this step continues; 0 without lookahead.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t winner_of(const slot_memory<Policy>& m) {
+  if constexpr (Policy::branches) {
+    return m.state->winner;
+  } else {
+    static_cast<void>(m);
+    return 0;
+  }
+}
+
+/// Adds the tracked tokens back to the row of scored position i, after the logits processors; an
+/// invalid row gets only those that the parts allow. Returns false if the parts have left the
+/// tracked tokens only.
+template <class Policy>
+UNMASK_HD bool process_row(const slot_memory<Policy>& m, index_t branch, index_t i) {
+  const index_t position = m.status->next.score.first + i;
+  revisable_row<Policy::required> row{m.row(branch, i), m.kept_apart(branch, i), draw_of(m, i)};
+  const step_info at = info_of(*m.state, m.status->next, position);
+  if (row.total().valid()) {
+    if (m.marks[position] == mark::masked) {
+      step::process<mark::masked>(m, row, m.cell_of(position), at);
+    } else {
+      step::process<mark::committed>(m, row, m.cell_of(position), at);
+    }
+  } else if constexpr (stages<Policy>::restricts > 0) {
+    row.keep_allowed([&](token_id token) { return allows(*m.policy, token, at); });
+  }
+  m.row(branch, i) = row.total();
+  return row.has_untracked();
+}
+
+/// Processes each row that was read. Rows of a policy that truncates and tracks tokens were already
+/// processed while they were read, before the truncation.
+template <class Policy>
+UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr ((slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) &&
+                !(slot_memory<Policy>::tracks && Policy::truncates)) {
+    for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
+      if (m.reads(winner_of(m), i)) {
+        static_cast<void>(process_row(m, winner_of(m), i));
+      }
+    }
+    t.sync();
+  }
+}
+
+/// Stores what the next step needs of the rows just read.
+template <class Policy>
+UNMASK_HD void store_previous_rows(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::compares) {
+    const range read = m.read_range();
+    for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
+      const record<Policy::required>& row = m.row(i);
+      if (m.decides(0, i)) {  // the cell of a committed position belongs to the next block
+        previous_row& before = m.previous_rows[m.cell_of(read.first + i)];
+        before.seen = row.valid();
+        before.best = row.best;
+        before.log_total = row.valid() ? math::log1p(row.rest) : 0.0F;
+        if constexpr (provides_v<Policy::required, stat::second_moment>) {
+          before.square = row.square;
+        }
+      }
+    }
+    t.sync();
+  }
+}
+
+}  // namespace unmask::step::phase

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/slot.hpp>
+
+/// Runs: maximal sequences of candidates at consecutive positions. A position that is not masked,
+/// or whose row is invalid, ends a run. Compiled only into policies with a span_aware part.
+namespace UNMASK_NAMESPACE::step {
+
+/// Stores the rank of every scored position, so that candidates find their neighbours'.
+template <class Policy>
+UNMASK_HD void place(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  if constexpr (Policy::needs_spans) {
+    for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
+      m.ranks[i] = -1;
+    }
+    t.sync();
+    for (index_t r = t.lane(); r < count; r += t.lanes()) {
+      m.ranks[key_index(m.keys[r])] = r;
+    }
+    t.sync();
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
+    static_cast<void>(count);
+  }
+}
+
+/// Better-ranked candidates in the run of scored position i. O(length of the run).
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t span_rank_of(const slot_memory<Policy>& m, index_t i) {
+  const index_t size = m.status->next.score.size();
+  const index_t context = m.ranks[i];
+  index_t better = 0;
+  for (index_t j = i - 1; j >= 0 && m.ranks[j] >= 0; --j) {
+    better += m.ranks[j] < context ? 1 : 0;
+  }
+  for (index_t j = i + 1; j < size && m.ranks[j] >= 0; ++j) {
+    better += m.ranks[j] < context ? 1 : 0;
+  }
+  return better;
+}
+
+}  // namespace unmask::step

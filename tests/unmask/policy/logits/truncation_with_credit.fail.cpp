@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: cannot have a part with a memory that edits logits
+#include <unmask/core/policy.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/logits/credit.hpp>
+#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/truncation.hpp>
+#include <unmask/policy/ranking.hpp>
+
+int main() {
+  using namespace unmask;
+  const policy p{by_confidence{}, tokens_per_step{1}, sampling{}, top_p{}, trace_credit<>{}};
+  static_cast<void>(p);
+}
