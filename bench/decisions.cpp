@@ -53,7 +53,8 @@ void merge(benchmark::State& state) {
   for (std::size_t i = 0; i < shards; ++i) {
     row_input<float> in = rows.rows()[i];
     in.first_token = static_cast<token_id>(i) * columns;
-    parts.push_back(host::read_row<all_statistics>(in, unmask::no_edit{}, host::best_instruction_set()));
+    parts.push_back(
+        host::read_row<all_statistics>(in, unmask::no_edit{}, host::best_instruction_set()));
   }
   for (auto _ : state) {
     unmask::row_accumulator<all_statistics> sum;

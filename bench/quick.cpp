@@ -227,13 +227,11 @@ void host_work(scoreboard& board, pools& threads) {
 void edits(scoreboard& board) {
   const logits<float> rows(32, vocab);
   const policy plain{unmask::by_confidence{}, unmask::threshold{0.9F}};
-  const policy credit{
-      unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::trace_credit<64>{}};
+  const policy credit{unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::trace_credit<64>{}};
   const policy penalty{unmask::by_confidence{},
                        unmask::threshold{0.9F},
                        unmask::repetition_penalty<>{.penalty = 1.1F}};
-  const policy sampled{
-      unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::sampling{1.0F}};
+  const policy sampled{unmask::by_confidence{}, unmask::threshold{0.9F}, unmask::sampling{1.0F}};
   first_step a(plain, rows);
   first_step b(credit, rows);
   first_step c(penalty, rows);

@@ -76,7 +76,9 @@ void add_element(const std::string& element) {
       {"margin_entropy", read_rows<stat::margin | stat::entropy, T>},
       {"all", read_rows<stat::margin | stat::entropy | stat::second_moment, T>}};
   const std::pair<const char*, host::instruction_set> instruction_sets[] = {
-      {"avx512", host::instruction_set::avx512}, {"avx2", host::instruction_set::avx2}, {"neon", host::instruction_set::neon}};
+      {"avx512", host::instruction_set::avx512},
+      {"avx2", host::instruction_set::avx2},
+      {"neon", host::instruction_set::neon}};
   for (const auto& level : instruction_sets) {
     if (!host::available(level.second)) {
       continue;

@@ -59,11 +59,11 @@ constexpr unmask::policy mine{
 
 // [composition]
 constexpr unmask::policy composed{
-    unmask::by_margin{},                                 // ranks: best minus second best
+    unmask::by_margin{},                                    // ranks: best minus second best
     unmask::threshold{0.9F} || unmask::tokens_per_step{2},  // commits: the certain, or two a pass
-    unmask::trace_credit<64>{},                          // raises tokens that led in earlier passes
-    unmask::dual_cache{},                                // runs the block alone between refreshes
-    unmask::stop_at_eos{}};                              // ends the decode with the answer
+    unmask::trace_credit<64>{},  // raises tokens that led in earlier passes
+    unmask::dual_cache{},        // runs the block alone between refreshes
+    unmask::stop_at_eos{}};      // ends the decode with the answer
 // [/composition]
 
 template <class Policy>
@@ -90,8 +90,7 @@ void compare() {
   const policy half_mine{leaning_left{}, tokens_per_step{2}, stop_at_eos{}};
 
   const demo::table_text table(tasks, 32, problems.size());
-  std::cout << table.header()
-            << table.row(measure("threshold(0.9)", strict, model, problems))
+  std::cout << table.header() << table.row(measure("threshold(0.9)", strict, model, problems))
             << table.row(measure("threshold(0.999)", stricter, model, problems))
             << table.row(measure("above(0.999) || seen_again(0.6)", mine, model, problems))
             << table.row(measure("five parts composed", composed, model, problems))

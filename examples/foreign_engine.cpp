@@ -123,9 +123,11 @@ class model {
   static void write_row(const request& sequence, int position, bf16* row) {
     const auto known = [&](int p) {
       const auto i = static_cast<std::size_t>(p);
-      return p >= sequence.prompt_length && i < sequence.tokens.size() && sequence.tokens[i] != mask;
+      return p >= sequence.prompt_length && i < sequence.tokens.size() &&
+             sequence.tokens[i] != mask;
     };
-    const int right = sequence.tokens[static_cast<std::size_t>(2 * sequence.prompt_length - 1 - position)];
+    const int right =
+        sequence.tokens[static_cast<std::size_t>(2 * sequence.prompt_length - 1 - position)];
     const int neighbours = known(position - 1) + known(position + 1);
     for (int token = 0; token < vocabulary; ++token) {
       const int noise = token * 31 + position * 17;
@@ -187,7 +189,8 @@ std::vector<std::string> serve(model& engine, pool& threads, std::queue<request>
       place = std::move(waiting.front());
       waiting.pop();
       const int length = static_cast<int>(place.tokens.size());
-      const unmask::sequence_shape shape{.prompt_length = place.prompt_length, .length = length, .block_length = 8};
+      const unmask::sequence_shape shape{
+          .prompt_length = place.prompt_length, .length = length, .block_length = 8};
       session.start(slot, fast, place.tokens, shape);
     }
   };

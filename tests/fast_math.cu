@@ -17,11 +17,14 @@ using drawn_edited = policy_of<testing::drawn_edited>;
 using patient = policy_of<testing::patient>;
 using painted = policy_of<testing::painted>;
 
-template __global__ void read_rows<float, exact_exponential, drawn_edited>(
-    const session_device_view<drawn_edited>, const __grid_constant__ row_batch);
-template __global__ void read_rows<float, exact_exponential, patient>(
-    const session_device_view<patient>, const __grid_constant__ row_batch);
-template __global__ void read_rows<float, exact_exponential, painted>(
-    const session_device_view<painted>, const __grid_constant__ row_batch);
+template __global__ void
+read_rows<float, exact_exponential, drawn_edited>(const session_device_view<drawn_edited>,
+                                                  const __grid_constant__ row_batch);
+template __global__ void
+read_rows<float, exact_exponential, patient>(const session_device_view<patient>,
+                                             const __grid_constant__ row_batch);
+template __global__ void
+read_rows<float, exact_exponential, painted>(const session_device_view<painted>,
+                                             const __grid_constant__ row_batch);
 
 }  // namespace unmask::device

@@ -26,9 +26,8 @@ void decode(const Policy& policy) {
     }
     session.supply(unmask::host_logits<float>(logits.data(), request->rows, vocab));
   }
-  std::printf("%d tokens in %d forward passes\n",
-              session.report().committed,
-              session.report().forwards);
+  std::printf(
+      "%d tokens in %d forward passes\n", session.report().committed, session.report().forwards);
 }
 
 }  // namespace bench

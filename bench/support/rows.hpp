@@ -127,7 +127,8 @@ void read_plainly(const logits<T>& all, host::thread_pool& pool, std::vector<std
   seen.resize(count / piece + 1);
   const auto work = [&](index_t i) noexcept {
     const std::size_t first = static_cast<std::size_t>(i) * piece;
-    seen[static_cast<std::size_t>(i)] = read_words<Ahead>(p + first, std::min(piece, count - first));
+    seen[static_cast<std::size_t>(i)] =
+        read_words<Ahead>(p + first, std::min(piece, count - first));
   };
   pool.run(static_cast<index_t>(seen.size()), work);
 }

@@ -12,7 +12,8 @@ enum { mask = '_', vocab = 128, prompt = 3 };
 static const char answer[] = ">> hello, world";
 
 /* A row of logits for each of the positions [first, last): surer the more neighbours are known. */
-static void forward(const int32_t* tokens, int32_t length, int32_t first, int32_t last, float* out) {
+static void
+forward(const int32_t* tokens, int32_t length, int32_t first, int32_t last, float* out) {
   for (int32_t p = first; p < last; ++p, out += vocab) {
     const int left = p > 0 && tokens[p - 1] != mask;
     const int right = p + 1 < length && tokens[p + 1] != mask;
@@ -52,13 +53,13 @@ static void load(const char* path) {
     fail(dlerror());
   }
   /* POSIX gives functions as data pointers; ISO C has no cast for that. */
-#define LOAD(name)                                         \
-  {                                                        \
-    void* const symbol = dlsym(library, "unmask_" #name);  \
-    if (symbol == NULL) {                                  \
-      fail("unmask_" #name " is missing");                 \
-    }                                                      \
-    memcpy(&unmask.name, &symbol, sizeof symbol);          \
+#define LOAD(name)                                                                                 \
+  {                                                                                                \
+    void* const symbol = dlsym(library, "unmask_" #name);                                          \
+    if (symbol == NULL) {                                                                          \
+      fail("unmask_" #name " is missing");                                                         \
+    }                                                                                              \
+    memcpy(&unmask.name, &symbol, sizeof symbol);                                                  \
   }
   EACH_CALL(LOAD)
   if (unmask.abi_version() != UNMASK_ABI_VERSION) {

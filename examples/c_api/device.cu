@@ -11,7 +11,8 @@ namespace {
 // is refused with a message.
 using device_compositions =
     unmask::compositions<unmask::edits_and({.branches = true, .edits_tokens = true}),
-                         unmask::edits_and({.branches = true, .draws = true, .edits_tokens = true})>;
+                         unmask::edits_and(
+                             {.branches = true, .draws = true, .edits_tokens = true})>;
 
 }  // namespace
 

@@ -11,10 +11,11 @@
 namespace example {
 
 /// A session on a stream. Errors as unmask::make_any_session on a stream.
-[[nodiscard]] std::unique_ptr<unmask::any_session> device_session(const unmask::named_parts& parts,
-                                                                  const unmask::model_info& model,
-                                                                  const unmask::session_capacity& capacity,
-                                                                  void* stream);
+[[nodiscard]] std::unique_ptr<unmask::any_session>
+device_session(const unmask::named_parts& parts,
+               const unmask::model_info& model,
+               const unmask::session_capacity& capacity,
+               void* stream);
 
 /// Copies tokens to the host, in the order of a stream, and waits for them.
 void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, void* stream);

@@ -41,7 +41,8 @@ int main(int argc, char** argv) {
   const int vocab = static_cast<int>(text.vocabulary());
   const unmask::model_info model{
       .vocab = vocab, .mask_token = text.mask(), .eos_token = text.end()};
-  const unmask::sequence_shape geometry{.prompt_length = length - answer, .length = length, .block_length = 20};
+  const unmask::sequence_shape geometry{
+      .prompt_length = length - answer, .length = length, .block_length = 20};
 
   std::vector<std::int32_t> expected = canvas;
   unmask::session host(careful, model, expected, geometry);

@@ -52,9 +52,9 @@ void decoding::add(decoding more) {
 }
 
 unmask::session_capacity capacity_for(const engine& model,
-                            std::span<const problem> problems,
-                            const geometry& g,
-                            index_t batch) {
+                                      std::span<const problem> problems,
+                                      const geometry& g,
+                                      index_t batch) {
   std::size_t longest = 0;
   for (const problem& p : problems) {
     longest = std::max(longest, model.canvas(p.prompt, g.answer_length).size());
@@ -126,13 +126,13 @@ decoding decode(unmask::any_layer_session& session,
           std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(g.answer_length));
       if (observe) {
         observe({.problem = problem_in[slot],
-               .last_of_forward = s.slot == segments.back().slot,
-               .answer = answer,
-               .prompt_length = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
-               .committed = session.committed(s.slot),
-               .report = report,
-               .rows = logits[i].rows == s.rows.size() ? s.rows : unmask::range{},
-               .logits = logits[i]});
+                 .last_of_forward = s.slot == segments.back().slot,
+                 .answer = answer,
+                 .prompt_length = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
+                 .committed = session.committed(s.slot),
+                 .report = report,
+                 .rows = logits[i].rows == s.rows.size() ? s.rows : unmask::range{},
+                 .logits = logits[i]});
       }
       if (report.end != unmask::ending::running) {
         result.answers[problem_in[slot]] = result_of(answer, report, model.text());

@@ -63,9 +63,9 @@ using observer = std::function<void(const step_seen&)>;
 /// Capacities of a session for these problems. The window holds a whole answer, and the branches
 /// are as many as there may be: that suffices for every policy.
 unmask::session_capacity capacity_for(const engine& model,
-                            std::span<const problem> problems,
-                            const geometry& g,
-                            index_t batch);
+                                      std::span<const problem> problems,
+                                      const geometry& g,
+                                      index_t batch);
 
 /// Decodes all problems: as many at a time as the session has slots, each leaving when it is done
 /// and the next one taking its place. `observe` is called after every step of every sequence.

@@ -34,8 +34,7 @@ std::string one_decimal(double value) {
 
 /// At most `columns` bytes of the text, on one line.
 std::string clipped(std::string text, std::size_t columns) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   if (text.size() > columns) {
     text.resize(columns - 3);
     text += "...";

@@ -237,7 +237,8 @@ std::string help_text() {
     name.resize(std::max<std::size_t>(name.size() + 2, 22), ' ');
     text += name + std::string(o.help) + "\n";
   }
-  return text + "\npolicies\n" + list_of(policy_presets()) + "\ncaches\n" + list_of(cache_presets());
+  return text + "\npolicies\n" + list_of(policy_presets()) + "\ncaches\n" +
+         list_of(cache_presets());
 }
 
 }  // namespace demo

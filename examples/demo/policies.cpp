@@ -36,7 +36,8 @@ chosen_cache::chosen_cache(std::string_view text)
   const preset* const found = find_preset(cache_presets(), text);
   text_ = found != nullptr ? text_of(*found, found->value) : std::string(text);
   if (!text_.empty()) {
-    static_cast<void>(read_policy("tokens_per_step(1) + " + text_));  // says what is wrong with it now
+    static_cast<void>(
+        read_policy("tokens_per_step(1) + " + text_));  // says what is wrong with it now
   }
 }
 

@@ -23,7 +23,7 @@ struct session_setup {
   unmask::model_info model;
   unmask::session_capacity capacity;
   unmask::index_t block_length = 0;
-  bool stop_at_eos = false;  ///< end a sequence once its EOS token is committed
+  bool stop_at_eos = false;     ///< end a sequence once its EOS token is committed
   rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
 };
 

@@ -9,10 +9,10 @@ namespace demo {
 
 namespace {
 
+using unmask::calibrated_threshold;
 using unmask::collect;
 using unmask::metric;
 using unmask::profile_mode;
-using unmask::calibrated_threshold;
 
 const std::vector<double> counts{1, 2, 4, 8, 20};
 const std::vector<double> thresholds{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};

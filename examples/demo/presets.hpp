@@ -16,8 +16,8 @@ namespace demo {
 struct preset {
   std::string_view name;
   std::string_view about;
-  std::string_view text;  ///< with {} where the value goes; empty: no part at all
-  bool shown = false;     ///< among the policies that are compared by default
+  std::string_view text;       ///< with {} where the value goes; empty: no part at all
+  bool shown = false;          ///< among the policies that are compared by default
   std::string_view knob = {};  ///< of the value, which trades accuracy for forward passes
   double value = 0.0;
   std::vector<double> sweep = {};  ///< the values of its frontier; empty: one point

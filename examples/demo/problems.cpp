@@ -61,10 +61,8 @@ std::vector<std::string> tasks_of(std::span<const problem> problems) {
   return tasks;
 }
 
-std::vector<problem> choose(std::span<const problem> problems,
-                            std::span<const std::string> tasks,
-                            int limit,
-                            int skip) {
+std::vector<problem>
+choose(std::span<const problem> problems, std::span<const std::string> tasks, int limit, int skip) {
   const std::vector<std::string> known = tasks_of(problems);
   for (const std::string& task : tasks) {
     if (std::ranges::find(known, task) == known.end()) {

@@ -99,9 +99,9 @@ class comparison {
       longest = std::max(longest, there_.canvas(p.prompt, answer_length).size());
     }
     const unmask::session_capacity capacity{.sequences = 1,
-                                  .length = static_cast<index_t>(longest),
-                                  .window = answer_length,
-                                  .branches = 7};
+                                            .length = static_cast<index_t>(longest),
+                                            .window = answer_length,
+                                            .branches = 7};
     here_.reserve(capacity);
     const demo::session_setup setup{.model = here_.info(),
                                     .capacity = capacity,

@@ -154,9 +154,10 @@ std::vector<named> policies_of(const options& o) {
                                   "attends to all keys that it keeps");
     }
     if (policies.back().parts.has.layered) {
-      throw std::invalid_argument("--policy '" + text +
-                                  "' must do without a layer rule, delayed_cache and entropy_cache: "
-                                  "llama.cpp runs ranges of positions through all layers");
+      throw std::invalid_argument(
+          "--policy '" + text +
+          "' must do without a layer rule, delayed_cache and entropy_cache: "
+          "llama.cpp runs ranges of positions through all layers");
     }
   }
   return policies;
@@ -169,11 +170,12 @@ class stream {
       : vocab_(vocab) {}
 
   void see(const example::job& j) {
-    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
+    const auto answer =
+        std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
     const bool ended = j.report.end != unmask::ending::running;
     const index_t settled = ended ? j.shape.length : j.report.committed_prefix;
-    const std::string text =
-        example::text_of(vocab_, answer.first(static_cast<std::size_t>(settled - j.shape.prompt_length)));
+    const std::string text = example::text_of(
+        vocab_, answer.first(static_cast<std::size_t>(settled - j.shape.prompt_length)));
     if (text.starts_with(shown_)) {
       std::fputs(text.c_str() + shown_.size(), stdout);
       shown_ = text;
@@ -240,7 +242,8 @@ totals run(example::llama_cpp_host& host,
       return;
     }
     shown.reset();
-    const auto answer = std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
+    const auto answer =
+        std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
     const std::string text = example::text_of(host.vocab(), answer);
     const bool exact = p.answered && text == p.answer;
     const auto tokens = std::ranges::find_if(

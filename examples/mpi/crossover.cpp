@@ -81,8 +81,7 @@ costs measure(int rows, int vocab, int rank, int ranks, int rounds) {
                   MPI_COMM_WORLD);
   };
   c.logit_bytes = std::size_t(shard_bytes) * std::size_t(ranks - 1);
-  c.gather = median_of_slowest(
-      rounds, [] {}, gather);
+  c.gather = median_of_slowest(rounds, [] {}, gather);
   c.gather_step = median_of_slowest(
       rounds,
       [&] { started(alone); },
@@ -108,8 +107,7 @@ costs measure(int rows, int vocab, int rank, int ranks, int rounds) {
   };
   together.supply(exchange(read()));
   c.record_bytes = message.size() * std::size_t(ranks - 1);
-  c.exchange = median_of_slowest(
-      rounds, [] {}, [&] { exchange(message); });
+  c.exchange = median_of_slowest(rounds, [] {}, [&] { exchange(message); });
   c.exchange_step = median_of_slowest(
       rounds, [&] { started(together); }, [&] { together.supply(exchange(read())); });
   return c;

@@ -72,9 +72,9 @@ decoded together(const Policy& policy,
                  const transport& exchange) {
   decoded out{engine.canvas(t.prompt, t.answer), {}, 0, 0};
   const unmask::session_capacity capacity{.sequences = 1,
-                              .length = t.shape.length,
-                              .window = t.shape.length,
-                              .branches = Policy::branches ? 3 : 0};
+                                          .length = t.shape.length,
+                                          .window = t.shape.length,
+                                          .branches = Policy::branches ? 3 : 0};
   const auto exchanged = [&](std::span<const std::byte> mine) {
     out.largest_message = std::max(out.largest_message, mine.size());
     return exchange(mine);  // one MPI_Allgather, or one MPI_Allreduce
@@ -162,7 +162,12 @@ class comparison {
         cuts,
         what);
     if (at_chunks) {  // otherwise another token is drawn from the same distribution
-      run("sampling", policy{by_confidence{}, tokens_per_step{2}, sampling{0.7F}}, engine, t, cuts, what);
+      run("sampling",
+          policy{by_confidence{}, tokens_per_step{2}, sampling{0.7F}},
+          engine,
+          t,
+          cuts,
+          what);
     }
   }
 

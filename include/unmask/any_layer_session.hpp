@@ -11,11 +11,11 @@ namespace UNMASK_NAMESPACE {
 
 /// Rows that an engine lends for a call, whose element type is known at run time only.
 struct any_state {
-  void* data = nullptr;  ///< First number of the first row.
+  void* data = nullptr;                   ///< First number of the first row.
   element_kind kind = element_kind::f32;  ///< Type of a number.
-  memory space = memory::host;  ///< Memory that the rows are in.
-  range positions;  ///< Positions of the rows.
-  index_t columns = 0;  ///< Numbers of a row.
+  memory space = memory::host;            ///< Memory that the rows are in.
+  range positions;                        ///< Positions of the rows.
+  index_t columns = 0;                    ///< Numbers of a row.
   /// Distance between rows, in elements.
   std::ptrdiff_t stride = 0;
 
@@ -44,8 +44,8 @@ class basic_any_layer_session : public any_session {
 
   /// The constants of layer_session, as values.
   struct layer_questions {
-    bool has_hooks = false;  ///< As layer_session::has_hooks.
-    feature reads = feature::hidden;  ///< As layer_session::reads.
+    bool has_hooks = false;                ///< As layer_session::has_hooks.
+    feature reads = feature::hidden;       ///< As layer_session::reads.
     skipping skipped = skipping::dropped;  ///< As layer_session::skipped.
   };
   /// The constants of the session's policy.

@@ -12,11 +12,11 @@ enum class element_kind : unsigned char { f32, bf16, f16 };
 
 /// Rows of logits whose element type is known at run time only.
 struct any_rows {
-  const void* data = nullptr;  ///< First number of the first row.
+  const void* data = nullptr;             ///< First number of the first row.
   element_kind kind = element_kind::f32;  ///< Type of a number.
-  memory space = memory::host;  ///< Memory that the rows are in.
-  index_t rows = 0;  ///< Number of rows.
-  index_t columns = 0;  ///< Numbers of a row that are read.
+  memory space = memory::host;            ///< Memory that the rows are in.
+  index_t rows = 0;                       ///< Number of rows.
+  index_t columns = 0;                    ///< Numbers of a row that are read.
   /// Distance between rows, in elements.
   std::ptrdiff_t stride = 0;
 
@@ -45,9 +45,10 @@ struct any_rows {
 /// Per-row inputs, as row_modifiers; `unconditional` has the element type of the logits.
 struct any_modifiers {
   const std::uint32_t* allowed = nullptr;  ///< As row_modifiers::allowed.
-  std::ptrdiff_t allowed_stride = 0;  ///< As row_modifiers::allowed_stride, in words.
-  const void* unconditional = nullptr;  ///< As row_modifiers::unconditional.
-  std::ptrdiff_t unconditional_stride = 0;  ///< As row_modifiers::unconditional_stride, in elements.
+  std::ptrdiff_t allowed_stride = 0;       ///< As row_modifiers::allowed_stride, in words.
+  const void* unconditional = nullptr;     ///< As row_modifiers::unconditional.
+  std::ptrdiff_t unconditional_stride =
+      0;                   ///< As row_modifiers::unconditional_stride, in elements.
   float cfg_scale = 0.0F;  ///< As row_modifiers::cfg_scale.
 };
 
@@ -70,7 +71,8 @@ class any_session {
   /// Errors: as session::supply; std::invalid_argument for logits in the wrong memory space.
   virtual void supply(const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
   /// Errors: as session::read and supply().
-  virtual void read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
+  virtual void
+  read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
   /// Errors: as session::decide.
   virtual void decide() = 0;
   /// As session::report.

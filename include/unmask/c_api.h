@@ -49,8 +49,8 @@ extern "C" {
 enum unmask_status_codes {
   UNMASK_OK = 0,                ///< done
   UNMASK_INVALID_ARGUMENT = 1,  ///< an argument breaks a rule
-  UNMASK_OUT_OF_ORDER = 2,  ///< another call has to be made before this one
-  UNMASK_OUT_OF_MEMORY = 3,  ///< no memory for it
+  UNMASK_OUT_OF_ORDER = 2,      ///< another call has to be made before this one
+  UNMASK_OUT_OF_MEMORY = 3,     ///< no memory for it
   UNMASK_UNSUPPORTED = 4,  ///< not built into the library, or the library is older than the caller
   UNMASK_FAILED = 5        ///< anything else, such as an error of the device
 };
@@ -82,7 +82,7 @@ enum unmask_endings {
   UNMASK_COMPLETE = 1,     ///< no position is masked
   UNMASK_EOS_TOKEN = 2,    ///< an EOS token is committed, and everything left of it
   UNMASK_STOP_TOKENS = 3,  ///< a stop sequence is committed, and everything left of it
-  UNMASK_MAX_STEPS = 4,  ///< the number of forward passes it was given is used up
+  UNMASK_MAX_STEPS = 4,    ///< the number of forward passes it was given is used up
   UNMASK_CANCELLED = 5     ///< unmask_cancel() was called
 };
 
@@ -98,7 +98,7 @@ typedef struct unmask_options {
   int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
   int32_t mask_token;    ///< stands at masked positions, never proposed
   int32_t eos_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
-  int32_t logits_shift;     ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
+  int32_t logits_shift;  ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
   int32_t sequences;     ///< number of slots
   int32_t length;        ///< largest number of positions of a sequence, prompt included
   int32_t window;        ///< most rows read in a step: the block length, up to the whole length
@@ -107,50 +107,57 @@ typedef struct unmask_options {
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
-  {                                                                                                \
-    (uint32_t)sizeof(unmask_options), UNMASK_HOST, NULL, 1, 0, UNMASK_NO_TOKEN, UNMASK_NO_TOKEN, 0, \
-        1, 0, 0, 0, 0                                                                              \
-  }
+  {(uint32_t)sizeof(unmask_options),                                                               \
+   UNMASK_HOST,                                                                                    \
+   NULL,                                                                                           \
+   1,                                                                                              \
+   0,                                                                                              \
+   UNMASK_NO_TOKEN,                                                                                \
+   UNMASK_NO_TOKEN,                                                                                \
+   0,                                                                                              \
+   1,                                                                                              \
+   0,                                                                                              \
+   0,                                                                                              \
+   0,                                                                                              \
+   0}
 
 /// Geometry and seed of one sequence.
 typedef struct unmask_sequence {
-  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t prompt_length;        ///< length of the prompt, which never changes
-  int32_t length;        ///< number of positions, prompt included
-  int32_t block_length;  ///< positions decoded together; INT32_MAX: all in one block
-  uint64_t seed;         ///< seed of the random numbers
-  uint32_t sequence;     ///< distinguishes sequences of one seed
+  uint32_t struct_size;       ///< sizeof of the structure, as the caller knows it
+  int32_t prompt_length;      ///< length of the prompt, which never changes
+  int32_t length;             ///< number of positions, prompt included
+  int32_t block_length;       ///< positions decoded together; INT32_MAX: all in one block
+  uint64_t seed;              ///< seed of the random numbers
+  uint32_t sequence;          ///< distinguishes sequences of one seed
   uint32_t suppressed_count;  ///< of `suppressed`
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
   const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
 } unmask_sequence;
 /// Initialises unmask_sequence with its defaults.
-#define UNMASK_SEQUENCE_INIT                                                                       \
-  { (uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL }
+#define UNMASK_SEQUENCE_INIT {(uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL}
 
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
-  int32_t slot;             ///< of the sequence
-  int32_t branch;           ///< 0: the sequence; else with placed_token at placed_position
-  int32_t placed_position;  ///< for a lookahead branch, in this pass only
-  int32_t placed_token;     ///< the token of the branch
-  int32_t query_first, query_last;      ///< compute positions [first, last)
-  int32_t keys_first, keys_last;  ///< with the keys of [first, last)
-  int32_t row_first, row_last;        ///< return the logits of these positions
-  int32_t first_row;                  ///< index of the first of them in the tensor
-  int32_t evict;                      ///< 0: all keys; 1: all, and select some; 2: those
+  int32_t slot;                     ///< of the sequence
+  int32_t branch;                   ///< 0: the sequence; else with placed_token at placed_position
+  int32_t placed_position;          ///< for a lookahead branch, in this pass only
+  int32_t placed_token;             ///< the token of the branch
+  int32_t query_first, query_last;  ///< compute positions [first, last)
+  int32_t keys_first, keys_last;    ///< with the keys of [first, last)
+  int32_t row_first, row_last;      ///< return the logits of these positions
+  int32_t first_row;                ///< index of the first of them in the tensor
+  int32_t evict;                    ///< 0: all keys; 1: all, and select some; 2: those
 } unmask_segment;
 
 /// The next forward pass. The session owns the segments, which are valid until unmask_supply().
 typedef struct unmask_request {
-  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t count;  ///< number of segments; 0: all sequences have ended
-  int32_t rows;   ///< rows of all segments
+  uint32_t struct_size;            ///< sizeof of the structure, as the caller knows it
+  int32_t count;                   ///< number of segments; 0: all sequences have ended
+  int32_t rows;                    ///< rows of all segments
   const unmask_segment* segments;  ///< `count` of them
 } unmask_request;
 /// Initialises unmask_request with its defaults.
-#define UNMASK_REQUEST_INIT                                                                        \
-  { (uint32_t)sizeof(unmask_request), 0, 0, NULL }
+#define UNMASK_REQUEST_INIT {(uint32_t)sizeof(unmask_request), 0, 0, NULL}
 
 /// Rows of logits in memory.
 typedef struct unmask_logits {
@@ -158,41 +165,39 @@ typedef struct unmask_logits {
   int32_t kind;          ///< UNMASK_F32, UNMASK_BF16, UNMASK_F16
   int32_t memory_space;  ///< memory space of the session
   int32_t rows;          ///< number of rows
-  int32_t columns;   ///< at least unmask_options::vocab
-  int64_t stride;    ///< distance of rows, in elements, at least `columns`; 0: columns
-  const void* data;  ///< aligned to an element, as every pointer here
+  int32_t columns;       ///< at least unmask_options::vocab
+  int64_t stride;        ///< distance of rows, in elements, at least `columns`; 0: columns
+  const void* data;      ///< aligned to an element, as every pointer here
 } unmask_logits;
 /// Initialises unmask_logits with its defaults.
-#define UNMASK_LOGITS_INIT                                                                         \
-  { (uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL }
+#define UNMASK_LOGITS_INIT {(uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL}
 
 /// A token that a step wrote or, with `committed` = 0, a proposed token that it did not write.
 typedef struct unmask_commit {
-  int32_t slot, position, token;  ///< where it stands, and which it is
-  float log_probability;  ///< natural logarithm, from the row of the decision
+  int32_t slot, position, token;    ///< where it stands, and which it is
+  float log_probability;            ///< natural logarithm, from the row of the decision
   int32_t step, block, block_step;  ///< when: as commit_entry
-  int32_t committed;                 ///< 0: the step did not write it
+  int32_t committed;                ///< 0: the step did not write it
 } unmask_commit;
 
 /// The probability of a token that the policy probes: probability_of.
 typedef struct unmask_probability {
   int32_t slot, position, token, step;  ///< where, which and when: as token_probability
   float probability;                    ///< softmax probability in the row
-  float share;  ///< probability among the probed tokens alone
+  float share;                          ///< probability among the probed tokens alone
 } unmask_probability;
 
 /// Report of a sequence.
 typedef struct unmask_report {
-  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t end;        ///< UNMASK_RUNNING and so on
-  int32_t forwards;   ///< forward passes supplied
-  int32_t committed;  ///< tokens committed by decisions
-  int32_t committed_prefix;    ///< every position before this one is committed
+  uint32_t struct_size;      ///< sizeof of the structure, as the caller knows it
+  int32_t end;               ///< UNMASK_RUNNING and so on
+  int32_t forwards;          ///< forward passes supplied
+  int32_t committed;         ///< tokens committed by decisions
+  int32_t committed_prefix;  ///< every position before this one is committed
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
 } unmask_report;
 /// Initialises unmask_report with its defaults.
-#define UNMASK_REPORT_INIT                                                                         \
-  { (uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0 }
+#define UNMASK_REPORT_INIT {(uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0}
 
 /// Plan of a sequence for an engine with a cache, in addition to its segments.
 typedef struct unmask_plan {
@@ -202,21 +207,19 @@ typedef struct unmask_plan {
   int32_t refresh;  ///< not 0: the next pass computes all its positions in every layer
 } unmask_plan;
 /// Initialises unmask_plan with its defaults.
-#define UNMASK_PLAN_INIT                                                                           \
-  { (uint32_t)sizeof(unmask_plan), 0, 0, 0, 1 }
+#define UNMASK_PLAN_INIT {(uint32_t)sizeof(unmask_plan), 0, 0, 0, 1}
 
 /// The layer rule of a policy, for engines that compute single positions of their layers.
 typedef struct unmask_layer_rule {
   uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t asks;  ///< not 0: call unmask_at_layer() at the layers where unmask_hooks() is true
-  int32_t reads; ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
-                 ///< layers that follow; others: inside it, before attention, for this layer
-  int32_t kept; ///< not 0: positions that are not selected keep the attention and feed-forward
-                 ///< outputs that the engine stored; 0: they are dropped from the pass
+  int32_t asks;   ///< not 0: call unmask_at_layer() at the layers where unmask_hooks() is true
+  int32_t reads;  ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
+                  ///< layers that follow; others: inside it, before attention, for this layer
+  int32_t kept;   ///< not 0: positions that are not selected keep the attention and feed-forward
+                  ///< outputs that the engine stored; 0: they are dropped from the pass
 } unmask_layer_rule;
 /// Initialises unmask_layer_rule with its defaults.
-#define UNMASK_LAYER_RULE_INIT                                                                     \
-  { (uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0 }
+#define UNMASK_LAYER_RULE_INIT {(uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0}
 
 /// Rows that an engine stores from pass to pass for a layer, one for each position of [first,
 /// last), and lends for a call that overwrites them.
@@ -226,12 +229,12 @@ typedef struct unmask_stored {
   int32_t memory_space;  ///< memory space of the session
   int32_t first, last;   ///< positions of the rows
   int32_t columns;       ///< numbers of a row
-  int64_t stride;  ///< distance of rows, in elements; 0: columns
-  void* data;      ///< the first row; written by the call
+  int64_t stride;        ///< distance of rows, in elements; 0: columns
+  void* data;            ///< the first row; written by the call
 } unmask_stored;
 /// Initialises unmask_stored with its defaults.
 #define UNMASK_STORED_INIT                                                                         \
-  { (uint32_t)sizeof(unmask_stored), UNMASK_F32, UNMASK_HOST, 0, 0, 0, 0, NULL }
+  {(uint32_t)sizeof(unmask_stored), UNMASK_F32, UNMASK_HOST, 0, 0, 0, 0, NULL}
 
 /// UNMASK_ABI_VERSION of the library.
 UNMASK_API uint32_t unmask_abi_version(void);

@@ -92,7 +92,9 @@ class layer_session : public session<Policy, Backend, true> {
   static constexpr skipping skipped = rule_constants<Policy, has_hooks>::skipped;
 
   /// Errors as the constructors of session.
-  layer_session(const model_info& model, const session_capacity& capacity, const Backend& where = {})
+  layer_session(const model_info& model,
+                const session_capacity& capacity,
+                const Backend& where = {})
       : base(model, capacity, where) {
     count_positions(capacity.length);
   }
@@ -110,7 +112,7 @@ class layer_session : public session<Policy, Backend, true> {
   class layer_pass {
    public:
     static constexpr bool has_hooks = layer_session::has_hooks;  ///< As that of the session.
-    static constexpr feature reads = layer_session::reads;  ///< As that of the session.
+    static constexpr feature reads = layer_session::reads;       ///< As that of the session.
     static constexpr skipping skipped = layer_session::skipped;  ///< As that of the session.
 
     /// The segment of the pass.

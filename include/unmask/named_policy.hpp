@@ -26,7 +26,8 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-[[nodiscard]] inline session_capacity with_branches(const named_parts& parts, session_capacity capacity) {
+[[nodiscard]] inline session_capacity with_branches(const named_parts& parts,
+                                                    session_capacity capacity) {
   capacity.branches = std::max(capacity.branches, parts.has.branches ? parts.look.branches : 0);
   return capacity;
 }
@@ -77,10 +78,11 @@ make_any_layer_session(const named_parts& parts,
                                                             const model_info& model,
                                                             const session_capacity& capacity,
                                                             const on_host& where = {});
-[[nodiscard]] std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
-                                                                        const model_info& model,
-                                                                        const session_capacity& capacity,
-                                                                        const on_host& where = {});
+[[nodiscard]] std::unique_ptr<any_layer_session>
+make_any_layer_session(const named_parts& parts,
+                       const model_info& model,
+                       const session_capacity& capacity,
+                       const on_host& where = {});
 #endif
 
 /// Makes a session from the text of a policy. Errors: also those of read_policy.

@@ -36,7 +36,7 @@ struct on_host;
 ///
 /// next() returns the positions of each sequence to compute and the rows of logits to return;
 /// supply() takes these rows, decides, and writes the tokens in place. The engine owns the tokens
-/// and the logits. A sequence ends after at most most_forwards(policy, layout) forward passes
+/// and the logits. A sequence ends after at most most_forwards(policy, shape) forward passes
 /// (core/walk.hpp), whatever the logits. Nothing is allocated after construction. One thread at a
 /// time may use a session; several sessions are independent.
 ///
@@ -53,13 +53,11 @@ class session {
       "has to ask it there: decode with layer_session instead of session; "
       "Policy::layered tells an engine at compile time");
   static constexpr memory space = Backend::space;  ///< Memory that logits and tokens are in.
-  using policy_type = Policy;  ///< Type of the policy.
+  using policy_type = Policy;                      ///< Type of the policy.
 
-  /// Allocates all memory, O(sequences * (length + window)) bytes. Errors: std::invalid_argument
-  /// for invalid capacities or an invalid model.
-  session(const model_info& model,
-          const session_capacity& capacity,
-          const Backend& where = {}) requires backend<Backend>
+  /// Allocates O(sequences * (length + window)) bytes. Errors: std::invalid_argument.
+  session(const model_info& model, const session_capacity& capacity, const Backend& where = {})
+    requires backend<Backend>
       : session(model, capacity, where, model.vocab) {}
 
   /// A session of one slot, started with `tokens`.
@@ -130,10 +128,10 @@ class session {
   /// Errors: std::logic_error without a request and after read(), std::invalid_argument for a wrong
   /// shape; the session is then unchanged.
   template <row_tensor Tensor>
-  void
-  supply(const Tensor& tensor,
-         const row_modifiers<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-             modifiers = {}) {
+  void supply(
+      const Tensor& tensor,
+      const row_modifiers<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
+          modifiers = {}) {
     const auto logits = as_rows(tensor);
     using view = std::remove_const_t<decltype(logits)>;
     check_space<view>();
@@ -232,7 +230,8 @@ class session {
 
   /// The words that finished() reads, for kernels and conditions of a graph: one for each slot, 1
   /// while its sequence runs, in memory that host and device can read.
-  [[nodiscard]] std::span<const std::uint32_t> running() const requires(space == memory::device) {
+  [[nodiscard]] std::span<const std::uint32_t> running() const
+    requires(space == memory::device) {
     return workspace_.running();
   }
 
@@ -285,7 +284,10 @@ class session {
   using workspace_type = typename Backend::template workspace<Policy>;
 
   /// For sharded_session, whose previous rows have `columns` columns.
-  session(const model_info& model, const session_capacity& capacity, const Backend& where, index_t columns)
+  session(const model_info& model,
+          const session_capacity& capacity,
+          const Backend& where,
+          index_t columns)
       : model_(model)
       , capacity_(usable(model, capacity, columns))
       , workspace_(model, capacity_, where)
@@ -325,7 +327,8 @@ class session {
             .branches = detail::policy_branches(policy)};
   }
 
-  [[nodiscard]] static session_capacity usable(const model_info& model, session_capacity capacity, index_t columns) {
+  [[nodiscard]] static session_capacity
+  usable(const model_info& model, session_capacity capacity, index_t columns) {
     validate(model);
     check_argument(!Policy::layered || model.layers >= 1,
                    "model_info::layers",
@@ -370,12 +373,11 @@ class session {
   }
 
   template <element T, memory M>
-  void check_segment(const rows_view<T, M>& logits, const row_modifiers<T>& modifiers, const segment& s) {
-    check_rows(logits,
-               modifiers,
-               wanted_rows(s),
-               "rows of a segment's logits",
-               "segment::rows.size() = ");
+  void check_segment(const rows_view<T, M>& logits,
+                     const row_modifiers<T>& modifiers,
+                     const segment& s) {
+    check_rows(
+        logits, modifiers, wanted_rows(s), "rows of a segment's logits", "segment::rows.size() = ");
   }
 
   [[nodiscard]] const step::slot_status& status(index_t slot) {

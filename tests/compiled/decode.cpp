@@ -90,7 +90,8 @@ void print(const std::string& name, const Make& make) {
   std::uint64_t portable = 0;
   for (const host::instruction_set level : instruction_sets()) {
     const auto session = make(on_host{.instruction_set = level});
-    const std::uint64_t all = mixed(decode<float>(*session)) + mixed(decode<bfloat16>(*session)) * 3 +
+    const std::uint64_t all = mixed(decode<float>(*session)) +
+                              mixed(decode<bfloat16>(*session)) * 3 +
                               mixed(decode<float16>(*session)) * 5;
     portable = level == host::instruction_set::portable ? all : portable;
     if (all != portable) {
@@ -135,6 +136,7 @@ int main() {
   print_composed("by_entropy", policy{by_entropy{}, entropy_bound{1.0F}});
   print_composed("by_margin", policy{by_margin{}, tokens_per_step{2}, no_equal_neighbours{}});
   print_composed("trace_credit", policy{by_confidence{}, trace_credit<>{}, threshold{0.02F}});
-  print_composed("sampling", policy{by_confidence{}, tokens_per_step{2}, temperature{0.7F}, sampling{}});
+  print_composed("sampling",
+                 policy{by_confidence{}, tokens_per_step{2}, temperature{0.7F}, sampling{}});
   print_composed("top_p", policy{by_confidence{}, tokens_per_step{2}, sampling{}, top_p{0.5F}});
 }

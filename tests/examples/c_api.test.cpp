@@ -150,7 +150,8 @@ TEST(c_api, plans_what_the_session_plans) {
   options.mask_token = 31;
   options.length = 24;
   options.window = 24;
-  const session_pointer s = made("threshold(0.9) + lookahead(2) + block_pipeline(0.3, 0.6)", options);
+  const session_pointer s =
+      made("threshold(0.9) + lookahead(2) + block_pipeline(0.3, 0.6)", options);
   unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
   sequence.prompt_length = 1;
   sequence.length = 24;
@@ -246,7 +247,8 @@ void expect_same_layers(const char* text, const Policy& composed) {
   using namespace unmask::testing;
   using typed = unmask::layer_session<Policy>;
   SCOPED_TRACE(text);
-  const unmask::sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
+  const unmask::sequence_shape shape{
+      .prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
   const toy_transformer model;
   const layered_result expected = decode_layered(model, composed, shape);
   unmask_options options = UNMASK_OPTIONS_INIT;
@@ -470,7 +472,8 @@ TEST(c_api, takes_structures_of_other_sizes) {
   const session_pointer s = made("tokens_per_step", n.options);
   n.more = 1;
   unmask_session* refused = nullptr;
-  expect_fails(unmask_create("tokens_per_step", &n.options, &refused), UNMASK_UNSUPPORTED, {"options"});
+  expect_fails(
+      unmask_create("tokens_per_step", &n.options, &refused), UNMASK_UNSUPPORTED, {"options"});
   // An older caller's report ends early.
   unmask_report report = UNMASK_REPORT_INIT;
   report.struct_size = offsetof(unmask_report, committed_prefix);
@@ -490,8 +493,11 @@ TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
   std::vector<std::int32_t> tokens(6);
   std::vector<std::uint8_t> transfer(6);
   const auto smallest = sizeof(std::uint32_t);
-  for (const std::size_t size : {smallest, sizeof(unmask_logits) - 1, std::size_t{4096},
-                                 std::size_t{1} << 24U, std::size_t{0xffffffff}}) {
+  for (const std::size_t size : {smallest,
+                                 sizeof(unmask_logits) - 1,
+                                 std::size_t{4096},
+                                 std::size_t{1} << 24U,
+                                 std::size_t{0xffffffff}}) {
     options->struct_size = sequence->struct_size = logits->struct_size = std::uint32_t(size);
     const std::string got = "got " + std::to_string(size);
     unmask_session* made_of_it = nullptr;
@@ -502,10 +508,10 @@ TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
                  bad,
                  {"sequence->struct_size", got.c_str()});
     expect_fails(unmask_supply(s.get(), logits.get()), bad, {"logits->struct_size", got.c_str()});
-    expect_fails(unmask_decide(
-                     s.get(), 0, tokens.data(), 6, nullptr, 0, logits.get(), transfer.data()),
-                 bad,
-                 {"logits->struct_size", got.c_str()});
+    expect_fails(
+        unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, logits.get(), transfer.data()),
+        bad,
+        {"logits->struct_size", got.c_str()});
   }
   // An answer is written as far as both know it.
   const auto report = std::make_unique<unmask_report>();
@@ -528,10 +534,9 @@ TEST(c_api, takes_a_window_of_the_length_at_most) {
     l.rows = 7;
     for (const std::int32_t count : {7, 64}) {
       l.rows = count;
-      expect_fails(
-          unmask_decide(s.get(), 0, tokens.data(), count, nullptr, 0, &l, transfer.data()),
-          UNMASK_INVALID_ARGUMENT,
-          {"count", "[1, 6]", "window", "length", "got"});
+      expect_fails(unmask_decide(s.get(), 0, tokens.data(), count, nullptr, 0, &l, transfer.data()),
+                   UNMASK_INVALID_ARGUMENT,
+                   {"count", "[1, 6]", "window", "length", "got"});
     }
     l.rows = 6;
     EXPECT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()),

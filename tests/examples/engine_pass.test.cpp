@@ -203,8 +203,7 @@ TEST(EnginePass, StoredKeysAreThoseOfTheLastComputation) {
   sequence[3] = sequence[3] == 40 ? 41 : 40;
   random_pass part{.length = length};
   part.active = {length - 2, length - 1};
-  EXPECT_TRUE(
-      same_bits(copy(model.forward(part, sequence, memory)), rows_of(before, part.active)));
+  EXPECT_TRUE(same_bits(copy(model.forward(part, sequence, memory)), rows_of(before, part.active)));
   random_pass all = everything(length);
   const std::vector<float> after = copy(model.forward(sequence, 0, sequence.size()));
   EXPECT_FALSE(same_bits(rows_of(before, part.active), rows_of(after, part.active)));
@@ -325,9 +324,8 @@ trace decode_with(const std::string& prompt, const Parts&... parts) {
     }
   };
   (take(parts), ...);
-  return decode(policy{by_confidence{}, threshold{0.9F}, trace_credit<>{}, parts...},
-                prompt,
-                dropping);
+  return decode(
+      policy{by_confidence{}, threshold{0.9F}, trace_credit<>{}, parts...}, prompt, dropping);
 }
 
 /// That a policy with these parts, in which nothing is reused, decodes as the full forward does:

@@ -148,7 +148,8 @@ verdict select(const node& line) {
     step_reduction best;
     for (const layer_row& row : rows) {
       const auto state = state_of(row);
-      best.merge(rule.look(row, info, layer_context<decltype(rule)>{state, nothing, step_reduction{}, at}));
+      best.merge(rule.look(
+          row, info, layer_context<decltype(rule)>{state, nothing, step_reduction{}, at}));
     }
     std::vector<std::uint32_t> keys;
     std::map<index_t, float> scores;
@@ -478,8 +479,8 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
                  .layers = args.layers},
       tokens_view<place::space>(x.data(), length),
       sequence_shape{.prompt_length = static_cast<index_t>(prompt.size()),
-             .length = length,
-             .block_length = args.block_length});
+                     .length = length,
+                     .block_length = args.block_length});
   std::vector<std::vector<T>> previous(
       static_cast<std::size_t>(args.layers),
       std::vector<T>(static_cast<std::size_t>(length * args.width)));
@@ -578,7 +579,8 @@ verdict loop(const node& line) {
                                 blocks,
                                 eos_gate{.until_first = true}},
                          record)
-               : loop<T>(line, args, policy{ranking, commit_rule, skip, args.cache, blocks}, record);
+               : loop<T>(
+                     line, args, policy{ranking, commit_rule, skip, args.cache, blocks}, record);
   };
   const auto order = [] {
     if constexpr (bf16) {
@@ -594,7 +596,8 @@ verdict loop(const node& line) {
       return unmask::threshold{args.threshold};
     }
   }();
-  return args.parallel ? decode(order, above) : decode(order, tokens_per_step{args.tokens_per_step} && above);
+  return args.parallel ? decode(order, above)
+                       : decode(order, tokens_per_step{args.tokens_per_step} && above);
 }
 
 /// A decision about all masks of a window at once.
@@ -616,12 +619,13 @@ verdict sample_tokens(const node& line, const Policy& p, std::vector<sight>& see
                  .eos_token = line.at("args").get<token>("eos_token"),
                  .suppress_mask = false},
       session_capacity{.sequences = 1, .length = window[1], .window = window[1] - window[0]});
-  session.start(
-      0,
-      p,
-      x,
-      sequence_shape{.prompt_length = window[0], .length = window[1], .block_length = window[1] - window[0]},
-      start_options{.editable = editable, .suppressed = {}});
+  session.start(0,
+                p,
+                x,
+                sequence_shape{.prompt_length = window[0],
+                               .length = window[1],
+                               .block_length = window[1] - window[0]},
+                start_options{.editable = editable, .suppressed = {}});
   const auto request = session.next();
   if (!request) {
     return verdict::fail("nothing is masked");

@@ -211,9 +211,9 @@ struct stats_row_spec {
   bool all_equal = false;
   bool bf16 = false;
   masking neginf = masking::none;
-  int kept = -1; ///< the entry that stays finite with masking::keep_one
+  int kept = -1;  ///< the entry that stays finite with masking::keep_one
   std::vector<std::pair<int, std::int64_t>> boosts;
-  std::vector<std::pair<int, int>> tie_at; ///< at most one pair [a, b]: x(b) repeats x(a)
+  std::vector<std::pair<int, int>> tie_at;  ///< at most one pair [a, b]: x(b) repeats x(a)
 };
 
 /// The row of a line of stats.jsonl.
@@ -249,4 +249,4 @@ struct stats_row_spec {
   return x;
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

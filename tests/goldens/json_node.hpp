@@ -149,4 +149,4 @@ class node {
   return lines;
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

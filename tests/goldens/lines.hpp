@@ -54,12 +54,12 @@ struct fused_prediction {
 struct step {
   range block;
   int n_masked = 0;
-  std::vector<commit> commits; ///< every token that changed, sorted by position
+  std::vector<commit> commits;  ///< every token that changed, sorted by position
   std::uint64_t logits_sum = 0;
-  double min_margin = std::numeric_limits<double>::quiet_NaN(); ///< NaN: not given
-  std::vector<fused_prediction> fused;                          ///< dinfer.credit only
-  std::vector<int> transfer;       ///< dinfer.hierarchy_remask only: positions written
-  std::optional<double> threshold; ///< dynamic.apd, one for all positions
+  double min_margin = std::numeric_limits<double>::quiet_NaN();  ///< NaN: not given
+  std::vector<fused_prediction> fused;                           ///< dinfer.credit only
+  std::vector<int> transfer;        ///< dinfer.hierarchy_remask only: positions written
+  std::optional<double> threshold;  ///< dynamic.apd, one for all positions
   /// dynamic.apd, one a position; the recording ends after some forwards.
   std::vector<std::pair<int, double>> thresholds;
 };
@@ -68,7 +68,7 @@ struct step {
 struct sequence {
   fake_model model;
   tokens prompt;
-  tokens start; ///< the tokens before the first forward: prompt then masks, or `x_before`
+  tokens start;  ///< the tokens before the first forward: prompt then masks, or `x_before`
   tokens final;
   std::vector<step> steps;
 
@@ -90,15 +90,15 @@ struct earlier_generation {
   fake_model model;
   tokens prompt;
   tokens final;
-  std::vector<std::pair<range, int>> stale_blocks; ///< blocks with credit left, and iterations
+  std::vector<std::pair<range, int>> stale_blocks;  ///< blocks with credit left, and iterations
 };
 
 /// A line of commit_rules.jsonl.
 struct commit_line {
-  std::string where; ///< file:line, for messages
+  std::string where;  ///< file:line, for messages
   std::string id;
   std::string rule;
-  std::string kind; ///< "loop": a whole generation; "step": a single call
+  std::string kind;  ///< "loop": a whole generation; "step": a single call
   std::string dtype;
   std::vector<std::string> labels;
   json args;
@@ -157,7 +157,7 @@ inline step read_step(const node& whole, const node& entry) {
   return s;
 }
 
-} // namespace detail
+}  // namespace detail
 
 /// The `model` of a line (also of lopa.jsonl, es_dllm.jsonl and dynamic_dllm.jsonl).
 [[nodiscard]] inline fake_model read_model(const node& n) {
@@ -251,7 +251,7 @@ struct stats_result {
   int argmax = 0;
   int n_max = 0;
   double max_logit = 0;
-  double second_logit = 0; ///< minus infinity where there is no finite runner-up
+  double second_logit = 0;  ///< minus infinity where there is no finite runner-up
   double p_max = 0;
   double p_second = 0;
   double margin = 0;
@@ -305,7 +305,7 @@ inline stats_result read_stats_result(const node& n) {
   return r;
 }
 
-} // namespace detail
+}  // namespace detail
 
 [[nodiscard]] inline stats_line read_stats_line(const node& n) {
   stats_line line;
@@ -346,4 +346,4 @@ inline stats_result read_stats_result(const node& n) {
   return lines;
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

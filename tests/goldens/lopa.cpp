@@ -179,7 +179,9 @@ class lopa_trace {
       }
       for (std::size_t k = 0; k < got.size(); ++k) {
         if (!is_close(next.branch[k].lookahead_score, r.create_branches[k].conf)) {
-          return difference_of("conf", r.create_branches[k].conf, static_cast<double>(next.branch[k].lookahead_score));
+          return difference_of("conf",
+                               r.create_branches[k].conf,
+                               static_cast<double>(next.branch[k].lookahead_score));
         }
       }
     }
@@ -308,7 +310,8 @@ verdict replay(const lopa_line& line, const Policy& preset, index_t block, index
   std::vector<float> scores;
   const auto p = changed(preset, [&](const auto& part) { return observing(part, &scores); });
   const auto prompt = static_cast<index_t>(line.prompt.size());
-  const sequence_shape geometry{.prompt_length = prompt, .length = prompt + answer, .block_length = block};
+  const sequence_shape geometry{
+      .prompt_length = prompt, .length = prompt + answer, .block_length = block};
   const model_info model{.vocab = line.model.V,
                          .mask_token = line.model.mask_id,
                          .eos_token = line.model.eos_id,

@@ -15,7 +15,7 @@ namespace unmask::goldens {
 struct lopa_block {
   range at;
   int masks = 0;
-  std::string state; ///< "active", "to_cache" or "in_cache"
+  std::string state;  ///< "active", "to_cache" or "in_cache"
   bool fully_activated = false;
 };
 
@@ -26,7 +26,7 @@ struct lopa_branch {
   double creation_conf = 1;
   double score = 0;
   std::vector<lopa_block> blocks;
-  tokens x; ///< from `prefix_end` on; d2f.single_branch: empty
+  tokens x;  ///< from `prefix_end` on; d2f.single_branch: empty
 };
 
 /// A token that a new lookahead branch places.
@@ -38,16 +38,16 @@ struct lopa_spawn {
 /// One round: a forward of every branch, what the winner fills, the new branches.
 struct lopa_round {
   std::string where;
-  int prefix_end = -1; ///< -1: not given (d2f.single_branch)
+  int prefix_end = -1;  ///< -1: not given (d2f.single_branch)
   int input_start = 0;
-  int length = -1;      ///< d2f.single_branch: tokens in all; otherwise -1
-  int cache_update = 0; ///< d2f.single_branch: positions cached by this forward
+  int length = -1;       ///< d2f.single_branch: tokens in all; otherwise -1
+  int cache_update = 0;  ///< d2f.single_branch: positions cached by this forward
   std::pair<int, int> last_row{-1, -1};
-  std::vector<lopa_branch> branches; ///< as recorded: the winner itself may be there twice
+  std::vector<lopa_branch> branches;  ///< as recorded: the winner itself may be there twice
   int winner = 0;
   bool winner_tie = false;
   std::vector<commit> filled;
-  std::vector<lopa_spawn> create_branches; ///< empty where no candidate was left
+  std::vector<lopa_spawn> create_branches;  ///< empty where no candidate was left
 };
 
 /// A line of lopa.jsonl.
@@ -105,13 +105,14 @@ inline lopa_round read_lopa_round(const node& n) {
   for (std::size_t k = 0; k < create_branches.size(); ++k) {
     const node placed = create_branches.at(k).at("commit");
     if (placed.size() > 0) {
-      r.create_branches.push_back({read_commit(placed.at(0)), create_branches.at(k).get<double>("conf")});
+      r.create_branches.push_back(
+          {read_commit(placed.at(0)), create_branches.at(k).get<double>("conf")});
     }
   }
   return r;
 }
 
-} // namespace detail
+}  // namespace detail
 
 [[nodiscard]] inline lopa_line read_lopa_line(const node& n) {
   lopa_line line;
@@ -130,4 +131,4 @@ inline lopa_round read_lopa_round(const node& n) {
   return line;
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

@@ -51,7 +51,7 @@ void dinfer_blocks(decode_run& run, const arguments& args, int prompt_length, De
           run.write(p, run.model().eos_id);
         }
         if (!run.steps().empty()) {
-          run.end_forward(); // the fill belongs to the last forward
+          run.end_forward();  // the fill belongs to the last forward
         }
       }
       return;
@@ -159,7 +159,7 @@ inline std::size_t best_of(const std::vector<std::size_t>& order,
       order.begin(), order.end(), [&](std::size_t i) { return i >= run.first && i < run.second; });
 }
 
-} // namespace detail
+}  // namespace detail
 
 /// dInfer's HierarchyDecoder: the best of every run of masks (all of them, among equals) if above
 /// the low threshold; everything above the threshold; and the best of all. A predicted mask token
@@ -279,4 +279,4 @@ inline void dinfer_hierarchy_remask(decode_run& run, const arguments& args, rang
   run.end_forward();
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

@@ -17,8 +17,8 @@ namespace unmask::goldens {
 
 /// Which of two equal scores ranks first.
 enum class tie_order {
-  lower_position, ///< the library's contract
-  as_recorded     ///< the choice in the line: any is right, torch does not specify one
+  lower_position,  ///< the library's contract
+  as_recorded      ///< the choice in the line: any is right, torch does not specify one
 };
 
 /// Replays the line from its prompt; one run per sequence. Throws `schema_error` for a rule that
@@ -116,4 +116,4 @@ enum class tie_order {
   return {};
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

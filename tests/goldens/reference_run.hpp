@@ -22,10 +22,10 @@ namespace unmask::goldens {
 
 /// The naive statistics of one row.
 struct prediction {
-  token argmax = 0; ///< lowest id among equals
-  double p = 0;     ///< its probability
+  token argmax = 0;  ///< lowest id among equals
+  double p = 0;      ///< its probability
   double p_second = 0;
-  double neg_entropy_eps = 0; ///< sum of p ln(p + 1e-10), the confidence of Dream's `entropy`
+  double neg_entropy_eps = 0;  ///< sum of p ln(p + 1e-10), the confidence of Dream's `entropy`
 };
 
 /// Softmax in double precision.
@@ -238,4 +238,4 @@ class stalled : public std::runtime_error {
 /// More forwards in one block than any line holds.
 inline constexpr int stall_limit = 10000;
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

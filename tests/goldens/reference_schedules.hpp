@@ -25,7 +25,7 @@ inline void write_ranks(decode_run& run,
   }
 }
 
-} // namespace detail
+}  // namespace detail
 
 /// LLaDA: a fixed number of tokens per step, a fixed number of steps per block. Candidates are all
 /// masks left of the block's end, so masks that an earlier block kept compete again.
@@ -78,7 +78,7 @@ inline std::size_t fastdllm_count(const std::vector<double>& sorted,
   return n > 0 && passed == n - 1 ? n : passed;
 }
 
-} // namespace detail
+}  // namespace detail
 
 /// Fast-dLLM: forwards until the block has no mask. The cached variants always run a second
 /// forward on a block, also when the first one has filled it.
@@ -127,7 +127,7 @@ inline std::vector<float> timesteps(int steps, float eps) {
   return t;
 }
 
-} // namespace detail
+}  // namespace detail
 
 /// Dream without blocks: maskgit_plus, topk_margin and entropy. The candidates are all masks of
 /// the sequence; the schedule truncates, so early steps may commit nothing.
@@ -190,4 +190,4 @@ inline void dream_confidence_threshold(decode_run& run, const arguments& args, i
   }
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

@@ -145,4 +145,4 @@ void sglang_blocks(std::vector<decode_run>& runs, const arguments& args, int pro
   }
 }
 
-} // namespace unmask::goldens
+}  // namespace unmask::goldens

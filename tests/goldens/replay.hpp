@@ -40,8 +40,8 @@ template <class T, class Policy, class Check>
   const auto slots = static_cast<index_t>(line.sequences.size());
   const auto length = static_cast<index_t>(first.final.size());
   const sequence_shape geometry{.prompt_length = static_cast<index_t>(first.prompt.size()),
-                        .length = length,
-                        .block_length = shape.block_length};
+                                .length = length,
+                                .block_length = shape.block_length};
   const model_info model{.vocab = first.model.V,
                          .mask_token = first.model.mask_id,
                          .eos_token = eos_token,

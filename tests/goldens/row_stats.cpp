@@ -40,8 +40,10 @@ std::string kernel_difference(const std::vector<T>& x,
                               const Edit& edit,
                               const row_record& expected,
                               const char* type) {
-  for (const host::instruction_set level :
-       {host::instruction_set::portable, host::instruction_set::avx2, host::instruction_set::avx512, host::instruction_set::neon}) {
+  for (const host::instruction_set level : {host::instruction_set::portable,
+                                            host::instruction_set::avx2,
+                                            host::instruction_set::avx512,
+                                            host::instruction_set::neon}) {
     if (!host::available(level)) {
       continue;
     }

@@ -291,8 +291,8 @@ verdict dynamic_apd(const commit_line& line) {
     return falling<released::falling_threshold>(
         line, released::dynamic_dllm_scalar({start, lower, raise}));
   case 2:
-    return falling<adaptive_threshold>(
-        line, released::dynamic_dllm_per_token({start, lower, raise}));
+    return falling<adaptive_threshold>(line,
+                                       released::dynamic_dllm_per_token({start, lower, raise}));
   default:
     throw schema_error(line.where + ": args: pd_mode: expected 0, 1 or 2");
   }

@@ -184,8 +184,11 @@ class decoder {
       capacity.window = window;
       try {
         model_info model = s_.model;
-        session_ =
-            make_any_layer_session(parts_, model, capacity, on_host{.executor = pool_, .instruction_set = way_.instruction_set});
+        session_ = make_any_layer_session(
+            parts_,
+            model,
+            capacity,
+            on_host{.executor = pool_, .instruction_set = way_.instruction_set});
         for (const std::size_t i : which_) {  // each may start, and be replaced
           std::vector<token_id> tokens = first_tokens(i);
           start(0, i, tokens);
@@ -356,7 +359,8 @@ class decoder {
       for (std::size_t r = 0; r < wanted[k].size(); ++r) {
         p.device_view.row = wanted[k][r];
         p.device_view.tokens = p.tokens;
-        seen.push_back(way_.piecewise ? context.put(r, p.device_view) : whole.put(at++, p.device_view));
+        seen.push_back(way_.piecewise ? context.put(r, p.device_view)
+                                      : whole.put(at++, p.device_view));
         seen.back().row = wanted[k][r];
       }
       if (way_.piecewise) {
@@ -511,7 +515,8 @@ bool same(const range& a, const range& b) {
   return a == b;
 }
 bool same(const placement& a, const placement& b) {
-  return a.position == b.position && a.token == b.token && same_bits(a.lookahead_score, b.lookahead_score) &&
+  return a.position == b.position && a.token == b.token &&
+         same_bits(a.lookahead_score, b.lookahead_score) &&
          same_bits(a.log_probability, b.log_probability);
 }
 bool same(const segment& a, const segment& b) {
@@ -533,8 +538,8 @@ bool same(const token_probability& a, const token_probability& b) {
 }
 bool same(const sequence_report& a, const sequence_report& b) {
   return a.end == b.end && a.forwards == b.forwards && a.committed == b.committed &&
-         a.committed_prefix == b.committed_prefix && a.masked == b.masked && a.rewritten == b.rewritten &&
-         a.forced == b.forced && a.invalid_rows == b.invalid_rows &&
+         a.committed_prefix == b.committed_prefix && a.masked == b.masked &&
+         a.rewritten == b.rewritten && a.forced == b.forced && a.invalid_rows == b.invalid_rows &&
          a.second_reads == b.second_reads && a.last_commits == b.last_commits &&
          a.last_probabilities == b.last_probabilities && a.last_candidates == b.last_candidates;
 }

@@ -36,7 +36,8 @@ Kind drawn(const std::array<double, N>& weights, std::uint64_t hash) {
 
 /// Key of a row: the tokens near it and, in a restless engine, the step.
 std::uint64_t key_of(const hostile_engine& e, const row_device_view& device_view, bool restless) {
-  std::uint64_t key = mixed(e.seed, device_view.sequence, static_cast<std::uint64_t>(device_view.row));
+  std::uint64_t key =
+      mixed(e.seed, device_view.sequence, static_cast<std::uint64_t>(device_view.row));
   if (restless) {
     return mixed(key, static_cast<std::uint64_t>(device_view.step) + 1);
   }
@@ -157,7 +158,8 @@ void write_hidden(const hostile_engine& e,
                   const row_device_view& device_view,
                   index_t layer,
                   std::span<float> out) {
-  std::uint64_t h = mixed(key_of(e, device_view, e.restless), 13, static_cast<std::uint64_t>(layer));
+  std::uint64_t h =
+      mixed(key_of(e, device_view, e.restless), 13, static_cast<std::uint64_t>(layer));
   const mood m = drawn<mood>(e.moods, mixed(h, 14));
   const model_info nothing;
   fill(m == mood::ends || m == mood::masks ? mood::sane : m, h, nothing, out);
@@ -177,8 +179,9 @@ void write_allowed(const hostile_engine& e,
                    const row_device_view& device_view,
                    std::span<std::uint32_t> out) {
   const std::uint64_t key =
-      e.restless_grammar ? key_of(e, device_view, true)
-                         : mixed(e.seed, device_view.sequence + 78, static_cast<std::uint64_t>(device_view.row));
+      e.restless_grammar
+          ? key_of(e, device_view, true)
+          : mixed(e.seed, device_view.sequence + 78, static_cast<std::uint64_t>(device_view.row));
   const auto allow = [&](token_id token) {
     out[static_cast<std::size_t>(token) / 32] |= 1U << (static_cast<unsigned>(token) % 32U);
   };

@@ -93,7 +93,8 @@ std::vector<way> ways(const scenario& s) {
     w.name = "the same " + std::string(w.alone ? "alone" : "in other slots") +
              (w.piecewise ? ", read in pieces" : "") + (w.threads > 1 ? ", with 3 threads" : "") +
              ", on instruction set " + std::to_string(int(w.instruction_set));
-    if (w.instruction_set != host::best_instruction_set() || w.alone || instruction_sets.size() < 2) {
+    if (w.instruction_set != host::best_instruction_set() || w.alone ||
+        instruction_sets.size() < 2) {
       all.push_back(w);
     }
   }

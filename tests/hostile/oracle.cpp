@@ -104,7 +104,8 @@ class sequence_oracle {
   void on_tokens(const std::vector<token_id>& tokens) {
     given_ = tokens;
     for (index_t p = 0; p < g_.length; ++p) {
-      const bool is_masked = p >= g_.prompt_length && (q_.editable.empty() || q_.editable[at(p)] != 0);
+      const bool is_masked =
+          p >= g_.prompt_length && (q_.editable.empty() || q_.editable[at(p)] != 0);
       marks_.push_back(is_masked ? mark::masked : mark::fixed);
     }
   }
@@ -273,7 +274,8 @@ class sequence_oracle {
     }
     last = -1;
     for (const token_probability& e : now.probabilities) {
-      expect(e.position >= last && e.position < g_.length && is_masked(e.position) && e.step == step,
+      expect(e.position >= last && e.position < g_.length && is_masked(e.position) &&
+                 e.step == step,
              "probabilities()",
              e.position);
       last = e.position;
@@ -295,8 +297,8 @@ class sequence_oracle {
     for (const candidate_entry& e : now.candidates) {
       expect(e.position > last, "candidates() ascends", e.position);
       last = e.position;
-      expect(e.position < g_.length &&
-                 (is_masked(e.position) || (f_.remasks && marks_[at(e.position)] == mark::committed)),
+      expect(e.position < g_.length && (is_masked(e.position) ||
+                                        (f_.remasks && marks_[at(e.position)] == mark::committed)),
              "candidates()",
              e.position);
       expect(e.token >= 0 && e.token < s_.model.vocab,
@@ -450,7 +452,11 @@ class sequence_oracle {
   void check_rest(const step_record& now) const {
     const sequence_report& r = now.report;
     expect(r.masked == masked_count(), "a report", "masked", r.masked, masked_count());
-    expect(r.committed_prefix == first_masked(), "a report", "committed_prefix", r.committed_prefix, first_masked());
+    expect(r.committed_prefix == first_masked(),
+           "a report",
+           "committed_prefix",
+           r.committed_prefix,
+           first_masked());
     expect(r.last_commits == static_cast<index_t>(now.commits.size()),
            "a report",
            "last_commits",

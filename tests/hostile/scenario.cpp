@@ -132,9 +132,10 @@ std::string description(const scenario& s) {
     out << ", guidance " << s.engine.cfg_scale;
   }
   for (const sequence_plan& q : s.sequences) {
-    out << "\n  sequence   prompt " << q.shape.prompt_length << ", length " << q.shape.length << ", block "
-        << q.shape.block_length << ", seed " << q.shape.seed << ", sequence " << q.shape.sequence
-        << ", spare " << q.spare << ", joins " << q.joins << ", cancels " << q.cancels;
+    out << "\n  sequence   prompt " << q.shape.prompt_length << ", length " << q.shape.length
+        << ", block " << q.shape.block_length << ", seed " << q.shape.seed << ", sequence "
+        << q.shape.sequence << ", spare " << q.spare << ", joins " << q.joins << ", cancels "
+        << q.cancels;
     if (!q.editable.empty()) {
       out << ", editable ";
       for (const std::uint8_t e : q.editable) {

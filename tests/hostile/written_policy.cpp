@@ -81,7 +81,8 @@ class author {
     if (f.edits_tokens) {
       const bool frontier = names(all, "at_frontier");
       if (!frontier) {
-        all.push_back(part(f.remasks || d_.chance(0.5) ? "edit_committed" : "remask_current_below"));
+        all.push_back(
+            part(f.remasks || d_.chance(0.5) ? "edit_committed" : "remask_current_below"));
         if (!f.remasks && all.back().name == "edit_committed" && d_.chance(0.3)) {
           all.push_back(part("remask_current_below"));
         }
@@ -217,8 +218,8 @@ class author {
     bool by_name = false;
     for (const part_argument& a : known.arguments) {
       const bool is_left_out = !a.is_list() && d_.chance(a.kind == knob_kind::token ? 0.5
-                                                         : a.name == "first" ? 0.7
-                                                                             : 0.35);
+                                                         : a.name == "first"        ? 0.7
+                                                                                    : 0.35);
       by_name = by_name || is_left_out || d_.chance(0.2);
       if (!is_left_out) {
         p.arguments.push_back((by_name ? std::string(a.name) + "=" : "") + value(known, a));
@@ -256,9 +257,9 @@ class author {
       break;
     }
     const std::vector<double> edges = {
-        a.range.least, a.range.most, a.value, 0.0,        1e-45,         1e-30,         0.01,         0.3,
-        0.5,     0.7,    0.9,     0.99999994, 1.0,           3.0,           100.0,        1e30,
-        3e38,    -1.0,   -100.0,  -1e30,      d_.real(0, 1), d_.real(0, 1), d_.real(0, 5)};
+        a.range.least, a.range.most,  a.value,      0.0, 1e-45, 1e-30, 0.01, 0.3,  0.5,    0.7,
+        0.9,           0.99999994,    1.0,          3.0, 100.0, 1e30,  3e38, -1.0, -100.0, -1e30,
+        d_.real(0, 1), d_.real(0, 1), d_.real(0, 5)};
     double x = d_.one_of(edges);
     for (int n = 0; n < 20 && !(a.range.holds(x) && std::isfinite(x)); ++n) {
       x = d_.one_of(edges);

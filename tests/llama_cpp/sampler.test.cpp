@@ -200,7 +200,8 @@ TEST(LlamaSampler, TemperatureZeroSamplesAtTemperatureOne) {
     texts.insert(zero.tokens);
   }
   EXPECT_EQ(texts.size(), 3U);
-  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::tokens_per_step{200}}).answer, Each(2));
+  EXPECT_THAT(ours(s, unmask::policy{unmask::by_confidence{}, unmask::tokens_per_step{200}}).answer,
+              Each(2));
 }
 
 TEST(LlamaSampler, GumbelNoiseReachesTheFirstRowOnly) {

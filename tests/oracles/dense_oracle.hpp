@@ -191,7 +191,8 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
   for (token_id& v : tokens) {
     v = c.within(0, q.model.vocab - 1);
   }
-  session<Policy> s(q.model, {.sequences = 1, .length = g.length, .window = g.length, .branches = q.branches});
+  session<Policy> s(
+      q.model, {.sequences = 1, .length = g.length, .window = g.length, .branches = q.branches});
   start_options options;
   options.suppressed = q.suppressed;
   s.start(0, p, tokens_view<memory::host>(tokens), g, options);
@@ -241,7 +242,8 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
         }
       }
       const seen_row expected = dense_statistics(z, i);
-      const auto got = std::find_if(witness::seen.begin(), witness::seen.end(),
+      const auto got = std::find_if(witness::seen.begin(),
+                                    witness::seen.end(),
                                     [i](const seen_row& r) { return r.position == i; });
       EXPECT_EQ(got != witness::seen.end(), expected.valid) << "position " << i;
       if (got == witness::seen.end() || !expected.valid) {
@@ -252,7 +254,8 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
       }
       EXPECT_NEAR(got->confidence, expected.confidence, 1e-5) << "position " << i;
       EXPECT_NEAR(got->margin, expected.margin, 1e-5) << "position " << i;
-      EXPECT_NEAR(got->entropy, expected.entropy, 1e-5 * std::max(1.0, expected.entropy)) << "position " << i;
+      EXPECT_NEAR(got->entropy, expected.entropy, 1e-5 * std::max(1.0, expected.entropy))
+          << "position " << i;
       ++rows;
     }
     for (const commit_entry& e : s.committed()) {
@@ -271,9 +274,11 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
 /// Decodes a policy's requests together in one session and each alone: tokens, ends and forwards
 /// must be equal. The policies may differ in their knobs.
 template <class Policy>
-void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std::vector<dense_request>& q) {
+void expect_batch_changes_nothing(const std::vector<Policy>& policies,
+                                  const std::vector<dense_request>& q) {
   const auto decode = [&](const std::vector<std::size_t>& which) {
-    session_capacity capacity{.sequences = static_cast<index_t>(which.size()), .length = 1, .window = 1, .branches = 0};
+    session_capacity capacity{
+        .sequences = static_cast<index_t>(which.size()), .length = 1, .window = 1, .branches = 0};
     std::vector<std::vector<token_id>> texts;
     for (const std::size_t k : which) {
       capacity.length = std::max(capacity.length, q[k].geometry.length);
@@ -283,7 +288,9 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std
     }
     session<Policy> s(q[which[0]].model, capacity);
     for (std::size_t i = 0; i < which.size(); ++i) {
-      s.start(static_cast<index_t>(i), policies[which[i]], tokens_view<memory::host>(texts[i]),
+      s.start(static_cast<index_t>(i),
+              policies[which[i]],
+              tokens_view<memory::host>(texts[i]),
               q[which[i]].geometry);
     }
     while (const std::optional<forward_request> request = s.next()) {
@@ -304,8 +311,8 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std
     std::vector<std::string> results;
     for (std::size_t i = 0; i < which.size(); ++i) {
       const sequence_report& r = s.report(static_cast<index_t>(i));
-      std::string text = std::to_string(static_cast<int>(r.end)) + "/" + std::to_string(r.forwards) +
-                         "/" + std::to_string(r.rewritten) + ":";
+      std::string text = std::to_string(static_cast<int>(r.end)) + "/" +
+                         std::to_string(r.forwards) + "/" + std::to_string(r.rewritten) + ":";
       for (const token_id v : texts[i]) {
         text += " " + std::to_string(v);
       }
@@ -328,14 +335,17 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies, const std
 template <class Policy, class Look>
 int each_step(const Policy& p, const dense_request& q, Look&& look) {
   std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), q.model.eos_token);
-  session<Policy> s(q.model, {.sequences = 1, .length = q.geometry.length, .window = q.geometry.length,
-                              .branches = q.branches});
+  session<Policy> s(q.model,
+                    {.sequences = 1,
+                     .length = q.geometry.length,
+                     .window = q.geometry.length,
+                     .branches = q.branches});
   s.start(0, p, tokens_view<memory::host>(text), q.geometry);
   int steps = 0;
   while (const auto request = s.next()) {
     const std::vector<token_id> before = text;
     const std::vector<float> logits = requested_rows(
-          *request, text, [&](const auto& x, index_t i) { return q.logits.row(x, i); });
+        *request, text, [&](const auto& x, index_t i) { return q.logits.row(x, i); });
     s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
     look(s.committed(), before);
     ++steps;

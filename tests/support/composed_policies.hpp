@@ -36,7 +36,8 @@ void for_some_compositions(const auto& use) {
              max_steps{30},
              single_block{}});
   use(policy{by_margin{},
-             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} || threshold_inclusive{0.7F} || steps_per_block{5} || entropy_bound{0.3F},
+             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
+                 threshold_inclusive{0.7F} || steps_per_block{5} || entropy_bound{0.3F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              presence_frequency_penalty<4>{0.3F, 0.1F},
@@ -80,32 +81,32 @@ void for_some_compositions(const auto& use) {
              block_pipeline{},
              trace_credit<6>{},
              adaptive_credit<6>{}});
-  use(policy{
-      by_entropy{},
-      (threshold_inclusive{0.7F} || steps_per_block{5} || independent_timesteps{9}) &&
-          at_frontier{.reach = 2},
-      logit_bias<1>{{{2, 0.5F}}},
-      repetition_penalty<4>{},
-      presence_frequency_penalty<4>{0.3F, 0.1F},
-      neighbour_penalty{0.5F},
-      allowed_tokens<5>{{1, 2, 3, 5, 8}},
-      probability_of<2>{{1, 2}},
-      eos_penalty{0.4F},
-      min_new_tokens{2},
-      eos_gate{},
-      eos_last{},
-      temperature{0.8F},
-      sampling{0.9F},
-      top_k{4},
-      top_p{0.9F},
-      min_p{0.1F},
-      confidence_after_truncation{},
-      stop_at_eos{},
-      stop_sequence<2>{{1, 2}},
-      max_steps{30},
-      slow_fast{}});
+  use(policy{by_entropy{},
+             (threshold_inclusive{0.7F} || steps_per_block{5} || independent_timesteps{9}) &&
+                 at_frontier{.reach = 2},
+             logit_bias<1>{{{2, 0.5F}}},
+             repetition_penalty<4>{},
+             presence_frequency_penalty<4>{0.3F, 0.1F},
+             neighbour_penalty{0.5F},
+             allowed_tokens<5>{{1, 2, 3, 5, 8}},
+             probability_of<2>{{1, 2}},
+             eos_penalty{0.4F},
+             min_new_tokens{2},
+             eos_gate{},
+             eos_last{},
+             temperature{0.8F},
+             sampling{0.9F},
+             top_k{4},
+             top_p{0.9F},
+             min_p{0.1F},
+             confidence_after_truncation{},
+             stop_at_eos{},
+             stop_sequence<2>{{1, 2}},
+             max_steps{30},
+             slow_fast{}});
   use(policy{left_to_right{},
-             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} || independent_timesteps{9} || entropy_bound{0.3F} ||
+             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
+                 independent_timesteps{9} || entropy_bound{0.3F} ||
                  adaptive_threshold{.start = 0.6F} || stable_and_confident{.confidence = 0.4F},
              eos_gate{},
              eos_last{},
@@ -121,7 +122,8 @@ void for_some_compositions(const auto& use) {
              max_steps{30},
              semi_autoregressive{}});
   use(policy{by_confidence{},
-             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} || threshold_inclusive{0.7F} || steps_per_block{5} || factor{0.5F} ||
+             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
+                 threshold_inclusive{0.7F} || steps_per_block{5} || factor{0.5F} ||
                  entropy_bound{0.3F} || hierarchical{},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
@@ -144,8 +146,8 @@ void for_some_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{left_to_right{},
-             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} || steps_per_block{5} || independent_timesteps{9} ||
-                 entropy_bound{0.3F},
+             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
+                 steps_per_block{5} || independent_timesteps{9} || entropy_bound{0.3F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              presence_frequency_penalty<4>{0.3F, 0.1F},
@@ -175,8 +177,9 @@ void for_some_compositions(const auto& use) {
              confidence_after_truncation{},
              edited_blocks{}});
   use(policy{by_confidence{},
-             threshold_inclusive{0.7F} || tokens_per_step{2} || steps_per_block{5} || factor{0.5F} ||
-                 entropy_bound{0.3F} || hierarchical{} || calibrated_threshold<8>{.threshold = 0.5F},
+             threshold_inclusive{0.7F} || tokens_per_step{2} || steps_per_block{5} ||
+                 factor{0.5F} || entropy_bound{0.3F} || hierarchical{} ||
+                 calibrated_threshold<8>{.threshold = 0.5F},
              eos_last{},
              edit_committed{0.6F},
              remask_below{0.3F},
@@ -186,7 +189,8 @@ void for_some_compositions(const auto& use) {
              confidence_after_truncation{},
              block_pipeline{}});
   use(policy{alg_temperature{by_margin{}, 0.5F},
-             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} || tokens_per_step{2} || timesteps{9} || entropy_bound{0.3F},
+             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
+                 tokens_per_step{2} || timesteps{9} || entropy_bound{0.3F},
              edit_committed{0.6F},
              remask_below{0.3F},
              sampling{0.9F},
@@ -208,13 +212,12 @@ void for_some_compositions(const auto& use) {
 
 /// Calls use(policy) for the second half.
 void for_other_compositions(const auto& use) {
-  use(policy{
-      left_to_right{},
-      (tokens_per_step{2} || timesteps{9} || calibrated_threshold<8>{.threshold = 0.5F}) &&
-          at_frontier{.reach = 2},
-      semi_autoregressive{},
-      trace_credit<6>{},
-      adaptive_credit<6>{}});
+  use(policy{left_to_right{},
+             (tokens_per_step{2} || timesteps{9} || calibrated_threshold<8>{.threshold = 0.5F}) &&
+                 at_frontier{.reach = 2},
+             semi_autoregressive{},
+             trace_credit<6>{},
+             adaptive_credit<6>{}});
   use(policy{at_random{},
              threshold_inclusive{0.7F} || tokens_per_step{2} || timesteps{9} ||
                  calibrated_threshold<8>{.threshold = 0.5F},
@@ -230,14 +233,15 @@ void for_other_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{at_random{},
-             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} || tokens_per_step{2} || independent_timesteps{9} ||
+             threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
+                 tokens_per_step{2} || independent_timesteps{9} ||
                  adaptive_threshold{.start = 0.6F} || stable_and_confident{.confidence = 0.4F},
              remask_below{0.3F},
              temperature{0.8F},
              single_block{}});
   use(policy{at_random{},
-             (threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} || adaptive_threshold{.start = 0.6F} ||
-              stable_and_confident{.confidence = 0.4F}) &&
+             (threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
+              adaptive_threshold{.start = 0.6F} || stable_and_confident{.confidence = 0.4F}) &&
                  at_frontier{.reach = 2},
              sampling{0.9F},
              max_steps{30},

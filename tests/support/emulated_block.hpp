@@ -115,13 +115,9 @@ class fiber {
   }
 
   /// Returns to the fiber that resumed this one; called by this fiber.
-  void pause() {
-    leave(false);
-  }
+  void pause() { leave(false); }
 
-  [[nodiscard]] bool done() const {
-    return done_;
-  }
+  [[nodiscard]] bool done() const { return done_; }
 
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;

@@ -70,7 +70,8 @@ struct hopeless_row {
 
 /// The only commit of a session of one masked position.
 template <class Policy, class Backend>
-[[nodiscard]] commit_entry decide_one(const Policy& p, const hopeless_row& r, const Backend& where) {
+[[nodiscard]] commit_entry
+decide_one(const Policy& p, const hopeless_row& r, const Backend& where) {
   std::vector<token_id> tokens(3, 0);
   const index_t branches = detail::policy_branches(p);
   session<Policy, Backend> s{r.model, {.length = 3, .window = 2, .branches = branches}, where};
@@ -78,13 +79,13 @@ template <class Policy, class Backend>
   options.suppressed = r.suppressed;
   const std::array<std::uint8_t, 3> editable = {0, 1, 0};
   options.editable = editable;
-  s.start(0, p, {tokens.data(), 3}, {.prompt_length = 1, .length = 3, .block_length = 2},
-          options);
+  s.start(0, p, {tokens.data(), 3}, {.prompt_length = 1, .length = 3, .block_length = 2}, options);
   const auto request = s.next();
   EXPECT_EQ(request->rows, 1);
   row_modifiers<float> modifiers;
   modifiers.allowed = r.allowed.data();
-  s.supply(rows_view<float, Backend::space>{r.logits.data(), 1, r.model.vocab, r.model.vocab}, modifiers);
+  s.supply(rows_view<float, Backend::space>{r.logits.data(), 1, r.model.vocab, r.model.vocab},
+           modifiers);
   EXPECT_EQ(s.report().invalid_rows, 1);
   EXPECT_EQ(s.report().forced, 1);
   EXPECT_EQ(s.committed().size(), 1U);

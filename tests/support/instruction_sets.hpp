@@ -12,8 +12,10 @@ namespace unmask::testing {
 
 [[nodiscard]] inline std::vector<host::instruction_set> instruction_sets() {
   std::vector<host::instruction_set> active;
-  for (const host::instruction_set level :
-       {host::instruction_set::portable, host::instruction_set::avx2, host::instruction_set::avx512, host::instruction_set::neon}) {
+  for (const host::instruction_set level : {host::instruction_set::portable,
+                                            host::instruction_set::avx2,
+                                            host::instruction_set::avx512,
+                                            host::instruction_set::neon}) {
     if (host::available(level)) {
       active.push_back(level);
     }

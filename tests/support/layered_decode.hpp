@@ -49,7 +49,8 @@ std::vector<layered_result> decode_layered(const toy_transformer& model,
                                            const std::vector<sequence_shape>& shapes,
                                            index_t logits_shift,
                                            const Observe& observe) {
-  session_capacity capacity{.sequences = static_cast<index_t>(shapes.size()), .length = 1, .window = 1};
+  session_capacity capacity{
+      .sequences = static_cast<index_t>(shapes.size()), .length = 1, .window = 1};
   for (const sequence_shape& g : shapes) {
     capacity.length = std::max(capacity.length, g.length);
     capacity.window = std::max(capacity.window, unmask::detail::policy_reach(p, g));

@@ -132,9 +132,9 @@ void supply_one(Session& s,
 /// Decodes slot 0, which was started with `tokens`, and calls track(watched_step) after every step.
 template <class Session, class Model>
 void observe_decode(Session& s,
-                  const Model& model,
-                  const std::vector<token_id>& tokens,
-                  const std::function<void(const observed_step&)>& observe) {
+                    const Model& model,
+                    const std::vector<token_id>& tokens,
+                    const std::function<void(const observed_step&)>& observe) {
   const model_info info = s.model();
   std::vector<bool> open(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -168,9 +168,9 @@ void observe_decode(Session& s,
 /// The same with a session of its own; gives the tokens.
 template <class Policy, class Model>
 std::vector<token_id> observe_decode(const Policy& p,
-                                   const Model& model,
-                                   const sequence_shape& g,
-                                   const std::function<void(const observed_step&)>& observe) {
+                                     const Model& model,
+                                     const sequence_shape& g,
+                                     const std::function<void(const observed_step&)>& observe) {
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 0);
   session s{p, model.info(), tokens, g};
   observe_decode(s, model, tokens, observe);
@@ -180,7 +180,8 @@ std::vector<token_id> observe_decode(const Policy& p,
 
 /// A decode as a list of everything that was committed.
 template <class Policy, class Model>
-std::vector<std::vector<index_t>> commits_of(const Policy& p, const Model& model, const sequence_shape& g) {
+std::vector<std::vector<index_t>>
+commits_of(const Policy& p, const Model& model, const sequence_shape& g) {
   std::vector<std::vector<index_t>> all;
   observe_decode(p, model, g, [&](const observed_step& s) {
     all.emplace_back();

@@ -34,7 +34,8 @@ struct either_schedule {
     return whole ? single_block{}.reach(g) : std::min(g.block_length, g.length - g.prompt_length);
   }
   void schedule(sequence_view& q, plan& next, auto& context) const {
-    whole ? single_block{}.schedule(q, next, context) : semi_autoregressive{}.schedule(q, next, context);
+    whole ? single_block{}.schedule(q, next, context)
+          : semi_autoregressive{}.schedule(q, next, context);
   }
 };
 static_assert(scheduling<either_schedule>);
@@ -46,7 +47,8 @@ static_assert(scheduling<either_schedule>);
   r.model.suppress_mask = vocab > 1 && d.chance(0.9);
   r.model.mask_token = d.within(0, vocab - 1);
   r.model.eos_token = d.chance(0.3) || vocab == 1 ? no_token : d.within(0, vocab - 2);
-  r.model.eos_token += r.model.eos_token != no_token && r.model.eos_token >= r.model.mask_token ? 1 : 0;
+  r.model.eos_token +=
+      r.model.eos_token != no_token && r.model.eos_token >= r.model.mask_token ? 1 : 0;
   r.model.logits_shift = d.within(0, 1);
   sequence_shape& g = r.geometry;
   g.prompt_length = d.within(0, 5);
@@ -119,8 +121,8 @@ void compare(const plenty& wanted,
     std::vector<token_id> tokens = random_tokens(d, request);
     const index_t reach = request.single_block ? answer : std::min(g.block_length, answer);
     const session_capacity capacity = {.sequences = 1,
-                             .length = g.length + d.within(0, 2),
-                             .window = std::max(reach, 1) + d.within(0, 2)};
+                                       .length = g.length + d.within(0, 2),
+                                       .window = std::max(reach, 1) + d.within(0, 2)};
     const auto s = make_any_session(p, request.model, capacity);
     start_options options;
     options.editable = request.editable;

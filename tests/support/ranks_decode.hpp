@@ -101,8 +101,8 @@ struct fake_decode {
 
   template <element T>
   [[nodiscard]] row_modifiers<T> modifiers(const std::vector<std::uint32_t>& masks,
-                                     const T* unconditional,
-                                     std::ptrdiff_t stride) const {
+                                           const T* unconditional,
+                                           std::ptrdiff_t stride) const {
     row_modifiers<T> r;
     if (!masks.empty()) {
       r.allowed = masks.data();
@@ -120,7 +120,8 @@ struct fake_decode {
   static void listen(auto& session, std::size_t slots, outcome& heard) {
     for (index_t slot = 0; slot < static_cast<index_t>(slots); ++slot) {
       const sequence_report& r = session.report(slot);
-      for (const index_t n : {r.forwards, r.committed, r.forced, r.invalid_rows, r.committed_prefix}) {
+      for (const index_t n :
+           {r.forwards, r.committed, r.forced, r.invalid_rows, r.committed_prefix}) {
         heard.said.push_back(static_cast<std::uint64_t>(n));
       }
       for (const commit_entry& c : session.committed(slot)) {

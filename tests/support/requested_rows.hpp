@@ -9,9 +9,8 @@ namespace unmask::testing {
 
 /// The logits that a pass requests, segment by segment, of one sequence that holds `text`: `row(x,
 /// r)` gives row r of a model that is shown x, the text of the segment's branch.
-[[nodiscard]] std::vector<float> requested_rows(const auto& request,
-                                                const std::vector<token_id>& text,
-                                                const auto& row) {
+[[nodiscard]] std::vector<float>
+requested_rows(const auto& request, const std::vector<token_id>& text, const auto& row) {
   std::vector<float> logits;
   for (const auto& part : request.segments) {
     std::vector<token_id> x = text;

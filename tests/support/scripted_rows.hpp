@@ -45,8 +45,10 @@ using script = std::function<std::vector<float>(const segment& s, index_t positi
 
 /// The logits of a request; rows of positions that are not open in their branch stay NaN.
 template <class Session>
-[[nodiscard]] std::vector<float> logits_of(const Session& s, const forward_request& request,
-                                           const std::vector<token_id>& tokens, const script& rows) {
+[[nodiscard]] std::vector<float> logits_of(const Session& s,
+                                           const forward_request& request,
+                                           const std::vector<token_id>& tokens,
+                                           const script& rows) {
   const model_info& model = s.model();
   const auto columns = static_cast<std::size_t>(model.vocab);
   std::vector<float> logits(static_cast<std::size_t>(request.rows) * columns,
@@ -55,12 +57,14 @@ template <class Session>
     for (index_t p = 0; p < part.query.last; ++p) {
       const index_t row = std::max(p - model.logits_shift, 0);
       const bool is_masked = tokens[static_cast<std::size_t>(p)] == model.mask_token &&
-                           (part.branch == 0 || part.placed.position != p);
+                             (part.branch == 0 || part.placed.position != p);
       if (is_masked && part.rows.contains(row)) {
         const std::vector<float> z = rows(part, p);
-        std::copy(z.begin(), z.end(),
-                  logits.begin() + static_cast<std::ptrdiff_t>(part.first_row + row - part.rows.first) *
-                                       model.vocab);
+        std::copy(z.begin(),
+                  z.end(),
+                  logits.begin() +
+                      static_cast<std::ptrdiff_t>(part.first_row + row - part.rows.first) *
+                          model.vocab);
       }
     }
   }

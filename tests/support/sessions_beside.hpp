@@ -196,19 +196,19 @@ class sessions_beside {
   sessions_beside(
       const Policy& p, index_t vocab, index_t slots, index_t longest, cudaStream_t stream, dice& d)
       : stream_(stream) {
-    info_ = {.vocab = vocab,
-             .mask_token = d.within(0, vocab - 1),
-             .logits_shift = d.within(0, 1)};
+    info_ = {.vocab = vocab, .mask_token = d.within(0, vocab - 1), .logits_shift = d.within(0, 1)};
     const token_id end = d.within(0, vocab - 2);  // not the mask token
-    info_.eos_token = d.chance(0.5) && goes_without_eos_token(p) ? no_token : end + (end >= info_.mask_token ? 1 : 0);
+    info_.eos_token = d.chance(0.5) && goes_without_eos_token(p)
+                          ? no_token
+                          : end + (end >= info_.mask_token ? 1 : 0);
     model_ = {.seed = d.bits(),
               .vocab = vocab,
               .trouble = {.nan_rows = 0.03, .empty_rows = 0.02, .infinite_rows = 0.02}};
     session_capacity capacity{.sequences = slots,
-                    .length = 1,
-                    .window = 1,
-                    .branches = detail::policy_branches(p),
-                    .trace = d.chance(0.5)};
+                              .length = 1,
+                              .window = 1,
+                              .branches = detail::policy_branches(p),
+                              .trace = d.chance(0.5)};
     traced_ = capacity.trace;
     for (index_t slot = 0; slot < slots; ++slot) {
       sequence_shape g;

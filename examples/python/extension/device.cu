@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "device.hpp"
+
 #include <unmask/cuda.cuh>
 #include <unmask/named_policy.hpp>
-
-#include "device.hpp"
 
 namespace unmask_python {
 
@@ -10,7 +10,8 @@ namespace unmask_python {
 // is refused with a message.
 using device_compositions =
     unmask::compositions<unmask::edits_and({.branches = true, .edits_tokens = true}),
-                         unmask::edits_and({.branches = true, .draws = true, .edits_tokens = true})>;
+                         unmask::edits_and(
+                             {.branches = true, .draws = true, .edits_tokens = true})>;
 
 std::unique_ptr<unmask::any_session> make_device_session(const std::string& policy,
                                                          const unmask::model_info& model,

@@ -58,9 +58,8 @@ void bind_values(nb::module_& m) {
       .value("stop_tokens",
              ending::stop_tokens,
              "A stop sequence is committed and everything left of it is, too.")
-      .value("max_steps",
-             ending::max_steps,
-             "The number of forward passes it was given is used up.")
+      .value(
+          "max_steps", ending::max_steps, "The number of forward passes it was given is used up.")
       .value("cancelled", ending::cancelled, "The engine called cancel().");
 
   using unmask::segment;
@@ -128,8 +127,8 @@ void bind_values(nb::module_& m) {
       .def("__repr__", [](const sequence_report& r) {
         return "Report(" + nb::cast<std::string>(nb::str(nb::cast(r.end))) +
                ", forwards=" + std::to_string(r.forwards) +
-               ", committed=" + std::to_string(r.committed) + ", masked=" + std::to_string(r.masked) +
-               ")";
+               ", committed=" + std::to_string(r.committed) +
+               ", masked=" + std::to_string(r.masked) + ")";
       });
 
   using unmask::candidate_entry;

@@ -253,12 +253,8 @@ class session {
     alone([&] { session_->cancel(slot); });
   }
 
-  [[nodiscard]] const std::string& policy() const {
-    return policy_;
-  }
-  [[nodiscard]] const unmask::model_info& model() const {
-    return model_;
-  }
+  [[nodiscard]] const std::string& policy() const { return policy_; }
+  [[nodiscard]] const unmask::model_info& model() const { return model_; }
 
  private:
   struct used {
@@ -276,9 +272,8 @@ class session {
   }
   // Number of rows of logits of a segment.
   [[nodiscard]] unmask::index_t wanted(std::size_t segment) const {
-    return layers_ != nullptr
-               ? static_cast<unmask::index_t>(layers_->pass(segment).rows().size())
-               : wanted_->segments[segment].rows.size();
+    return layers_ != nullptr ? static_cast<unmask::index_t>(layers_->pass(segment).rows().size())
+                              : wanted_->segments[segment].rows.size();
   }
   // The slots of the request that is now answered: others may have new owners.
   void publish_step() {
@@ -297,9 +292,9 @@ class session {
     const unmask::host_logits<T> rows(static_cast<const T*>(r.data), r.rows, r.columns, r.stride);
     unmask::validate(rows, model_.vocab, "model_info::vocab = ", name);
     unmask::validate(unmask::row_modifiers<T>{beside.allowed,
-                                           beside.allowed_stride,
-                                           static_cast<const T*>(beside.unconditional),
-                                           beside.unconditional_stride},
+                                              beside.allowed_stride,
+                                              static_cast<const T*>(beside.unconditional),
+                                              beside.unconditional_stride},
                      r.rows,
                      model_.vocab,
                      model_.vocab);

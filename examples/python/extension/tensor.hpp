@@ -97,7 +97,7 @@ struct modifier_tensors {
   float cfg_scale = 0.0F;
 
   [[nodiscard]] unmask::any_modifiers beside(const unmask::any_rows& logits,
-                                          unmask::index_t vocab) const {
+                                             unmask::index_t vocab) const {
     unmask::any_modifiers modifiers;
     const auto check = [&](const tensor& t, const char* name, std::size_t columns) {
       check_dense(t, name, 2);

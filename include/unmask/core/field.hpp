@@ -43,7 +43,7 @@ struct lowering {
 /// The weight of all columns except the best.
 struct confidence {
   static constexpr statistics names = stat::confidence;  ///< The statistic of the field.
-  float rest = 0.0F;  ///< Sum of e^(z - best).
+  float rest = 0.0F;                                     ///< Sum of e^(z - best).
 
   /// Adds the columns of another record with the largest logit `best`, at most this record's best.
   UNMASK_HD void absorb(const confidence& /*low*/, float /*best*/, const lowering& by) {
@@ -69,7 +69,7 @@ struct margin {
 /// The weighted logits of the columns.
 struct entropy {
   static constexpr statistics names = stat::entropy;  ///< The statistic of the field.
-  float weighted = 0.0F;  ///< Sum of e^(z - best) (z - best).
+  float weighted = 0.0F;                              ///< Sum of e^(z - best) (z - best).
 
   /// Adds the columns of another record.
   UNMASK_HD void absorb(const entropy& low, float /*best*/, const lowering& by) {
@@ -99,9 +99,9 @@ struct second_moment {
 /// The largest key of a draw, independent of the best column.
 struct sampled {
   static constexpr statistics names = stat::sampled;  ///< The statistic of the field.
-  float key = 0.0F;  ///< The winning key.
-  float drawn_logit = 0.0F;  ///< The logit of the token drawn.
-  token_id drawn = no_token;  ///< The token drawn.
+  float key = 0.0F;                                   ///< The winning key.
+  float drawn_logit = 0.0F;                           ///< The logit of the token drawn.
+  token_id drawn = no_token;                          ///< The token drawn.
 
   /// The field of a record without columns.
   [[nodiscard]] UNMASK_HD static sampled empty() {
@@ -124,8 +124,8 @@ struct sampled {
 /// The weights of the columns times those that they had in the previous step.
 struct drift {
   static constexpr statistics names = stat::drift;  ///< The statistic of the field.
-  float cross = 0.0F;  ///< Sum of e^(z - best) e^(z' - best').
-  float previous_square = 0.0F;  ///< second_moment::square of the previous step.
+  float cross = 0.0F;                               ///< Sum of e^(z - best) e^(z' - best').
+  float previous_square = 0.0F;                     ///< second_moment::square of the previous step.
 
   /// Adds the columns of another record.
   UNMASK_HD void absorb(const drift& low, float /*best*/, const lowering& by) {
@@ -136,7 +136,7 @@ struct drift {
 /// The weights of the columns times the logarithms that they had in the previous step.
 struct divergence {
   static constexpr statistics names = stat::divergence;  ///< The statistic of the field.
-  float shared = 0.0F;  ///< Sum of e^(z - best) ln p'.
+  float shared = 0.0F;                                   ///< Sum of e^(z - best) ln p'.
 
   /// Adds the columns of another record.
   UNMASK_HD void absorb(const divergence& low, float /*best*/, const lowering& by) {
@@ -153,9 +153,8 @@ concept lifted = requires(F f) {
 
 /// True for a lifted field that few columns change, whichever is the best.
 template <class F>
-concept barred = lifted<F> && requires(const F& f) {
-  f.bar();
-} && !requires(F f, const lowering& by) { f.rise(by); };
+concept barred = lifted<F> && requires(const F& f) { f.bar(); } &&
+                 !requires(F f, const lowering& by) { f.rise(by); };
 
 /// Rescales the columns of a field to a larger best.
 template <class F>

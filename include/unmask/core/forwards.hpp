@@ -27,7 +27,7 @@ concept extending = part<P> && requires(const P& p, const sequence_shape& g) {
 /// `extra_forwards`.
 template <class P>
 concept pacing = scheduling<P> && requires {
-  requires bool{P::paces};
+  requires bool { P::paces };
 };
 
 namespace detail {

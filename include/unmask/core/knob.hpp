@@ -25,8 +25,8 @@ namespace UNMASK_NAMESPACE {
 /// Names of a part: its C++ type, its name in policy texts (empty: it cannot be composed by name),
 /// and a line that describes it.
 struct part_label {
-  std::string_view type = {};  ///< Name of the C++ type, for messages.
-  std::string_view name = {};  ///< Name in texts; empty: not composed by name.
+  std::string_view type = {};   ///< Name of the C++ type, for messages.
+  std::string_view name = {};   ///< Name in texts; empty: not composed by name.
   std::string_view about = {};  ///< The part in one line.
 };
 
@@ -47,7 +47,7 @@ enum class knob_kind : std::uint8_t {
 /// finite() excludes it.
 struct knob_range {
   double least = -std::numeric_limits<double>::infinity();  ///< Lower end.
-  double most = std::numeric_limits<double>::infinity();  ///< Upper end.
+  double most = std::numeric_limits<double>::infinity();    ///< Upper end.
   bool without_least = false;  ///< the least value itself is out of range
   bool without_most = false;   ///< the largest value itself is out of range
   std::string_view unit = {};  ///< Unit, for messages.
@@ -99,12 +99,12 @@ inline constexpr token_knob a_token{};  ///< Stands for the range of a token.
 
 /// Description of a knob for texts and messages.
 struct knob_text {
-  std::string_view name = {};  ///< Name in texts and messages.
+  std::string_view name = {};        ///< Name in texts and messages.
   knob_kind kind = knob_kind::real;  ///< Kind of value.
-  knob_range range = {};  ///< Range of a number.
-  std::string_view words = {};  ///< words of a word knob, separated by |
-  index_t capacity = 0;       ///< most entries of a list
-  std::string_view list = {};  ///< default of a list; without one it must be given
+  knob_range range = {};             ///< Range of a number.
+  std::string_view words = {};       ///< words of a word knob, separated by |
+  index_t capacity = 0;              ///< most entries of a list
+  std::string_view list = {};        ///< default of a list; without one it must be given
 
   /// True if the value is a list.
   [[nodiscard]] constexpr bool is_list() const {
@@ -135,23 +135,23 @@ struct knob : knob_text {
   };
 
   /// A real number.
-  constexpr knob(std::string_view called, float Part::*member, const knob_range& of)
+  constexpr knob(std::string_view called, float Part::* member, const knob_range& of)
       : knob_text{called, knob_kind::real, of}
       , real(member) {}
   /// A real number of double precision.
-  constexpr knob(std::string_view called, double Part::*member, const knob_range& of)
+  constexpr knob(std::string_view called, double Part::* member, const knob_range& of)
       : knob_text{called, knob_kind::exact, of}
       , exact(member) {}
   /// A whole number.
-  constexpr knob(std::string_view called, index_t Part::*member, const knob_range& of)
+  constexpr knob(std::string_view called, index_t Part::* member, const knob_range& of)
       : knob_text{called, knob_kind::whole, of}
       , whole(member) {}
   /// A token.
-  constexpr knob(std::string_view called, token_id Part::*member, token_knob)
+  constexpr knob(std::string_view called, token_id Part::* member, token_knob)
       : knob_text{called, knob_kind::token, at_least(0)}
       , whole(member) {}
   /// True or false.
-  constexpr knob(std::string_view called, bool Part::*member)
+  constexpr knob(std::string_view called, bool Part::* member)
       : knob_text{called, knob_kind::flag, within(0, 1)}
       , flag(member) {}
   /// An enumerator.
@@ -212,7 +212,7 @@ struct knob : knob_text {
  private:
   // g++ 12 warns of a number larger than its member, for parts that are never described like this.
   template <class Number>
-  [[nodiscard]] static constexpr double number(const Part& p, Number Part::*member) {
+  [[nodiscard]] static constexpr double number(const Part& p, Number Part::* member) {
     if constexpr (sizeof(Part) >= sizeof(Number)) {
       return static_cast<double>(p.*member);
     } else {
@@ -225,7 +225,7 @@ namespace detail {
 
 template <auto Member>
 struct word_member;
-template <class Part, class Enum, Enum Part::*Member>
+template <class Part, class Enum, Enum Part::* Member>
 struct word_member<Member> {
   static constexpr int get(const Part& p) { return static_cast<int>(p.*Member); }
   static constexpr void set(Part& p, int to) { p.*Member = static_cast<Enum>(to); }

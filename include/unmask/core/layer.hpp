@@ -20,12 +20,12 @@ namespace UNMASK_NAMESPACE {
 /// Shape: columns are contiguous, `data` is aligned to T, stride >= columns. Owns nothing.
 template <element T, memory M>
 struct state_view {
-  using element_type = T;  ///< Type of a number.
+  using element_type = T;             ///< Type of a number.
   static constexpr memory space = M;  ///< Memory that the rows are in.
 
-  T* data = nullptr;  ///< First number of the first row.
-  range positions;  ///< Positions of the rows.
-  index_t columns = 0;  ///< Numbers of a row.
+  T* data = nullptr;          ///< First number of the first row.
+  range positions;            ///< Positions of the rows.
+  index_t columns = 0;        ///< Numbers of a row.
   std::ptrdiff_t stride = 0;  ///< Distance between rows, in elements.
 
   constexpr state_view() = default;
@@ -61,7 +61,7 @@ struct device_list {
   const index_t* data = nullptr;
   /// Device memory; nullptr: there are exactly `most` entries.
   const index_t* count = nullptr;
-  index_t most = 0;  ///< Most entries.
+  index_t most = 0;   ///< Most entries.
   index_t first = 0;  ///< First entry where `data` is null.
 
   /// Number of entries, on the device unless `count` is null. At most `most`: if a replayed pass
@@ -138,7 +138,7 @@ struct drift_sums {
   float product = 0.0F;     ///< sum of h g
   float square = 0.0F;      ///< sum of h^2
   float previous = 0.0F;    ///< sum of g^2
-  index_t columns = 0;  ///< Number of columns.
+  index_t columns = 0;      ///< Number of columns.
 };
 
 /// A set of those sums: the ones that measure() of a rule reads. The others stay 0.
@@ -172,7 +172,7 @@ inline constexpr drift_terms cosine_terms =
 
 /// A layer of a forward pass, as given to a rule.
 struct layer_info {
-  index_t layer = 0;  ///< Index of the layer.
+  index_t layer = 0;   ///< Index of the layer.
   index_t layers = 0;  ///< Layers of the model.
   /// Number of positions that entered the pass, and of those among them that reached this layer.
   index_t fed = 0;
@@ -214,9 +214,7 @@ struct layer_reduction {
   using type = no_state;
 };
 template <class P>
-  requires requires {
-    typename P::layer_reduction;
-  }
+  requires requires { typename P::layer_reduction; }
 struct layer_reduction<P> {
   using type = typename P::layer_reduction;
 };
@@ -231,10 +229,10 @@ using layer_reduction_of = typename detail::layer_reduction<P>::type;
 /// the target is decided in this step, otherwise a start state.
 template <class P>
 struct layer_context {
-  const position_state_of<P>& state;  ///< State of the target.
-  const sequence_state_of<P>& sequence;  ///< State of the sequence.
+  const position_state_of<P>& state;            ///< State of the target.
+  const sequence_state_of<P>& sequence;         ///< State of the sequence.
   const layer_reduction_of<P>& step_reduction;  ///< Reduction over the rows at the layer.
-  const step_info& at;  ///< The step.
+  const step_info& at;                          ///< The step.
 };
 
 /// Per-layer position selection. At the layers where `hooks(layer, layers)` is true, the
@@ -286,26 +284,31 @@ concept looking = layer_rule<P> && requires(const P& p,
 
 /// A layer rule that excludes rows from the mean and the maximum.
 template <class P>
-concept counting = layer_rule<P> &&
-    requires(const P& p, const layer_row& row, const layer_info& info, const layer_context<P>& context) {
-  { p.counts(row, info, context) } -> std::same_as<bool>;
-};
+concept counting =
+    layer_rule<P> &&
+    requires(
+        const P& p, const layer_row& row, const layer_info& info, const layer_context<P>& context) {
+      { p.counts(row, info, context) } -> std::same_as<bool>;
+    };
 
 /// A layer rule with rows that are computed whatever their importance. Unlike a row of importance
 /// +inf, such a row uses a place of the quota if its importance gives it one.
 template <class P>
-concept mandating = layer_rule<P> &&
-    requires(const P& p, const layer_row& row, const layer_info& info, const layer_context<P>& context) {
-  { p.mandatory(row, info, context) } -> std::same_as<bool>;
-};
+concept mandating =
+    layer_rule<P> &&
+    requires(
+        const P& p, const layer_row& row, const layer_info& info, const layer_context<P>& context) {
+      { p.mandatory(row, info, context) } -> std::same_as<bool>;
+    };
 
 /// A layer rule that distributes a budget over the layers before each pass. `means[l]` is the mean
 /// of layer l in the last pass that measured it, -1 before; the rule writes `budgets[l]`.
 template <class P>
-concept allocating = layer_rule<P> &&
+concept allocating =
+    layer_rule<P> &&
     requires(const P& p, const float* means, index_t* budgets, const layer_context<P>& context) {
-  { p.allocate(means, budgets, index_t{}, context) } -> std::same_as<void>;
-};
+      { p.allocate(means, budgets, index_t{}, context) } -> std::same_as<void>;
+    };
 
 /// A layer rule with an upper bound on the number of rows that it selects: `most(info, geometry,
 /// query)`, for passes without refresh that feed `query`. With it, an engine on a device need not
@@ -313,25 +316,24 @@ concept allocating = layer_rule<P> &&
 /// maximum are 0. The bound excludes rows that the library adds to a selection. Without most() the
 /// bound is every row.
 template <class P>
-concept bounding = layer_rule<P> &&
+concept bounding =
+    layer_rule<P> &&
     requires(const P& p, const layer_info& info, const sequence_shape& geometry, range query) {
-  { p.most(info, geometry, query) } -> std::same_as<index_t>;
-};
+      { p.most(info, geometry, query) } -> std::same_as<index_t>;
+    };
 
 /// A layer rule for which every row is stored, computed or not: `stores_all` is the constant true.
 template <class P>
-concept storing_all = layer_rule<P> && requires {
-  requires std::bool_constant<P::stores_all>::value;
-};
+concept storing_all =
+    layer_rule<P> && requires { requires std::bool_constant<P::stores_all>::value; };
 
 namespace detail {
 
 /// True if `stores_all` is a member of the rule and not a constant: a rule that stands for several
 /// rules at run time.
 template <class P>
-concept layer_rule_value = layer_rule<P> && !requires {
-  typename std::bool_constant<P::skipped == skipping::dropped>;
-};
+concept layer_rule_value =
+    layer_rule<P> && !requires { typename std::bool_constant<P::skipped == skipping::dropped>; };
 
 /// True if positions that a rule does not select are dropped for the rest of the pass.
 template <layer_rule P>
@@ -370,24 +372,26 @@ template <layer_rule P>
 ///
 /// Positions that no pass has computed yet, and positions that are decided, are fed in any case.
 template <class P>
-concept caching = part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
-  { p.set_query(q, n, context) } -> std::same_as<void>;
-};
+concept caching =
+    part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
+      { p.set_query(q, n, context) } -> std::same_as<void>;
+    };
 
 /// A cache that excludes single positions from plan::query: `in_query(row, context) -> bool`,
 /// called in passes without refresh, for rows without drift. Positions that are decided are fed
 /// whatever it returns.
 template <class P>
-concept picking = caching<P> &&
-    requires(const P& p, const layer_row& row, const layer_context<P>& context) {
-  { p.in_query(row, context) } -> std::same_as<bool>;
-};
+concept picking =
+    caching<P> && requires(const P& p, const layer_row& row, const layer_context<P>& context) {
+      { p.in_query(row, context) } -> std::same_as<bool>;
+    };
 
 /// Drops keys that receive little attention: `evicts(sequence, plan, context) -> eviction`, called
 /// after the cache. A pass that selects keys refreshes.
 template <class P>
-concept evicting = part<P> && requires(const P& p, const sequence_view& q, plan& n, part_context<P>& context) {
-  { p.evicts(q, n, context) } -> std::same_as<eviction>;
-};
+concept evicting =
+    part<P> && requires(const P& p, const sequence_view& q, plan& n, part_context<P>& context) {
+      { p.evicts(q, n, context) } -> std::same_as<eviction>;
+    };
 
 }  // namespace unmask

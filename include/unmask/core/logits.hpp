@@ -32,7 +32,8 @@ concept contiguous = requires(Range& r) {
 // A range whose elements outlive the call.
 template <class Range>
 inline constexpr bool outlives_the_call =
-    std::is_lvalue_reference_v<Range> || std::ranges::enable_borrowed_range<std::remove_cv_t<Range>>;
+    std::is_lvalue_reference_v<Range> ||
+    std::ranges::enable_borrowed_range<std::remove_cv_t<Range>>;
 
 // Refuses at compile time element types that are not token_id.
 template <class T>
@@ -59,12 +60,12 @@ concept mdspan_like = requires(const View& v) {
 /// so rows do not overlap. Owns nothing.
 template <element T, memory M>
 struct rows_view {
-  using element_type = T;  ///< Type of a number.
+  using element_type = T;             ///< Type of a number.
   static constexpr memory space = M;  ///< Memory that the rows are in.
 
-  const T* data = nullptr;  ///< First number of the first row.
-  index_t rows = 0;  ///< Number of rows.
-  index_t columns = 0;  ///< Numbers of a row that are read.
+  const T* data = nullptr;    ///< First number of the first row.
+  index_t rows = 0;           ///< Number of rows.
+  index_t columns = 0;        ///< Numbers of a row that are read.
   std::ptrdiff_t stride = 0;  ///< Distance between rows, in elements.
 
   constexpr rows_view() = default;
@@ -113,7 +114,7 @@ struct tokens_view {
   static constexpr memory space = M;  ///< Memory that the tokens are in.
 
   token_id* data = nullptr;  ///< First token.
-  index_t size = 0;  ///< Number of tokens.
+  index_t size = 0;          ///< Number of tokens.
 
   constexpr tokens_view() = default;
   /// `count` tokens from `first` on.
@@ -203,10 +204,10 @@ template <element T>
 struct row_modifiers {
   /// Bitmask of the allowed tokens of the first row; null: all are.
   const std::uint32_t* allowed = nullptr;
-  std::ptrdiff_t allowed_stride = 0;  ///< Distance between rows of the bitmask, in words.
-  const T* unconditional = nullptr;  ///< First unconditional row; null: no guidance.
+  std::ptrdiff_t allowed_stride = 0;        ///< Distance between rows of the bitmask, in words.
+  const T* unconditional = nullptr;         ///< First unconditional row; null: no guidance.
   std::ptrdiff_t unconditional_stride = 0;  ///< Distance between unconditional rows, in elements.
-  float cfg_scale = 0.0F;  ///< Strength of the guidance; 0 is off.
+  float cfg_scale = 0.0F;                   ///< Strength of the guidance; 0 is off.
 
   /// The per-row inputs of the rows from r on.
   [[nodiscard]] UNMASK_HD constexpr row_modifiers from_row(index_t r) const {
@@ -221,7 +222,7 @@ struct row_modifiers {
 /// Inputs of the random draw of a token from one row: the key of its random numbers (its token is
 /// not used) and the temperature, > 0, of the distribution.
 struct draw_request {
-  random_key key;  ///< Key of the random numbers.
+  random_key key;            ///< Key of the random numbers.
   float temperature = 1.0F;  ///< Temperature of the distribution, > 0.
 };
 
@@ -229,7 +230,7 @@ struct draw_request {
 struct previous_row {
   /// False in the position's first step, which has no previous row.
   bool seen = false;
-  float best = 0.0F;  ///< Its best logit.
+  float best = 0.0F;       ///< Its best logit.
   float log_total = 0.0F;  ///< ln of the sum of e^(z - best)
   float square = 0.0F;     ///< sum of e^(2(z - best))
 };
@@ -244,12 +245,12 @@ struct row_options {
   // host's work in a step.
   UNMASK_HD constexpr row_options() {}
 
-  index_t columns = 0;  ///< Columns of the row.
-  token_id first_token = 0;  ///< Token of the first column.
+  index_t columns = 0;                     ///< Columns of the row.
+  token_id first_token = 0;                ///< Token of the first column.
   const std::uint32_t* allowed = nullptr;  ///< Bitmask of the allowed tokens; null: all are.
-  float cfg_scale = 0.0F;  ///< Strength of the guidance; 0 is off.
-  const token_id* excluded = nullptr;  ///< Tokens that the statistics exclude.
-  index_t excluded_count = 0;  ///< Number of `excluded`.
+  float cfg_scale = 0.0F;                  ///< Strength of the guidance; 0 is off.
+  const token_id* excluded = nullptr;      ///< Tokens that the statistics exclude.
+  index_t excluded_count = 0;              ///< Number of `excluded`.
   float* excluded_logits = nullptr;  ///< Receives the edited logits of `excluded`; may be null.
   /// Used with stat::sampled.
   draw_request draw;
@@ -268,7 +269,7 @@ template <element T>
 struct row_input : row_options {
   UNMASK_HD constexpr row_input() {}
 
-  const T* logits = nullptr;  ///< The row.
+  const T* logits = nullptr;         ///< The row.
   const T* unconditional = nullptr;  ///< The unconditional row; null: no guidance.
 };
 

@@ -12,7 +12,7 @@
 namespace UNMASK_NAMESPACE::math {
 
 inline constexpr float log2_e = 0x1.715476p+0F;  ///< Logarithm of e to base 2.
-inline constexpr float ln_2 = 0x1.62e430p-1F;  ///< Natural logarithm of 2.
+inline constexpr float ln_2 = 0x1.62e430p-1F;    ///< Natural logarithm of 2.
 
 /// Adding it to |x| < 2^22 leaves rint(x) in the low mantissa bits (1.5 * 2^23).
 inline constexpr float round_magic = 12582912.0F;
@@ -27,9 +27,9 @@ inline constexpr float exp2_floor = -124.0F;
 /// 2^f = 1 + f (c1 + f (c2 + ...)) for |f| <= 1/2, minimax in relative error (9.2e-8). The constant
 /// term is exactly 1, so that exp(0) == 1 and the best token weighs exactly one.
 inline constexpr float exp2_c1 = 0x1.62e42ap-1F;
-inline constexpr float exp2_c2 = 0x1.ebf9bcp-3F;  ///< Coefficient of f^2.
-inline constexpr float exp2_c3 = 0x1.c6b752p-5F;  ///< Coefficient of f^3.
-inline constexpr float exp2_c4 = 0x1.3cea88p-7F;  ///< Coefficient of f^4.
+inline constexpr float exp2_c2 = 0x1.ebf9bcp-3F;   ///< Coefficient of f^2.
+inline constexpr float exp2_c3 = 0x1.c6b752p-5F;   ///< Coefficient of f^3.
+inline constexpr float exp2_c4 = 0x1.3cea88p-7F;   ///< Coefficient of f^4.
 inline constexpr float exp2_c5 = 0x1.5bba14p-10F;  ///< Coefficient of f^5.
 
 /// The bits of a float.

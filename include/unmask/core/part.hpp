@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/held_list.hpp>
+#include <unmask/core/rank_info.hpp>
 #include <unmask/core/record.hpp>
 #include <unmask/core/sequence_view.hpp>
-#include <unmask/core/rank_info.hpp>
 #include <unmask/core/tracked_list.hpp>
 
 #include <concepts>
@@ -25,9 +25,7 @@ struct position_state {
   using type = no_state;
 };
 template <class P>
-  requires requires {
-    typename P::position_state;
-  }
+  requires requires { typename P::position_state; }
 struct position_state<P> {
   using type = typename P::position_state;
 };
@@ -36,9 +34,7 @@ struct sequence_state {
   using type = no_state;
 };
 template <class P>
-  requires requires {
-    typename P::sequence_state;
-  }
+  requires requires { typename P::sequence_state; }
 struct sequence_state<P> {
   using type = typename P::sequence_state;
 };
@@ -48,9 +44,7 @@ struct step_reduction {
   using type = no_state;
 };
 template <class P>
-  requires requires {
-    typename P::step_reduction;
-  }
+  requires requires { typename P::step_reduction; }
 struct step_reduction<P> {
   using type = typename P::step_reduction;
 };
@@ -75,16 +69,16 @@ using step_reduction_of = typename detail::step_reduction<P>::type;
 /// stop(), schedule(), replan(), and edit_token() (in position order) may write `sequence`.
 template <class P>
 struct part_context {
-  position_state_of<P>& state;  ///< State of the position that the call is about.
-  sequence_state_of<P>& sequence;  ///< State of the sequence.
+  position_state_of<P>& state;                 ///< State of the position that the call is about.
+  sequence_state_of<P>& sequence;              ///< State of the sequence.
   const step_reduction_of<P>& step_reduction;  ///< Step reduction over the candidates.
-  const step_info& at;  ///< The step, the block and the position.
+  const step_info& at;                         ///< The step, the block and the position.
 };
 
 /// The candidates of this step directly left and right of one; an invalid record means none.
 template <statistics S>
 struct neighbours {
-  candidate<S> left;  ///< Candidate at the next position to the left.
+  candidate<S> left;   ///< Candidate at the next position to the left.
   candidate<S> right;  ///< Candidate at the next position to the right.
 };
 
@@ -128,7 +122,7 @@ concept ranking = part<P> &&(
 /// orders_by_confidence = true`. Some rules are defined along such an order only.
 template <class P>
 concept ordering_by_confidence = ranking<P> && requires {
-  requires bool{P::orders_by_confidence};
+  requires bool { P::orders_by_confidence };
 };
 
 namespace detail {
@@ -197,10 +191,11 @@ concept tracking = part<P> && requires(const P& p, tracked_list& list, part_cont
 /// tracked token or raises the best one; keep_only(tokens, count), which excludes all others. If
 /// delta is a product, make it a math::product, or the compiler may fuse it with the logit.
 template <class P>
-concept logits_processor = part<P> &&
+concept logits_processor =
+    part<P> &&
     requires(const P& p, detail::row_archetype<P::required>& row, part_context<P>& context) {
-  { p.process(row, context) } -> std::same_as<void>;
-};
+      { p.process(row, context) } -> std::same_as<void>;
+    };
 
 /// Excludes tokens of rows: `allows(token, at) -> bool` is true for the others. Called only for
 /// rows with a NaN, an infinite best logit or no finite logit, which no part processes: they commit
@@ -215,9 +210,9 @@ concept restricting = part<P> && requires(const P& p, token_id v, const step_inf
 /// and returns their number. The library sets slot, position and step: session::probabilities().
 template <class P>
 concept probing = part<P> && requires(const P& p,
-                                        detail::row_archetype<P::required>& row,
-                                        part_context<P>& context,
-                                        token_probability* out) {
+                                      detail::row_archetype<P::required>& row,
+                                      part_context<P>& context,
+                                      token_probability* out) {
   { P::probes } -> std::convertible_to<index_t>;
   { p.probe(row, context, out) } -> std::same_as<index_t>;
 };
@@ -228,23 +223,23 @@ concept probing = part<P> && requires(const P& p,
 /// that only does so with some values of its knobs has `reads_sequence_now() -> bool`.
 template <class P>
 concept sequence_reading = part<P> && requires {
-  requires bool{P::reads_sequence};
+  requires bool { P::reads_sequence };
 };
 
 /// A part that tracks or processes at committed positions, too, if those are read for a part that
 /// edits tokens: an edit of the row that keeps no state at the position.
 template <class P>
 concept processing_committed = part<P> && requires {
-  requires bool{P::processes_committed};
+  requires bool { P::processes_committed };
 };
 
 namespace detail {
 
 template <class P>
 concept filters_with_neighbours = requires(const P& p,
-                                   const own_candidate<P>& c,
-                                   const neighbours<P::required>& beside,
-                                   part_context<P>& context) {
+                                           const own_candidate<P>& c,
+                                           const neighbours<P::required>& beside,
+                                           part_context<P>& context) {
   { p.filter(c, beside, context) } -> std::same_as<filter_result>;
 };
 template <class P>
@@ -258,14 +253,17 @@ concept filters_alone = requires(const P& p, const own_candidate<P>& c, part_con
 /// `filter(candidate, context)` or `filter(candidate, neighbours, context)`. The strictest result
 /// of several parts counts. Lookahead never tries such a candidate.
 template <class P>
-concept candidate_filter = part<P> &&(detail::filters_with_neighbours<P> || detail::filters_alone<P>);
+concept candidate_filter =
+    part<P> && (detail::filters_with_neighbours<P> || detail::filters_alone<P>);
 
 /// Step reduction over all candidates before any is committed: `reduce(candidate, context) ->
 /// step_reduction`, merged in position order by `step_reduction::merge`; commits() then reads
 /// `context.step_reduction`.
 template <class P>
-concept step_reducing = part<P> &&
-    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context, step_reduction_of<P>& sum) {
+concept step_reducing = part<P> && requires(const P& p,
+                                            const detail::own_candidate<P>& c,
+                                            part_context<P>& context,
+                                            step_reduction_of<P>& sum) {
   typename P::step_reduction;
   { p.reduce(c, context) } -> std::same_as<typename P::step_reduction>;
   sum.merge(sum);
@@ -286,20 +284,20 @@ enum class verdict : std::uint8_t {
 /// step_info::may_remask. A part that only edits tokens with some values of its knobs has
 /// `edits_tokens_now() -> bool`; without any active one, committed positions are not read.
 template <class P>
-concept token_editing = part<P> &&
-    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {
-  { p.edit_token(c, context) } -> std::same_as<verdict>;
-};
+concept token_editing =
+    part<P> && requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {
+      { p.edit_token(c, context) } -> std::same_as<verdict>;
+    };
 
 /// Remasking: `remasks(candidate, context) -> bool` selects committed positions of the scored range
 /// that become candidates again. Such a position is ranked together with the masked ones in the
 /// same step: if the commit rule commits it, it takes its proposed token, otherwise it becomes
 /// masked. At least one more candidate is committed than such positions are selected.
 template <class P>
-concept remasking = part<P> &&
-    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {
-  { p.remasks(c, context) } -> std::same_as<bool>;
-};
+concept remasking =
+    part<P> && requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {
+      { p.remasks(c, context) } -> std::same_as<bool>;
+    };
 
 /// Decides on a canvas: no position is committed before the end. After each step a position that
 /// the commit rule accepts has its proposed token and every other one `refill(position, context) ->
@@ -315,21 +313,23 @@ concept renoising = part<P> && requires(const P& p, part_context<P>& context) {
 /// tracked, so that its probability is exact. Optional: `tracks_current_now() -> bool`.
 template <class P>
 concept current_tracking = token_editing<P> && requires {
-  requires bool{P::tracks_current};
+  requires bool { P::tracks_current };
 };
 
 /// Ends a sequence: `stop(sequence, context) -> ending`, called after the commits of every step.
 template <class P>
-concept stopping = part<P> && requires(const P& p, const sequence_view& q, part_context<P>& context) {
-  { p.stop(q, context) } -> std::same_as<ending>;
-};
+concept stopping =
+    part<P> && requires(const P& p, const sequence_view& q, part_context<P>& context) {
+      { p.stop(q, context) } -> std::same_as<ending>;
+    };
 
 /// A schedule: `schedule(sequence, plan, context)` sets the ranges of the next forward pass,
 /// plan::score, plan::forced and, with a cache, plan::query. It may change sequence.block_length.
 template <class P>
-concept scheduling = part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
-  { p.schedule(q, n, context) } -> std::same_as<void>;
-};
+concept scheduling =
+    part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
+      { p.schedule(q, n, context) } -> std::same_as<void>;
+    };
 
 /// Lookahead (policy/lookahead.hpp): after each step it tries the `branches` masked positions of
 /// highest `lookahead_score(candidate)`, one in each branch, and the next step continues with the
@@ -347,22 +347,17 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
 /// rule. Called on the host when a sequence starts, after the check of the knobs and before any
 /// change.
 template <class P>
-concept checked = requires(const P& p, const sequence_shape& g) {
-  p.check(g);
-};
+concept checked = requires(const P& p, const sequence_shape& g) { p.check(g); };
 
 /// A part whose rules depend on the model: `check(sequence_shape, model_info)`.
 template <class P>
-concept checked_with_model = requires(const P& p, const sequence_shape& g, const model_info& m) {
-  p.check(g, m);
-};
+concept checked_with_model =
+    requires(const P& p, const sequence_shape& g, const model_info& m) { p.check(g, m); };
 
 /// A part that is incompatible with some others: `composed_with<Parts>()` has a static_assert with
 /// a sentence for each case; Leaves is the policy's part_list.
 template <class P, class Parts>
-concept choosy = requires {
-  P::template composed_with<Parts>();
-};
+concept choosy = requires { P::template composed_with<Parts>(); };
 
 /// A schedule that scores several blocks at a time: `reach(sequence_shape)` returns the most
 /// positions.
@@ -377,10 +372,10 @@ concept reaching = requires(const P& p, const sequence_shape& g) {
 /// session's window. It is called for every branch with a copy of its state, then once with its
 /// state for the winning branch.
 template <class P>
-concept replanning = scheduling<P> &&
-    requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
-  { p.replan(q, n, context) } -> std::same_as<void>;
-};
+concept replanning =
+    scheduling<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
+      { p.replan(q, n, context) } -> std::same_as<void>;
+    };
 
 /// A commit rule that reads rank_info_in_span::span_rank; it declares `static constexpr bool
 /// needs_spans = true`. Others are given a rank_info, which has no span_rank. Cost: O(length of the

@@ -28,8 +28,9 @@ struct beside_stage_names : P, stage_names {};
 
 // True if P has a member of that name that is not a data member.
 #define UNMASK_HAS_FUNCTION(name)                                                                  \
-  (!requires { &beside_stage_names<P>::name; } &&                                                  \
-   !requires { requires std::is_member_object_pointer_v<decltype(&P::name)>; })
+  (                                                                                                \
+      !requires { &beside_stage_names<P>::name; } &&                                               \
+      !requires { requires std::is_member_object_pointer_v<decltype(&P::name)>; })
 
 // Checks that `name`, if P has it, satisfies `is_stage`.
 #define UNMASK_CHECK_FUNCTION(name, is_stage, sentence)                                            \
@@ -37,67 +38,92 @@ struct beside_stage_names : P, stage_names {};
 
 template <class P>
 constexpr void check_functions() {
-  UNMASK_CHECK_FUNCTION(score, ranking<P>,
-                        "score(candidate) or score(candidate, context) must be const and return float");
-  UNMASK_CHECK_FUNCTION(commits, basic_commit_rule<P>,
-                        "commits(candidate, rank_info) or commits(candidate, rank_info, context) must be "
-                        "const and return bool");
+  UNMASK_CHECK_FUNCTION(
+      score,
+      ranking<P>,
+      "score(candidate) or score(candidate, context) must be const and return float");
+  UNMASK_CHECK_FUNCTION(
+      commits,
+      basic_commit_rule<P>,
+      "commits(candidate, rank_info) or commits(candidate, rank_info, context) must be "
+      "const and return bool");
   UNMASK_CHECK_FUNCTION(cost, costing<P>, "cost(candidate) must be const and return float");
-  UNMASK_CHECK_FUNCTION(anchors, anchoring<P>,
+  UNMASK_CHECK_FUNCTION(anchors,
+                        anchoring<P>,
                         "anchors(candidate) must be const and return bool, and the part must say "
                         "how far it looks for one: anchor_radius() -> index_t");
-  UNMASK_CHECK_FUNCTION(anchor_radius, anchoring<P>,
+  UNMASK_CHECK_FUNCTION(anchor_radius,
+                        anchoring<P>,
                         "anchor_radius() must be const and return index_t, in a part that has "
                         "anchors(candidate)");
-  UNMASK_CHECK_FUNCTION(edit, logits_transform<P>,
+  UNMASK_CHECK_FUNCTION(edit,
+                        logits_transform<P>,
                         "edit(logit, token) or edit(logit, token, at) must be const and return "
                         "float");
-  UNMASK_CHECK_FUNCTION(draw_temperature, drawing<P>,
-                        "draw_temperature() must be const and return float");
-  UNMASK_CHECK_FUNCTION(track, tracking<P>,
-                        "track(list, context) must be const, and the part must say how many tokens it "
-                        "tracks at a position: static constexpr index_t tracks = ...");
-  UNMASK_CHECK_FUNCTION(process, logits_processor<P>, "process(row, context) must be const and return void");
-  UNMASK_CHECK_FUNCTION(probe, probing<P>,
+  UNMASK_CHECK_FUNCTION(
+      draw_temperature, drawing<P>, "draw_temperature() must be const and return float");
+  UNMASK_CHECK_FUNCTION(
+      track,
+      tracking<P>,
+      "track(list, context) must be const, and the part must say how many tokens it "
+      "tracks at a position: static constexpr index_t tracks = ...");
+  UNMASK_CHECK_FUNCTION(
+      process, logits_processor<P>, "process(row, context) must be const and return void");
+  UNMASK_CHECK_FUNCTION(probe,
+                        probing<P>,
                         "probe(row, own, out) must be const and return index_t, and the part "
                         "must say how many answers it writes: static constexpr index_t probes");
-  UNMASK_CHECK_FUNCTION(filter, candidate_filter<P>,
-                        "filter(candidate, context) or filter(candidate, neighbours, context) must be "
-                        "const and return filter_result");
-  UNMASK_CHECK_FUNCTION(reduce, step_reducing<P>,
-                        "reduce(candidate, context) must be const and return the part's step reduction, which "
-                        "has merge(step reduction)");
-  UNMASK_CHECK_FUNCTION(review, reviewing<P>,
-                        "review(candidate, context) must be const and return the part's step reduction, which "
-                        "has merge(step reduction)");
-  UNMASK_CHECK_FUNCTION(edit_token, token_editing<P>,
+  UNMASK_CHECK_FUNCTION(
+      filter,
+      candidate_filter<P>,
+      "filter(candidate, context) or filter(candidate, neighbours, context) must be "
+      "const and return filter_result");
+  UNMASK_CHECK_FUNCTION(
+      reduce,
+      step_reducing<P>,
+      "reduce(candidate, context) must be const and return the part's step reduction, which "
+      "has merge(step reduction)");
+  UNMASK_CHECK_FUNCTION(
+      review,
+      reviewing<P>,
+      "review(candidate, context) must be const and return the part's step reduction, which "
+      "has merge(step reduction)");
+  UNMASK_CHECK_FUNCTION(edit_token,
+                        token_editing<P>,
                         "edit_token(candidate, context) must be const and return verdict");
-  UNMASK_CHECK_FUNCTION(remasks, remasking<P>,
-                        "remasks(candidate, context) must be const and return bool");
-  UNMASK_CHECK_FUNCTION(refill, renoising<P>,
+  UNMASK_CHECK_FUNCTION(
+      remasks, remasking<P>, "remasks(candidate, context) must be const and return bool");
+  UNMASK_CHECK_FUNCTION(refill,
+                        renoising<P>,
                         "refill(position, context) must be const and return token_id, and so must "
                         "conclude(context)");
-  UNMASK_CHECK_FUNCTION(conclude, renoising<P>,
+  UNMASK_CHECK_FUNCTION(conclude,
+                        renoising<P>,
                         "conclude(context) must be const and return token_id, and so must "
                         "refill(position, context)");
-  UNMASK_CHECK_FUNCTION(stop, stopping<P>, "stop(sequence, context) must be const and return ending");
-  UNMASK_CHECK_FUNCTION(schedule, scheduling<P>,
-                        "schedule(sequence, plan, context) must be const and return void");
-  UNMASK_CHECK_FUNCTION(replan, replanning<P>,
-                        "replan(sequence, plan, context) must be const and return void, in a part that "
-                        "schedules");
-  UNMASK_CHECK_FUNCTION(check, checked<P> || checked_with_model<P>,
+  UNMASK_CHECK_FUNCTION(
+      stop, stopping<P>, "stop(sequence, context) must be const and return ending");
+  UNMASK_CHECK_FUNCTION(
+      schedule, scheduling<P>, "schedule(sequence, plan, context) must be const and return void");
+  UNMASK_CHECK_FUNCTION(
+      replan,
+      replanning<P>,
+      "replan(sequence, plan, context) must be const and return void, in a part that "
+      "schedules");
+  UNMASK_CHECK_FUNCTION(check,
+                        checked<P> || checked_with_model<P>,
                         "check(layout) or check(layout, model_info) must be const");
-  UNMASK_CHECK_FUNCTION(allows, restricting<P>,
-                        "allows(token, at) must be const and return bool");
-  UNMASK_CHECK_FUNCTION(extra_forwards, extending<P>,
-                        "extra_forwards(layout) must be const and return std::int64_t");
-  UNMASK_CHECK_FUNCTION(set_query, caching<P>,
-                        "set_query(sequence, plan, context) must be const and return void");
-  UNMASK_CHECK_FUNCTION(in_query, picking<P>,
-                        "in_query(row, context) must be const and return bool, in a part that has set_query()");
-  UNMASK_CHECK_FUNCTION(evicts, evicting<P>,
-                        "evicts(sequence, plan, context) must be const and return eviction");
+  UNMASK_CHECK_FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool");
+  UNMASK_CHECK_FUNCTION(
+      extra_forwards, extending<P>, "extra_forwards(layout) must be const and return std::int64_t");
+  UNMASK_CHECK_FUNCTION(
+      set_query, caching<P>, "set_query(sequence, plan, context) must be const and return void");
+  UNMASK_CHECK_FUNCTION(
+      in_query,
+      picking<P>,
+      "in_query(row, context) must be const and return bool, in a part that has set_query()");
+  UNMASK_CHECK_FUNCTION(
+      evicts, evicting<P>, "evicts(sequence, plan, context) must be const and return eviction");
 }
 
 #undef UNMASK_CHECK_FUNCTION
@@ -111,14 +137,17 @@ inline constexpr bool keeps_sequence_state = !std::is_same_v<sequence_state_of<P
 // True if a function takes the part's context.
 template <class P>
 concept decides_with_state =
-    requires(const P& p, const own_candidate<P>& c, part_context<P>& context) { p.score(c, context); } ||
-    requires(const P& p, const own_candidate<P>& c, const rank_info_for<P>& s, part_context<P>& context) {
-      p.commits(c, s, context);
-    };
+    requires(const P& p, const own_candidate<P>& c, part_context<P>& context) {
+      p.score(c, context);
+    } || requires(const P& p,
+                  const own_candidate<P>& c,
+                  const rank_info_for<P>& s,
+                  part_context<P>& context) { p.commits(c, s, context); };
 template <class P>
 inline constexpr bool uses_position_state =
-    decides_with_state<P> || tracking<P> || logits_processor<P> || probing<P> || candidate_filter<P> ||
-    step_reducing<P> || reviewing<P> || token_editing<P> || remasking<P> || renoising<P>;
+    decides_with_state<P> || tracking<P> || logits_processor<P> || probing<P> ||
+    candidate_filter<P> || step_reducing<P> || reviewing<P> || token_editing<P> || remasking<P> ||
+    renoising<P>;
 template <class P>
 inline constexpr bool uses_sequence_state =
     uses_position_state<P> || stopping<P> || scheduling<P> || caching<P> || evicting<P> ||
@@ -136,26 +165,34 @@ constexpr void check_declarations() {
   static_assert(!keeps_sequence_state<P> || uses_sequence_state<P>,
                 "this part has a sequence_state and no function that is given it: check the names "
                 "of its functions and that they take `own`");
-  static_assert(!requires { typename P::step_reduction; } || step_reducing<P> || reviewing<P>,
-                "this part has a step reduction and no reduce(candidate, context) or review(candidate, context) "
-                "that returns it");
+  static_assert(
+      !requires { typename P::step_reduction; } || step_reducing<P> || reviewing<P>,
+      "this part has a step reduction and no reduce(candidate, context) or review(candidate, "
+      "context) "
+      "that returns it");
   static_assert(!(step_reducing<P> && reviewing<P>),
-                "this part has one step reduction and both reduce(candidate, context) and review(candidate, context)");
+                "this part has one step reduction and both reduce(candidate, context) and "
+                "review(candidate, context)");
   if constexpr (says_tracks<P>) {
     static_assert(tracking<P> || P::tracks == 0,
                   "this part says how many tokens it tracks and has no track(list, context)");
   }
-  static_assert(!requires { P::probes; } || probing<P>,
-                "this part says how many answers it writes and has no probe(row, own, out)");
-  static_assert(!requires { P::needs_spans; } || basic_commit_rule<P>,
-                "this part says needs_spans and has no commits(candidate, rank_info_in_span)");
+  static_assert(
+      !requires { P::probes; } || probing<P>,
+      "this part says how many answers it writes and has no probe(row, own, out)");
+  static_assert(
+      !requires { P::needs_spans; } || basic_commit_rule<P>,
+      "this part says needs_spans and has no commits(candidate, rank_info_in_span)");
   static_assert(!anchoring<P> || basic_commit_rule<P>,
                 "this part has anchors(candidate) and no commits(candidate, standing_by_anchors)");
-  static_assert(!requires { P::paces; } || scheduling<P>,
-                "this part says paces and has no schedule(sequence, plan, context)");
-  static_assert(!requires { P::tracks_current; } || token_editing<P>,
-                "this part says tracks_current and has no edit_token(candidate, context)");
-  static_assert(!(requires { P::reads_sequence; } || requires { P::processes_committed; }) ||
+  static_assert(
+      !requires { P::paces; } || scheduling<P>,
+      "this part says paces and has no schedule(sequence, plan, context)");
+  static_assert(
+      !requires { P::tracks_current; } || token_editing<P>,
+      "this part says tracks_current and has no edit_token(candidate, context)");
+  static_assert(!(
+                    requires { P::reads_sequence; } || requires { P::processes_committed; }) ||
                     tracking<P> || logits_processor<P>,
                 "this part says how it edits rows and has neither track(list, context) nor "
                 "process(row, context)");

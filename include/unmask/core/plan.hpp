@@ -11,7 +11,7 @@ enum class ending : unsigned char {
   complete,     ///< no position is masked
   eos_token,    ///< an EOS token is committed and so is everything left of it
   stop_tokens,  ///< a stop sequence is committed and so is everything left of it
-  max_steps,  ///< the maximum number of forward passes is reached
+  max_steps,    ///< the maximum number of forward passes is reached
   cancelled     ///< the engine called cancel()
 };
 
@@ -86,7 +86,7 @@ inline constexpr index_t max_branches = 16;
 
 /// A token placed at a position: the one difference between a lookahead branch and its sequence.
 struct placement {
-  index_t position = 0;  ///< Position of the token.
+  index_t position = 0;       ///< Position of the token.
   token_id token = no_token;  ///< The token placed there.
   /// Branch score and log-probability of the candidate that was chosen for the branch.
   float lookahead_score = 0.0F;
@@ -142,8 +142,8 @@ struct plan {
 /// A token written by a step. The EOS token if the step remasked a position and the end of the
 /// sequence then filled it.
 struct commit_entry {
-  index_t slot = 0;  ///< Index of the sequence in the session.
-  index_t position = 0;  ///< Position of the token.
+  index_t slot = 0;           ///< Index of the sequence in the session.
+  index_t position = 0;       ///< Position of the token.
   token_id token = no_token;  ///< The token written.
   /// Natural logarithm of the probability of the token when it was committed, in nats; 0 for tokens
   /// filled in at the end.
@@ -167,8 +167,8 @@ struct candidate_entry : commit_entry {
 
 /// The probability of a probed token at a masked position of a step.
 struct token_probability {
-  index_t slot = 0;  ///< Index of the sequence in the session.
-  index_t position = 0;  ///< Position of the row.
+  index_t slot = 0;           ///< Index of the sequence in the session.
+  index_t position = 0;       ///< Position of the row.
   token_id token = no_token;  ///< The probed token.
   /// Index of the forward pass, from 0.
   index_t step = 0;

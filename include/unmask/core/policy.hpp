@@ -107,9 +107,10 @@ template <std::size_t I, class P>
 
 template <class P>
 inline constexpr bool has_stage =
-    ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> || logits_processor<P> ||
-    step_reducing<P> || token_editing<P> || remasking<P> || branching<P> || drawing<P> || renoising<P> ||
-    candidate_filter<P> || truncating<P> || probing<P> || caching<P> || layer_rule<P> || evicting<P>;
+    ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
+    logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
+    drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> || probing<P> ||
+    caching<P> || layer_rule<P> || evicting<P>;
 
 template <class P, class Parts>
 constexpr void check_composition() {
@@ -151,9 +152,9 @@ class policy : public detail::pack<Parts...> {
   static constexpr statistics required = (Parts::required | ... | stat::confidence);
 
   /// Combined traits of the parts.
-  static constexpr composition together =
-      []<class... Part>(detail::type_list<Part...>) { return composition_of<Part...>(); }
-  (part_list{});
+  static constexpr composition together = []<class... Part>(detail::type_list<Part...>) {
+    return composition_of<Part...>();
+  }(part_list{});
 
   /// True when committed positions may become candidates again.
   static constexpr bool remasks = together.remasks;
@@ -192,7 +193,7 @@ class policy : public detail::pack<Parts...> {
 
   /// A policy of these parts, in any order.
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
-      requires(sizeof...(Parts) > 0)
+    requires(sizeof...(Parts) > 0)
       : detail::pack<Parts...>{{parts}...} {
     static_assert(((ranking<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one ranking, such as by_confidence{}");

@@ -12,11 +12,11 @@ inline constexpr float least_temperature = 1e-6F;
 /// Key of one random number. Equal keys give equal numbers on every backend, whatever the batch,
 /// the slot, the thread or the shard.
 struct random_key {
-  std::uint64_t seed = 0;  ///< Seed of the request.
+  std::uint64_t seed = 0;      ///< Seed of the request.
   std::uint32_t sequence = 0;  ///< Distinguishes requests of one seed.
-  index_t step = 0;  ///< Forward passes of the sequence before this one.
-  index_t position = 0;  ///< Position for which the number is drawn.
-  token_id token = 0;  ///< Token for which the number is drawn; negative if it is for none.
+  index_t step = 0;            ///< Forward passes of the sequence before this one.
+  index_t position = 0;        ///< Position for which the number is drawn.
+  token_id token = 0;          ///< Token for which the number is drawn; negative if it is for none.
 };
 
 /// 32 random bits of Philox-4x32-10, the first word of the block whose counter is

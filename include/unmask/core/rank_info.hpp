@@ -73,11 +73,11 @@ using rank_info_for =
 
 /// Treatment of a candidate in this step by a part with filter().
 enum class filter_result : std::uint8_t {
-  keep,     ///< nothing
-  ranked_last,     ///< ranked last, with confidence and margin 0 and infinite entropy
+  keep,         ///< nothing
+  ranked_last,  ///< ranked last, with confidence and margin 0 and infinite entropy
   rejected,  ///< rejected, and ranked last: committed only if a forced block has no other candidate
-  excluded    ///< excluded: no candidate; a forced block does not commit it either, unless the step
-            ///< would commit nothing at all
+  excluded   ///< excluded: no candidate; a forced block does not commit it either, unless the step
+             ///< would commit nothing at all
 };
 
 }  // namespace unmask

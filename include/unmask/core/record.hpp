@@ -52,7 +52,7 @@ template <statistics S>
 struct record : statistic_fields::of<S> {
   static constexpr statistics contents = S;  ///< The statistics that the record holds.
 
-  float best = 0.0F;  ///< The best logit.
+  float best = 0.0F;          ///< The best logit.
   token_id token = no_token;  ///< The token of the best logit, the lowest of equals.
 
   /// The record of an empty row: the identity of the merge.
@@ -78,38 +78,45 @@ struct record : statistic_fields::of<S> {
   }
 
   /// Sum of e^(z-m) over the row, at least 1.
-  [[nodiscard]] UNMASK_HD float total() const requires provides<S, stat::confidence> {
+  [[nodiscard]] UNMASK_HD float total() const
+    requires provides<S, stat::confidence> {
     return 1.0F + this->rest;
   }
 
   /// Softmax probability of `token`, in (0, 1].
-  [[nodiscard]] UNMASK_HD float confidence() const requires provides<S, stat::confidence> {
+  [[nodiscard]] UNMASK_HD float confidence() const
+    requires provides<S, stat::confidence> {
     return math::divide(1.0F, total());
   }
 
   /// Natural logarithm of confidence(), in nats, <= 0.
-  [[nodiscard]] UNMASK_HD float log_probability() const requires provides<S, stat::confidence> {
+  [[nodiscard]] UNMASK_HD float log_probability() const
+    requires provides<S, stat::confidence> {
     return -math::log1p(this->rest);
   }
 
   /// ln of the sum of e^z.
-  [[nodiscard]] UNMASK_HD float log_partition() const requires provides<S, stat::confidence> {
+  [[nodiscard]] UNMASK_HD float log_partition() const
+    requires provides<S, stat::confidence> {
     return best + math::log1p(this->rest);
   }
 
   /// Softmax probability of the runner-up, in [0, 1/2]; 0 when there is none.
-  [[nodiscard]] UNMASK_HD float second_probability() const requires provides<S, stat::margin> {
+  [[nodiscard]] UNMASK_HD float second_probability() const
+    requires provides<S, stat::margin> {
     return runner_up() ? math::divide(math::exp_nonpositive(this->second - best), total()) : 0.0F;
   }
 
   /// confidence() - second_probability(), in [0, 1].
-  [[nodiscard]] UNMASK_HD float margin() const requires provides<S, stat::margin> {
+  [[nodiscard]] UNMASK_HD float margin() const
+    requires provides<S, stat::margin> {
     const float ratio = runner_up() ? math::exp_nonpositive(this->second - best) : 0.0F;
     return math::divide(1.0F - ratio, total());
   }
 
   /// Shannon entropy of the row's distribution in nats, >= 0.
-  [[nodiscard]] UNMASK_HD float entropy() const requires provides<S, stat::entropy> {
+  [[nodiscard]] UNMASK_HD float entropy() const
+    requires provides<S, stat::entropy> {
     // A column at -inf has a weight of at most 2^exp2_floor: 150,000 of them sum to 6e-31, which
     // counts as no uncertainty.
     const float h = math::log1p(this->rest) - math::divide(this->weighted, total());
@@ -117,19 +124,22 @@ struct record : statistic_fields::of<S> {
   }
 
   /// Sum of squared probabilities, in (0, 1].
-  [[nodiscard]] UNMASK_HD float second_moment() const requires provides<S, stat::second_moment> {
+  [[nodiscard]] UNMASK_HD float second_moment() const
+    requires provides<S, stat::second_moment> {
     return math::divide(math::divide(this->square, total()), total());
   }
 
   /// Sum of the three largest probabilities, in (0, 1], independent of the choice among tied
   /// tokens; with one or two tokens the sum of all. 0 for a candidate that a part ranks last.
-  [[nodiscard]] UNMASK_HD float top3_mass() const requires provides<S, stat::top3_mass> {
+  [[nodiscard]] UNMASK_HD float top3_mass() const
+    requires provides<S, stat::top3_mass> {
     return math::min(math::divide(this->weight_of_three(best), total()), 1.0F);
   }
 
   /// 1 - cosine of the angle between this distribution and that of the previous step, in [0, 1]; 1
   /// if there was none.
-  [[nodiscard]] UNMASK_HD float drift() const requires provides<S, stat::drift> {
+  [[nodiscard]] UNMASK_HD float drift() const
+    requires provides<S, stat::drift> {
     const float lengths =
         math::square_root(this->square) * math::square_root(this->previous_square);
     const float turned = lengths > 0.0F ? 1.0F - math::divide(this->cross, lengths) : 1.0F;
@@ -138,7 +148,8 @@ struct record : statistic_fields::of<S> {
 
   /// Kullback-Leibler divergence sum p ln(p / p') from the distribution p' of the previous step, in
   /// nats, >= 0. Values of p' below 1e-12 count as 1e-12; without a previous step all of them do.
-  [[nodiscard]] UNMASK_HD float divergence() const requires provides<S, stat::divergence> {
+  [[nodiscard]] UNMASK_HD float divergence() const
+    requires provides<S, stat::divergence> {
     const float difference = this->weighted - this->shared;
     const float d = math::divide(difference, total()) - math::log1p(this->rest);
     return d < 0.0F ? 0.0F : d;
@@ -154,7 +165,8 @@ struct record : statistic_fields::of<S> {
   }
 
  private:
-  [[nodiscard]] UNMASK_HD bool runner_up() const requires provides<S, stat::margin> {
+  [[nodiscard]] UNMASK_HD bool runner_up() const
+    requires provides<S, stat::margin> {
     return this->second > -math::infinity();
   }
 };
@@ -185,13 +197,15 @@ struct candidate : record<S> {
   }
 
   /// Softmax probability of the proposed token, in [0, 1].
-  [[nodiscard]] UNMASK_HD float confidence() const requires provides<S, stat::confidence> {
+  [[nodiscard]] UNMASK_HD float confidence() const
+    requires provides<S, stat::confidence> {
     const float ratio = logit == this->best ? 1.0F : math::exp_nonpositive(logit - this->best);
     return math::divide(ratio, this->total());
   }
 
   /// Natural logarithm of confidence(), in nats, <= 0.
-  [[nodiscard]] UNMASK_HD float log_probability() const requires provides<S, stat::confidence> {
+  [[nodiscard]] UNMASK_HD float log_probability() const
+    requires provides<S, stat::confidence> {
     return (logit - this->best) - math::log1p(this->rest);
   }
 

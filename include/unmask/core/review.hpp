@@ -15,12 +15,13 @@ namespace UNMASK_NAMESPACE {
 /// commits nothing before its end.
 /// Cost: O(commits), in one thread.
 template <class P>
-concept reviewing =
-    part<P> &&
-    requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context, step_reduction_of<P>& sum) {
-      typename P::step_reduction;
-      { p.review(c, context) } -> std::same_as<typename P::step_reduction>;
-      sum.merge(sum);
-    };
+concept reviewing = part<P> && requires(const P& p,
+                                        const detail::own_candidate<P>& c,
+                                        part_context<P>& context,
+                                        step_reduction_of<P>& sum) {
+  typename P::step_reduction;
+  { p.review(c, context) } -> std::same_as<typename P::step_reduction>;
+  sum.merge(sum);
+};
 
 }  // namespace unmask

@@ -16,7 +16,7 @@ struct sequence_view;
 
 /// The step, the block and the position of a decision.
 struct step_info {
-  std::uint64_t seed = 0;  ///< Key of the request's random numbers: sequence_shape::seed.
+  std::uint64_t seed = 0;      ///< Key of the request's random numbers: sequence_shape::seed.
   std::uint32_t sequence = 0;  ///< Distinguishes requests of one seed: sequence_shape::sequence.
   /// Forward passes of this sequence before this one.
   index_t step = 0;
@@ -45,7 +45,7 @@ struct step_info {
 
 /// State of a position, one byte each.
 enum class mark : std::uint8_t {
-  fixed,   ///< given by the caller: the prompt, a fixed slot
+  fixed,     ///< given by the caller: the prompt, a fixed slot
   masked,    ///< masked: its token is still to be decided
   committed  ///< committed by this session
 };
@@ -74,8 +74,8 @@ struct sequence_view {
   /// One for each position. Masked positions are never derived from `token == mask_token`.
   const mark* marks = nullptr;
   index_t prompt_length = 0;  ///< Positions that are given; the answer begins here.
-  index_t length = 0;  ///< Number of positions, prompt included.
-  index_t block_length = 1;  ///< Positions of a block.
+  index_t length = 0;         ///< Number of positions, prompt included.
+  index_t block_length = 1;   ///< Positions of a block.
   /// Number of masked positions.
   index_t masked_count = 0;
   /// Every position before this one is committed.

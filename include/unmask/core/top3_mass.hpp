@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE::field {
 /// The second and third largest logits of a row, with multiplicity; -inf where there is none. Exact
 /// in any order. A zero is held as +0.
 struct top3_mass {
-  static constexpr statistics names = stat::top3_mass;  ///< The statistic of the field.
+  static constexpr statistics names = stat::top3_mass;     ///< The statistic of the field.
   float next[2] = {-math::infinity(), -math::infinity()};  ///< The larger one first.
 
   /// Columns up to it change nothing.

@@ -50,34 +50,34 @@ struct part_traits {
   bool draws = false;
   bool caches = false;
   bool evicts = false;
-  bool picks = false;        ///< selects single positions of a pass
-  bool skips = false;        ///< selects positions at a layer
+  bool picks = false;  ///< selects single positions of a pass
+  bool skips = false;  ///< selects positions at a layer
   bool truncates = false;
   bool renormalises = false;
-  bool remembers = false;    ///< keeps state at each position
+  bool remembers = false;  ///< keeps state at each position
   bool edits_tokens = false;
   bool remasks = false;
-  bool rewrites = false;     ///< committed tokens: edits tokens or remasks
+  bool rewrites = false;  ///< committed tokens: edits tokens or remasks
   bool remasks_current = false;
   bool renoises = false;
   bool reduces = false;
-  bool reviews = false;      ///< reduces over the commits of a step
-  bool costs = false;        ///< computes a cost of candidates
-  bool anchors = false;      ///< marks candidates for others near them
-  bool edits = false;        ///< transforms logits while they are read
-  bool names_tokens = false; ///< names tracked tokens
+  bool reviews = false;       ///< reduces over the commits of a step
+  bool costs = false;         ///< computes a cost of candidates
+  bool anchors = false;       ///< marks candidates for others near them
+  bool edits = false;         ///< transforms logits while they are read
+  bool names_tokens = false;  ///< names tracked tokens
   bool processes_logits = false;
   bool is_probe = false;
-  bool turns = false;        ///< processes rows: processes or is_probe
+  bool turns = false;  ///< processes rows: processes or is_probe
   bool restricts = false;
   bool filter = false;
   bool stops = false;
   bool paces = false;
   bool replans = false;
   bool commits = false;
-  bool idles = false;        ///< may plan passes that commit nothing: schedules or paints
+  bool idles = false;  ///< may plan passes that commit nothing: schedules or paints
   bool reaches = false;
-  bool compares = false;     ///< compares rows with those of the previous step
+  bool compares = false;  ///< compares rows with those of the previous step
   bool reads_ahead = false;
   bool reads_sequence = false;
   bool tracks_current = false;
@@ -94,59 +94,59 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || rewrites || renoises ||
-           skips || picks;
+    return remembers || counts_steps || compares || branches || rewrites || renoises || skips ||
+           picks;
   }
 };
 
 /// Traits of a part type.
 template <class P>
-inline constexpr part_traits traits_of{
-    .ranks = ranking<P>,
-    .ranks_by_confidence = ordering_by_confidence<P>,
-    .schedules = scheduling<P>,
-    .branches = branching<P>,
-    .draws = drawing<P>,
-    .caches = caching<P>,
-    .evicts = evicting<P>,
-    .picks = picking<P>,
-    .skips = layer_rule<P>,
-    .truncates = truncating<P>,
-    .renormalises = detail::says_renormalises<P>,
-    .remembers = !std::is_same_v<position_state_of<P>, no_state>,
-    .edits_tokens = token_editing<P>,
-    .remasks = remasking<P>,
-    .rewrites = token_editing<P> || remasking<P>,
-    .remasks_current = detail::says_remasks_current<P>,
-    .renoises = renoising<P>,
-    .reduces = step_reducing<P>,
-    .reviews = reviewing<P>,
-    .costs = detail::basic_commit_rule<P> && detail::costing<P>,
-    .anchors = anchoring<P>,
-    .edits = logits_transform<P>,
-    .names_tokens = tracking<P>,
-    .processes_logits = logits_processor<P>,
-    .is_probe = probing<P>,
-    .turns = logits_processor<P> || probing<P>,
-    .restricts = restricting<P>,
-    .filter = candidate_filter<P>,
-    .stops = stopping<P>,
-    .paces = pacing<P>,
-    .replans = replanning<P>,
-    .commits = detail::basic_commit_rule<P>,
-    .idles = scheduling<P> || renoising<P>,
-    .reaches = reaching<P>,
-    .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
-    .reads_ahead = reading_ahead<P>,
-    .reads_sequence = sequence_reading<P>,
-    .tracks_current = current_tracking<P>,
-    .needs_spans = span_aware<P>,
-    .tracks = detail::tracks_of<P>,
-    .probes = detail::probes_of<P>,
-    .counts_steps = detail::says_counts_steps<P>,
-    .follows_confidence = detail::says_follows_confidence<P>,
-    .follows_text = detail::says_follows_text<P>,
-    .precedes_memory = detail::says_precedes_memory<P>};
+inline constexpr part_traits traits_of{.ranks = ranking<P>,
+                                       .ranks_by_confidence = ordering_by_confidence<P>,
+                                       .schedules = scheduling<P>,
+                                       .branches = branching<P>,
+                                       .draws = drawing<P>,
+                                       .caches = caching<P>,
+                                       .evicts = evicting<P>,
+                                       .picks = picking<P>,
+                                       .skips = layer_rule<P>,
+                                       .truncates = truncating<P>,
+                                       .renormalises = detail::says_renormalises<P>,
+                                       .remembers = !std::is_same_v<position_state_of<P>, no_state>,
+                                       .edits_tokens = token_editing<P>,
+                                       .remasks = remasking<P>,
+                                       .rewrites = token_editing<P> || remasking<P>,
+                                       .remasks_current = detail::says_remasks_current<P>,
+                                       .renoises = renoising<P>,
+                                       .reduces = step_reducing<P>,
+                                       .reviews = reviewing<P>,
+                                       .costs = detail::basic_commit_rule<P> && detail::costing<P>,
+                                       .anchors = anchoring<P>,
+                                       .edits = logits_transform<P>,
+                                       .names_tokens = tracking<P>,
+                                       .processes_logits = logits_processor<P>,
+                                       .is_probe = probing<P>,
+                                       .turns = logits_processor<P> || probing<P>,
+                                       .restricts = restricting<P>,
+                                       .filter = candidate_filter<P>,
+                                       .stops = stopping<P>,
+                                       .paces = pacing<P>,
+                                       .replans = replanning<P>,
+                                       .commits = detail::basic_commit_rule<P>,
+                                       .idles = scheduling<P> || renoising<P>,
+                                       .reaches = reaching<P>,
+                                       .compares = P::required.contains(stat::drift) ||
+                                                   P::required.contains(stat::divergence),
+                                       .reads_ahead = reading_ahead<P>,
+                                       .reads_sequence = sequence_reading<P>,
+                                       .tracks_current = current_tracking<P>,
+                                       .needs_spans = span_aware<P>,
+                                       .tracks = detail::tracks_of<P>,
+                                       .probes = detail::probes_of<P>,
+                                       .counts_steps = detail::says_counts_steps<P>,
+                                       .follows_confidence = detail::says_follows_confidence<P>,
+                                       .follows_text = detail::says_follows_text<P>,
+                                       .precedes_memory = detail::says_precedes_memory<P>};
 
 /// Combined traits of several parts: add() them in written order.
 struct composition {
@@ -242,73 +242,102 @@ namespace goes_together {
     }                                                                                              \
   };
 
-UNMASK_RULE(one_schedule, c.schedules <= 1,
+UNMASK_RULE(one_schedule,
+            c.schedules <= 1,
             "a policy has at most one schedule, such as semi_autoregressive{}")
-UNMASK_RULE(one_lookahead, c.lookaheads <= 1,
+UNMASK_RULE(one_lookahead,
+            c.lookaheads <= 1,
             "a policy looks ahead with one part, such as lookahead{}")
-UNMASK_RULE(one_draw, c.draws <= 1,
+UNMASK_RULE(one_draw,
+            c.draws <= 1,
             "a policy draws tokens with one part, such as sampling{}; a canvas draws itself")
 UNMASK_RULE(one_cache, c.caches <= 1, "a policy has at most one cache, such as block_cache{}")
-UNMASK_RULE(one_eviction, c.evictions <= 1,
+UNMASK_RULE(one_eviction,
+            c.evictions <= 1,
             "a policy evicts keys with one part, such as key_eviction{}")
-UNMASK_RULE(one_layer_rule, c.skips <= 1,
+UNMASK_RULE(one_layer_rule,
+            c.skips <= 1,
             "a policy skips positions with one part, such as early_skip{}")
-UNMASK_RULE(one_remask_current, c.remasks_current <= 1,
-            "a policy remasks with one remask_current_below: of two, the larger confidence decides anyway")
-UNMASK_RULE(one_anchoring, c.anchorings <= 1,
+UNMASK_RULE(
+    one_remask_current,
+    c.remasks_current <= 1,
+    "a policy remasks with one remask_current_below: of two, the larger confidence decides anyway")
+UNMASK_RULE(one_anchoring,
+            c.anchorings <= 1,
             "a policy has one part with anchors, such as local_leap{}: an anchor of one is none of "
             "another")
-UNMASK_RULE(layers_without_branches, !(c.layered() && c.branches()),
+UNMASK_RULE(layers_without_branches,
+            !(c.layered() && c.branches()),
             "a policy that looks ahead cannot skip positions at its layers: each branch would need "
             "its own stored hidden states")
-UNMASK_RULE(layers_without_canvas, !(c.layered() && c.renoises),
+UNMASK_RULE(layers_without_canvas,
+            !(c.layered() && c.renoises),
             "a canvas decides about every position in each pass: none of them can be skipped")
-UNMASK_RULE(comparison_alone, !(c.compares && (c.tracks() > 0 || c.branches())),
+UNMASK_RULE(comparison_alone,
+            !(c.compares && (c.tracks() > 0 || c.branches())),
             "a policy that compares rows with the step before can neither track tokens nor look "
             "ahead with branches: the rows it keeps would lack the tracked tokens, or belong to a "
             "branch that lost")
-UNMASK_RULE(comparison_of_whole_rows, !(c.compares && c.renormalisations > 0),
-            "a policy with confidence_after_truncation{} cannot compare rows with the step before: drift "
-            "and divergence are of whole rows")
-UNMASK_RULE(truncation_without_memory, !(c.truncations > 0 && c.tracks_with_memory),
+UNMASK_RULE(
+    comparison_of_whole_rows,
+    !(c.compares && c.renormalisations > 0),
+    "a policy with confidence_after_truncation{} cannot compare rows with the step before: drift "
+    "and divergence are of whole rows")
+UNMASK_RULE(truncation_without_memory,
+            !(c.truncations > 0 && c.tracks_with_memory),
             "a policy that keeps the most probable tokens only cannot have a part with a memory "
             "that edits logits, such as trace_credit: it raises tokens that the read did not keep "
             "apart")
-UNMASK_RULE(truncation_of_one_row, !(c.truncations > 0 && c.tracks() > 0 && c.branches()),
+UNMASK_RULE(truncation_of_one_row,
+            !(c.truncations > 0 && c.tracks() > 0 && c.branches()),
             "a policy that keeps the most probable tokens only can track tokens or look ahead, not "
             "both: what is kept is decided while a row is read, its edits in a branch are not "
             "known before the branch has won")
-UNMASK_RULE(truncation_with_effect, c.truncations == 0 || c.draws > 0 || c.renormalisations > 0,
+UNMASK_RULE(truncation_with_effect,
+            c.truncations == 0 || c.draws > 0 || c.renormalisations > 0,
             "a part that keeps some tokens has no effect unless a token is drawn or the statistics "
             "are theirs: add sampling{} or confidence_after_truncation{}")
-UNMASK_RULE(truncation_of_some, c.renormalisations == 0 || c.truncations > c.renormalisations,
+UNMASK_RULE(truncation_of_some,
+            c.renormalisations == 0 || c.truncations > c.renormalisations,
             "confidence_after_truncation{} needs a part that keeps less than all: top_k, top_p or "
             "min_p")
-UNMASK_RULE(branches_of_their_blocks, !(c.reads_ahead && c.branches()),
+UNMASK_RULE(branches_of_their_blocks,
+            !(c.reads_ahead && c.branches()),
             "a policy that reads rows ahead of the scored range cannot look ahead with branches: a "
             "branch is scored and fed as far as its own blocks go")
-UNMASK_RULE(canvas_alone, !(c.renoises && (c.rewrites || c.branches())),
+UNMASK_RULE(canvas_alone,
+            !(c.renoises && (c.rewrites || c.branches())),
             "a canvas commits nothing before its end, so there is nothing to edit and no branch "
             "to look ahead with")
-UNMASK_RULE(remasking_without_branches, !(c.remasks && c.branches()),
-            "a policy that lets committed positions compete again cannot look ahead with branches: a "
-            "branch would be spawned from a position that another one committed")
-UNMASK_RULE(remasking_in_one_way, !(c.remasks && c.remasks_current > 0),
-            "a policy has remask_below or remask_current_below: a committed token competes again or is "
-            "reopened")
-UNMASK_RULE(confidence_in_order, !c.follows_confidence || c.by_confidence,
+UNMASK_RULE(
+    remasking_without_branches,
+    !(c.remasks && c.branches()),
+    "a policy that lets committed positions compete again cannot look ahead with branches: a "
+    "branch would be spawned from a position that another one committed")
+UNMASK_RULE(
+    remasking_in_one_way,
+    !(c.remasks && c.remasks_current > 0),
+    "a policy has remask_below or remask_current_below: a committed token competes again or is "
+    "reopened")
+UNMASK_RULE(confidence_in_order,
+            !c.follows_confidence || c.by_confidence,
             "factor, hierarchical and their like go along the order of confidence: rank with "
             "by_confidence, or a ranking that says orders_by_confidence")
-UNMASK_RULE(memory_behind_lists, !c.after_memory,
+UNMASK_RULE(memory_behind_lists,
+            !c.after_memory,
             "write allowed_tokens and min_new_tokens before parts that remember tokens, such as "
             "trace_credit: they would give credit to tokens that can never be proposed")
-UNMASK_RULE(text_without_branches, !(c.follows_text && c.branches()),
+UNMASK_RULE(text_without_branches,
+            !(c.follows_text && c.branches()),
             "at_frontier does not go with lookahead: a branch places a token that the grammar "
             "masked without knowing what stands left of it")
-UNMASK_RULE(text_that_stays, !(c.follows_text && c.rewrites),
-            "at_frontier does not go with parts that rewrite committed tokens: the grammar has read "
-            "them already")
-UNMASK_RULE(text_without_canvas, !(c.follows_text && c.renoises),
+UNMASK_RULE(
+    text_that_stays,
+    !(c.follows_text && c.rewrites),
+    "at_frontier does not go with parts that rewrite committed tokens: the grammar has read "
+    "them already")
+UNMASK_RULE(text_without_canvas,
+            !(c.follows_text && c.renoises),
             "at_frontier does not go with a canvas, which has no frontier: nothing on it is "
             "committed before its end")
 #undef UNMASK_RULE

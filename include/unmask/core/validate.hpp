@@ -55,7 +55,8 @@ UNMASK_LIBRARY void validate(const model_info& m);
 }
 
 /// Checks a sequence of so many tokens against the capacities of a session.
-UNMASK_LIBRARY void validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity);
+UNMASK_LIBRARY void
+validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity);
 
 /// Returns the geometry with the block length reduced to at most the length of the sequence.
 [[nodiscard]] constexpr sequence_shape bounded(sequence_shape g) {
@@ -64,8 +65,9 @@ UNMASK_LIBRARY void validate(const sequence_shape& g, index_t tokens, const sess
 }
 
 /// Writes the tokens that are never proposed, ascending and without repeats. Returns their number.
-UNMASK_LIBRARY index_t
-suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]);
+UNMASK_LIBRARY index_t suppressed_tokens(const model_info& m,
+                                         const start_options& o,
+                                         token_id (&out)[max_suppressed]);
 
 /// Checks the optional inputs of start().
 UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const sequence_shape& g);
@@ -98,8 +100,10 @@ UNMASK_LIBRARY void validate(const model_info& m) {
                  m.eos_token,
                  "another token than model_info::mask_token = ",
                  m.mask_token);
-  check_argument(
-      m.logits_shift == 0 || m.logits_shift == 1, "model_info::logits_shift", m.logits_shift, "0 or 1");
+  check_argument(m.logits_shift == 0 || m.logits_shift == 1,
+                 "model_info::logits_shift",
+                 m.logits_shift,
+                 "0 or 1");
   check_argument(m.layers >= 0, "model_info::layers", m.layers, "at least 0");
   check_argument(!m.suppress_mask || m.vocab >= 2,
                  "model_info::vocab",
@@ -107,13 +111,21 @@ UNMASK_LIBRARY void validate(const model_info& m) {
                  "at least 2 when the mask token is suppressed");
 }
 
-UNMASK_LIBRARY void validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity) {
-  check_argument(g.prompt_length >= 0, "sequence_shape::prompt_length", g.prompt_length, "at least 0");
+UNMASK_LIBRARY void
+validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity) {
+  check_argument(
+      g.prompt_length >= 0, "sequence_shape::prompt_length", g.prompt_length, "at least 0");
   check_argument(g.length >= 1, "sequence_shape::length", g.length, "at least 1");
-  check_argument(
-      g.prompt_length <= g.length, "sequence_shape::prompt_length", g.prompt_length, "at most sequence_shape::length = ", g.length);
-  check_argument(
-      g.length <= tokens, "sequence_shape::length", g.length, "at most the number of tokens, ", tokens);
+  check_argument(g.prompt_length <= g.length,
+                 "sequence_shape::prompt_length",
+                 g.prompt_length,
+                 "at most sequence_shape::length = ",
+                 g.length);
+  check_argument(g.length <= tokens,
+                 "sequence_shape::length",
+                 g.length,
+                 "at most the number of tokens, ",
+                 tokens);
   check_argument(g.length <= capacity.length,
                  "sequence_shape::length",
                  g.length,
@@ -122,8 +134,9 @@ UNMASK_LIBRARY void validate(const sequence_shape& g, index_t tokens, const sess
   check_argument(g.block_length >= 1, "sequence_shape::block_length", g.block_length, "at least 1");
 }
 
-UNMASK_LIBRARY index_t
-suppressed_tokens(const model_info& m, const start_options& o, token_id (&out)[max_suppressed]) {
+UNMASK_LIBRARY index_t suppressed_tokens(const model_info& m,
+                                         const start_options& o,
+                                         token_id (&out)[max_suppressed]) {
   index_t count = 0;
   if (m.suppress_mask) {
     out[count++] = m.mask_token;
@@ -191,7 +204,8 @@ template <class Policy>
   if constexpr (I < Policy::part_total) {
     return p.template part_at<I>().reach(g);
   } else {
-    return g.block_length < g.length - g.prompt_length ? g.block_length : g.length - g.prompt_length;
+    return g.block_length < g.length - g.prompt_length ? g.block_length
+                                                       : g.length - g.prompt_length;
   }
 }
 

@@ -21,7 +21,7 @@ struct traits_in<type_list<Part...>> {
 };
 
 /// The parts of a policy that have the trait `Does`, and their number.
-template <class Policy, bool part_traits::*Does>
+template <class Policy, bool part_traits::* Does>
 struct parts_that {
   static constexpr std::size_t total = Policy::part_total;
   struct places {
@@ -52,14 +52,14 @@ struct parts_that {
 };
 
 /// Calls use(std::integral_constant<std::size_t, I>{}) for each such part I, in written order.
-template <class Policy, bool part_traits::*Does, class Use>
+template <class Policy, bool part_traits::* Does, class Use>
 UNMASK_HD void for_each_part([[maybe_unused]] const Use& use) {
   using parts = parts_that<Policy, Does>;
   parts::each(use, std::make_index_sequence<parts::count>{});
 }
 
 /// True when use(...) returns true for one of them; the parts behind it are not tried.
-template <class Policy, bool part_traits::*Does, class Use>
+template <class Policy, bool part_traits::* Does, class Use>
 [[nodiscard]] UNMASK_HD bool any_part([[maybe_unused]] const Use& use) {
   using parts = parts_that<Policy, Does>;
   return parts::any(use, std::make_index_sequence<parts::count>{});
@@ -67,7 +67,7 @@ template <class Policy, bool part_traits::*Does, class Use>
 
 /// True when a part with the trait is active with its current values: `ask(part)` decides for parts
 /// that accept this call; all others count as active.
-template <class Policy, bool part_traits::*Does, class Ask>
+template <class Policy, bool part_traits::* Does, class Ask>
 [[nodiscard]] UNMASK_HD bool any_part_now([[maybe_unused]] const Policy& p, const Ask& ask) {
   return any_part<Policy, Does>([&](auto at) {
     const auto& part = p.template part_at<decltype(at)::value>();
@@ -80,7 +80,7 @@ template <class Policy, bool part_traits::*Does, class Ask>
 }
 
 /// Index of the first part with the trait; part_total if there is none.
-template <class Policy, bool part_traits::*Does>
+template <class Policy, bool part_traits::* Does>
 inline constexpr std::size_t part_that = parts_that<Policy, Does>::first;
 
 /// Most entries that the probes before part I write.
@@ -101,7 +101,7 @@ template <class Policy>
 }
 
 // Sum of the extra_forwards() of the parts with the trait.
-template <bool part_traits::*Does, class Policy>
+template <bool part_traits::* Does, class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t extra_forwards_sum(const Policy& p, const sequence_shape& g) {
   std::int64_t sum = 0;
   for_each_part<Policy, Does>([&](auto at) {

@@ -58,7 +58,8 @@ struct device_arrays : mirrored_arrays {
   std::uint32_t* through = nullptr;
   std::size_t bytes = 0;
 
-  [[nodiscard]] static device_arrays at(std::byte* base, const session_capacity& capacity, row_shape shape) {
+  [[nodiscard]] static device_arrays
+  at(std::byte* base, const session_capacity& capacity, row_shape shape) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     const std::size_t lines = lines_of(capacity);
     const std::size_t rows = lines * static_cast<std::size_t>(capacity.window);
@@ -69,9 +70,9 @@ struct device_arrays : mirrored_arrays {
     a.template take<Policy>(next, capacity);
     a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
     a.arrived = next.take<std::uint32_t>(rows);
-    a.held = next.take<std::uint64_t>(Policy::truncates ? rows * static_cast<std::size_t>(shape.runs) *
-                                                              held_tokens::capacity
-                                                        : 0);
+    a.held = next.take<std::uint64_t>(
+        Policy::truncates ? rows * static_cast<std::size_t>(shape.runs) * held_tokens::capacity
+                          : 0);
     a.supplied = next.take<std::uint32_t>(lines);
     a.through = next.take<std::uint32_t>(slots);
     a.bytes = next.used();
@@ -79,7 +80,8 @@ struct device_arrays : mirrored_arrays {
   }
 
   /// The memory of one slot for the kernels.
-  [[nodiscard]] step::slot_memory<Policy> slot(index_t which, const session_capacity& capacity) const {
+  [[nodiscard]] step::slot_memory<Policy> slot(index_t which,
+                                               const session_capacity& capacity) const {
     const auto i = static_cast<std::size_t>(which);
     std::byte* const base = slot_bytes + i * step::slot_bytes<Policy>(capacity);
     step::slot_memory<Policy> m{step::slot_layout{base}, capacity, which};

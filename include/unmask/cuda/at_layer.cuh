@@ -9,7 +9,8 @@ namespace UNMASK_NAMESPACE::device {
 /// Selects the rows of a layer: grid (any, segments of the batch), layer_threads to a block.
 template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
-    choose_at_layer(const session_device_view<Policy> device_view, const __grid_constant__ layer_batch<T> batch) {
+    choose_at_layer(const session_device_view<Policy> device_view,
+                    const __grid_constant__ layer_batch<T> batch) {
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(
       alignof(choice_space<Policy>)) unsigned char shared[sizeof(choice_space<Policy>)];
@@ -24,8 +25,10 @@ __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor
 /// Stores the selected rows: grid (most rows, segments of the batch).
 template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
-    store_at_layer(const session_device_view<Policy> device_view, const __grid_constant__ layer_batch<T> batch) {
-  store_chosen(device_block{}, device_view, batch.segments[blockIdx.y], static_cast<index_t>(blockIdx.x));
+    store_at_layer(const session_device_view<Policy> device_view,
+                   const __grid_constant__ layer_batch<T> batch) {
+  store_chosen(
+      device_block{}, device_view, batch.segments[blockIdx.y], static_cast<index_t>(blockIdx.x));
 }
 
 }  // namespace unmask::device

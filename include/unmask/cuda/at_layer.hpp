@@ -37,7 +37,8 @@ template <class Policy>
 struct choice_space {
   count_space counts;
   float drifts[step::layers::mean_lanes];
-  layer_reduction_of<step::layers::rule_of<Policy>> step_reductions[step::layers::step_reduction_chunks];
+  layer_reduction_of<step::layers::rule_of<Policy>>
+      step_reductions[step::layers::step_reduction_chunks];
   bool verdict;
 };
 
@@ -149,13 +150,14 @@ UNMASK_HD void choose_rows(const auto& b,
   } else {
     const auto step_reduction = step::layers::look_at_rows(b, m, first, space.step_reductions);
     step::layers::rank_rows(b, m, first, step_reduction);
-    size = choose(b,
-                  l.keys,
-                  info.active,
-                  step::layers::quota_of(m, step_reduction),
-                  l.chosen_rows,
-                  space.counts,
-                  [&](index_t i) { return step::layers::is_mandatory(m, i, first, step_reduction); });
+    size =
+        choose(b,
+               l.keys,
+               info.active,
+               step::layers::quota_of(m, step_reduction),
+               l.chosen_rows,
+               space.counts,
+               [&](index_t i) { return step::layers::is_mandatory(m, i, first, step_reduction); });
     b.sync();
   }
   step::layers::commit_choice(b, m, size);

@@ -38,7 +38,8 @@ cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                              unsigned threads,
                              std::size_t scratch,
                              cudaStream_t stream) noexcept {
-  decide_slots<<<static_cast<unsigned>(count), threads, scratch, stream>>>(device_view, scratch > 0);
+  decide_slots<<<static_cast<unsigned>(count), threads, scratch, stream>>>(device_view,
+                                                                           scratch > 0);
   return cudaGetLastError();
 }
 

@@ -74,14 +74,15 @@ class on_stream::workspace {
 
   /// Enqueues one segment's logits; decide() reads them. Row r of `logits` is row r of the
   /// request's segment.
-  void
-  enqueue(const segment& s, const rows_view<float, space>& logits, const row_modifiers<float>& modifiers);
   void enqueue(const segment& s,
-            const rows_view<bfloat16, space>& logits,
-            const row_modifiers<bfloat16>& modifiers);
+               const rows_view<float, space>& logits,
+               const row_modifiers<float>& modifiers);
   void enqueue(const segment& s,
-            const rows_view<float16, space>& logits,
-            const row_modifiers<float16>& modifiers);
+               const rows_view<bfloat16, space>& logits,
+               const row_modifiers<bfloat16>& modifiers);
+  void enqueue(const segment& s,
+               const rows_view<float16, space>& logits,
+               const row_modifiers<float16>& modifiers);
 
   /// Enqueues the read of the rows given so far.
   void run();
@@ -130,7 +131,9 @@ class on_stream::workspace {
                 std::span<layer_hook<float16, space>> hooks);
 
   /// The kernels' view of the session, and the number of threads of a block that decides a slot.
-  [[nodiscard]] const device::session_device_view<Policy>& device_view() const { return device_view_; }
+  [[nodiscard]] const device::session_device_view<Policy>& device_view() const {
+    return device_view_;
+  }
   [[nodiscard]] unsigned decide_block() const;
 
  private:
@@ -142,7 +145,9 @@ class on_stream::workspace {
   template <class Entry>
   void fetch(Entry* to, const Entry* from, std::size_t per_slot, index_t most);
   template <class T>
-  void enqueue_rows(const segment& s, const rows_view<T, space>& logits, const row_modifiers<T>& modifiers);
+  void enqueue_rows(const segment& s,
+                    const rows_view<T, space>& logits,
+                    const row_modifiers<T>& modifiers);
   template <class T>
   void
   choose(std::span<const segment> segments, index_t layer, std::span<layer_hook<T, space>> hooks);

@@ -75,8 +75,10 @@ template <class Policy>
 /// No effect unless the logits of every row of the step were given: a captured graph may be
 /// replayed after the sequence needs other rows than at the capture.
 template <class Policy>
-UNMASK_HD void
-decide_slot(const auto& t, const session_device_view<Policy>& device_view, index_t slot, std::byte* scratch) {
+UNMASK_HD void decide_slot(const auto& t,
+                           const session_device_view<Policy>& device_view,
+                           index_t slot,
+                           std::byte* scratch) {
   step::slot_memory<Policy> m = device_view.slots[slot];
   bool complete = true;
   for (index_t b = 0; b <= m.status->next.branches; ++b) {

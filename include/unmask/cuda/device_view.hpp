@@ -70,7 +70,10 @@ UNMASK_HD void show(const auto& b, const session_device_view<Policy>& device_vie
   copy_objects(b, status, device_view.mirror + slot, 1);
   if constexpr (Policy::layered) {
     copy_objects(b, m.layers.state, device_view.passes + slot, 1);
-    copy_objects(b, m.layers.budgets, device_view.budgets + std::ptrdiff_t{slot} * device_view.layers, device_view.layers);
+    copy_objects(b,
+                 m.layers.budgets,
+                 device_view.budgets + std::ptrdiff_t{slot} * device_view.layers,
+                 device_view.layers);
   }
   b.sync();
   if (b.lane() == 0) {

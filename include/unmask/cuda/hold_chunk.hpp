@@ -31,10 +31,8 @@ namespace detail {
 
 // Calls use(there, logit, column) in all threads for the columns whose bit is set in `wanted`, one
 // of each thread at a time; `there` is false in a thread without further columns.
-UNMASK_HD void for_each_of(const auto& b,
-                           const chunk_logits& z,
-                           std::uint64_t wanted,
-                           const auto& use) {
+UNMASK_HD void
+for_each_of(const auto& b, const chunk_logits& z, std::uint64_t wanted, const auto& use) {
   while (b.ballot(wanted != 0) != 0) {
     const bool there = wanted != 0;
     const index_t at = there ? lowest_bit(wanted) : 0;

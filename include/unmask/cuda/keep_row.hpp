@@ -23,11 +23,8 @@ struct second_space {
 namespace detail {
 
 // Puts the edited logits of tracked tokens back.
-UNMASK_HD inline void put_back(const auto& b,
-                               const tracked_logits& tracked,
-                               token_id first,
-                               index_t count,
-                               chunk_logits& z) {
+UNMASK_HD inline void put_back(
+    const auto& b, const tracked_logits& tracked, token_id first, index_t count, chunk_logits& z) {
   for (index_t n = 0; n < tracked.count; ++n) {
     const index_t column = tracked.tokens[n] - first;
     const index_t held = column < 0 || column >= count ? -1 : index_of(b, column);
@@ -102,8 +99,8 @@ UNMASK_HD void read_again(const auto& b,
     const auto keep = [&](chunk_logits& z, index_t chunk, index_t count) {
       const token_id first = row.first_token + chunk * canonical::chunk_columns;
       const std::uint64_t kept = detail::indices_where([&](index_t i) {
-        const bool is = limits.reaches(z[i]) &&
-                        rank_key(z[i], first + detail::column_of(b, i)) >= last;
+        const bool is =
+            limits.reaches(z[i]) && rank_key(z[i], first + detail::column_of(b, i)) >= last;
         z[i] = is ? z[i] : -math::infinity();
         return is;
       });
@@ -116,7 +113,8 @@ UNMASK_HD void read_again(const auto& b,
       }
       if (rules.renormalises) {
         bool valid = false;
-        const record<sums> r = fold_chunk<sums, Exponential>(b, z, count, first, best_before, valid);
+        const record<sums> r =
+            fold_chunk<sums, Exponential>(b, z, count, first, best_before, valid);
         if (b.warp_lane() == 0) {
           space.nodes[chunk - from] = r;
         }

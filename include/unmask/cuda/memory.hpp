@@ -31,16 +31,15 @@ class allocator_ref {
   allocator_ref() = default;
   /// A reference to an allocator, which outlives it.
   template <class A>
-    requires(!std::same_as<std::remove_cvref_t<A>, allocator_ref>)
-  &&stream_allocator<A>
+    requires(!std::same_as<std::remove_cvref_t<A>, allocator_ref>) && stream_allocator<A>
   allocator_ref(A& allocator)  // NOLINT(google-explicit-constructor): a reference, like any other
       : object_(static_cast<void*>(std::addressof(allocator)))
-  , allocate_([](void* object, std::size_t bytes, cudaStream_t stream) -> void* {
-    return static_cast<A*>(object)->allocate(bytes, stream);
-  })
-  , deallocate_([](void* object, void* p, cudaStream_t stream) {
-    static_cast<A*>(object)->deallocate(p, stream);
-  }) {}
+      , allocate_([](void* object, std::size_t bytes, cudaStream_t stream) -> void* {
+        return static_cast<A*>(object)->allocate(bytes, stream);
+      })
+      , deallocate_([](void* object, void* p, cudaStream_t stream) {
+        static_cast<A*>(object)->deallocate(p, stream);
+      }) {}
 
   /// Allocates in the order of the stream.
   [[nodiscard]] void* allocate(std::size_t bytes, cudaStream_t stream) const {

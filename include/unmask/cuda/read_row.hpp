@@ -51,12 +51,12 @@ struct no_holder {};
 // finish, which gets true, and resets the counter to zero.
 template <statistics S>
 [[nodiscard]] UNMASK_HD bool reduce_parts(const auto& b,
-                                  const row_reduction<S>& at,
-                                  index_t run,
-                                  index_t runs,
-                                  record<S>* nodes,
-                                  const warp_list* list,
-                                  [[maybe_unused]] auto& holder) {
+                                          const row_reduction<S>& at,
+                                          index_t run,
+                                          index_t runs,
+                                          record<S>* nodes,
+                                          const warp_list* list,
+                                          [[maybe_unused]] auto& holder) {
   constexpr index_t held = warp_list::held;
   if constexpr (provides_v<S, stat::kept>) {
     for (index_t i = b.warp_lane(); list != nullptr && i < held; i += warp_threads) {

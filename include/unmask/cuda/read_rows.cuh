@@ -14,9 +14,11 @@ namespace UNMASK_NAMESPACE::device {
 /// the grid depends on capacities only and the plans are read here, so a captured launch stays
 /// valid as the sequences proceed.
 template <class T, class Exponential, class Policy>
-__global__ void __launch_bounds__(read_threads,
-                                  Policy::compares || Policy::truncates ? 2 : read_blocks_per_multiprocessor)
-    read_rows(const session_device_view<Policy> device_view, const __grid_constant__ row_batch batch) {
+__global__ void
+__launch_bounds__(read_threads,
+                  Policy::compares || Policy::truncates ? 2 : read_blocks_per_multiprocessor)
+    read_rows(const session_device_view<Policy> device_view,
+              const __grid_constant__ row_batch batch) {
   using space = read_space<T, Policy>;
   extern __shared__ __align__(64) unsigned char scratch[];
   // Bytes, because a shared variable cannot have a constructor.

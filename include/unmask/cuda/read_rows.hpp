@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/cuda/decide_slot.hpp>
-#include <unmask/cuda/keep_row.hpp>
 #include <unmask/cuda/device_view.hpp>
+#include <unmask/cuda/keep_row.hpp>
 #include <unmask/step/layers.hpp>
 #include <unmask/step/position.hpp>
 
@@ -60,8 +60,7 @@ struct row_batch {
   /// True when a segment of a tensor like that of `other` can be added.
   [[nodiscard]] bool takes_more_like(const row_batch& other) const {
     return count < capacity && stride == other.stride && allowed_stride == other.allowed_stride &&
-           unconditional_stride == other.unconditional_stride &&
-           cfg_scale == other.cfg_scale;
+           unconditional_stride == other.unconditional_stride && cfg_scale == other.cfg_scale;
   }
 };
 
@@ -152,16 +151,16 @@ UNMASK_HD void cut_row(const auto& b,
   if (through) {
     const auto warp = warp_of(b);
     held_tokens& held = space.keep.held;
-    const bool proved = step::keep_held(
-        warp, m, from.branch, i, held, [&](auto& row, const auto&... how) {
+    const bool proved =
+        step::keep_held(warp, m, from.branch, i, held, [&](auto& row, const auto&... how) {
           return canonical::cut_held(warp, row, held, how..., space.keep.cut);
         });
     if (b.warp_lane() == 0) {
       space.verdict = proved;
       space.row.excluded_logits = nullptr;  // they are edited now
       if (!proved) {
-        static_cast<void>(b.take_ticket(
-            reinterpret_cast<std::uint32_t*>(&m.status->report.second_reads)));
+        static_cast<void>(
+            b.take_ticket(reinterpret_cast<std::uint32_t*>(&m.status->report.second_reads)));
       }
     }
   } else if (b.lane() == 0) {
@@ -220,7 +219,8 @@ UNMASK_HD bool read_position(const auto& b,
     return run == 0;
   }
   const std::ptrdiff_t cell = line * m.window + i;
-  row_reduction<Policy::required> at{device_view.parts + cell * device_view.shape.runs, device_view.arrived + cell};
+  row_reduction<Policy::required> at{device_view.parts + cell * device_view.shape.runs,
+                                     device_view.arrived + cell};
   if constexpr (Policy::truncates) {
     at.held = device_view.held + cell * device_view.shape.runs * warp_list::held;
   }
@@ -262,7 +262,8 @@ template <class Policy>
       bool last = false;
       if (through) {
         b.fence();
-        last = b.take_ticket(device_view.through + slot) + 1 == static_cast<std::uint32_t>(positions);
+        last =
+            b.take_ticket(device_view.through + slot) + 1 == static_cast<std::uint32_t>(positions);
       }
       if (last) {
         b.fence();

@@ -58,12 +58,14 @@ struct shard_arrays {
   std::byte* message = nullptr;
   std::size_t bytes = 0;
 
-  [[nodiscard]] static shard_arrays at(std::byte* base, const shard_device_view<Policy>& device_view) {
+  [[nodiscard]] static shard_arrays at(std::byte* base,
+                                       const shard_device_view<Policy>& device_view) {
     const auto rows = static_cast<std::size_t>(device_view.header.all_rows);
     arena next{base};
     shard_arrays a;
     a.run = next.take<shard_run>(static_cast<std::size_t>(device_view.runs));
-    a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(device_view.runs));
+    a.parts =
+        next.take<record<Policy::required>>(rows * static_cast<std::size_t>(device_view.runs));
     a.arrived = next.take<std::uint32_t>(rows * static_cast<std::size_t>(device_view.nodes));
     a.message = next.take<std::byte>(ranks::message_bytes<Policy::required>(device_view.header));
     a.bytes = next.used();
@@ -88,7 +90,8 @@ on_stream::shard_workspace<Policy>::shard_workspace(const model_info& model,
   device_view_.header.all_rows = rows;
   device_view_.header.nodes = nodes;
   device_view_.header.tracked = step::slot_memory<Policy>::tracked_capacity;
-  device_view_.run_chunks = device::shape_rows(rows, columns.size(), device::multiprocessors()).run_chunks;
+  device_view_.run_chunks =
+      device::shape_rows(rows, columns.size(), device::multiprocessors()).run_chunks;
   runs_ = device::runs_of_shard(columns, model.vocab, device_view_.run_chunks);
   device_view_.runs = static_cast<index_t>(runs_.size());
   device_view_.nodes = ranks::nodes_of(columns, model.vocab);
@@ -139,9 +142,9 @@ on_stream::shard_workspace<Policy>::read_as(const workspace<Policy>& slots,
     batch.allowed_stride = modifiers.allowed_stride;
   }
   const auto launch = [&] {
-    device::check(
-        device::launch_shard_reads<T>(slots.device_view(), device_view_, batch, capacity_.window, where_.stream),
-        "launch of read_shards");
+    device::check(device::launch_shard_reads<T>(
+                      slots.device_view(), device_view_, batch, capacity_.window, where_.stream),
+                  "launch of read_shards");
     batch.count = 0;
   };
   for (const segment& s : run) {

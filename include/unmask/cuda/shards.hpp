@@ -84,12 +84,12 @@ template <element T, class Policy>
 // Writes -inf for the tracked tokens of other ranks, and the name behind them.
 template <class Policy>
 UNMASK_HD void exclude_foreign(const auto& b,
-                             const step::slot_memory<Policy>& m,
-                             const shard_device_view<Policy>& shard,
-                             index_t branch,
-                             index_t i,
-                             index_t row,
-                             const std::uint32_t* allowed) {
+                               const step::slot_memory<Policy>& m,
+                               const shard_device_view<Policy>& shard,
+                               index_t branch,
+                               index_t i,
+                               index_t row,
+                               const std::uint32_t* allowed) {
   const tracked_logits list = m.kept_apart(branch, i);
   float* const logits = shard.tracked_at(row);
   for (index_t w = b.lane(); w < shard.header.tracked; w += b.lanes()) {
@@ -104,11 +104,12 @@ UNMASK_HD void exclude_foreign(const auto& b,
 
 // The error of message `which` or, from `count` on, of row `which` - count, if it is read.
 template <class Policy>
-[[nodiscard]] UNMASK_HD ranks::complaint complaint_about(const session_device_view<Policy>& device_view,
-                                                         const shard_device_view<Policy>& shard,
-                                                         const std::byte* messages,
-                                                         index_t count,
-                                                         index_t which) {
+[[nodiscard]] UNMASK_HD ranks::complaint
+complaint_about(const session_device_view<Policy>& device_view,
+                const shard_device_view<Policy>& shard,
+                const std::byte* messages,
+                index_t count,
+                index_t which) {
   constexpr statistics S = Policy::required;
   const ranks::message_header& mine = shard.header;
   if (which < count) {
@@ -195,8 +196,7 @@ UNMASK_HD void read_shard(const auto& b,
                                                                  space.read.nodes,
                                                                  *space.out);
     if (through && b.warp_lane() == 0) {
-      step::name_token(
-          m, now.score.first + i, space.run.node, space.read.row.allowed, *space.out);
+      step::name_token(m, now.score.first + i, space.run.node, space.read.row.allowed, *space.out);
     }
   }
 }
@@ -222,7 +222,8 @@ UNMASK_HD void merge_line(const auto& b,
   b.sync();
   const index_t checks = count + lines * device_view.slots[0].window;
   for (index_t k = b.lane(); k < checks; k += b.lanes()) {
-    if (detail::complaint_about(device_view, shard, messages, count, k).found != ranks::fault::none) {
+    if (detail::complaint_about(device_view, shard, messages, count, k).found !=
+        ranks::fault::none) {
       b.add(&wrong, 1U);
     }
   }

@@ -116,7 +116,8 @@ UNMASK_HD void keep_allowed(
 template <element T>
 UNMASK_HD void take_excluded(
     const auto& b, const row_input<T>& row, token_id first, index_t count, chunk_logits& z) {
-  for (index_t n = first_excluded(row, first); n < row.excluded_count && row.excluded[n] < first + count;
+  for (index_t n = first_excluded(row, first);
+       n < row.excluded_count && row.excluded[n] < first + count;
        ++n) {
     const index_t held = index_of(b, row.excluded[n] - first);
     if (held < 0) {

@@ -23,22 +23,23 @@ inline constexpr index_t warp_threads = 32;
 /// thread's memory accesses before it and after it for the other blocks. publish(p, x) writes x to
 /// memory that the host may be reading; a host that sees x also sees all earlier writes.
 template <class B>
-concept thread_block = deciding_group<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
-  { b.warp() } -> std::same_as<index_t>;
-  { b.warps() } -> std::same_as<index_t>;
-  { b.warp_lane() } -> std::same_as<index_t>;
-  { b.shuffle_xor(x, lane) } -> std::same_as<float>;
-  { b.shuffle_xor(bits, lane) } -> std::same_as<std::uint32_t>;
-  { b.shuffle(x, lane) } -> std::same_as<float>;
-  { b.shuffle(bits, lane) } -> std::same_as<std::uint32_t>;
-  { b.ballot(true) } -> std::same_as<std::uint32_t>;
-  { b.add(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
-  { b.add(static_cast<std::uint64_t*>(nullptr), std::uint64_t{1}) } -> std::same_as<void>;
-  { b.sync_warp() } -> std::same_as<void>;
-  { b.fence() } -> std::same_as<void>;
-  { b.take_ticket(static_cast<std::uint32_t*>(nullptr)) } -> std::same_as<std::uint32_t>;
-  { b.publish(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
-};
+concept thread_block =
+    deciding_group<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
+      { b.warp() } -> std::same_as<index_t>;
+      { b.warps() } -> std::same_as<index_t>;
+      { b.warp_lane() } -> std::same_as<index_t>;
+      { b.shuffle_xor(x, lane) } -> std::same_as<float>;
+      { b.shuffle_xor(bits, lane) } -> std::same_as<std::uint32_t>;
+      { b.shuffle(x, lane) } -> std::same_as<float>;
+      { b.shuffle(bits, lane) } -> std::same_as<std::uint32_t>;
+      { b.ballot(true) } -> std::same_as<std::uint32_t>;
+      { b.add(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
+      { b.add(static_cast<std::uint64_t*>(nullptr), std::uint64_t{1}) } -> std::same_as<void>;
+      { b.sync_warp() } -> std::same_as<void>;
+      { b.fence() } -> std::same_as<void>;
+      { b.take_ticket(static_cast<std::uint32_t*>(nullptr)) } -> std::same_as<std::uint32_t>;
+      { b.publish(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
+    };
 
 /// One warp of a block as a thread group.
 template <class Block>

@@ -52,10 +52,10 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
     , capacity_(capacity)
     , where_(where)
     , device_view_{.branches = capacity.branches,
-            .shape = device::shape_rows(static_cast<std::int64_t>(device::lines_of(capacity)) *
-                                            capacity.window,
-                                        model.vocab,
-                                        device::multiprocessors())}
+                   .shape = device::shape_rows(
+                       static_cast<std::int64_t>(device::lines_of(capacity)) * capacity.window,
+                       model.vocab,
+                       device::multiprocessors())}
     , scratch_(device::scratch_bytes<Policy>(capacity.window))
     , memory_(device::make_device_bytes(
           where.allocator,
@@ -148,8 +148,8 @@ void on_stream::workspace<Policy>::start(index_t slot,
 template <class Policy>
 template <class T>
 void on_stream::workspace<Policy>::enqueue_rows(const segment& s,
-                                        const rows_view<T, space>& logits,
-                                        const row_modifiers<T>& modifiers) {
+                                                const rows_view<T, space>& logits,
+                                                const row_modifiers<T>& modifiers) {
   constexpr kind type = std::is_same_v<T, float>      ? kind::f32
                         : std::is_same_v<T, bfloat16> ? kind::bf16
                                                       : kind::f16;
@@ -170,22 +170,22 @@ void on_stream::workspace<Policy>::enqueue_rows(const segment& s,
 
 template <class Policy>
 void on_stream::workspace<Policy>::enqueue(const segment& s,
-                                        const rows_view<float, space>& logits,
-                                        const row_modifiers<float>& modifiers) {
+                                           const rows_view<float, space>& logits,
+                                           const row_modifiers<float>& modifiers) {
   enqueue_rows(s, logits, modifiers);
 }
 
 template <class Policy>
 void on_stream::workspace<Policy>::enqueue(const segment& s,
-                                        const rows_view<bfloat16, space>& logits,
-                                        const row_modifiers<bfloat16>& modifiers) {
+                                           const rows_view<bfloat16, space>& logits,
+                                           const row_modifiers<bfloat16>& modifiers) {
   enqueue_rows(s, logits, modifiers);
 }
 
 template <class Policy>
 void on_stream::workspace<Policy>::enqueue(const segment& s,
-                                        const rows_view<float16, space>& logits,
-                                        const row_modifiers<float16>& modifiers) {
+                                           const rows_view<float16, space>& logits,
+                                           const row_modifiers<float16>& modifiers) {
   enqueue_rows(s, logits, modifiers);
 }
 
@@ -230,9 +230,9 @@ void on_stream::workspace<Policy>::decide() {
   }
   run();
   split_ = false;
-  device::check(
-      device::launch_decisions(device_view_, capacity_.sequences, decide_block(), scratch_, where_.stream),
-      "launch of decide_slots");
+  device::check(device::launch_decisions(
+                    device_view_, capacity_.sequences, decide_block(), scratch_, where_.stream),
+                "launch of decide_slots");
 }
 
 template <class Policy>
@@ -298,7 +298,10 @@ void on_stream::workspace<Policy>::fetch_lists() {
   if (capacity_.trace) {
     fetch(host_.traced, device_.traced, device::candidates_per_slot(capacity_), candidates);
   }
-  fetch(host_.probe_results, device_.probe_results, device::probe_results_per_slot<Policy>(capacity_), probe_results);
+  fetch(host_.probe_results,
+        device_.probe_results,
+        device::probe_results_per_slot<Policy>(capacity_),
+        probe_results);
   static_cast<void>(statuses());
   fetched_at_ = forwards();
 }

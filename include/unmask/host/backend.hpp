@@ -86,8 +86,9 @@ class on_host::workspace {
   /// Enqueues the masked rows of one segment; decide() reads them. Row r of `logits` is row r of
   /// the request's segment.
   template <element T>
-  void
-  enqueue(const segment& s, const rows_view<T, memory::host>& logits, const row_modifiers<T>& modifiers) {
+  void enqueue(const segment& s,
+               const rows_view<T, memory::host>& logits,
+               const row_modifiers<T>& modifiers) {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
     const range read = m.read_range();
     const host::row_edit edit = host::slot_edit(m);
@@ -150,23 +151,29 @@ class on_host::workspace {
   }
   /// Progress of the slot's pass through the layers: whether the rule has a hook at a layer, the
   /// next hook, whether all are passed, the present positions, the rows of logits to return.
-  [[nodiscard]] bool hooks(index_t slot, index_t layer) const requires(Policy::layered) {
+  [[nodiscard]] bool hooks(index_t slot, index_t layer) const
+    requires(Policy::layered) {
     return step::hooks(memory_of(slot), layer);
   }
-  [[nodiscard]] index_t next_hook(index_t slot) const requires(Policy::layered) {
+  [[nodiscard]] index_t next_hook(index_t slot) const
+    requires(Policy::layered) {
     return memory_of(slot).layers.state->next;
   }
-  [[nodiscard]] bool has_passed(index_t slot) const requires(Policy::layered) {
+  [[nodiscard]] bool has_passed(index_t slot) const
+    requires(Policy::layered) {
     return step::has_passed(memory_of(slot));
   }
-  [[nodiscard]] index_t logits_rows(index_t slot) const requires(Policy::layered) {
+  [[nodiscard]] index_t logits_rows(index_t slot) const
+    requires(Policy::layered) {
     return memory_of(slot).layers.state->rows;
   }
-  [[nodiscard]] std::span<const index_t> positions(index_t slot) const requires(Policy::layered) {
+  [[nodiscard]] std::span<const index_t> positions(index_t slot) const
+    requires(Policy::layered) {
     const step::layer_memory& l = memory_of(slot).layers;
     return {l.active, static_cast<std::size_t>(l.state->active)};
   }
-  [[nodiscard]] std::span<const index_t> rows(index_t slot) const requires(Policy::layered) {
+  [[nodiscard]] std::span<const index_t> rows(index_t slot) const
+    requires(Policy::layered) {
     const step::layer_memory& l = memory_of(slot).layers;
     return {l.rows, static_cast<std::size_t>(l.state->rows)};
   }
@@ -176,7 +183,8 @@ class on_host::workspace {
   template <element T>
   void at_layer(std::span<const segment> segments,
                 index_t layer,
-                std::span<layer_hook<T, memory::host>> hooks) requires(Policy::layered) {
+                std::span<layer_hook<T, memory::host>> hooks)
+    requires(Policy::layered) {
     for (layer_hook<T, memory::host>& h : hooks) {
       h.chosen = at_layer(segments[h.segment].slot, layer, h.now, h.previous);
     }
@@ -187,7 +195,8 @@ class on_host::workspace {
   layer_choice at_layer(index_t slot,
                         index_t layer,
                         const rows_view<T, memory::host>& now,
-                        const state_view<T, memory::host>& stored) requires(Policy::layered) {
+                        const state_view<T, memory::host>& stored)
+    requires(Policy::layered) {
     using rule = step::layers::rule_of<Policy>;
     const step::slot_memory<Policy>& m = memory_of(slot);
     step::begin_layer(m, layer);
@@ -199,14 +208,16 @@ class on_host::workspace {
     const rule& part = step::layers::rule_in(m);
     if (step::layers::measures(m)) {
       const auto measure = [&](index_t i) noexcept {
-        m.layers.drift[i] = part.measure(host::drift<rule::measures>(
-            now.row(i), static_cast<const T*>(before(active[i])), now.columns, where_.instruction_set));
+        m.layers.drift[i] =
+            part.measure(host::drift<rule::measures>(now.row(i),
+                                                     static_cast<const T*>(before(active[i])),
+                                                     now.columns,
+                                                     where_.instruction_set));
       };
       host::for_each_row(count, now.columns, measure, where_.executor);
     }
     if (unmask::detail::rule_stores_all(part)) {
-      store(
-          now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(active[i]); });
+      store(now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(active[i]); });
     }
     step::choose_rows(m);
     if (!unmask::detail::rule_stores_all(part)) {
@@ -274,7 +285,8 @@ class on_host::workspace {
   };
 
   // Completes the options of the row of scored position i.
-  void set_options(row_options& in, const step::slot_memory<Policy>& m, const segment& s, index_t i) {
+  void
+  set_options(row_options& in, const step::slot_memory<Policy>& m, const segment& s, index_t i) {
     in.columns = model_.vocab;
     m.exclude_tokens(in, s.branch, i);
     in.draw = step::draw_of(m, i);

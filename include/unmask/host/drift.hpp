@@ -27,7 +27,8 @@ namespace UNMASK_NAMESPACE::host {
 /// available. Any alignment.
 /// Cost: O(columns), a kilobyte of stack, no allocation.
 template <drift_terms Terms, element T>
-[[nodiscard]] drift_sums drift(const T* now, const T* before, index_t columns, instruction_set level) {
+[[nodiscard]] drift_sums
+drift(const T* now, const T* before, index_t columns, instruction_set level) {
   return with_vectors(level, [&]<class Simd>(Simd) {
     return detail::drift_kernel<Simd>::template read<Terms>(now, before, columns);
   });

@@ -14,11 +14,11 @@ class task {
  public:
   /// A reference to `function`.
   template <class F>
-    requires(!std::same_as<std::remove_cvref_t<F>, task>)
-  &&std::is_nothrow_invocable_v<F&, index_t>
+    requires(!std::same_as<std::remove_cvref_t<F>, task>) &&
+                std::is_nothrow_invocable_v<F&, index_t>
   task(F& function)  // NOLINT(google-explicit-constructor): a reference, like any other
       : object_(const_cast<void*>(static_cast<const void*>(__builtin_addressof(function))))
-  , call_([](void* object, index_t i) noexcept { (*static_cast<F*>(object))(i); }) {}
+      , call_([](void* object, index_t i) noexcept { (*static_cast<F*>(object))(i); }) {}
 
   /// Calls the function.
   void operator()(index_t i) const noexcept { call_(object_, i); }

@@ -20,7 +20,9 @@ class held_pool {
   /// A column can be held only if its logit is above this.
   [[nodiscard]] float bar() const { return bar_; }
   /// Tells the pool that at least as many columns as can be held have a logit of at least `logit`.
-  void expect(float logit) { bar_ = std::max(bar_, __builtin_nextafterf(logit, -math::infinity())); }
+  void expect(float logit) {
+    bar_ = std::max(bar_, __builtin_nextafterf(logit, -math::infinity()));
+  }
 
   void push(float logit, token_id token) {
     keys_[size_++] = rank_key(logit, token);

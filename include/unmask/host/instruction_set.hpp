@@ -50,8 +50,9 @@ enum class instruction_set : unsigned char {
   if (level == instruction_set::avx2) {
     return UNMASK_HAS_AVX2 && avx2;
   }
-  return UNMASK_HAS_AVX512 && avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return UNMASK_HAS_AVX512 && avx2 && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 #elif defined(__aarch64__)
   return level == instruction_set::portable || level == instruction_set::neon;
 #else
@@ -62,7 +63,8 @@ enum class instruction_set : unsigned char {
 /// The fastest instruction set of this machine. Executes CPUID, which virtual machines intercept:
 /// call it once.
 [[nodiscard]] inline instruction_set best_instruction_set() {
-  for (const instruction_set level : {instruction_set::avx512, instruction_set::avx2, instruction_set::neon}) {
+  for (const instruction_set level :
+       {instruction_set::avx512, instruction_set::avx2, instruction_set::neon}) {
     if (available(level)) {
       return level;
     }

@@ -68,7 +68,8 @@ struct row_kernel<portable_vectors> {
     alignas(64) float z[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     held_of<S> held(row.held);
-    index_t excluded = first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
+    index_t excluded =
+        first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);

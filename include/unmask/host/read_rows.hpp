@@ -126,18 +126,19 @@ void read_rows(std::span<const row_input<T>> rows,
                                                            const row_edit*,                        \
                                                            record<statistics{bits}>*,              \
                                                            executor_ref,                           \
-                                                           instruction_set,                                   \
+                                                           instruction_set,                        \
                                                            std::span<record<statistics{bits}>>,    \
                                                            std::span<held_tokens>);
 #  define UNMASK_READS(prefix, bits)                                                               \
     UNMASK_READ(prefix, bits, float)                                                               \
     UNMASK_READ(prefix, bits, bfloat16)                                                            \
     UNMASK_READ(prefix, bits, float16)
-#  define UNMASK_READS_A(prefix)  /* confidence; with margin, entropy, both */                     \
-    UNMASK_READS(prefix, 1U) UNMASK_READS(prefix, 3U) UNMASK_READS(prefix, 5U) UNMASK_READS(prefix, 7U)
-#  define UNMASK_READS_B(prefix)  /* the same two and all, with a drawn token */                   \
+#  define UNMASK_READS_A(prefix) /* confidence; with margin, entropy, both */                      \
+    UNMASK_READS(prefix, 1U)                                                                       \
+    UNMASK_READS(prefix, 3U) UNMASK_READS(prefix, 5U) UNMASK_READS(prefix, 7U)
+#  define UNMASK_READS_B(prefix) /* the same two and all, with a drawn token */                    \
     UNMASK_READS(prefix, 17U) UNMASK_READS(prefix, 23U)
-#  define UNMASK_READS_C(prefix)  /* all of the sessions by name that truncate, that compare */    \
+#  define UNMASK_READS_C(prefix) /* all of the sessions by name that truncate, that compare */     \
     UNMASK_READS(prefix, 151U) UNMASK_READS(prefix, 111U)
 UNMASK_READS_A(extern)
 UNMASK_READS_B(extern)

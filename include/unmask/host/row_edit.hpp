@@ -16,7 +16,8 @@ namespace UNMASK_NAMESPACE::host {
 class row_edit {
  public:
   /// Edits z[0] to z[count - 1], the logits of the tokens from `first` on, with an instruction set.
-  using function = void(const void* object, float* z, index_t count, token_id first, instruction_set level);
+  using function =
+      void(const void* object, float* z, index_t count, token_id first, instruction_set level);
 
   constexpr row_edit() = default;
   constexpr row_edit(const no_edit&) {}  // NOLINT(google-explicit-constructor): like the others
@@ -34,7 +35,8 @@ class row_edit {
 
   /// The function for a transform of type `Edit`.
   template <class Edit>
-  static void apply(const void* object, float* z, index_t count, token_id first, instruction_set level) {
+  static void
+  apply(const void* object, float* z, index_t count, token_id first, instruction_set level) {
     const Edit edit = *static_cast<const Edit*>(object);  // a copy cannot alias z
     call_on_instruction_set(level, [&edit, z, count, first] {
       index_t j = 0;

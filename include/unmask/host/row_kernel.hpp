@@ -30,7 +30,8 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     leader<S> so_far{.held = held_of<S>(row.held)};
-    index_t excluded = first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
+    index_t excluded =
+        first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);

@@ -26,11 +26,11 @@ class shard_reader {
   /// Enqueues the row of scored position i in a branch; `logits` is that of column columns.first.
   template <element T>
   void enqueue(const step::slot_memory<Policy>& m,
-            index_t branch,
-            index_t i,
-            const T* logits,
-            const row_modifiers<T>& modifier,
-            range columns) {
+               index_t branch,
+               index_t i,
+               const T* logits,
+               const row_modifiers<T>& modifier,
+               range columns) {
     row_input<T> row;
     row.logits = logits;
     row.allowed = modifier.allowed;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
+#include <unmask/host/instruction_set.hpp>
 #include <unmask/host/intrinsics.hpp>
 #include <unmask/host/neon.hpp>
-#include <unmask/host/instruction_set.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -68,9 +68,7 @@ struct portable_vectors {
                   (bits & 4U) != 0 ? a[2] : none,
                   (bits & 8U) != 0 ? a[3] : none};
   }
-  static float total(floats a) {
-    return (a[0] + a[2]) + (a[1] + a[3]);
-  }
+  static float total(floats a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
  private:
   template <class Half>

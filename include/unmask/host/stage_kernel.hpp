@@ -19,8 +19,8 @@ struct stage_kernel<UNMASK_SIMD> {
   // mostly excludes, which then need not be read. `excluded` is the first excluded token not yet
   // reached.
   template <element T>
-  UNMASK_TARGET static form form_of(
-      const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t excluded) {
+  UNMASK_TARGET static form
+  form_of(const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t excluded) {
     const token_id begin = row.first_token + first;
     const bool excludes = excluded < row.excluded_count && row.excluded[excluded] < begin + count;
     if (edit || row.unconditional != nullptr || excludes || count % lanes != 0) {

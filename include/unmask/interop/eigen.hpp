@@ -12,9 +12,8 @@ namespace UNMASK_NAMESPACE::detail {
 /// Row-major Eigen expressions of float without an inner stride: the columns of a row are
 /// contiguous. Not a column vector, which would be rows of one column.
 template <class Derived>
-concept eigen_rows =
-    bool(Derived::IsRowMajor) &&
-    int(Derived::InnerStrideAtCompileTime) == 1 && std::same_as<typename Derived::Scalar, float>;
+concept eigen_rows = bool(Derived::IsRowMajor) && int(Derived::InnerStrideAtCompileTime) == 1 &&
+                     std::same_as<typename Derived::Scalar, float>;
 
 }  // namespace unmask::detail
 

@@ -55,8 +55,10 @@ struct any_cache {
     const rules::step_reductions& step_reduction;
     const step_info& at;
   };
-  UNMASK_HD void
-  feed_after(const rules::step_reductions& step_reduction, const sequence_view& q, plan& next, auto& context) const {
+  UNMASK_HD void feed_after(const rules::step_reductions& step_reduction,
+                            const sequence_view& q,
+                            plan& next,
+                            auto& context) const {
     context_of_rule one{{}, context.sequence.of_rule, step_reduction, context.at};
     rule.visit_with(one, [&](const auto& r, auto& inner) { r.set_query(q, next, inner); });
   }
@@ -86,7 +88,8 @@ struct any_picking_cache : any_cache {
       using part = std::remove_cvref_t<decltype(r)>;
       if constexpr (picking<part>) {
         const no_state none;
-        const layer_context<part> inner{none, rules::in<part>(context.sequence.of_rule), none, context.at};
+        const layer_context<part> inner{
+            none, rules::in<part>(context.sequence.of_rule), none, context.at};
         return r.in_query(row, inner);
       } else {
         return true;

@@ -4,13 +4,13 @@
 #include <unmask/named/any_ranking.hpp>
 #include <unmask/named/choice.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
-#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -23,21 +23,21 @@ struct calibrated_place {
 
 /// One commit rule that is not composed of others.
 using commit_rule_part = choice_of<threshold,
-                                 threshold_inclusive,
-                                 tokens_per_step,
-                                 steps_per_block,
-                                 factor,
-                                 entropy_bound,
-                                 hierarchical,
-                                 timesteps,
-                                 independent_timesteps,
-                                 at_frontier,
-                                 early_commit,
-                                 steady_leader,
-                                 local_leap,
-                                 adaptive_threshold,
-                                 stable_and_confident,
-                                 calibrated_place>;
+                                   threshold_inclusive,
+                                   tokens_per_step,
+                                   steps_per_block,
+                                   factor,
+                                   entropy_bound,
+                                   hierarchical,
+                                   timesteps,
+                                   independent_timesteps,
+                                   at_frontier,
+                                   early_commit,
+                                   steady_leader,
+                                   local_leap,
+                                   adaptive_threshold,
+                                   stable_and_confident,
+                                   calibrated_place>;
 
 /// A commit rule expression as a value: parts combined by all_of and any_of.
 ///
@@ -209,8 +209,7 @@ class any_commit_rule : public commit_rule_expression {
   }
 
   [[nodiscard]] UNMASK_HD bool reads_ahead() const
-      requires Compares
-  {
+    requires Compares {
     bool any = false;
     for (index_t i = 0; i < size_; ++i) {
       any = any || parts_[i].visit([](const auto& operand) {

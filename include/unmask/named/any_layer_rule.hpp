@@ -58,7 +58,9 @@ struct any_layer_rule {
   }
 
   UNMASK_HD void process(auto& row, auto& context) const { skip.process(row, context); }
-  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const { return skip.reduce(c, context); }
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    return skip.reduce(c, context);
+  }
 
   UNMASK_HD bool hooks(index_t layer, index_t layers) const {
     switch (which) {
@@ -78,7 +80,9 @@ struct any_layer_rule {
     return which == kind::skip ? skip.measure(d) : cosine_distance(d);
   }
 
-  UNMASK_HD layer_reduction look(const layer_row& row, const layer_info& l, const auto& context) const {
+  UNMASK_HD layer_reduction look(const layer_row& row,
+                                 const layer_info& l,
+                                 const auto& context) const {
     return skip.look(row, l, context);
   }
 

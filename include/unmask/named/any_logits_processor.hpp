@@ -129,8 +129,10 @@ struct any_logits_processors : logits_processor_list {
     }
   }
 };
-static_assert(tracking<any_logits_processors<true>> && logits_processor<any_logits_processors<true>> &&
-              probing<any_logits_processors<true>> && sequence_reading<any_logits_processors<true>>);
+static_assert(tracking<any_logits_processors<true>> &&
+              logits_processor<any_logits_processors<true>> &&
+              probing<any_logits_processors<true>> &&
+              sequence_reading<any_logits_processors<true>>);
 
 /// Any of eos_gate, eos_last and no_equal_neighbours, selected at run time.
 struct any_filters {
@@ -151,7 +153,8 @@ struct any_filters {
   UNMASK_HD filter_result filter(const auto& c, const auto& beside, const auto& context) const {
     const filter_result of_hold = holds ? hold.filter(c, context) : filter_result::keep;
     const filter_result of_last = lasts ? last.filter(c, context) : filter_result::keep;
-    const filter_result of_equal = keeps_unequal ? unequal.filter(c, beside, context) : filter_result::keep;
+    const filter_result of_equal =
+        keeps_unequal ? unequal.filter(c, beside, context) : filter_result::keep;
     const filter_result strictest = of_hold > of_last ? of_hold : of_last;
     return of_equal > strictest ? of_equal : strictest;
   }
@@ -188,7 +191,8 @@ struct any_edits_tokens {
       }
     }
     const verdict v = edits ? edit.edit_token(c, context) : verdict::keep;
-    return v == verdict::keep && remasks_current && !remasks_first ? remask.edit_token(c, context) : v;
+    return v == verdict::keep && remasks_current && !remasks_first ? remask.edit_token(c, context)
+                                                                   : v;
   }
 };
 static_assert(token_editing<any_edits_tokens> && current_tracking<any_edits_tokens>);

@@ -48,7 +48,8 @@ struct any_ranking {
  private:
   template <class Order>
   UNMASK_HD float loosened(const Order& order, const auto& c, const auto& context) const {
-    return looseness == 0.0F ? order.score(c) : alg_temperature<Order>{order, looseness}.score(c, context);
+    return looseness == 0.0F ? order.score(c)
+                             : alg_temperature<Order>{order, looseness}.score(c, context);
   }
 };
 static_assert(ranking<any_ranking>);

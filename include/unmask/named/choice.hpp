@@ -68,7 +68,7 @@ class choice_of {
       : choice_of(typename first_of<T...>::type{}) {}
   template <class V>
   choice_of(const V& value)  // NOLINT(google-explicit-constructor): as std::variant
-      requires(has<V>) {
+    requires(has<V>) {
     ::new (static_cast<void*>(bytes_)) V(value);
     index_ = index_of<V>();
   }
@@ -89,10 +89,11 @@ class choice_of {
     return visit([&context, &use](const auto& value) {
       using part = std::remove_cvref_t<decltype(value)>;
       no_state none;
-      part_context<part> inner{state_in<part, position_state_of<part>>(context.state, none),
-                        state_in<part, sequence_state_of<part>>(context.sequence, none),
-                        state_in<part, step_reduction_of<part>>(context.step_reduction, none),
-                        context.at};
+      part_context<part> inner{
+          state_in<part, position_state_of<part>>(context.state, none),
+          state_in<part, sequence_state_of<part>>(context.sequence, none),
+          state_in<part, step_reduction_of<part>>(context.step_reduction, none),
+          context.at};
       return use(value, inner);
     });
   }

@@ -33,22 +33,22 @@ template <bool Has, class Part>
 /// `A` is the name of a constexpr variable.
 template <abilities A, class... More>
 [[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
-  const auto parts =
-      std::tuple_cat(std::tuple{p.ranking, any_commit_rule<A.compares>(p.commit_rule)},
-                     detail::part_if<A.edits>(p.edit),
-                     detail::part_if<A.tracks>(any_logits_processors<A.remembers>{p.logits_processors}),
-                     std::tuple{p.filter, p.stops},
-                     detail::part_if<!A.layered>(p.cache),
-                     detail::part_if<A.layered>(any_picking_cache{p.cache}),
-                     detail::part_if<A.layered>(p.layers),
-                     detail::part_if<!A.renoises>(p.schedule),
-                     detail::part_if<A.renoises>(p.paint),
-                     detail::part_if<A.draws>(p.draw),
-                     detail::part_if<A.keeps>(p.keep),
-                     detail::part_if<A.edits_tokens>(p.edits_tokens),
-                     detail::part_if<A.remasks>(p.remask),
-                     detail::part_if<A.branches>(detail::look_of(p)),
-                     std::tuple<More...>{more...});
+  const auto parts = std::tuple_cat(
+      std::tuple{p.ranking, any_commit_rule<A.compares>(p.commit_rule)},
+      detail::part_if<A.edits>(p.edit),
+      detail::part_if<A.tracks>(any_logits_processors<A.remembers>{p.logits_processors}),
+      std::tuple{p.filter, p.stops},
+      detail::part_if<!A.layered>(p.cache),
+      detail::part_if<A.layered>(any_picking_cache{p.cache}),
+      detail::part_if<A.layered>(p.layers),
+      detail::part_if<!A.renoises>(p.schedule),
+      detail::part_if<A.renoises>(p.paint),
+      detail::part_if<A.draws>(p.draw),
+      detail::part_if<A.keeps>(p.keep),
+      detail::part_if<A.edits_tokens>(p.edits_tokens),
+      detail::part_if<A.remasks>(p.remask),
+      detail::part_if<A.branches>(detail::look_of(p)),
+      std::tuple<More...>{more...});
   return std::apply([](const auto&... part) { return policy{part...}; }, parts);
 }
 

@@ -300,9 +300,8 @@ class argument_values {
     if (i >= values_.size()) {
       const std::string most = std::to_string(values_.size());
       refuse(written.value,
-             !written.name.empty()
-                 ? detail::quoted(written.name) + " is no argument of " + name +
-                       (values_.empty() ? ": it has none" : ": it has " + names())
+             !written.name.empty() ? detail::quoted(written.name) + " is no argument of " + name +
+                                         (values_.empty() ? ": it has none" : ": it has " + names())
              : values_.empty() ? name + " takes no arguments"
                                : name + " takes at most " + most + " arguments: " + names());
     }
@@ -368,7 +367,7 @@ class argument_values {
       check(from.is == value_text::kind::list);
       for (const double x : from.list) {
         check(a.kind == knob_kind::reals ? !std::isnan(x)
-                                             : is_whole(x, no_token - 1.0) && x >= 0.0);
+                                         : is_whole(x, no_token - 1.0) && x >= 0.0);
       }
       to.list = from.list;
       break;

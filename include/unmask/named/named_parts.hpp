@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/any_commit_rule.hpp>
 #include <unmask/named/any_cache.hpp>
+#include <unmask/named/any_commit_rule.hpp>
 #include <unmask/named/any_layer_rule.hpp>
-#include <unmask/named/any_ranking.hpp>
 #include <unmask/named/any_logits_processor.hpp>
+#include <unmask/named/any_ranking.hpp>
 #include <unmask/named/any_schedule.hpp>
 #include <unmask/named/policy_text.hpp>
 #include <unmask/policy/canvas.hpp>
@@ -26,17 +26,17 @@ static_assert(truncating<any_keep>);
 /// Abilities that select the type of a composition: those that cost time or memory even when
 /// unused, or that change the data a step reads.
 struct abilities {
-  bool edits = false;      ///< transforms logits in the read: temperature
-  bool tracks = false;    ///< edits or probes tracked tokens
-  bool remembers = false;  ///< has credit
-  bool compares = false;   ///< compares rows with those of the previous step
-  bool branches = false;   ///< has lookahead
-  bool draws = false;      ///< draws tokens at random
-  bool keeps = false;      ///< truncates: keeps the most probable tokens
-  bool edits_tokens = false;   ///< rewrites committed tokens
-  bool remasks = false;    ///< makes committed positions candidates again
-  bool renoises = false;     ///< has a canvas
-  bool layered = false;    ///< has a layer rule, or a cache that computes single positions
+  bool edits = false;         ///< transforms logits in the read: temperature
+  bool tracks = false;        ///< edits or probes tracked tokens
+  bool remembers = false;     ///< has credit
+  bool compares = false;      ///< compares rows with those of the previous step
+  bool branches = false;      ///< has lookahead
+  bool draws = false;         ///< draws tokens at random
+  bool keeps = false;         ///< truncates: keeps the most probable tokens
+  bool edits_tokens = false;  ///< rewrites committed tokens
+  bool remasks = false;       ///< makes committed positions candidates again
+  bool renoises = false;      ///< has a canvas
+  bool layered = false;       ///< has a layer rule, or a cache that computes single positions
 };
 
 /// Parts of a composition that is known at run time only, ready to become a policy.

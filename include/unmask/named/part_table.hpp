@@ -46,21 +46,21 @@ inline constexpr std::string_view features = "hidden|input|query|key|value";
 
 template <class P>
 [[nodiscard]] constexpr part_stage stage_of() {
-  return layer_rule<P>                         ? part_stage::layer_rule
-         : ranking<P>                          ? part_stage::ranking
-         : basic_commit_rule<P>                   ? part_stage::commit_rule
-         : probing<P>                        ? part_stage::probe
-         : scheduling<P>                       ? part_stage::schedule
-         : token_editing<P>                       ? part_stage::token_editing
-         : remasking<P>                        ? part_stage::remask
-         : branching<P>                        ? part_stage::branches
-         : stopping<P>                         ? part_stage::stop
-         : caching<P> || evicting<P>           ? part_stage::cache
-         : logits_processor<P>                         ? part_stage::logits_processor
-         : candidate_filter<P>                         ? part_stage::filter
-         : drawing<P>                          ? part_stage::draw
-         : truncating<P>                       ? part_stage::truncation
-                                               : part_stage::logits_transform;
+  return layer_rule<P>               ? part_stage::layer_rule
+         : ranking<P>                ? part_stage::ranking
+         : basic_commit_rule<P>      ? part_stage::commit_rule
+         : probing<P>                ? part_stage::probe
+         : scheduling<P>             ? part_stage::schedule
+         : token_editing<P>          ? part_stage::token_editing
+         : remasking<P>              ? part_stage::remask
+         : branching<P>              ? part_stage::branches
+         : stopping<P>               ? part_stage::stop
+         : caching<P> || evicting<P> ? part_stage::cache
+         : logits_processor<P>       ? part_stage::logits_processor
+         : candidate_filter<P>       ? part_stage::filter
+         : drawing<P>                ? part_stage::draw
+         : truncating<P>             ? part_stage::truncation
+                                     : part_stage::logits_transform;
 }
 
 // Number of tracked or probed tokens that the parts of a list need together.
@@ -79,7 +79,9 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
              std::to_string(count));
     }
   };
-  fail_above(p.logits_processors.count + 1, logits_processor_list::capacity, "parts that edit or ask about tokens");
+  fail_above(p.logits_processors.count + 1,
+             logits_processor_list::capacity,
+             "parts that edit or ask about tokens");
   p.logits_processors.rules[p.logits_processors.count++] = part;
   const auto tracked = [](const auto& r) {
     using rule = std::remove_cvref_t<decltype(r)>;
@@ -98,10 +100,12 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
       return index_t{0};
     }
   };
-  fail_above(
-      sum_of(p.logits_processors, tracked), logits_processor_list::most_tracked, "tokens tracked at a position");
-  fail_above(
-      sum_of(p.logits_processors, asked), logits_processor_list::most_asked, "tokens asked about at a position");
+  fail_above(sum_of(p.logits_processors, tracked),
+             logits_processor_list::most_tracked,
+             "tokens tracked at a position");
+  fail_above(sum_of(p.logits_processors, asked),
+             logits_processor_list::most_asked,
+             "tokens asked about at a position");
   p.has.tracks = true;
 }
 
@@ -223,7 +227,8 @@ template <>
 struct entry_of<lookahead_by<any_lookahead_score>> {
   using part_type = lookahead_by<any_lookahead_score>;
   static constexpr part_argument before[] = {{}};
-  static constexpr part_argument after[] = {{{"order", knob_kind::word, {}, lookahead_scores}, 0.0}};
+  static constexpr part_argument after[] = {
+      {{"order", knob_kind::word, {}, lookahead_scores}, 0.0}};
   static void add(parts p, values v) {
     part_type part{};
     v.fill(part, 0);

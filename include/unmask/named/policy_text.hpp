@@ -70,24 +70,24 @@ struct part_text;
 struct value_text {
   /// Kinds of values.
   enum class kind : unsigned char { number, list, part, quoted };
-  kind is = kind::number;  ///< Kind of this one.
-  double number = 0.0;  ///< Value of a number.
-  std::vector<double> list;  ///< Values of a list.
+  kind is = kind::number;                 ///< Kind of this one.
+  double number = 0.0;                    ///< Value of a number.
+  std::vector<double> list;               ///< Values of a list.
   std::shared_ptr<const part_text> part;  ///< the part, if the value is one
   std::string_view text;                  ///< the value as written, with its quotes
-  std::size_t column = 0;  ///< Column of its first character, from 1.
+  std::size_t column = 0;                 ///< Column of its first character, from 1.
 };
 
 /// An argument as written.
 struct argument_text {
   std::string_view name = {};  ///< empty if given by place
-  value_text value = {};  ///< Its value.
+  value_text value = {};       ///< Its value.
 };
 
 /// A part as written. Views of the text, which must outlive them.
 struct part_text {
-  std::string_view name;  ///< Name of the part.
-  std::size_t column = 0;  ///< column of the name, from 1
+  std::string_view name;                 ///< Name of the part.
+  std::size_t column = 0;                ///< column of the name, from 1
   std::vector<argument_text> arguments;  ///< Its arguments, as written.
 };
 

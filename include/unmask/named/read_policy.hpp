@@ -31,7 +31,7 @@ namespace UNMASK_NAMESPACE {
 /// elsewhere or throws std::invalid_argument. A missing file, or one that is no profile, is an
 /// error of the text, too.
 [[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
-                                                    const file_source& files = contents_of_file);
+                                                     const file_source& files = contents_of_file);
 
 /// A part as shown in the help: "threshold(value=0.9)".
 [[nodiscard]] UNMASK_LIBRARY std::string signature_of(const known_part& part);
@@ -63,9 +63,10 @@ class named_parts_reader {
       method != nullptr ? add(*method, written) : add(written);
     }
     if (parts_.commit_rule.size() == 0) {
-      throw policy_text_error(text_,
-                              text_.size() + 1,
-                              "a policy needs a commit rule, such as threshold(0.9) or tokens_per_step(1)");
+      throw policy_text_error(
+          text_,
+          text_.size() + 1,
+          "a policy needs a commit rule, such as threshold(0.9) or tokens_per_step(1)");
     }
     check_together();
     check_states();
@@ -300,8 +301,8 @@ UNMASK_LIBRARY std::string describe_parts() {
     }
   }
   for (const known_method& method : known_methods()) {
-    text += std::string(method.name) + "\n    method: " + std::string(method.about) + "\n    = " +
-            std::string(method.text) + "\n";
+    text += std::string(method.name) + "\n    method: " + std::string(method.about) +
+            "\n    = " + std::string(method.text) + "\n";
   }
   return text;
 }

@@ -108,7 +108,8 @@ struct canvas {
     }
     index_t& held = context.sequence.held;
     held = context.step_reduction.changed == 0 ? held + 1 : 0;
-    const bool sure = context.step_reduction.entropy < certain * static_cast<float>(context.step_reduction.positions);
+    const bool sure = context.step_reduction.entropy <
+                      certain * static_cast<float>(context.step_reduction.positions);
     if (held >= stable_steps && sure) {
       return ending::complete;
     }

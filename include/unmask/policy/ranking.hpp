@@ -82,18 +82,23 @@ static_assert(ranking<at_random>);
 /// Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
 template <ranking Order>
 struct alg_temperature {
-  static_assert(requires(const Order& o, const detail::own_candidate<Order>& c) { o.score(c); },
-                "alg_temperature makes a ranking random whose score(candidate) needs nothing else: "
-                "at_random is random as it is");
+  static_assert(
+      requires(const Order& o, const detail::own_candidate<Order>& c) { o.score(c); },
+      "alg_temperature makes a ranking random whose score(candidate) needs nothing else: "
+      "at_random is random as it is");
 
   Order order{};  ///< The ranking that is made random.
   float temperature = 1.0F;
   static constexpr statistics required = Order::required;
 
   static constexpr part_label label{
-      "alg_temperature", "alg_temperature", "another order made random: Gumbel noise on score / temperature"};
+      "alg_temperature",
+      "alg_temperature",
+      "another order made random: Gumbel noise on score / temperature"};
   static constexpr knob<alg_temperature> knobs[] = {
-      {"temperature", &alg_temperature::temperature, at_least(least_temperature).in("(least_temperature)")}};
+      {"temperature",
+       &alg_temperature::temperature,
+       at_least(least_temperature).in("(least_temperature)")}};
 
   UNMASK_HD float score(const auto& c, const auto& context) const {
     const float noise = random_gumbel({.seed = context.at.seed,

@@ -60,7 +60,7 @@ struct stop_sequence {
   static_assert(Length >= 1, "a stop sequence of no tokens would end every text at once");
 
   listed_token tokens[Length] = {};  ///< The tokens of the sequence.
-  index_t count = Length;  ///< Number of tokens.
+  index_t count = Length;            ///< Number of tokens.
   index_t min_tokens = 0;
 
   struct sequence_state {
@@ -139,8 +139,7 @@ struct max_steps {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{
-      "max_steps", "max_steps", "ends after so many forward passes"};
+  static constexpr part_label label{"max_steps", "max_steps", "ends after so many forward passes"};
   static constexpr knob<max_steps> knobs[] = {{"steps", &max_steps::steps, at_least(1)}};
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {

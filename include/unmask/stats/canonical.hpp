@@ -155,8 +155,8 @@ template <statistics S>
 /// Lifts the columns of a chunk whose best is `best`, except the first column equal to it.
 template <class F>
 struct lifter {
-  float best;  ///< The largest logit of the chunk.
-  F lifted = {};  ///< The field of the columns so far.
+  float best;        ///< The largest logit of the chunk.
+  F lifted = {};     ///< The field of the columns so far.
   bool met = false;  ///< True once the best was among them.
 
   /// Columns up to it change nothing.

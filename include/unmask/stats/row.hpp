@@ -64,9 +64,7 @@ class revisable_row {
   }
 
   /// True while the row has untracked columns.
-  [[nodiscard]] UNMASK_HD bool has_untracked() const {
-    return untracked_.best > -math::infinity();
-  }
+  [[nodiscard]] UNMASK_HD bool has_untracked() const { return untracked_.best > -math::infinity(); }
 
   /// Excludes every token but these, which must be tracked, from the row. Cost: O(tracked * count).
   UNMASK_HD void keep_only(const auto* tokens, index_t count) {
@@ -187,10 +185,11 @@ class narrowed_row {
 
  private:
   UNMASK_HD static constexpr void check_tracked() {
-    static_assert(Watched,
-                  "a part that asks for single tokens of a row, or edits them, names them before "
-                  "the row is read: track(list, context) and static constexpr index_t tracks = ...; 0 "
-                  "without track() for a part that only raises the best token");
+    static_assert(
+        Watched,
+        "a part that asks for single tokens of a row, or edits them, names them before "
+        "the row is read: track(list, context) and static constexpr index_t tracks = ...; 0 "
+        "without track() for a part that only raises the best token");
   }
 
   revisable_row<All>& whole_;

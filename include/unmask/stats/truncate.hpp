@@ -129,8 +129,7 @@ struct head_cut {
   /// Counts the kept columns: kept_of(). Every lane gets the number. `held` are the columns that
   /// the read held.
   template <index_t Held>
-  UNMASK_HD index_t
-  measure(const auto& t, const held_list<Held>& held, const row_limits& limits) {
+  UNMASK_HD index_t measure(const auto& t, const held_list<Held>& held, const row_limits& limits) {
     for (index_t i = t.lane(); i < head.size(); i += t.lanes()) {
       masses[i] = limits.mass_of(head[i].logit);
     }
@@ -236,8 +235,8 @@ struct key_bins {
     t.sync();
     if (t.lane() == 0) {
       const auto within = [&](index_t i) { return static_cast<index_t>(tokens[i]); };
-      for (stop = 0; stop < bins && !limits.end_after(tokens_before + within(stop),
-                                                      mass_before + masses[stop]);
+      for (stop = 0; stop < bins &&
+                     !limits.end_after(tokens_before + within(stop), mass_before + masses[stop]);
            ++stop) {
         tokens_before += within(stop);
         mass_before += masses[stop];

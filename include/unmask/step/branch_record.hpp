@@ -15,12 +15,15 @@ struct branch_record {
   /// Number of tokens committed in addition to those of the sequence: 0 for the anchor.
   index_t committed = 0;
 
-  [[nodiscard]] UNMASK_HD constexpr float lookahead_score() const { return active == 0 ? 1.0F : score; }
+  [[nodiscard]] UNMASK_HD constexpr float lookahead_score() const {
+    return active == 0 ? 1.0F : score;
+  }
 };
 
 /// Order of branches: higher score first; between equals the one with more committed tokens.
 [[nodiscard]] UNMASK_HD constexpr bool precedes(const branch_record& a, const branch_record& b) {
-  return a.lookahead_score() > b.lookahead_score() || (a.lookahead_score() == b.lookahead_score() && a.committed > b.committed);
+  return a.lookahead_score() > b.lookahead_score() ||
+         (a.lookahead_score() == b.lookahead_score() && a.committed > b.committed);
 }
 
 /// Returns the index of the best branch among `count` >= 1, where record(b) is the branch_record of

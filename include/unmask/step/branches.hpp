@@ -12,8 +12,9 @@ namespace branches {
 
 /// Worth of the row of scored position i in a branch, from the lookahead part.
 template <class Policy>
-[[nodiscard]] UNMASK_HD float
-lookahead_score(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t position) {
+[[nodiscard]] UNMASK_HD float lookahead_score(const slot_memory<Policy>& m,
+                                              const record<Policy::required>& row,
+                                              index_t position) {
   const auto& part = lookahead_of(m);
   constexpr statistics seen = std::remove_cvref_t<decltype(part)>::required;
   const auto c = candidate<Policy::required>::of(row, position, m.state->tokens[position]);
@@ -139,7 +140,8 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
       m.is_low[b * m.window + i] = is_masked;
       if (is_masked) {
         revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i), draw_of(m, i)};
-        m.lookahead_scores[b * m.window + i] = branches::lookahead_score(m, row.total(), now.score.first + i);
+        m.lookahead_scores[b * m.window + i] =
+            branches::lookahead_score(m, row.total(), now.score.first + i);
       }
     }
     t.sync();

@@ -46,8 +46,7 @@ commits(const Part& p, const auto& c, const auto& of_all, auto& context) {
 
 /// Rank information of a candidate that the policy's commit rule needs.
 template <class Policy>
-using standing_of =
-    std::conditional_t<Policy::anchors, standing_by_anchors, rank_info_in_span>;
+using standing_of = std::conditional_t<Policy::anchors, standing_by_anchors, rank_info_in_span>;
 
 /// Score of a candidate by the policy's ranking.
 template <class Policy>
@@ -67,9 +66,9 @@ template <std::size_t I, class E>
 struct expression {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
-                                             const candidate<Policy::required>& c,
-                                             const standing_of<Policy>& s,
-                                             const step_info& at) {
+                                              const candidate<Policy::required>& c,
+                                              const standing_of<Policy>& s,
+                                              const step_info& at) {
     auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<E::required>();
     return call::commits(m.policy->template part_at<I>(), narrow, s, context);
@@ -80,9 +79,9 @@ template <std::size_t I, class A, class B>
 struct expression<I, all_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
-                                             const candidate<Policy::required>& c,
-                                             const standing_of<Policy>& s,
-                                             const step_info& at) {
+                                              const candidate<Policy::required>& c,
+                                              const standing_of<Policy>& s,
+                                              const step_info& at) {
     const bool first = expression<I, A>::commits(m, c, s, at);
     const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
     return first && second;
@@ -93,9 +92,9 @@ template <std::size_t I, class A, class B>
 struct expression<I, any_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
-                                             const candidate<Policy::required>& c,
-                                             const standing_of<Policy>& s,
-                                             const step_info& at) {
+                                              const candidate<Policy::required>& c,
+                                              const standing_of<Policy>& s,
+                                              const step_info& at) {
     const bool first = expression<I, A>::commits(m, c, s, at);
     const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
     return first || second;
@@ -122,16 +121,16 @@ struct of<policy<Parts...>> : find<0, Parts...> {};
 /// True if the policy's commit rule commits a candidate with that rank information.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool commits(const slot_memory<Policy>& m,
-                                    const candidate<Policy::required>& c,
-                                    const standing_of<Policy>& s,
-                                    const step_info& at) {
+                                     const candidate<Policy::required>& c,
+                                     const standing_of<Policy>& s,
+                                     const step_info& at) {
   return detail_commit_rule::of<Policy>::type::commits(m, c, s, at);
 }
 
 /// Number of parts of the policy in each stage.
 template <class Policy>
 struct stages {
-  template <bool part_traits::*Does>
+  template <bool part_traits::* Does>
   static constexpr auto number_of = static_cast<int>(detail::parts_that<Policy, Does>::count);
   static constexpr int costs = number_of<&part_traits::costs>;
   static constexpr int schedules = number_of<&part_traits::schedules>;
@@ -207,7 +206,8 @@ UNMASK_HD void
 track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
   detail::for_each_part<Policy, &part_traits::names_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    if constexpr (What == mark::masked || processing_committed<typename Policy::template part_type<I>>) {
+    if constexpr (What == mark::masked ||
+                  processing_committed<typename Policy::template part_type<I>>) {
       auto context = context_of<I>(m, cell, at);
       m.policy->template part_at<I>().track(list, context);
     }
@@ -218,16 +218,17 @@ track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step
 /// the probes on rows of masked positions.
 template <mark What, class Policy>
 UNMASK_HD void process(const slot_memory<Policy>& m,
-                      revisable_row<Policy::required>& row,
-                      index_t cell,
-                      const step_info& at) {
+                       revisable_row<Policy::required>& row,
+                       index_t cell,
+                       const step_info& at) {
   detail::for_each_part<Policy, &part_traits::turns>([&](auto turn) {
     constexpr std::size_t I = decltype(turn)::value;
     using part_type = typename Policy::template part_type<I>;
     const part_type& part = m.policy->template part_at<I>();
     if constexpr (probing<part_type> && What == mark::masked) {
       auto context = context_of<I>(m, cell, at);
-      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{row};
+      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{
+          row};
       const index_t i = at.position - m.status->next.score.first;
       token_probability* const out =
           m.asked + i * Policy::probes + detail::probes_before<Policy, I>;
@@ -238,9 +239,11 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
         out[k].step = at.step;
       }
     }
-    if constexpr (logits_processor<part_type> && (What == mark::masked || processing_committed<part_type>)) {
+    if constexpr (logits_processor<part_type> &&
+                  (What == mark::masked || processing_committed<part_type>)) {
       auto context = context_of<I>(m, cell, at);
-      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{row};
+      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{
+          row};
       part.process(narrow, context);
     }
   });
@@ -249,9 +252,8 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
 /// True if every part allows a token at a position.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool allows(const Policy& p, token_id token, const step_info& at) {
-  return !detail::any_part<Policy, &part_traits::restricts>([&](auto part) {
-    return !p.template part_at<decltype(part)::value>().allows(token, at);
-  });
+  return !detail::any_part<Policy, &part_traits::restricts>(
+      [&](auto part) { return !p.template part_at<decltype(part)::value>().allows(token, at); });
 }
 
 /// True if some part may delay candidates.
@@ -261,9 +263,9 @@ inline constexpr bool filters_any = stages<Policy>::filter > 0;
 /// The strictest result of the parts' filter() for a candidate between these neighbours.
 template <class Policy>
 [[nodiscard]] UNMASK_HD filter_result filter_between(const slot_memory<Policy>& m,
-                                            const candidate<Policy::required>& c,
-                                            const neighbours<Policy::required>& beside,
-                                            const step_info& at) {
+                                                     const candidate<Policy::required>& c,
+                                                     const neighbours<Policy::required>& beside,
+                                                     const step_info& at) {
   filter_result strictest = filter_result::keep;
   detail::for_each_part<Policy, &part_traits::filter>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
@@ -305,8 +307,8 @@ template <class Policy>
 /// Result of edit_token() for a committed position: that of the first part that does not keep it.
 template <class Policy>
 [[nodiscard]] UNMASK_HD verdict edit_token(const slot_memory<Policy>& m,
-                                        const candidate<Policy::required>& c,
-                                        const step_info& at) {
+                                           const candidate<Policy::required>& c,
+                                           const step_info& at) {
   verdict decided = verdict::keep;
   static_cast<void>(detail::any_part<Policy, &part_traits::edits_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;

@@ -84,8 +84,8 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
         const index_t i = ranked(r);
         return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & blocks) != 0;
       };
-      const bool is_served =
-          with_first(t, count + size, is_of_blocks, [&](index_t r) { apply_commit_rule(ranked(r)); });
+      const bool is_served = with_first(
+          t, count + size, is_of_blocks, [&](index_t r) { apply_commit_rule(ranked(r)); });
       served |= is_served ? blocks : 0;
       t.sync();  // the report is another lane's next
     };
@@ -143,8 +143,7 @@ commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>&
   }
 }
 
-/// Softmax probability of the token of a committed position whose record is `row`; NaN if the token
-/// was not tracked.
+/// Softmax probability of a committed position's token by its record; NaN if it was not tracked.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 current_probability(const slot_memory<Policy>& m, const record<Policy::required>& row, index_t i) {
@@ -179,8 +178,8 @@ template <class Policy>
   if constexpr (Policy::remasks) {
     const range scored = m.status->next.score;
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
-      const bool competed = is_there && m.roles[i] != role::bystander &&
-                            m.marks[scored.first + i] == mark::committed;
+      const bool competed =
+          is_there && m.roles[i] != role::bystander && m.marks[scored.first + i] == mark::committed;
       losses += t.count(competed && !wins(m, i)).all;
     });
   } else {
@@ -245,13 +244,13 @@ UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_mem
 
 /// Effect of a step on a scored position.
 enum class outcome : std::uint8_t {
-  none,     ///< no candidate, and not changed by a part
-  stays,    ///< a candidate without a change: masked, or committed with its proposal
+  none,            ///< no candidate, and not changed by a part
+  stays,           ///< a candidate without a change: masked, or committed with its proposal
   commits_tokens,  ///< a masked position gets its token
-  rewins,   ///< a committed candidate gets another token
-  loses,    ///< a committed candidate is remasked
-  edited,   ///< a part replaces a committed token
-  remasked  ///< a part remasks a committed position
+  rewins,          ///< a committed candidate gets another token
+  loses,           ///< a committed candidate is remasked
+  edited,          ///< a part replaces a committed token
+  remasked         ///< a part remasks a committed position
 };
 
 /// Returns the effect of the step on scored position i.
@@ -325,7 +324,8 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
     }
     noted += entries.all;
     if constexpr (Policy::branches) {
-      at_placed += t.count((rewrites || o == outcome::commits_tokens) && position < placed.position).all;
+      at_placed +=
+          t.count((rewrites || o == outcome::commits_tokens) && position < placed.position).all;
     }
     if constexpr (Policy::edits_tokens) {
       const lane_count changes = t.count(rewrites);

@@ -135,8 +135,8 @@ look_at_rows(const auto& t,
       step_reduction sum{};
       for (index_t i = c * size; i < math::min((c + 1) * size, info.active); ++i) {
         const layer_row row = measured_row(m, i, first);
-        sum.merge(
-            with_context<rule_index<Policy>>(m, row, step_reduction{}, [&](const rule& part, const auto& context) {
+        sum.merge(with_context<rule_index<Policy>>(
+            m, row, step_reduction{}, [&](const rule& part, const auto& context) {
               return part.look(row, info, context);
             }));
       }
@@ -176,16 +176,18 @@ UNMASK_HD void rank_rows(const auto& t,
 
 /// True if the rule computes present row i whatever its importance.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool is_mandatory(const slot_memory<Policy>& m,
-                                          index_t i,
-                                          index_t first,
-                                          const layer_reduction_of<rule_of<Policy>>& step_reduction) {
+[[nodiscard]] UNMASK_HD bool
+is_mandatory(const slot_memory<Policy>& m,
+             index_t i,
+             index_t first,
+             const layer_reduction_of<rule_of<Policy>>& step_reduction) {
   using rule = rule_of<Policy>;
   if constexpr (mandating<rule>) {
     const layer_row row = measured_row(m, i, first);
-    return with_context<rule_index<Policy>>(m, row, step_reduction, [&](const rule& part, const auto& context) {
-      return part.mandatory(row, m.layers.state->info, context);
-    });
+    return with_context<rule_index<Policy>>(
+        m, row, step_reduction, [&](const rule& part, const auto& context) {
+          return part.mandatory(row, m.layers.state->info, context);
+        });
   } else {
     static_cast<void>(m);
     static_cast<void>(i);
@@ -197,8 +199,8 @@ template <class Policy>
 
 /// Number of rows that the rule selects in addition to those always computed.
 template <class Policy>
-[[nodiscard]] UNMASK_HD index_t quota_of(const slot_memory<Policy>& m,
-                                         const layer_reduction_of<rule_of<Policy>>& step_reduction) {
+[[nodiscard]] UNMASK_HD index_t
+quota_of(const slot_memory<Policy>& m, const layer_reduction_of<rule_of<Policy>>& step_reduction) {
   const layer_row nowhere;
   return with_context<rule_index<Policy>>(
       m, nowhere, step_reduction, [&](const rule_of<Policy>& part, const auto& context) {
@@ -279,9 +281,10 @@ void choose_rows(const slot_memory<Policy>& m) {
     layer_reduction_of<layers::rule_of<Policy>> step_reductions[layers::step_reduction_chunks];
     const auto step_reduction = layers::look_at_rows(alone, m, first, step_reductions);
     layers::rank_rows(alone, m, first, step_reduction);
-    size = choose(l.keys, info.active, layers::quota_of(m, step_reduction), l.chosen_rows, [&](index_t i) {
-      return layers::is_mandatory(m, i, first, step_reduction);
-    });
+    size = choose(
+        l.keys, info.active, layers::quota_of(m, step_reduction), l.chosen_rows, [&](index_t i) {
+          return layers::is_mandatory(m, i, first, step_reduction);
+        });
   }
   layers::commit_choice(alone, m, size);
 }

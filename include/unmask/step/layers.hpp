@@ -59,16 +59,19 @@ template <class Policy>
 
 /// Calls `use(part, context)` with the context of leaf I for a row.
 template <std::size_t I, class Policy>
-UNMASK_HD auto
-with_context(const slot_memory<Policy>& m, const layer_row& row, const auto& step_reduction, const auto& use) {
+UNMASK_HD auto with_context(const slot_memory<Policy>& m,
+                            const layer_row& row,
+                            const auto& step_reduction,
+                            const auto& use) {
   using part_type = typename Policy::template part_type<I>;
   const bool scored = m.status->next.score.contains(row.target);
   step_info at = scored ? info_of(*m.state, m.status->next, row.target) : info_of(*m.state);
   at.position = row.target;
   const position_state_of<part_type> start{};
   const position_state_of<part_type>& state =
-      row.masked ? detail::get_indexed<I, position_state_of<part_type>>(m.cells[row.target % m.window])
-               : start;
+      row.masked
+          ? detail::get_indexed<I, position_state_of<part_type>>(m.cells[row.target % m.window])
+          : start;
   const layer_context<part_type> context{
       state, detail::get_indexed<I, sequence_state_of<part_type>>(*m.sequence), step_reduction, at};
   return use(m.policy->template part_at<I>(), context);
@@ -213,10 +216,12 @@ enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t 
     if constexpr (picking<cache>) {
       const layer_row row = row_at(m, position, first);
       return next.refresh || row.masked || position >= m.state->reached ||
-             with_context<I>(
-                 m, row, layer_reduction_of<cache>{}, [&row](const auto& part, const auto& context) {
-                   return part.in_query(row, context);
-                 });
+             with_context<I>(m,
+                             row,
+                             layer_reduction_of<cache>{},
+                             [&row](const auto& part, const auto& context) {
+                               return part.in_query(row, context);
+                             });
     }
   }
   return true;

@@ -71,7 +71,8 @@ class pending_request {
   void was_decided() { out_ = false; }
 
  private:
-  void add(index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches) {
+  void
+  add(index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches) {
     const plan& next = status.next;
     segment s{slot, b, {}, next.query, status.rows, rows_, next.keys, next.evict};
     if (b > 0) {

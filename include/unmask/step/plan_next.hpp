@@ -76,7 +76,8 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     next.end = ending::max_steps;
   }
   if (next.end != ending::running) {
-    if (Policy::commits_tokens || q.step == 0) {  // a canvas that ends before its first step has no rows
+    if (Policy::commits_tokens ||
+        q.step == 0) {  // a canvas that ends before its first step has no rows
       fill(m);
     } else if constexpr (!Policy::commits_tokens) {
       conclude(m, out.next.score);
@@ -140,14 +141,18 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool reads_sequence_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::reads_sequence>(
-      p, [](const auto& part) -> decltype(part.reads_sequence_now()) { return part.reads_sequence_now(); });
+      p, [](const auto& part) -> decltype(part.reads_sequence_now()) {
+        return part.reads_sequence_now();
+      });
 }
 
 /// True if an active part reads the probability of committed tokens.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool tracks_current_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::tracks_current>(
-      p, [](const auto& part) -> decltype(part.tracks_current_now()) { return part.tracks_current_now(); });
+      p, [](const auto& part) -> decltype(part.tracks_current_now()) {
+        return part.tracks_current_now();
+      });
 }
 
 /// Lists, for each position that the next step reads, the tokens that the read excludes.

@@ -12,10 +12,9 @@ namespace UNMASK_NAMESPACE::step {
 [[nodiscard]] UNMASK_HD inline index_t
 block_of(const sequence_view& q, const plan& now, index_t position) {
   // Usually there is only one block, and the division is the most expensive operation.
-  return now.last_block - now.first_block == 1 ? now.first_block
-                                               : math::min(math::max(q.block_of(position),
-                                                                     now.first_block),
-                                                           now.last_block - 1);
+  return now.last_block - now.first_block == 1
+             ? now.first_block
+             : math::min(math::max(q.block_of(position), now.first_block), now.last_block - 1);
 }
 
 /// The step as given to the parts outside any block.
@@ -101,8 +100,8 @@ template <class Policy>
 /// Result of the parts' filter() for the candidate at scored position i.
 template <class Policy>
 [[nodiscard]] UNMASK_HD filter_result filter_at(const slot_memory<Policy>& m,
-                                       index_t i,
-                                       const step_info& at) {
+                                                index_t i,
+                                                const step_info& at) {
   if constexpr (filters_any<Policy>) {
     const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
     return filter_between(m, candidate_at(m, i), beside, at);
@@ -114,7 +113,7 @@ template <class Policy>
 /// True if a candidate without neighbours would be delayed.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_ranked_last(const slot_memory<Policy>& m,
-                                        const candidate<Policy::required>& c) {
+                                            const candidate<Policy::required>& c) {
   if constexpr (filters_any<Policy>) {
     const auto nobody =
         candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);

@@ -26,11 +26,13 @@ notes_of(const slot_memory<Policy>& m, const candidate<Policy::required>& c, con
 
 /// Merges the reductions of one candidate into the sums.
 template <class Policy>
-UNMASK_HD void merge_step_reductions(step_reductions_of<Policy>& sum, const step_reductions_of<Policy>& of_one) {
+UNMASK_HD void merge_step_reductions(step_reductions_of<Policy>& sum,
+                                     const step_reductions_of<Policy>& of_one) {
   detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     using step_reduction = step_reduction_of<typename Policy::template part_type<I>>;
-    detail::get_indexed<I, step_reduction>(sum).merge(detail::get_indexed<I, step_reduction>(of_one));
+    detail::get_indexed<I, step_reduction>(sum).merge(
+        detail::get_indexed<I, step_reduction>(of_one));
   });
 }
 
@@ -112,11 +114,12 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
         m.roles[i] = role::excluded;
         continue;
       }
-      const float s = d == filter_result::keep ? score(m, candidate_at(m, i), at) : -math::infinity();
+      const float s =
+          d == filter_result::keep ? score(m, candidate_at(m, i), at) : -math::infinity();
       m.keys[i] = order_key(s, i);
-      m.roles[i] = d == filter_result::keep   ? role::candidate
+      m.roles[i] = d == filter_result::keep          ? role::candidate
                    : d == filter_result::ranked_last ? role::ranked_last
-                                      : role::rejected;
+                                                     : role::rejected;
     }
   }
   sort(t, m.keys, size);

@@ -24,7 +24,8 @@ UNMASK_HD void review([[maybe_unused]] const auto& t,
           const candidate<Policy::required> c = candidate_at(m, i);
           const step_info at = info_of(*m.state, m.status->next, c.position);
           auto context = context_of<I>(m, m.cell_of(c.position), at);
-          sum.merge(m.policy->template part_at<I>().review(c.template as<part_type::required>(), context));
+          sum.merge(m.policy->template part_at<I>().review(c.template as<part_type::required>(),
+                                                           context));
         }
       }
       if (t.lane() == 0) {

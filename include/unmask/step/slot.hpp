@@ -51,9 +51,9 @@ enum class role : std::uint8_t {
   bystander,  ///< not masked, or not considered
   candidate,
   ranked_last,  ///< a candidate that is ranked last
-  rejected,  ///< a candidate that is rejected without calling the commit rule
-  excluded,   ///< masked, but excluded from this step's commits
-  invalid,  ///< masked, but its row is invalid
+  rejected,     ///< a candidate that is rejected without calling the commit rule
+  excluded,     ///< masked, but excluded from this step's commits
+  invalid,      ///< masked, but its row is invalid
   committed,
   replaced,  ///< committed; a part replaces it by its proposed token
   remasked   ///< committed; a part remasks it
@@ -63,7 +63,9 @@ enum class role : std::uint8_t {
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool edits_tokens_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::rewrites>(
-      p, [](const auto& part) -> decltype(part.edits_tokens_now()) { return part.edits_tokens_now(); });
+      p, [](const auto& part) -> decltype(part.edits_tokens_now()) {
+        return part.edits_tokens_now();
+      });
 }
 
 /// Assigns memory to arrays, one behind the other; the same on host and device. With a null base it
@@ -118,7 +120,8 @@ struct slot_memory {
   sequence_states<Policy>* sequence = at.take<sequence_states<Policy>>(1);
   step_reductions_of<Policy>* step_reductions = at.take<step_reductions_of<Policy>>(1);
   /// By position - score.first: the reduction of each candidate. Only with a step reduction.
-  step_reductions_of<Policy>* surveyed = at.take<step_reductions_of<Policy>>(Policy::reduces ? window : 0);
+  step_reductions_of<Policy>* surveyed =
+      at.take<step_reductions_of<Policy>>(Policy::reduces ? window : 0);
   /// By cell = position % window.
   position_states<Policy>* cells = at.take<position_states<Policy>>(window);
   /// [window][vocab], by cell: edited logits of the previous step, and their sums. Only if the

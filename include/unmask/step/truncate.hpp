@@ -35,7 +35,8 @@ template <class Policy>
   record<Policy::required>& row = m.row(branch, i);
   if (t.lane() == 0) {
     if constexpr (Policy::tracks > 0) {
-      if (!phase::process_row(m, branch, i)) {  // an allowed_tokens has left the tracked tokens only
+      if (!phase::process_row(
+              m, branch, i)) {  // an allowed_tokens has left the tracked tokens only
         held.clear();
       }
     }

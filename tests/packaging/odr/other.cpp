@@ -2,4 +2,6 @@
 #include <unmask/unmask.hpp>
 
 // A name that the linker must keep apart from those of the other translation unit.
-int version_seen_elsewhere() { return UNMASK_VERSION; }
+int version_seen_elsewhere() {
+  return UNMASK_VERSION;
+}

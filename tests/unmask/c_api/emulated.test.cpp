@@ -114,7 +114,8 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
       said[2].insert(said[2].end(),
                      {plan.winner, plan.freeze_first, plan.freeze_last, plan.refresh});
       for (std::int32_t i = 0; i < count; ++i) {
-        said[2].insert(said[2].end(), {entries[i].position, entries[i].token, entries[i].committed});
+        said[2].insert(said[2].end(),
+                       {entries[i].position, entries[i].token, entries[i].committed});
       }
     }
   }

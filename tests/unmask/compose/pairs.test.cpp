@@ -109,7 +109,8 @@ bool is_refused(const traits& a, const traits& b) {
   return (a.compares && (b.tracks || b.branches || b.of_kept)) ||
          (a.branches && (b.remasks || b.frontier || b.renoises)) ||
          (a.renoises && (b.rewrites || b.frontier || b.draws || b.schedules)) ||
-         (a.truncates && b.remembers) || (a.frontier && b.rewrites) || (a.remasks_current && b.remasks);
+         (a.truncates && b.remembers) || (a.frontier && b.rewrites) ||
+         (a.remasks_current && b.remasks);
 }
 
 // Pairs that only stand side by side.

@@ -57,13 +57,16 @@ TEST(knob, is_checked_with_argument_value_and_rule) {
 
 TEST(knob, of_a_part_is_named_after_it) {
   EXPECT_EQ(problem_of(threshold{2.0F}), "threshold::value must be in [0, 1], got 2");
-  EXPECT_EQ(problem_of(entropy_bound{-1.0F}), "entropy_bound::bound must be at least 0 nats, got -1");
+  EXPECT_EQ(problem_of(entropy_bound{-1.0F}),
+            "entropy_bound::bound must be at least 0 nats, got -1");
   EXPECT_EQ(problem_of(temperature{0.0F}),
             "temperature::value must be at least 1e-06 (least_temperature), got 0");
-  EXPECT_EQ(problem_of(eos_penalty{infinite}), "eos_penalty::penalty must be a finite number, got inf");
+  EXPECT_EQ(problem_of(eos_penalty{infinite}),
+            "eos_penalty::penalty must be a finite number, got inf");
   EXPECT_EQ(problem_of(lookahead{.lowest_share = 0.0F}),
             "lookahead::lowest_share must be in (0, 1], got 0");
-  EXPECT_EQ(problem_of(cache_budget{.window = -1}), "cache_budget::window must be at least 0, got -1");
+  EXPECT_EQ(problem_of(cache_budget{.window = -1}),
+            "cache_budget::window must be at least 0, got -1");
   // Infinity is in a range without an upper end that does not say finite().
   EXPECT_EQ(problem_of(factor{infinite}), "none");
   struct derived : threshold {};

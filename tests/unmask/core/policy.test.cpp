@@ -36,8 +36,9 @@ static_assert(sizeof(full) == 5 * sizeof(float));
 
 // One of each: what a shipped part weighs, and that it is a part.
 template <class P>
-inline constexpr bool is_plain = part<P>&& std::is_aggregate_v<P>&&
-    std::is_trivially_copyable_v<P>&& std::is_default_constructible_v<P>;
+inline constexpr bool is_plain =
+    part<P> && std::is_aggregate_v<P> && std::is_trivially_copyable_v<P> &&
+    std::is_default_constructible_v<P>;
 static_assert(is_plain<by_confidence> && std::is_empty_v<by_confidence>);
 static_assert(is_plain<by_margin> && std::is_empty_v<by_margin>);
 static_assert(is_plain<by_entropy> && std::is_empty_v<by_entropy>);
@@ -89,7 +90,8 @@ static_assert(stages<single_block> == schedules_only);
 
 // Only the Dream timesteps may leave a step without a commit.
 static_assert(extending<timesteps> && extending<independent_timesteps>);
-static_assert(!extending<tokens_per_step> && !extending<steps_per_block> && !extending<semi_autoregressive>);
+static_assert(!extending<tokens_per_step> && !extending<steps_per_block> &&
+              !extending<semi_autoregressive>);
 
 // The union of what the parts read, and the confidence for the report.
 static_assert(greedy::required == stat::confidence);
@@ -109,10 +111,8 @@ TEST(policy, takes_compositions_apart_in_written_order) {
 }
 
 TEST(policy, holds_equal_parts_apart) {
-  constexpr policy p{threshold{0.25F} && threshold{0.5F},
-                     by_confidence{},
-                     temperature{2.0F},
-                     temperature{3.0F}};
+  constexpr policy p{
+      threshold{0.25F} && threshold{0.5F}, by_confidence{}, temperature{2.0F}, temperature{3.0F}};
   EXPECT_EQ(p.part_at<0>().value, 0.25F);
   EXPECT_EQ(p.part_at<1>().value, 0.5F);
   EXPECT_EQ(p.part_at<3>().value, 2.0F);
@@ -136,8 +136,10 @@ TEST(policy, of_the_same_parts_with_other_values_is_the_same_type) {
 }
 
 TEST(all_of, and_any_of_are_what_the_operators_make) {
-  static_assert(std::same_as<decltype(tokens_per_step{} && factor{}), all_of<tokens_per_step, factor>>);
-  static_assert(std::same_as<decltype(tokens_per_step{} || factor{}), any_of<tokens_per_step, factor>>);
+  static_assert(
+      std::same_as<decltype(tokens_per_step{} && factor{}), all_of<tokens_per_step, factor>>);
+  static_assert(
+      std::same_as<decltype(tokens_per_step{} || factor{}), any_of<tokens_per_step, factor>>);
   static_assert(std::same_as<decltype(tokens_per_step{} || (factor{} && steps_per_block{})),
                              any_of<tokens_per_step, all_of<factor, steps_per_block>>>);
   const auto both = all_of{tokens_per_step{3}, factor{0.5F}};

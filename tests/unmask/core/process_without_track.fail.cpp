@@ -8,6 +8,7 @@ struct edits_untracked {
   void process(auto& row, const auto&) const { row.add(3, 1.0F); }
 };
 
-void decode(unmask::session<unmask::policy<unmask::by_confidence, unmask::tokens_per_step, edits_untracked>>& s) {
+void decode(unmask::session<
+            unmask::policy<unmask::by_confidence, unmask::tokens_per_step, edits_untracked>>& s) {
   s.supply(unmask::host_logits<float>());
 }

@@ -12,6 +12,7 @@ struct curious {
 };
 
 int main() {
-  const unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{1}, curious{}, unmask::lookahead{}};
+  const unmask::policy p{
+      unmask::by_confidence{}, unmask::tokens_per_step{1}, curious{}, unmask::lookahead{}};
   static_cast<void>(p);
 }

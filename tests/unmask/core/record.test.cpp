@@ -150,17 +150,11 @@ TEST(candidate, narrowed_keeps_its_place) {
 }
 
 template <class C>
-constexpr bool has_entropy = requires(const C& c) {
-  c.entropy();
-};
+constexpr bool has_entropy = requires(const C& c) { c.entropy(); };
 template <class C>
-constexpr bool has_margin = requires(const C& c) {
-  c.margin();
-};
+constexpr bool has_margin = requires(const C& c) { c.margin(); };
 template <class C>
-constexpr bool has_confidence = requires(const C& c) {
-  c.confidence();
-};
+constexpr bool has_confidence = requires(const C& c) { c.confidence(); };
 
 TEST(candidate, offers_only_what_its_set_names) {
   static_assert(!has_confidence<candidate<stat::none>>);

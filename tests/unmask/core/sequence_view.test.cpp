@@ -18,7 +18,9 @@ TEST(SequenceView, CountsAndFindsOpenPositionsInAnyRange) {
     const double share = d.chance(0.5) ? 0.05 : 0.6;
     std::vector<mark> marks;
     for (index_t p = 0; p < length; ++p) {
-      marks.push_back(d.chance(share) ? mark::masked : d.chance(0.5) ? mark::committed : mark::fixed);
+      marks.push_back(d.chance(share) ? mark::masked
+                      : d.chance(0.5) ? mark::committed
+                                      : mark::fixed);
     }
     sequence_view q;
     q.length = length;

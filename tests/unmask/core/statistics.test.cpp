@@ -31,7 +31,8 @@ static_assert(semi_autoregressive::required == stat::none);
 static_assert(single_block::required == stat::none);
 static_assert(stop_at_eos::required == stat::none);
 static_assert(max_steps::required == stat::none);
-static_assert(decltype(by_margin{}, threshold{} && tokens_per_step{})::required == stat::confidence);
+static_assert(decltype(by_margin{}, threshold{} && tokens_per_step{})::required ==
+              stat::confidence);
 static_assert(decltype(threshold{} || entropy_bound{})::required ==
               (stat::confidence | stat::entropy));
 

@@ -10,7 +10,9 @@ struct counts_in_vain {
   };
   static constexpr unmask::statistics required = unmask::stat::none;
   step_reduction reduces(const auto&, const auto&) const { return {1}; }
-  bool commits(const auto&, const unmask::rank_info& s, const auto& context) const { return s.rank < context.step_reduction.count; }
+  bool commits(const auto&, const unmask::rank_info& s, const auto& context) const {
+    return s.rank < context.step_reduction.count;
+  }
 };
 
 constexpr unmask::policy p{unmask::by_confidence{}, counts_in_vain{}};

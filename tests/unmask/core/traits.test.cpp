@@ -33,23 +33,29 @@ TEST(composition, is_what_its_parts_do_together) {
   EXPECT_EQ(c.rankings, 1);
   EXPECT_FALSE(c.by_confidence);
   EXPECT_TRUE(c.tracks_with_memory && c.reads_sequence && c.tracks_current);
-  EXPECT_TRUE(c.branches() && c.rewrites && !c.remasks && !c.renoises && !c.layered() && !c.compares);
+  EXPECT_TRUE(c.branches() && c.rewrites && !c.remasks && !c.renoises && !c.layered() &&
+              !c.compares);
   EXPECT_EQ(c.tracks(), 8 + 4 + 1 + max_branches);
   EXPECT_EQ(c.caches, 1);
-  EXPECT_TRUE((broken<by_margin, threshold, trace_credit<8>, lookahead, remask_current_below>().empty()));
+  EXPECT_TRUE(
+      (broken<by_margin, threshold, trace_credit<8>, lookahead, remask_current_below>().empty()));
 }
 
 TEST(composition, rules_say_what_does_not_go_together) {
   using one = std::set<std::string_view>;
   EXPECT_EQ((broken<by_margin, factor>()), (one{goes_together::confidence_in_order::why}));
-  EXPECT_EQ((broken<trace_credit<>, allowed_tokens<2>>()), (one{goes_together::memory_behind_lists::why}));
+  EXPECT_EQ((broken<trace_credit<>, allowed_tokens<2>>()),
+            (one{goes_together::memory_behind_lists::why}));
   EXPECT_TRUE((broken<allowed_tokens<2>, trace_credit<>>().empty()));
   EXPECT_TRUE((broken<early_skip, allowed_tokens<2>>().empty()));  // it stores no tokens
-  EXPECT_EQ((broken<confidence_after_truncation, sampling>()), (one{goes_together::truncation_of_some::why}));
+  EXPECT_EQ((broken<confidence_after_truncation, sampling>()),
+            (one{goes_together::truncation_of_some::why}));
   EXPECT_EQ((broken<top_k>()), (one{goes_together::truncation_with_effect::why}));
-  EXPECT_EQ((broken<remask_below, remask_current_below>()), (one{goes_together::remasking_in_one_way::why}));
+  EXPECT_EQ((broken<remask_below, remask_current_below>()),
+            (one{goes_together::remasking_in_one_way::why}));
   EXPECT_EQ((broken<early_skip, lookahead>()), (one{goes_together::layers_without_branches::why}));
-  EXPECT_EQ((broken<stable_and_confident, eos_penalty>()), (one{goes_together::comparison_alone::why}));
+  EXPECT_EQ((broken<stable_and_confident, eos_penalty>()),
+            (one{goes_together::comparison_alone::why}));
 }
 
 }  // namespace

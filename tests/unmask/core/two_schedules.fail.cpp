@@ -2,5 +2,7 @@
 // expect: a policy has at most one schedule
 #include <unmask/unmask.hpp>
 
-constexpr unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{}, unmask::single_block{},
+constexpr unmask::policy p{unmask::by_confidence{},
+                           unmask::tokens_per_step{},
+                           unmask::single_block{},
                            unmask::semi_autoregressive{}};

@@ -12,7 +12,9 @@ struct liar {
 };
 
 void decode(std::vector<unmask::token_id>& tokens, const unmask::model_info& model) {
-  unmask::session s{unmask::policy{unmask::by_confidence{}, liar{}}, model,
-                    unmask::tokens_view<unmask::memory::host>(tokens), unmask::sequence_shape{.length = 4}};
+  unmask::session s{unmask::policy{unmask::by_confidence{}, liar{}},
+                    model,
+                    unmask::tokens_view<unmask::memory::host>(tokens),
+                    unmask::sequence_shape{.length = 4}};
   s.supply(unmask::host_logits<float>());
 }

@@ -11,7 +11,9 @@ struct liar {
 };
 
 void decode(std::vector<unmask::token_id>& tokens, const unmask::model_info& model) {
-  unmask::session s{unmask::policy{unmask::by_entropy{}, liar{} && unmask::entropy_bound{}}, model,
-                    unmask::tokens_view<unmask::memory::host>(tokens), unmask::sequence_shape{.length = 4}};
+  unmask::session s{unmask::policy{unmask::by_entropy{}, liar{} && unmask::entropy_bound{}},
+                    model,
+                    unmask::tokens_view<unmask::memory::host>(tokens),
+                    unmask::sequence_shape{.length = 4}};
   s.supply(unmask::host_logits<float>());
 }

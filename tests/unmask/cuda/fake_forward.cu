@@ -16,7 +16,8 @@ __global__ void fill_rows(segment s,
                           std::ptrdiff_t stride) {
   const auto r = static_cast<index_t>(blockIdx.x);
   const std::uint32_t key = row_key(tokens, length, s.rows.first + r, s.branch > 0, s.placed);
-  for (auto v = static_cast<index_t>(threadIdx.x); v < vocab; v += static_cast<index_t>(blockDim.x)) {
+  for (auto v = static_cast<index_t>(threadIdx.x); v < vocab;
+       v += static_cast<index_t>(blockDim.x)) {
     rows[r * stride + v] = encode_units<T>(fake_logit(key, v));
   }
 }

@@ -20,8 +20,8 @@ namespace unmask::testing {
 }
 
 /// Key of a row: the tokens at r - 1, r and r + 1, one of them replaced by `placed`.
-[[nodiscard]] UNMASK_HD inline std::uint32_t row_key(
-    const token_id* tokens, index_t length, index_t r, bool places, const placement& placed) {
+[[nodiscard]] UNMASK_HD inline std::uint32_t
+row_key(const token_id* tokens, index_t length, index_t r, bool places, const placement& placed) {
   std::uint32_t key = scrambled(static_cast<std::uint32_t>(r));
   for (index_t p = r > 0 ? r - 1 : 0; p <= r + 1 && p < length; ++p) {
     const token_id token = places && p == placed.position ? placed.token : tokens[p];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "unmask/cuda/device_memory.hpp"
 #include "unmask/cuda/merge_messages.hpp"
+
+#include "unmask/cuda/device_memory.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -2,18 +2,18 @@
 // Records of rows read on the device, against the bits that stats/canonical.hpp defines. The host
 // emulation (tests/unmask/device) covers the cases; this is about the device's arithmetic.
 
-#include "oracles/oracle.hpp"
-#include "support/dice.hpp"
-#include "support/fake_logits.hpp"
-#include "unmask/cuda/device_memory.hpp"
-#include "unmask/cuda/record_of_row.hpp"
-
 #include <unmask/stats/canonical.hpp>
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "oracles/oracle.hpp"
+#include "support/dice.hpp"
+#include "support/fake_logits.hpp"
+#include "unmask/cuda/device_memory.hpp"
+#include "unmask/cuda/record_of_row.hpp"
 
 namespace unmask::testing {
 namespace {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "unmask/cuda/device_memory.hpp"
 #include "unmask/cuda/record_of_row.hpp"
 
 #include <unmask/cuda/device_block.cuh>
 #include <unmask/cuda/read_row.hpp>
+
+#include "unmask/cuda/device_memory.hpp"
 
 namespace unmask::testing {
 namespace {
 
 template <class T, class Record>
 __global__ void __launch_bounds__(device::read_threads, device::read_blocks_per_multiprocessor)
-    read_one(row_input<T> row, index_t run_chunks, Record* parts, std::uint32_t* arrived, Record* out) {
+    read_one(
+        row_input<T> row, index_t run_chunks, Record* parts, std::uint32_t* arrived, Record* out) {
   __shared__ alignas(8) unsigned char nodes[sizeof(Record) * device::max_run_chunks];
   const device::row_reduction<Record::contents> at{parts, arrived};
   device::read_row<Record::contents, device::exact_exponential>(device::device_block{},

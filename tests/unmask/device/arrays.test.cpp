@@ -20,7 +20,8 @@ std::size_t bytes_of(const Policy&, const session_capacity& capacity, device::ro
 
 TEST(DeviceArrays, AStepTakes32BytesForEachRunOfARowAnd64KB) {
   for (const index_t window : {8, 32, 64, 256}) {
-    const session_capacity capacity{.sequences = 1, .length = 4096, .window = window, .vocab = 126464};
+    const session_capacity capacity{
+        .sequences = 1, .length = 4096, .window = window, .vocab = 126464};
     const device::row_shape shape = device::shape_rows(window, capacity.vocab, 132);
     const std::size_t most =
         std::size_t{32} * static_cast<std::size_t>(window * shape.runs) + std::size_t{64} * 1024;

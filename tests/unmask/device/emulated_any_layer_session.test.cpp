@@ -97,7 +97,8 @@ void decode_named_beside(const auto& make) {
 }
 
 TEST(EmulatedAnyLayerSession, DecodesByNameWhatTheHostDoes) {
-  for (const char* text : {"threshold(0.6) + dual_cache", "by_margin + tokens_per_step(2) + block_cache"}) {
+  for (const char* text :
+       {"threshold(0.6) + dual_cache", "by_margin + tokens_per_step(2) + block_cache"}) {
     SCOPED_TRACE(text);
     decode_named_beside([&](const auto& where) {
       return make_any_layer_session<compositions<abilities{}>>(
@@ -108,13 +109,14 @@ TEST(EmulatedAnyLayerSession, DecodesByNameWhatTheHostDoes) {
 
 /// One type for all layer rules: what leaves and what is stored is a value.
 TEST(EmulatedAnyLayerSession, DecodesEveryLayerRuleByNameAsTheHostDoes) {
-  for (const char* text : {"threshold(0.6) + delayed_cache(5)",
-                           "threshold(0.6) + early_skip + delayed_cache(5)",
-                           "threshold(0.6) + entropy_cache(1, 4)",
-                           "tokens_per_step(2) + early_skip(0.2, floor=true, cap=true) + dual_cache",
-                           "threshold(0.6) + early_skip + interval_cache(4, 3)",
-                           "threshold(0.6) + cache_budget(4, 3) + interval_cache(5, 4)",
-                           "tokens_per_step(2) + similarity_refresh(0.3) + interval_cache(4, 3)"}) {
+  for (const char* text :
+       {"threshold(0.6) + delayed_cache(5)",
+        "threshold(0.6) + early_skip + delayed_cache(5)",
+        "threshold(0.6) + entropy_cache(1, 4)",
+        "tokens_per_step(2) + early_skip(0.2, floor=true, cap=true) + dual_cache",
+        "threshold(0.6) + early_skip + interval_cache(4, 3)",
+        "threshold(0.6) + cache_budget(4, 3) + interval_cache(5, 4)",
+        "tokens_per_step(2) + similarity_refresh(0.3) + interval_cache(4, 3)"}) {
     SCOPED_TRACE(text);
     decode_named_beside([&](const auto& where) {
       return make_any_layer_session<compositions<layered({})>>(

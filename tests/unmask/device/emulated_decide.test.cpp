@@ -169,11 +169,11 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   g.block_length = d.within(1, 40);
   g.seed = d.bits();
   const session_capacity capacity{.sequences = 1,
-                        .length = g.length + d.within(0, 9),
-                        .window = detail::policy_reach(p, g) + d.within(0, 9),
-                        .branches = detail::policy_branches(p),
-                        .vocab = model.vocab,
-                        .trace = d.chance(0.5)};
+                                  .length = g.length + d.within(0, 9),
+                                  .window = detail::policy_reach(p, g) + d.within(0, 9),
+                                  .branches = detail::policy_branches(p),
+                                  .vocab = model.vocab,
+                                  .trace = d.chance(0.5)};
   std::vector<token_id> prompt;
   std::vector<std::uint8_t> editable;
   for (index_t i = 0; i < g.length; ++i) {
@@ -198,19 +198,22 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   arguments.tokens = alone.tokens.data();
   one.run([&](const emulated_block& b) { device::start_slot(b, arguments, alone.device_view, 0); });
   arguments.tokens = together.tokens.data();
-  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, together.device_view, 0); });
+  block.run(
+      [&](const emulated_block& b) { device::start_slot(b, arguments, together.device_view, 0); });
   expect_equal(alone, together);
 
   int steps = 0;
   while (alone.status.next.active() && !::testing::Test::HasFailure() && steps < 60) {
     read_rows(alone, together, model.vocab, d);
-    one.run([&](const emulated_block& b) { device::decide_slot(b, alone.device_view, 0, nullptr); });
+    one.run(
+        [&](const emulated_block& b) { device::decide_slot(b, alone.device_view, 0, nullptr); });
     void* at = shared.data();
     std::size_t room = shared.size();
     auto* const base =
         static_cast<std::byte*>(std::align(step::slot_layout::alignment, scratch, at, room));
     std::byte* const faster = steps % 2 == 0 ? base : nullptr;
-    block.run([&](const emulated_block& b) { device::decide_slot(b, together.device_view, 0, faster); });
+    block.run(
+        [&](const emulated_block& b) { device::decide_slot(b, together.device_view, 0, faster); });
     expect_equal(alone, together);
     EXPECT_EQ(std::count(together.supplied.begin(), together.supplied.end(), 0U),
               std::ssize(together.supplied));
@@ -252,7 +255,8 @@ TEST(EmulatedDecide, AStepWhoseLogitsAreNotThereIsNotTaken) {
   device::start_arguments<std::remove_const_t<decltype(sure_ones)>> arguments{
       sure_ones, {.vocab = 9, .mask_token = 8}, {.length = 4}, slot.tokens.data()};
   block_emulator block(32);
-  block.run([&](const emulated_block& b) { device::start_slot(b, arguments, slot.device_view, 0); });
+  block.run(
+      [&](const emulated_block& b) { device::start_slot(b, arguments, slot.device_view, 0); });
   slot.supplied[1] = 1;  // only those of a branch that the plan does not have
   block.run([&](const emulated_block& b) { device::decide_slot(b, slot.device_view, 0, nullptr); });
   EXPECT_EQ(slot.status.report.forwards, 0);

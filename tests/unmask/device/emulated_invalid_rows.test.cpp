@@ -31,7 +31,11 @@ void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
 TEST(EmulatedInvalidRows, CommitTheLowestTokenThatIsAllowed) {
   expect_lowest(policy{by_confidence{}, tokens_per_step{1}}, [](token_id) { return true; }, 1);
   expect_lowest(
-      policy{by_confidence{}, tokens_per_step{1}, sampling{}, min_new_tokens{3}, logit_bias<1>{{{0, -inf}}}},
+      policy{by_confidence{},
+             tokens_per_step{1},
+             sampling{},
+             min_new_tokens{3},
+             logit_bias<1>{{{0, -inf}}}},
       [](token_id v) { return v != 2 && v != 0; },
       2);
   expect_lowest(

@@ -102,7 +102,8 @@ cudaError_t launch_start(const session_device_view<Policy>& device_view,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::block_emulator block(static_cast<index_t>(threads), 6);
-    block.run([&](const testing::emulated_block& b) { start_slot(b, arguments, device_view, slot); });
+    block.run(
+        [&](const testing::emulated_block& b) { start_slot(b, arguments, device_view, slot); });
   });
 }
 
@@ -147,7 +148,8 @@ cudaError_t launch_merges(const session_device_view<Policy>& device_view,
     for (const index_t line : order.permutation(lines)) {
       const testing::shared_junk wrong(sizeof(std::uint32_t));
       block.run([&](const testing::emulated_block& b) {
-        merge_line(b, device_view, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
+        merge_line(
+            b, device_view, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
       });
     }
   });

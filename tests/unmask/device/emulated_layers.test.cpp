@@ -22,7 +22,8 @@
 namespace unmask::testing {
 namespace {
 
-constexpr session_capacity capacity{.sequences = 1, .length = 70, .window = 32, .vocab = 50, .layers = 8};
+constexpr session_capacity capacity{
+    .sequences = 1, .length = 70, .window = 32, .vocab = 50, .layers = 8};
 constexpr sequence_shape shape{.prompt_length = 9, .length = 70, .block_length = 30};
 
 /// A started sequence in memory of its own.
@@ -115,9 +116,8 @@ TEST(EmulatedLayers, ABlockChoosesWhatOneLaneDoes) {
   boosted.stages[1].keep = 0.02;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     for (const index_t threads : {32, 96}) {
-      same_choices(policy{by_confidence{}, threshold{0.6F}, early_skip{}, block_cache{3, 2}},
-                   threads,
-                   seed);
+      same_choices(
+          policy{by_confidence{}, threshold{0.6F}, early_skip{}, block_cache{3, 2}}, threads, seed);
       same_choices(policy{by_confidence{}, threshold{0.6F}, boosted}, threads, seed);
       same_choices(policy{by_confidence{},
                           threshold{0.6F},
@@ -134,9 +134,10 @@ TEST(EmulatedLayers, ABlockChoosesWhatOneLaneDoes) {
                           interval_cache{3, 2}},
                    threads,
                    seed);
-      same_choices(policy{by_confidence{}, tokens_per_step{3}, similarity_refresh{}, interval_cache{4, 3}},
-                   threads,
-                   seed);
+      same_choices(
+          policy{by_confidence{}, tokens_per_step{3}, similarity_refresh{}, interval_cache{4, 3}},
+          threads,
+          seed);
     }
   }
 }

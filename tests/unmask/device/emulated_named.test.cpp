@@ -36,7 +36,8 @@ TEST(EmulatedNamed, EditsAndSchedulesAreThoseOfTheHost) {
       "any_of(threshold(0.3), all_of(tokens_per_step(2), hierarchical(0.1, 0.5))) + "
       "temperature(0.8) + repetition_penalty + trace_credit + eos_gate + stop_at_eos");
   decode_named_beside<edits_and({})>(
-      "alg_temperature(by_entropy, 0.5) + any_of(entropy_bound(0.3), tokens_per_step(2)) + block_pipeline + "
+      "alg_temperature(by_entropy, 0.5) + any_of(entropy_bound(0.3), tokens_per_step(2)) + "
+      "block_pipeline + "
       "max_steps(20)");
   decode_named_beside<edits_and({})>("at_random + timesteps(9) + slow_fast + neighbour_penalty");
 }

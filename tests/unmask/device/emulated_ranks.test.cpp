@@ -270,9 +270,7 @@ TEST(EmulatedRanks, MessagesThatDoNotGoTogetherAreFoundByNextAndChangeNothing) {
     cudaMemcpy(all.data(), both.everyone().data(), 2 * bytes, cudaMemcpyDeviceToDevice);
   };
   read();
-  EXPECT_EQ(complaint_about([&] {
-              both.rank(0).supply({all.data(), 5});
-            }),
+  EXPECT_EQ(complaint_about([&] { both.rank(0).supply({all.data(), 5}); }),
             "bytes of the messages must be a multiple of message_bytes() = " +
                 std::to_string(bytes) + ", got 5");
   EXPECT_NE(complaint_about([&] {

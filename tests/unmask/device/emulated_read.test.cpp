@@ -2,11 +2,6 @@
 // The bodies of the kernels that read rows, run by emulated threads: their records must have the
 // bits that stats/canonical.hpp defines, for every length, alignment, option and cut of a row.
 
-#include "oracles/oracle.hpp"
-#include "support/dice.hpp"
-#include "support/emulated_block.hpp"
-#include "support/fake_logits.hpp"
-
 #include <unmask/cuda/read_row.hpp>
 
 #include <gtest/gtest.h>
@@ -17,6 +12,11 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "oracles/oracle.hpp"
+#include "support/dice.hpp"
+#include "support/emulated_block.hpp"
+#include "support/fake_logits.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -101,7 +101,8 @@ struct test_row {
         x = std::fma(input.cfg_scale + 1.0F, x - u, u);
       }
       x = edit(x, v);
-      if (input.allowed != nullptr && ((allowed[static_cast<std::size_t>(v) / 32] >> (v % 32)) & 1U) == 0) {
+      if (input.allowed != nullptr &&
+          ((allowed[static_cast<std::size_t>(v) / 32] >> (v % 32)) & 1U) == 0) {
         x = none;
       }
       const auto at = std::find(excluded.begin(), excluded.end(), v);
@@ -157,8 +158,14 @@ record<S> emulated_record(
     EXPECT_EQ(out.token, -7) << "finished before its last run";
     block.run([&](const emulated_block& b) {
       device::read_row<S, device::exact_exponential>(
-          b, row, edit, run, run_chunks, device::row_reduction<S>{parts.data(), &arrived},
-          nodes.data(), out);
+          b,
+          row,
+          edit,
+          run,
+          run_chunks,
+          device::row_reduction<S>{parts.data(), &arrived},
+          nodes.data(),
+          out);
     });
   }
   EXPECT_EQ(arrived, 0U) << "the counter must be ready for the next step";
@@ -166,11 +173,8 @@ record<S> emulated_record(
 }
 
 template <statistics S, element T, class Edit = no_edit>
-void expect_canonical(const test_row<T>& row,
-                      index_t threads,
-                      index_t run_chunks,
-                      dice& d,
-                      const Edit& edit = {}) {
+void expect_canonical(
+    const test_row<T>& row, index_t threads, index_t run_chunks, dice& d, const Edit& edit = {}) {
   SCOPED_TRACE("columns " + std::to_string(row.input.columns) + ", run " +
                std::to_string(run_chunks) + ", threads " + std::to_string(threads));
   std::vector<float> excluded;
@@ -183,11 +187,13 @@ void expect_canonical(const test_row<T>& row,
   EXPECT_TRUE(same_bits(actual, expected));
   if constexpr (canonical::compares<S>) {
     for (std::size_t j = 0; j < z.size(); ++j) {
-      ASSERT_EQ(identity(row.previous[j + 1]), identity(z[j])) << "kept for the next step, column " << j;
+      ASSERT_EQ(identity(row.previous[j + 1]), identity(z[j]))
+          << "kept for the next step, column " << j;
     }
   }
   for (std::size_t i = 0; i < excluded.size(); ++i) {
-    EXPECT_EQ(identity(row.excluded_logits[i]), identity(excluded[i])) << "excluded token " << row.excluded[i];
+    EXPECT_EQ(identity(row.excluded_logits[i]), identity(excluded[i]))
+        << "excluded token " << row.excluded[i];
   }
 }
 
@@ -232,8 +238,8 @@ TYPED_TEST(EmulatedRead, BreaksTiesAsTheCanonicalOrderDoes) {
   dice d(4);
   for (int round = 0; round < 12; ++round) {
     // Few values, zeros of both signs among them: nearly every column ties.
-    const std::vector<double> values =
-        round % 3 == 0 ? std::vector<double>{0.0, -0.0, -1.0} : std::vector<double>{-2.0, -0.0, 0.0, 3.0};
+    const std::vector<double> values = round % 3 == 0 ? std::vector<double>{0.0, -0.0, -1.0}
+                                                      : std::vector<double>{-2.0, -0.0, 0.0, 3.0};
     const test_row<TypeParam> row(
         d.within(1, 9000), d.within(0, 1), [&](index_t) { return d.one_of(values); });
     expect_canonical<everything>(row, 64, 2, d);
@@ -288,7 +294,8 @@ TYPED_TEST(EmulatedRead, GivesTheCanonicalBitsWhateverTheFirstColumnsOfAChunkAre
 TYPED_TEST(EmulatedRead, AppliesGuidanceEditsMasksAndBlanksInThatOrder) {
   dice d(6);
   for (int round = 0; round < 16; ++round) {
-    test_row<TypeParam> row(d.within(1, 9000), d.within(0, 2), [&](index_t) { return d.real(-9, 9); });
+    test_row<TypeParam> row(
+        d.within(1, 9000), d.within(0, 2), [&](index_t) { return d.real(-9, 9); });
     row.input.first_token = d.chance(0.5) ? 0 : d.within(0, 5000);
     const index_t first = row.input.first_token;
     if (d.chance(0.7)) {
@@ -297,7 +304,8 @@ TYPED_TEST(EmulatedRead, AppliesGuidanceEditsMasksAndBlanksInThatOrder) {
     if (d.chance(0.7)) {
       row.allow(d.one_of(std::vector<double>{0.0, 0.01, 0.9}), d);
     }
-    std::vector<token_id> tokens = {0, first, first + row.input.columns, first + row.input.columns - 1};
+    std::vector<token_id> tokens = {
+        0, first, first + row.input.columns, first + row.input.columns - 1};
     for (int i = 0; i < 40; ++i) {
       tokens.push_back(d.within(0, first + row.input.columns + 100));
     }
@@ -337,7 +345,8 @@ TYPED_TEST(EmulatedRead, DrawsTheTokenThatTheCanonicalOrderDraws) {
       return j > 0 && d.chance(absent) ? -infinity : static_cast<double>(d.real(-spread, spread));
     });
     row.input.first_token = d.chance(0.5) ? 0 : 2048 * d.within(0, 9);
-    row.input.draw.key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
+    row.input.draw.key = {
+        d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
     row.input.draw.temperature = d.chance(0.4) ? 1.0F : d.real(0.1, 2.0);
     if (d.chance(0.3)) {
       row.allow(0.7, d);

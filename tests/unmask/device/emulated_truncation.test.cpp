@@ -2,11 +2,6 @@
 // Truncation by emulated threads: the held columns of one read, and the
 // second read, which must agree with the host's bit by bit whatever the cut of a row.
 
-#include "oracles/oracle.hpp"
-#include "support/dice.hpp"
-#include "support/emulated_block.hpp"
-#include "support/fake_logits.hpp"
-
 #include <unmask/cuda/keep_row.hpp>
 #include <unmask/host/second_read.hpp>
 
@@ -17,6 +12,11 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "oracles/oracle.hpp"
+#include "support/dice.hpp"
+#include "support/emulated_block.hpp"
+#include "support/fake_logits.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -32,8 +32,8 @@ std::vector<float> random_row(index_t columns, dice& d) {
   for (index_t j = 0; j < columns; ++j) {
     const bool tied = d.chance(ties);
     z.push_back(d.chance(absent) ? -std::numeric_limits<float>::infinity()
-                : tied           ? static_cast<float>(d.within(-1, 2)) * (d.chance(0.5) ? 1.0F : -1.0F)
-                                 : d.real(-9, 9));
+                : tied ? static_cast<float>(d.within(-1, 2)) * (d.chance(0.5) ? 1.0F : -1.0F)
+                       : d.real(-9, 9));
   }
   return z;
 }
@@ -109,7 +109,8 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
     row.logits = z.data();
     row.columns = columns;
     row.first_token = d.chance(0.5) ? 0 : 2048 * d.within(0, 9);
-    row.draw.key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
+    row.draw.key = {
+        d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
     row.draw.temperature = d.real(0.3, 2.0);
     truncation rules;
     rules.tokens = d.chance(0.5) ? d.within(1, columns + 3) : no_token;
@@ -117,8 +118,8 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
     rules.mass = d.chance(0.5) ? d.real(0, 1) : 1.0F;
     rules.ratio = d.chance(0.3) ? d.real(0, 0.5) : 0.0F;
     rules.renormalises = d.chance(0.5);
-    SCOPED_TRACE("columns " + std::to_string(columns) + ", tokens " +
-                 std::to_string(rules.tokens) + ", mass " + std::to_string(rules.mass));
+    SCOPED_TRACE("columns " + std::to_string(columns) + ", tokens " + std::to_string(rules.tokens) +
+                 ", mass " + std::to_string(rules.mass));
 
     // Some tracked tokens, edited, one of them suppressed.
     std::vector<token_id> tracked;

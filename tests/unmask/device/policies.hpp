@@ -11,23 +11,23 @@
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
-#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/logits/eos.hpp>
-#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/probability.hpp>
 #include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/logits/tokens.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
@@ -47,7 +47,8 @@ namespace unmask::testing {
 inline constexpr policy sure_ones{by_confidence{}, threshold{0.3F}, stop_at_any_end{}};
 inline constexpr policy few_at_a_time{by_margin{}, threshold_inclusive{0.2F} && tokens_per_step{3}};
 inline constexpr policy in_steps{by_margin{}, steps_per_block{4}, temperature{0.7F}};
-inline constexpr policy bounded{by_entropy{}, entropy_bound{0.4F} || tokens_per_step{1}, max_steps{9}};
+inline constexpr policy bounded{
+    by_entropy{}, entropy_bound{0.4F} || tokens_per_step{1}, max_steps{9}};
 inline constexpr policy by_chance{at_random{}, timesteps{7}, single_block{}};
 inline constexpr policy in_order{left_to_right{}, entropy_bound{0.8F}};
 inline constexpr policy credited{by_confidence{}, threshold_inclusive{0.3F}, trace_credit<8>{}};
@@ -59,12 +60,14 @@ inline constexpr policy branching_out{by_confidence{},
                                       block_pipeline{.add = 0.2F, .activate = 0.6F, .at_once = 3},
                                       stop_at_eos{}};
 inline constexpr policy drawn{by_confidence{}, steps_per_block{4}, sampling{.temperature = 0.8F}};
-inline constexpr policy drawn_plainly{by_margin{}, tokens_per_step{2}, sampling{}, temperature{0.5F}};
-inline constexpr policy drawn_edited{by_confidence{},
-                                     tokens_per_step{2},
-                                     sampling{.temperature = 0.9F},
-                                     presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
-                                     trace_credit<4>{}};
+inline constexpr policy drawn_plainly{
+    by_margin{}, tokens_per_step{2}, sampling{}, temperature{0.5F}};
+inline constexpr policy drawn_edited{
+    by_confidence{},
+    tokens_per_step{2},
+    sampling{.temperature = 0.9F},
+    presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+    trace_credit<4>{}};
 inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
 inline constexpr policy settled{by_confidence{},
                                 stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
@@ -77,18 +80,18 @@ inline constexpr policy in_runs{
 inline constexpr policy by_noise{at_random{}, independent_timesteps{6}, single_block{}};
 inline constexpr policy profiled{
     by_confidence{}, calibrated_threshold<16>{.threshold = 0.3F}, suffix_window{.window = 2}};
-inline constexpr policy paced{
-    by_confidence{}, threshold{0.5F} || early_commit{.steps = 6, .late = 1.0F} ||
-                         (steady_leader{2} && threshold{0.2F}),
-    slow_fast{}};
+inline constexpr policy paced{by_confidence{},
+                              threshold{0.5F} || early_commit{.steps = 6, .late = 1.0F} ||
+                                  (steady_leader{2} && threshold{0.2F}),
+                              slow_fast{}};
 inline constexpr policy painted{
     by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
-inline constexpr policy penalised{by_confidence{},
-                                  threshold{0.4F} ||
-                                      local_leap{.threshold = 0.3F, .relaxed = 0.2F, .radius = 2},
-                                  repetition_penalty<4>{.penalty = 1.5F, .window = 3},
-                                  presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
-                                  neighbour_penalty{.penalty = 0.7F, .both_sides = true}};
+inline constexpr policy penalised{
+    by_confidence{},
+    threshold{0.4F} || local_leap{.threshold = 0.3F, .relaxed = 0.2F, .radius = 2},
+    repetition_penalty<4>{.penalty = 1.5F, .window = 3},
+    presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
+    neighbour_penalty{.penalty = 0.7F, .both_sides = true}};
 inline constexpr policy second_thoughts{by_confidence{},
                                         threshold{0.2F} && tokens_per_step{3},
                                         remask_current_below{.confidence = 0.3F, .allowance = 2}};
@@ -105,9 +108,8 @@ inline constexpr policy loose{alg_temperature<by_confidence>{.temperature = 0.7F
 inline constexpr policy listed{
     at_random{}, timesteps{7}, eos_last{}, allowed_tokens<3>{{0, 2, 4}, 3, 1, 9}};
 
-inline constexpr policy leftmost{by_confidence{},
-                                 (threshold{0.3F} || factor{0.4F}) &&
-                                     at_frontier{.reach = 1, .first = 1}};
+inline constexpr policy leftmost{
+    by_confidence{}, (threshold{0.3F} || factor{0.4F}) && at_frontier{.reach = 1, .first = 1}};
 
 inline constexpr policy asking{by_confidence{},
                                tokens_per_step{2},
@@ -137,8 +139,7 @@ inline constexpr policy of_kept_three{by_entropy{},
                                       confidence_after_truncation{}};
 
 /// Caches that feed a range are for any session; the others and the layer rules for layer_session.
-inline constexpr policy prefixed{
-    by_confidence{}, threshold{0.3F}, prefix_cache{.period = 3}};
+inline constexpr policy prefixed{by_confidence{}, threshold{0.3F}, prefix_cache{.period = 3}};
 inline constexpr policy evicted{
     by_confidence{}, tokens_per_step{1}, dual_cache{.period = 4, .whole = 2}, key_eviction{}};
 inline constexpr policy skipping_rows{by_confidence{},

@@ -28,7 +28,8 @@ inline constexpr index_t vocab = 19;
 inline constexpr index_t length = 40;
 inline constexpr model_info model{.vocab = vocab, .mask_token = vocab - 1, .layers = layers};
 inline constexpr sequence_shape shape{.prompt_length = 6, .length = length, .block_length = 12};
-inline constexpr session_capacity capacity{.length = length, .window = length - shape.prompt_length};
+inline constexpr session_capacity capacity{.length = length,
+                                           .window = length - shape.prompt_length};
 
 inline float weight(index_t a, index_t b, index_t c) {
   const auto bits = mixed(

@@ -282,4 +282,4 @@ TEST(GoldenReference, ErrorsNameFileLineAndKey) {
   EXPECT_THROW((void)read_commit_lines(path.string()), schema_error);
 }
 
-} // namespace
+}  // namespace

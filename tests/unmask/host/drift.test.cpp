@@ -113,7 +113,8 @@ TYPED_TEST(Drift, AgreesWithDoublePrecision) {
 TYPED_TEST(Drift, EqualVectorsAreAtNoDistance) {
   dice d(4);
   const auto row = random_row<TypeParam>(d, 500);
-  const drift_sums s = host::drift<all_terms>(row.data(), row.data(), 500, host::best_instruction_set());
+  const drift_sums s =
+      host::drift<all_terms>(row.data(), row.data(), 500, host::best_instruction_set());
   EXPECT_EQ(s.distance_1, 0.0F);
   EXPECT_EQ(s.distance_2, 0.0F);
   EXPECT_EQ(s.product, s.square);

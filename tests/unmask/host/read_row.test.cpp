@@ -213,7 +213,8 @@ TYPED_TEST(read_row, agrees_with_extended_precision) {
     for (const index_t columns : {1, 33, 1000, 2049, 9000, 126464}) {
       SCOPED_TRACE(static_cast<int>(kind) * 1000000 + columns);
       const placed_row<TypeParam> row(hard_row<TypeParam>(kind, columns, 11), 0);
-      const auto r = host::read_row<every_sum>(row.input(), no_edit{}, host::best_instruction_set());
+      const auto r =
+          host::read_row<every_sum>(row.input(), no_edit{}, host::best_instruction_set());
       expect_close(r, edited_row(row.input()));
     }
   }
@@ -275,7 +276,8 @@ TYPED_TEST(read_row, follows_a_permutation_of_the_vocabulary) {
     const auto a = host::read_row<every_sum>(
         placed_row<TypeParam>(row, 0).input(), no_edit{}, host::best_instruction_set());
     const placed_row<TypeParam> other(moved, 0);
-    const auto b = host::read_row<every_sum>(other.input(), no_edit{}, host::best_instruction_set());
+    const auto b =
+        host::read_row<every_sum>(other.input(), no_edit{}, host::best_instruction_set());
     EXPECT_EQ(b.token, order[static_cast<std::size_t>(a.token)]);
     EXPECT_EQ(b.second, a.second);
     expect_close(b, edited_row(other.input()));

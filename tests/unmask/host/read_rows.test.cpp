@@ -72,7 +72,8 @@ void expect_equal_to_single_rows(batch<T>& b,
   std::fill(b.reported.begin(), b.reported.end(), 77.0F);
   std::vector<record<every_sum>> out(b.rows.size());
   std::vector<record<every_sum>> scratch(host::scratch_records(threads.concurrency()));
-  host::read_rows<every_sum, T>(b.rows, edits, out.data(), threads, host::best_instruction_set(), scratch);
+  host::read_rows<every_sum, T>(
+      b.rows, edits, out.data(), threads, host::best_instruction_set(), scratch);
   for (std::size_t r = 0; r < out.size(); ++r) {
     EXPECT_TRUE(same_bits(out[r], expected[r])) << "row " << r;
   }
@@ -182,11 +183,10 @@ TEST(read_rows_allocate, nothing) {
   const host::row_edit edits[] = {edit};
   const allocation_count count;
   for (int i = 0; i < 20; ++i) {
-    for (const host::instruction_set level : {host::instruction_set::portable, host::best_instruction_set()}) {
-      host::read_rows<every_sum, float>(
-          few.rows, edits, out.data(), threads, level, scratch);
-      host::read_rows<every_sum, float>(
-          many.rows, nullptr, out.data(), threads, level, scratch);
+    for (const host::instruction_set level :
+         {host::instruction_set::portable, host::best_instruction_set()}) {
+      host::read_rows<every_sum, float>(few.rows, edits, out.data(), threads, level, scratch);
+      host::read_rows<every_sum, float>(many.rows, nullptr, out.data(), threads, level, scratch);
     }
   }
   EXPECT_EQ(count.value(), 0);

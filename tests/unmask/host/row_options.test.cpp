@@ -239,7 +239,8 @@ TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
         static_cast<void>(host::read_run<contents>(row.in, {cut, chunks}, no_edit{}, level));
         ASSERT_EQ(held.size(), expected.size());
         for (index_t i = 0; i < held.size(); ++i) {
-          ASSERT_EQ(held[i].token, expected[i].token) << "instruction set " << static_cast<int>(level);
+          ASSERT_EQ(held[i].token, expected[i].token)
+              << "instruction set " << static_cast<int>(level);
           ASSERT_EQ(identity(held[i].logit), identity(expected[i].logit));
         }
       }

@@ -198,8 +198,8 @@ TEST(tensor, of_an_engine_goes_through_any_session) {
       numbers.push_back({static_cast<std::uint16_t>(math::bits_of(x) >> 16U)});
     }
   }
-  const auto s =
-      make_any_session(policy{by_confidence{}, tokens_per_step{3}}, small_model, {.length = 3, .window = 3});
+  const auto s = make_any_session(
+      policy{by_confidence{}, tokens_per_step{3}}, small_model, {.length = 3, .window = 3});
   tokens_of tokens(3);
   s->start(0, tokens.data(), 3, {.length = 3, .block_length = 3});
   ASSERT_TRUE(s->next());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The launches of a session as nvcc compiles them.
 
-#include <unmask/cuda.cuh>
-
 #include "unmask/interposed/kernels.hpp"
+
+#include <unmask/cuda.cuh>
 
 template class unmask::on_stream::workspace<unmask::testing::launched_policy>;
 template class unmask::on_stream::shard_workspace<unmask::testing::launched_policy>;

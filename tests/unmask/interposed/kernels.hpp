@@ -12,7 +12,8 @@ namespace unmask::testing {
 inline constexpr policy launched{by_margin{}, threshold{0.3F} && tokens_per_step{2}};
 using launched_policy = std::remove_const_t<decltype(launched)>;
 
-inline constexpr policy launched_layers{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
+inline constexpr policy launched_layers{
+    by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
 using launched_layers_policy = std::remove_const_t<decltype(launched_layers)>;
 
 /// The addresses that nvcc gives the kernels of sessions with that policy on the host.

@@ -53,13 +53,16 @@ long allocations_of(const Policy& p) {
 }
 
 TEST(LayerAllocation, NoneInAPass) {
-  EXPECT_EQ(allocations_of(policy{
-                by_confidence{}, tokens_per_step{2}, early_skip{}, block_cache{5, 2}, trace_credit<8>{}}),
-            0);
   EXPECT_EQ(
       allocations_of(policy{
-          by_confidence{}, tokens_per_step{2}, cache_budget{.budget = 5}, delayed_cache{3}, key_eviction{}}),
+          by_confidence{}, tokens_per_step{2}, early_skip{}, block_cache{5, 2}, trace_credit<8>{}}),
       0);
+  EXPECT_EQ(allocations_of(policy{by_confidence{},
+                                  tokens_per_step{2},
+                                  cache_budget{.budget = 5},
+                                  delayed_cache{3},
+                                  key_eviction{}}),
+            0);
 }
 
 TEST(LayerAllocation, NoneInASelectionOfKeys) {

@@ -101,7 +101,8 @@ TEST(Caches, ASuffixWindowSeesNothingBehindIt) {
   const toy_transformer model;
   const sequence_shape cut{.prompt_length = 6, .length = 18, .block_length = 8, .seed = 9};
   const auto first_block = [&model](const auto& cache, const sequence_shape& g) {
-    return decode_layered(model, policy{by_confidence{}, tokens_per_step{2}, cache, max_steps{4}}, g);
+    return decode_layered(
+        model, policy{by_confidence{}, tokens_per_step{2}, cache, max_steps{4}}, g);
   };
   for (const index_t period : {0, 1, 2}) {
     const layered_result windowed = first_block(suffix_window{4, period}, shape);
@@ -147,7 +148,8 @@ TEST(Caches, AnAlignedBlockCacheCountsPositions) {
 
 TEST(Caches, AnIntervalCacheRunsThePromptNowAndThen) {
   for (const planned& p : plans_of(interval_cache{.prompt_period = 4, .answer_period = 3})) {
-    EXPECT_EQ(p.next.query, p.step % 4 == 0 ? everything : (range{shape.prompt_length, shape.length}));
+    EXPECT_EQ(p.next.query,
+              p.step % 4 == 0 ? everything : (range{shape.prompt_length, shape.length}));
     EXPECT_EQ(p.next.refresh, p.step % 3 == 0);
   }
   for (const planned& p : plans_of(interval_cache{.prompt_period = 0, .answer_period = 0})) {

@@ -180,7 +180,8 @@ TEST(entropy_cache, remembers_the_latest_tokens) {
         if (!d.chance(share)) {
           continue;
         }
-        const bool remasks_current = marks[static_cast<std::size_t>(q)] == mark::committed && d.chance(0.5);
+        const bool remasks_current =
+            marks[static_cast<std::size_t>(q)] == mark::committed && d.chance(0.5);
         marks[static_cast<std::size_t>(q)] = remasks_current ? mark::masked : mark::committed;
         commits.push_back({});
         commits.back().position = q;

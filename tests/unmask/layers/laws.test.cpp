@@ -114,9 +114,10 @@ TEST(LayerLaws, ARefreshRestoresTheFullForward) {
 /// Sequences of different lengths side by side decode as each alone.
 TEST(LayerLaws, ABatchIsItsSequences) {
   const policy p{by_confidence{}, sure, early_skip{}, block_cache{5, 3}, trace_credit<16>{}};
-  const std::vector<sequence_shape> shapes{{.prompt_length = 3, .length = 40, .block_length = 16, .seed = 1},
-                                   {.prompt_length = 20, .length = 29, .block_length = 4, .seed = 2},
-                                   {.prompt_length = 0, .length = 33, .block_length = 11, .seed = 3}};
+  const std::vector<sequence_shape> shapes{
+      {.prompt_length = 3, .length = 40, .block_length = 16, .seed = 1},
+      {.prompt_length = 20, .length = 29, .block_length = 4, .seed = 2},
+      {.prompt_length = 0, .length = 33, .block_length = 11, .seed = 3}};
   const auto together = decode_layered(model, p, shapes, 0, [](auto&, auto&, auto&, auto&) {});
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const layered_result alone = decode_layered(model, p, shapes[i]);
@@ -171,7 +172,8 @@ layered_result ahead(index_t logits_shift, bool expect_ahead, const Parts&... pa
   const auto observe = [&rows](auto& session, auto& pass, const auto& logits, const auto&) {
     const index_t most = session.planned().score.size();
     rows += std::max(static_cast<index_t>(pass.rows().size()) - most, index_t{0});
-    EXPECT_TRUE(std::all_of(logits.begin(), logits.end(), [](float z) { return std::isfinite(z); }));
+    EXPECT_TRUE(
+        std::all_of(logits.begin(), logits.end(), [](float z) { return std::isfinite(z); }));
   };
   const layered_result r = decode_layered(model, p, {blocks}, logits_shift, observe)[0];
   EXPECT_EQ(r.report.end, ending::complete);
@@ -229,18 +231,14 @@ TEST(LayerLaws, ADelayedCacheRunsTokensOnceMore) {
 template <class Cache, class Rule, class Schedule>
 void random_decode(dice& d, const Cache& cache, const Rule& rule, const Schedule& schedule) {
   const sequence_shape g{.prompt_length = d.within(0, 9),
-                 .length = d.within(12, 40),
-                 .block_length = d.within(1, 20),
-                 .seed = d.bits()};
+                         .length = d.within(12, 40),
+                         .block_length = d.within(1, 20),
+                         .seed = d.bits()};
   toy_transformer other = model;
   other.layers = d.within(1, 9);
   const index_t shift = d.within(0, 1);
-  const policy p{by_confidence{},
-                 threshold{d.real(0.1, 0.9)},
-                 trace_credit<48>{},
-                 cache,
-                 rule,
-                 schedule};
+  const policy p{
+      by_confidence{}, threshold{d.real(0.1, 0.9)}, trace_credit<48>{}, cache, rule, schedule};
   const layered_result done = decode_layered(other, p, g, shift);
   EXPECT_EQ(done.report.end, ending::complete);
   EXPECT_EQ(done.report.masked, 0);

@@ -161,7 +161,8 @@ threshold_step_reduction expect_thresholds(const Policy& p, const sequence_shape
   return seen;
 }
 
-constexpr sequence_shape two_blocks{.prompt_length = 6, .length = 46, .block_length = 20, .seed = 8};
+constexpr sequence_shape two_blocks{
+    .prompt_length = 6, .length = 46, .block_length = 20, .seed = 8};
 
 /// A start that this model reaches, and steps that are seen.
 constexpr adaptive_threshold moving{.start = 0.6F, .lower = 0.02F, .raise = 0.2F};

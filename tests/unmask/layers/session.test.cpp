@@ -194,7 +194,8 @@ TEST(LayerSession, WhatIsWrongWithOneOfSeveralSegmentsIsSaidBeforeAnyIsAsked) {
 
 // The state of a layered policy and the rows that the engine stores are constants.
 static_assert(hooked_layers(skipping_half, 32) == 2 && hooked_layers(plain, 32) == 0);
-constexpr session_capacity capacity{.sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
+constexpr session_capacity capacity{
+    .sequences = 2, .length = 1000, .window = 64, .vocab = 100, .layers = 32};
 constexpr std::size_t kept = state_bytes<std::remove_const_t<decltype(skipping_half)>>(capacity);
 static_assert(kept - state_bytes<std::remove_const_t<decltype(plain)>>(capacity) <
               2 * (1000 * 20 + 4096));

@@ -2,5 +2,7 @@
 // expect: a policy skips positions with one part
 #include <unmask/unmask.hpp>
 
-constexpr unmask::policy p{
-    unmask::by_confidence{}, unmask::tokens_per_step{1}, unmask::early_skip{}, unmask::early_skip{}};
+constexpr unmask::policy p{unmask::by_confidence{},
+                           unmask::tokens_per_step{1},
+                           unmask::early_skip{},
+                           unmask::early_skip{}};

@@ -44,7 +44,8 @@ TEST(composition, rules_are_sentences_of_their_own_that_texts_are_told) {
       together.add(second.traits);
       const bool commits =
           first.stage == part_stage::commit_rule || second.stage == part_stage::commit_rule;
-      const std::string text = text_of(first) + "+" + text_of(second) + (commits ? "" : "+tokens_per_step");
+      const std::string text =
+          text_of(first) + "+" + text_of(second) + (commits ? "" : "+tokens_per_step");
       std::string said;
       try {
         static_cast<void>(read_policy(text));

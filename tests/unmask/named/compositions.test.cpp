@@ -50,7 +50,11 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
     text += one_of({"", "+eos_gate", "+eos_last", "+no_equal_neighbours"});
     text += one_of({"", "+stop_at_eos", "+stop_sequence([3])", "+max_steps(4)"});
     text += "+max_steps(60)";  // a step that may wait may wait for ever
-    text += one_of({"", "+prefix_cache(2)", "+suffix_window(2, 3)", "+dual_cache", "+block_cache(3,2)",
+    text += one_of({"",
+                    "+prefix_cache(2)",
+                    "+suffix_window(2, 3)",
+                    "+dual_cache",
+                    "+block_cache(3,2)",
                     "+interval_cache"});
     const named_parts parts = read_policy(text);
     const dense_request q = random_named_request(c, false);
@@ -78,9 +82,9 @@ TEST(named_policy, decides_as_a_profile_does) {
       }
       profile.ends[b] = cells;
     }
-    const named_parts parts =
-        read_policy("any_of(calibrated_threshold('p.json'), all_of(tokens_per_step(2), threshold(0.8))) + by_margin",
-                    [&](const std::string&) { return to_json(profile); });
+    const named_parts parts = read_policy("any_of(calibrated_threshold('p.json'), "
+                                          "all_of(tokens_per_step(2), threshold(0.8))) + by_margin",
+                                          [&](const std::string&) { return to_json(profile); });
     const policy composed{by_margin{}, profile || (tokens_per_step{2} && threshold{0.8F})};
     committed += expect_same_decode(
         {make_any_session<compositions<edits_and({})>>(parts, q.model, capacity_of(q))},

@@ -10,8 +10,8 @@ TEST(named_policy, decides_as_thresholds_do) {
   expect_twins(1, [](chances& c) {
     const knob t = real(c, 0.2, 0.9);
     const knob u = real(c, 0.2, 0.9);
-    return twin{"left_to_right + any_of(threshold(" + t.text + "), all_of(tokens_per_step(2), threshold_inclusive(" +
-                    u.text +
+    return twin{"left_to_right + any_of(threshold(" + t.text +
+                    "), all_of(tokens_per_step(2), threshold_inclusive(" + u.text +
                     "))) + eos_gate(until_first=true) + eos_last + stop_at_eos + "
                     "dual_cache(2) + key_eviction",
                 policy{left_to_right{},
@@ -43,16 +43,17 @@ TEST(named_policy, decides_as_factors_in_a_pipeline_do) {
 TEST(named_policy, decides_as_noise_levels_do) {
   expect_twins(3, [](chances& c) {
     const knob e = real(c, 0.01, 0.5);
-    return twin{"at_random + any_of(timesteps(9, " + e.text +
-                    "), all_of(independent_timesteps(7), "
-                    "tokens_per_step)) + single_block + no_equal_neighbours(true) + stop_sequence([2, 3], "
-                    "min_tokens=3) + stop_sequence([5])",
-                policy{at_random{},
-                       timesteps{9, e.value} || (independent_timesteps{7} && tokens_per_step{}),
-                       single_block{},
-                       no_equal_neighbours{true},
-                       stop_sequence<2>{{2, 3}, 2, 3},
-                       stop_sequence<1>{{5}}}};
+    return twin{
+        "at_random + any_of(timesteps(9, " + e.text +
+            "), all_of(independent_timesteps(7), "
+            "tokens_per_step)) + single_block + no_equal_neighbours(true) + stop_sequence([2, 3], "
+            "min_tokens=3) + stop_sequence([5])",
+        policy{at_random{},
+               timesteps{9, e.value} || (independent_timesteps{7} && tokens_per_step{}),
+               single_block{},
+               no_equal_neighbours{true},
+               stop_sequence<2>{{2, 3}, 2, 3},
+               stop_sequence<1>{{5}}}};
   });
 }
 
@@ -73,23 +74,24 @@ TEST(named_policy, decides_as_edits_of_tokens_do) {
   expect_twins(5, [](chances& c) {
     const knob t = real(c, 0.5, 2.0);
     const knob d = real(c, 0.3, 0.9);
-    return twin{"alg_temperature(by_margin, 0.7) + threshold(0.5) + temperature(" + t.text +
-                    ") + repetition_penalty(1.2, "
-                    "window=4) + presence_frequency_penalty(0.2, 0.1, 5, true) + probability_of([1, 4]) + "
-                    "neighbour_penalty(0.5, both_sides=true) + "
-                    "min_new_tokens(3) + logit_bias([3, 7], [-inf, 0.5]) + trace_credit(decay=" +
-                    d.text + ") + probability_of([0], first=2)",
-                policy{alg_temperature{by_margin{}, 0.7F},
-                       threshold{0.5F},
-                       temperature{t.value},
-                       repetition_penalty<>{1.2F, 4},
-                       presence_frequency_penalty<>{0.2F, 0.1F, 5, true},
-                       probability_of<2>{{1, 4}},
-                       neighbour_penalty{0.5F, true},
-                       min_new_tokens{3},
-                       logit_bias<2>{{{3, -math::infinity()}, {7, 0.5F}}},
-                       trace_credit<>{.decay = d.value},
-                       probability_of<1>{{0}, 1, 2}}};
+    return twin{
+        "alg_temperature(by_margin, 0.7) + threshold(0.5) + temperature(" + t.text +
+            ") + repetition_penalty(1.2, "
+            "window=4) + presence_frequency_penalty(0.2, 0.1, 5, true) + probability_of([1, 4]) + "
+            "neighbour_penalty(0.5, both_sides=true) + "
+            "min_new_tokens(3) + logit_bias([3, 7], [-inf, 0.5]) + trace_credit(decay=" +
+            d.text + ") + probability_of([0], first=2)",
+        policy{alg_temperature{by_margin{}, 0.7F},
+               threshold{0.5F},
+               temperature{t.value},
+               repetition_penalty<>{1.2F, 4},
+               presence_frequency_penalty<>{0.2F, 0.1F, 5, true},
+               probability_of<2>{{1, 4}},
+               neighbour_penalty{0.5F, true},
+               min_new_tokens{3},
+               logit_bias<2>{{{3, -math::infinity()}, {7, 0.5F}}},
+               trace_credit<>{.decay = d.value},
+               probability_of<1>{{0}, 1, 2}}};
   });
 }
 
@@ -135,8 +137,7 @@ TEST(named_policy, decides_as_comparisons_with_the_step_before_do) {
     const knob t = real(c, 0.3, 0.8);
     return twin{"adaptive_threshold(" + t.text + ", 0.1, 0.2, 0.4, block, 1)",
                 policy{by_confidence{},
-                       adaptive_threshold{
-                           t.value, 0.1F, 0.2F, 0.4F, threshold_scope::block, 1}}};
+                       adaptive_threshold{t.value, 0.1F, 0.2F, 0.4F, threshold_scope::block, 1}}};
   });
 }
 
@@ -147,17 +148,18 @@ TEST(named_policy, decides_as_whole_methods_do) {
     return twin{"credit_decoding(" + t.text + ")", methods::credit_decoding(t.value)};
   });
   expect_twins(10, [](chances&) {
-    return twin{"stop_at_eos + credit_decoding", methods::with(methods::credit_decoding(), stop_at_eos{})};
+    return twin{"stop_at_eos + credit_decoding",
+                methods::with(methods::credit_decoding(), stop_at_eos{})};
   });
   chances c(11);
   index_t committed = 0;
   for (int k = 0; k < 12; ++k) {
     dense_request q = random_named_request(c, true);
     q.branches = 14;
-    committed += expect_same_decode(
-        {named_session("lopa_d2f", q.model, capacity_of(q))},
-        {make_any_session(methods::lopa_d2f(), q.model, capacity_of(q))},
-        q);
+    committed +=
+        expect_same_decode({named_session("lopa_d2f", q.model, capacity_of(q))},
+                           {make_any_session(methods::lopa_d2f(), q.model, capacity_of(q))},
+                           q);
   }
   EXPECT_GT(committed, 50);
 }

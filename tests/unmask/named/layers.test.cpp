@@ -67,7 +67,8 @@ TEST(named_layer_rules, early_skip_decides_as_composed) {
                   .confident = 0.25F,
                   .forgets_held = true};
   expect_same_decode(
-      "tokens_per_step(2) + early_skip(0.3, [0.25, 0.5, 0.75], [0.6, 0.3, 0.2], floor=true, cap=true, "
+      "tokens_per_step(2) + early_skip(0.3, [0.25, 0.5, 0.75], [0.6, 0.3, 0.2], floor=true, "
+      "cap=true, "
       "first_masked=1.5, committed=0.5, confident=0.25, forgets_held=true) + dual_cache + "
       "no_equal_neighbours",
       policy{by_confidence{}, tokens_per_step{2}, skip, dual_cache{}, no_equal_neighbours{}});
@@ -89,7 +90,8 @@ TEST(named_layer_rules, cache_budget_decides_as_composed) {
                             interval_cache{4, 6}});
   using by_value = basic_cache_budget<feature::value>;
   expect_same_decode(
-      "tokens_per_step(2) + cache_budget(4, 2, 1, released, scope=outside_window, answer_only=true, "
+      "tokens_per_step(2) + cache_budget(4, 2, 1, released, scope=outside_window, "
+      "answer_only=true, "
       "latest_only=true, whole_window=true, refresh_stride=0, reads=value) + interval_cache(5, 0)",
       policy{by_confidence{},
              tokens_per_step{2},
@@ -114,11 +116,9 @@ TEST(named_layer_rules, cache_budget_goes_with_thresholds_that_compare_rows) {
 }
 
 TEST(named_layer_rules, similarity_refresh_and_caches_of_single_positions_decide_as_composed) {
-  expect_same_decode("threshold(0.5) + similarity_refresh(0.4) + interval_cache(6, 3)",
-                     policy{by_confidence{},
-                            threshold{0.5F},
-                            similarity_refresh{0.4},
-                            interval_cache{6, 3}});
+  expect_same_decode(
+      "threshold(0.5) + similarity_refresh(0.4) + interval_cache(6, 3)",
+      policy{by_confidence{}, threshold{0.5F}, similarity_refresh{0.4}, interval_cache{6, 3}});
   expect_same_decode("threshold(0.5) + delayed_cache(5)",
                      policy{by_confidence{}, threshold{0.5F}, delayed_cache{5}});
   expect_same_decode("threshold(0.5) + entropy_cache(1.5, recent=4)",

@@ -27,8 +27,8 @@ struct decoding {
     session->start(0, text.data(), q.geometry.length, q.geometry);
   }
   void supply(const dense_request& q, const forward_request& request) {
-    const std::vector<float> logits = requested_rows(
-        request, text, [&](const auto& x, index_t i) { return q.logits.row(x, i); });
+    const std::vector<float> logits =
+        requested_rows(request, text, [&](const auto& x, index_t i) { return q.logits.row(x, i); });
     session->supply(host_logits<float>(logits.data(), request.rows, q.model.vocab));
   }
 };

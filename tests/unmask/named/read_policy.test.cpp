@@ -88,21 +88,27 @@ TEST(policy_text, may_come_from_a_file) {
 TEST(policy_text, a_number_that_no_double_holds_is_out_of_range) {
   for (const char* number : {"1e999", "-1e999", "1e-999"}) {
     const std::string said = problem_of("threshold(" + std::string(number) + ")");
-    EXPECT_THAT(said, HasSubstr("column 11: the number '" + std::string(number) + "' is out of range"));
+    EXPECT_THAT(said,
+                HasSubstr("column 11: the number '" + std::string(number) + "' is out of range"));
   }
 }
 
 // what() ends at a NUL, and a line end makes two messages of one.
 TEST(policy_text, is_quoted_on_one_line) {
   using namespace std::string_view_literals;
-  EXPECT_THAT(problem_of("tokens_per_step\0(3)"sv), HasSubstr("column 16: expected '+' or the end, got '\\x00'"));
-  EXPECT_THAT(problem_of("tokens_per_step\n(3) \x1b"sv), HasSubstr("policy 'tokens_per_step\\n(3) \\x1b', column 21"));
+  EXPECT_THAT(problem_of("tokens_per_step\0(3)"sv),
+              HasSubstr("column 16: expected '+' or the end, got '\\x00'"));
+  EXPECT_THAT(problem_of("tokens_per_step\n(3) \x1b"sv),
+              HasSubstr("policy 'tokens_per_step\\n(3) \\x1b', column 21"));
 }
 
 TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {
   const std::string name(1 << 20, 'a');
-  for (const std::string& text : {name, "threshold(" + name + "=1)", "threshold(" + name + ")",
-                                  "any_of(" + name + ")", "any_of([1" + std::string(1 << 20, ' ') + "])"}) {
+  for (const std::string& text : {name,
+                                  "threshold(" + name + "=1)",
+                                  "threshold(" + name + ")",
+                                  "any_of(" + name + ")",
+                                  "any_of([1" + std::string(1 << 20, ' ') + "])"}) {
     const auto before = std::chrono::steady_clock::now();
     const std::string said = problem_of(text);
     EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
@@ -112,9 +118,10 @@ TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {
 }
 
 TEST(read_policy, sets_the_parts_named) {
-  const named_parts p = read_policy(
-      "by_margin + trace_credit(0.5, decay=0.25) + any_of(threshold(0.8), all_of(tokens_per_step(3), threshold_inclusive)) + "
-      "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
+  const named_parts p =
+      read_policy("by_margin + trace_credit(0.5, decay=0.25) + any_of(threshold(0.8), "
+                  "all_of(tokens_per_step(3), threshold_inclusive)) + "
+                  "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
   EXPECT_EQ(p.ranking.by, order::margin);
   EXPECT_EQ(p.commit_rule.size(), 3);
   EXPECT_EQ(p.edit.value, 0.5F);
@@ -134,10 +141,12 @@ TEST(read_policy, sets_the_parts_named) {
 TEST(read_policy, names_what_is_wrong) {
   const std::pair<const char*, std::vector<const char*>> cases[] = {
       {"threshold(1.5)", {"column 11: value of threshold must be in [0, 1], got 1.5"}},
-      {"tokens_per_step(count=2.5)", {"count of tokens_per_step", "whole number", "at least 0", "2.5"}},
+      {"tokens_per_step(count=2.5)",
+       {"count of tokens_per_step", "whole number", "at least 0", "2.5"}},
       {"tokens_per_step(-1)", {"count of tokens_per_step", "at least 0", "-1"}},
       {"temperature(0)+tokens_per_step", {"value of temperature", "at least 1e-06", "got 0"}},
-      {"temperature(1e-45)+tokens_per_step", {"value of temperature", "at least 1e-06", "got 1e-45"}},
+      {"temperature(1e-45)+tokens_per_step",
+       {"value of temperature", "at least 1e-06", "got 1e-45"}},
       {"treshold(0.9)", {"column 1", "'treshold'", "did you mean threshold?"}},
       {"zzz", {"no part 'zzz'", "threshold", "any_of"}},
       {"threshold(level=1)", {"'level' is no argument of threshold", "it has value"}},
@@ -151,7 +160,8 @@ TEST(read_policy, names_what_is_wrong) {
       {"any_of(by_margin)", {"by_margin is no commit rule"}},
       {"any_of()", {"at least one"}},
       {"any_of(0.9)", {"got '0.9'"}},
-      {"alg_temperature(at_random)+tokens_per_step", {"order of alg_temperature", "by_confidence, by_margin", "got at_random"}},
+      {"alg_temperature(at_random)+tokens_per_step",
+       {"order of alg_temperature", "by_confidence, by_margin", "got at_random"}},
       {"eos_gate(2)+tokens_per_step", {"until_first of eos_gate", "true or false", "got 2"}},
       {"logit_bias([1, 2], [3])+tokens_per_step", {"2 and 1"}},
       {"logit_bias([1])+tokens_per_step", {"biases of logit_bias must be given"}},
@@ -163,7 +173,8 @@ TEST(read_policy, names_what_is_wrong) {
       {"confidence_after_truncation+tokens_per_step", {"keeps less than all"}},
       {"top_k+sampling+trace_credit+tokens_per_step", {"trace_credit"}},
       {"remask_below+lookahead+tokens_per_step", {"column 14", "compete again cannot look ahead"}},
-      {"remask_below+remask_current_below+tokens_per_step", {"column 14", "remask_below or remask_current_below"}},
+      {"remask_below+remask_current_below+tokens_per_step",
+       {"column 14", "remask_below or remask_current_below"}},
       {"all_of(at_frontier, tokens_per_step)+lookahead", {"at_frontier"}},
       {"canvas+sampling+tokens_per_step", {"canvas"}},
       {"by_margin+factor(1)", {"order of confidence"}},
@@ -174,16 +185,19 @@ TEST(read_policy, names_what_is_wrong) {
       {"canvas(hottest=0.1)+tokens_per_step", {"hottest", "coldest"}},
       {"key_eviction(pool=2)+tokens_per_step", {"pool", "odd"}},
       {"any_of(adaptive_threshold, adaptive_threshold)", {"one adaptive_threshold"}},
-      {"calibrated_threshold", {"file of calibrated_threshold must be given", "quoted name of a file"}},
+      {"calibrated_threshold",
+       {"file of calibrated_threshold must be given", "quoted name of a file"}},
       {"calibrated_threshold(0.9)", {"file of calibrated_threshold", "quoted name", "got 0.9"}},
       {"calibrated_threshold('')", {"file of calibrated_threshold", "quoted name", "got ''"}},
       {"calibrated_threshold('no/such.json')",
        {"column 22", "file of calibrated_threshold, 'no/such.json'", "can be read"}},
       {"threshold('0.9')", {"in [0, 1]", "got '0.9'"}},
-      {"early_skip+tokens_per_step+cache_budget", {"column 28", "one layer rule", "early_skip and cache_budget"}},
+      {"early_skip+tokens_per_step+cache_budget",
+       {"column 28", "one layer rule", "early_skip and cache_budget"}},
       {"early_skip(depths=[0.5])+tokens_per_step", {"as many keeps", "1 and 0"}},
       {"early_skip(0.5, [0.1, 0.2], [0.3, 0.4])+tokens_per_step", {"stages.keep", "0.4"}},
-      {"early_skip(reads=logits)+tokens_per_step", {"reads of early_skip", "hidden, input", "got logits"}},
+      {"early_skip(reads=logits)+tokens_per_step",
+       {"reads of early_skip", "hidden, input", "got logits"}},
       {"early_skip+tokens_per_step+lookahead", {"column 28", "looks ahead cannot skip"}},
       {"delayed_cache+tokens_per_step+lookahead", {"looks ahead cannot skip"}},
       {"canvas+tokens_per_step+similarity_refresh", {"a canvas", "none of them can be skipped"}},
@@ -197,7 +211,9 @@ TEST(read_policy, names_what_is_wrong) {
       {"es_dllm+lookahead", {"looks ahead cannot skip"}},
       {"any_of(credit_decoding, tokens_per_step)", {"no part 'credit_decoding'"}},
       {"osdt_gsm8k", {"file of calibrated_threshold must be given"}},
-      {"any_of(tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step)", {"at most 8"}},
+      {"any_of(tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,"
+       "tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step)",
+       {"at most 8"}},
   };
   for (const auto& [text, words] : cases) {
     for (const char* word : words) {
@@ -219,7 +235,8 @@ TEST(read_policy, reads_the_file_that_a_text_names_and_no_other) {
   };
   static_cast<void>(read_policy("threshold + dual_cache", files));
   EXPECT_TRUE(asked.empty());
-  const named_parts p = read_policy("any_of(tokens_per_step(1), calibrated_threshold(file='p.json'))", files);
+  const named_parts p =
+      read_policy("any_of(tokens_per_step(1), calibrated_threshold(file='p.json'))", files);
   EXPECT_EQ(asked, (std::vector<std::string>{"p.json"}));
   EXPECT_EQ(p.commit_rule.profile(), profile);
   EXPECT_THROW(p.commit_rule.check({.block_length = 8}), std::invalid_argument);
@@ -246,7 +263,8 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
       EXPECT_EQ(problem_of(m.name), "none");
     }
   }
-  const named_parts p = read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
+  const named_parts p =
+      read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);
   EXPECT_EQ(p.ranking.by, order::margin);
   EXPECT_TRUE(p.has.layered && p.has.tracks && p.filter.holds);
@@ -272,17 +290,34 @@ TEST(read_policy, takes_profiles_of_a_task_that_were_calibrated_as_the_paper_say
 }
 
 TEST(read_policy, names_a_part_that_looks_beyond_one_step) {
-  EXPECT_EQ(read_policy("by_margin + any_of(threshold, tokens_per_step(2)) + eos_penalty + top_k + sampling + "
-                        "block_pipeline + dual_cache + stop_at_eos")
-                .beyond_a_step,
-            "");
-  for (const char* text : {"steps_per_block", "timesteps", "independent_timesteps", "early_commit",
-                           "steady_leader", "adaptive_threshold", "stable_and_confident"}) {
+  EXPECT_EQ(
+      read_policy(
+          "by_margin + any_of(threshold, tokens_per_step(2)) + eos_penalty + top_k + sampling + "
+          "block_pipeline + dual_cache + stop_at_eos")
+          .beyond_a_step,
+      "");
+  for (const char* text : {"steps_per_block",
+                           "timesteps",
+                           "independent_timesteps",
+                           "early_commit",
+                           "steady_leader",
+                           "adaptive_threshold",
+                           "stable_and_confident"}) {
     EXPECT_EQ(read_policy(text).beyond_a_step, text);
   }
-  for (const char* text : {"trace_credit", "adaptive_credit", "edit_committed", "remask_current_below",
-                           "remask_below", "lookahead", "slow_fast", "edited_blocks", "canvas",
-                           "delayed_cache", "entropy_cache", "early_skip", "cache_budget",
+  for (const char* text : {"trace_credit",
+                           "adaptive_credit",
+                           "edit_committed",
+                           "remask_current_below",
+                           "remask_below",
+                           "lookahead",
+                           "slow_fast",
+                           "edited_blocks",
+                           "canvas",
+                           "delayed_cache",
+                           "entropy_cache",
+                           "early_skip",
+                           "cache_budget",
                            "similarity_refresh"}) {
     EXPECT_EQ(read_policy("tokens_per_step + " + std::string(text)).beyond_a_step, text);
   }

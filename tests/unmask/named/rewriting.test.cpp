@@ -7,7 +7,8 @@ namespace {
 TEST(named_policy, decides_as_sampling_with_credit_does) {
   expect_twins(11, [](chances& c) {
     const knob t = real(c, 0.4, 1.5);
-    return twin{"threshold_inclusive(0.5) + sampling(" + t.text + ") + temperature(0.8) + trace_credit",
+    return twin{"threshold_inclusive(0.5) + sampling(" + t.text +
+                    ") + temperature(0.8) + trace_credit",
                 policy{by_confidence{},
                        threshold_inclusive{0.5F},
                        sampling{t.value},
@@ -20,7 +21,8 @@ TEST(named_policy, decides_as_truncated_sampling_does) {
   expect_twins(12, [](chances& c) {
     const knob p = real(c, 0.5, 0.99);
     return twin{"by_margin + tokens_per_step(2) + sampling + temperature(1.3) + top_k(5) + top_p(" +
-                    p.text + ") + min_p(0.05) + confidence_after_truncation + logit_bias([2], [0.5])",
+                    p.text +
+                    ") + min_p(0.05) + confidence_after_truncation + logit_bias([2], [0.5])",
                 policy{by_margin{},
                        tokens_per_step{2},
                        sampling{},
@@ -91,9 +93,8 @@ TEST(named_policy, decides_as_sampling_with_lookahead_does) {
 TEST(named_policy, decides_as_sampling_with_second_thoughts_does) {
   expect_twins(18, [](chances& c) {
     const knob t = real(c, 0.4, 1.5);
-    return twin{
-        "threshold(0.3) + sampling(" + t.text + ") + edit_committed(0.3)",
-        policy{by_confidence{}, threshold{0.3F}, sampling{t.value}, edit_committed{0.3F}}};
+    return twin{"threshold(0.3) + sampling(" + t.text + ") + edit_committed(0.3)",
+                policy{by_confidence{}, threshold{0.3F}, sampling{t.value}, edit_committed{0.3F}}};
   });
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/lookahead.hpp>
-
 #include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/presets/released/lopa.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -31,7 +30,10 @@ const model_info three_tokens{.vocab = 3, .mask_token = 2};
 template <class Lookahead>
 index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>& lookahead_scores) {
   std::vector<token_id> x(5);
-  session s{policy{by_confidence{}, tokens_per_step{0}, ahead}, three_tokens, x, sequence_shape{.length = 5, .block_length = 5}};
+  session s{policy{by_confidence{}, tokens_per_step{0}, ahead},
+            three_tokens,
+            x,
+            sequence_shape{.length = 5, .block_length = 5}};
   decide_once(s, x, [](const segment&, index_t p) {
     std::vector<float> z = row_of_lookahead_score(-static_cast<float>(p));
     z[1] -= p == 0 ? 3.0F : 0.0F;  // the most confident, so the progress guarantee commits it
@@ -46,13 +48,16 @@ index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>&
   decide_once(s, x, [&](const segment& part, index_t p) {
     index_t k = p - 1;  // among the masked positions of the branch
     k -= part.branch > 0 && part.placed.position < p ? 1 : 0;
-    return row_of_lookahead_score(lookahead_scores[static_cast<std::size_t>(part.branch)][static_cast<std::size_t>(k)]);
+    return row_of_lookahead_score(
+        lookahead_scores[static_cast<std::size_t>(part.branch)][static_cast<std::size_t>(k)]);
   });
   return s.planned().winner;
 }
 
-const std::vector<std::vector<float>> vector_19 = {{-0.2F, -0.5F, -0.9F, -1.4F}, {-0.5F, -0.9F, -1.4F},
-                                                   {-0.1F, -0.8F, -1.2F}, {-0.1F, -0.8F, -1.2F}};
+const std::vector<std::vector<float>> vector_19 = {{-0.2F, -0.5F, -0.9F, -1.4F},
+                                                   {-0.5F, -0.9F, -1.4F},
+                                                   {-0.1F, -0.8F, -1.2F},
+                                                   {-0.1F, -0.8F, -1.2F}};
 const lookahead_by<by_logit> paper{.branches = 3};
 
 // Means -0.75, -0.9333, -0.7 and -0.7: a tie goes to the branch spawned first.
@@ -95,9 +100,12 @@ TEST(lookahead, creation_weight_favours_the_anchor) {
 
 // The first of two positions commits, the second is tried with worth -1; then its row is worth
 // `now`.
-index_t winner_at_the_end_of_a_block(const lookahead_by<by_logit>& ahead, index_t length, float now) {
+index_t
+winner_at_the_end_of_a_block(const lookahead_by<by_logit>& ahead, index_t length, float now) {
   std::vector<token_id> x(static_cast<std::size_t>(length));
-  session s{policy{by_confidence{}, tokens_per_step{0}, ahead}, three_tokens, x,
+  session s{policy{by_confidence{}, tokens_per_step{0}, ahead},
+            three_tokens,
+            x,
             sequence_shape{.length = length, .block_length = 2}};
   decide_once(s, x, [](const segment&, index_t p) {
     std::vector<float> z = row_of_lookahead_score(-static_cast<float>(p));
@@ -151,7 +159,8 @@ bool operator==(const decode_of& a, const decode_of& b) {
   };
   bool equal = a.text == b.text && a.steps.size() == b.steps.size();
   for (std::size_t k = 0; equal && k < a.steps.size(); ++k) {
-    equal = std::equal(a.steps[k].begin(), a.steps[k].end(), b.steps[k].begin(), b.steps[k].end(), same);
+    equal = std::equal(
+        a.steps[k].begin(), a.steps[k].end(), b.steps[k].begin(), b.steps[k].end(), same);
   }
   return equal;
 }
@@ -240,7 +249,8 @@ TEST(lookahead, takes_its_branches_one_by_one_or_all_at_once) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const dense_request q = request_of(seed, 5);
     const block_pipeline blocks{.add = 0.3F, .activate = 0.8F, .at_once = 3};
-    const auto p = policy{by_margin{}, threshold{0.7F}, blocks, lookahead_by<by_margin>{.branches = 5}};
+    const auto p =
+        policy{by_margin{}, threshold{0.7F}, blocks, lookahead_by<by_margin>{.branches = 5}};
     const decode_of batch = decode(p, q);
     EXPECT_EQ(batch, decode(p, q, true)) << "seed " << seed;
     most = std::max(most, batch.most_segments);
@@ -260,8 +270,12 @@ double naive_lookahead_score(by_confidence, const seen_row& r) {
 
 // Score of the branch's rows, in double precision.
 template <class Ranking>
-double naive_score(const lookahead_by<Ranking>& part, const dense_request& q, const std::vector<token_id>& text,
-                   const segment& s, const plan& now, double& closest) {
+double naive_score(const lookahead_by<Ranking>& part,
+                   const dense_request& q,
+                   const std::vector<token_id>& text,
+                   const segment& s,
+                   const plan& now,
+                   double& closest) {
   std::vector<double> lookahead_scores;
   for (index_t p = now.score.first; p < now.branch_last[s.branch]; ++p) {
     if (text[static_cast<std::size_t>(p)] != q.model.mask_token ||
@@ -279,9 +293,11 @@ double naive_score(const lookahead_by<Ranking>& part, const dense_request& q, co
   }
   std::sort(lookahead_scores.begin(), lookahead_scores.end());
   const auto n = static_cast<double>(lookahead_scores.size());
-  const auto counted = static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
+  const auto counted =
+      static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
   const double creation = s.branch > 0 ? static_cast<double>(s.placed.lookahead_score) : 1.0;
-  const auto masks = std::count(text.begin() + q.geometry.prompt_length, text.end(), q.model.mask_token);
+  const auto masks =
+      std::count(text.begin() + q.geometry.prompt_length, text.end(), q.model.mask_token);
   const bool is_complete = s.branch > 0 && masks == 1;  // the answer
   double future = 0.0;
   if (lookahead_scores.empty()) {
@@ -327,8 +343,8 @@ void expect_the_best_branch() {
       const double best = *std::max_element(scores.begin(), scores.end());
       EXPECT_NEAR(scores[static_cast<std::size_t>(winner)], best, 1e-5) << "seed " << seed;
       elections += now.branches > 0 ? 1 : 0;
-      const auto open = std::count(before.begin() + now.score.first, before.begin() + now.score.last,
-                                   q.model.mask_token);
+      const auto open = std::count(
+          before.begin() + now.score.first, before.begin() + now.score.last, q.model.mask_token);
       anchors_at_the_end_of_a_block += now.branches > 0 && winner == 0 && open == 1 ? 1 : 0;
       lookaheads_that_won += winner > 0 ? 1 : 0;
       if (winner > 0) {
@@ -364,7 +380,8 @@ TEST(lookahead, is_the_same_in_any_batch) {
     std::vector<dense_request> requests;
     chances c(seed);
     for (std::uint64_t k = 0; k < 4; ++k) {
-      policies.push_back({by_entropy{}, threshold{c.real(0.4, 0.9)},
+      policies.push_back({by_entropy{},
+                          threshold{c.real(0.4, 0.9)},
                           lookahead{.branches = c.within(0, 4)},
                           block_pipeline{.add = c.real(0.0, 0.6), .at_once = c.within(1, 3)}});
       requests.push_back(request_of(seed * 4 + k, 4));
@@ -381,7 +398,10 @@ TEST(lookahead, is_the_same_in_any_batch) {
 TEST(lookahead, names_the_knob_that_is_wrong) {
   const auto starting = [](const lookahead& part) {
     std::vector<token_id> x(4);
-    session s{policy{by_entropy{}, tokens_per_step{}, part}, three_tokens, x, sequence_shape{.length = 4}};
+    session s{policy{by_entropy{}, tokens_per_step{}, part},
+              three_tokens,
+              x,
+              sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting({.branches = -1}), std::invalid_argument);
   EXPECT_THROW(starting({.branches = max_branches + 1}), std::invalid_argument);

@@ -36,7 +36,8 @@ row row_of(double a, double b, double c, double d) {
 /// confidence.
 void expect_the_second_first(const auto& ranks, const std::vector<row>& table) {
   const sequence_shape one_block = {.block_length = 2};
-  EXPECT_EQ(decode_rows(policy{ranks, tokens_per_step{1}}, table, one_block).order(), (positions{1, 0}));
+  EXPECT_EQ(decode_rows(policy{ranks, tokens_per_step{1}}, table, one_block).order(),
+            (positions{1, 0}));
   EXPECT_EQ(decode_rows(policy{by_confidence{}, tokens_per_step{1}}, table, one_block).order(),
             (positions{0, 1}));
 }
@@ -59,8 +60,9 @@ TEST(by_entropy, puts_the_lowest_first) {
                                   row_with_entropy(0.04),
                                   row_with_entropy(0.30),
                                   row_with_entropy(1.2)};
-  EXPECT_EQ(decode_rows(policy{by_entropy{}, tokens_per_step{1}}, table, {.block_length = 5}).order(),
-            (positions{0, 2, 1, 3, 4}));
+  EXPECT_EQ(
+      decode_rows(policy{by_entropy{}, tokens_per_step{1}}, table, {.block_length = 5}).order(),
+      (positions{0, 2, 1, 3, 4}));
 }
 
 TEST(left_to_right, looks_at_nothing_else) {
@@ -92,7 +94,8 @@ TEST(at_random, draws_afresh_in_each_step) {
     const sequence_shape g = {.block_length = 3, .seed = seed};
     const positions first_two =
         decode_rows(policy{at_random{}, tokens_per_step{2}}, table, g).positions.front();
-    const positions one_by_one = decode_rows(policy{at_random{}, tokens_per_step{1}}, table, g).order();
+    const positions one_by_one =
+        decode_rows(policy{at_random{}, tokens_per_step{1}}, table, g).order();
     const std::set<index_t> kept(first_two.begin(), first_two.end());
     changed += kept.count(one_by_one[1]) == 0 ? 1 : 0;
   }
@@ -114,7 +117,8 @@ TEST(at_random, gives_every_position_the_same_chance) {
 
 TEST(at_random, proposes_the_best_token_all_the_same) {
   const std::vector<row> table(6, row_with_confidence(0.4, 2));
-  const history h = decode_rows(policy{at_random{}, tokens_per_step{2}}, table, {.block_length = 6});
+  const history h =
+      decode_rows(policy{at_random{}, tokens_per_step{2}}, table, {.block_length = 6});
   EXPECT_EQ(h.tokens, std::vector<token_id>(6, 2));
 }
 
@@ -146,7 +150,8 @@ struct by_table {
 
 TEST(ranking, puts_nan_last_and_treats_both_zeros_alike) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const policy p{by_table{{nan, -0.0F, 0.0F, -std::numeric_limits<float>::max()}}, tokens_per_step{1}};
+  const policy p{by_table{{nan, -0.0F, 0.0F, -std::numeric_limits<float>::max()}},
+                 tokens_per_step{1}};
   EXPECT_EQ(decode_confidences(p, {0.5, 0.5, 0.5, 0.5}).order(), (positions{1, 2, 3, 0}));
 }
 

@@ -43,8 +43,10 @@ TEST(stop_at_eos, waits_until_everything_left_of_the_eos_token_is_committed) {
                                   row_with_confidence(0.4, 1),
                                   row_with_confidence(0.9, 3),
                                   row_with_confidence(0.3, 2)};
-  const history h = decode_rows(
-      policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}}, table, {.block_length = 4}, ending_model);
+  const history h = decode_rows(policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
+                                table,
+                                {.block_length = 4},
+                                ending_model);
   EXPECT_EQ(h.order(), (std::vector<index_t>{2, 0, 1}));
   EXPECT_EQ(h.tokens, (tokens_of{0, 1, 3, 3}));
   EXPECT_EQ(h.report.end, ending::eos_token);
@@ -53,8 +55,10 @@ TEST(stop_at_eos, waits_until_everything_left_of_the_eos_token_is_committed) {
 TEST(stop_at_eos, leaves_tokens_committed_behind_the_eos_token_as_they_are) {
   const std::vector<row> table = {
       row_with_confidence(0.5, 3), row_with_confidence(0.9, 1), row_with_confidence(0.4, 2)};
-  const history h = decode_rows(
-      policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}}, table, {.block_length = 3}, ending_model);
+  const history h = decode_rows(policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
+                                table,
+                                {.block_length = 3},
+                                ending_model);
   EXPECT_EQ(h.tokens, (tokens_of{3, 1, 3}));
 }
 
@@ -71,7 +75,8 @@ TEST(stop_at_eos, does_not_look_into_the_prompt) {
 TEST(stop_at_eos, sees_an_eos_token_that_the_engine_fixed_in_the_answer) {
   std::vector<token_id> tokens = {0, 1, 3, 2, 2};
   const std::vector<std::uint8_t> editable = {0, 1, 0, 1, 0};
-  session<policy<by_confidence, tokens_per_step, stop_at_eos>> s(ending_model, {.length = 5, .window = 4});
+  session<policy<by_confidence, tokens_per_step, stop_at_eos>> s(ending_model,
+                                                                 {.length = 5, .window = 4});
   s.start(0,
           {by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
           tokens,
@@ -95,22 +100,22 @@ TEST(stop_at_eos, refuses_a_model_without_an_eos_token) {
       start(s, tokens);
       FAIL() << "accepted";
     } catch (const std::invalid_argument& e) {
-      EXPECT_NE(std::string(e.what()).find("model_info::eos_token must be a token"), std::string::npos)
+      EXPECT_NE(std::string(e.what()).find("model_info::eos_token must be a token"),
+                std::string::npos)
           << e.what();
     }
     EXPECT_EQ(tokens, before);
   };
   session<policy<by_confidence, tokens_per_step, stop_at_eos>> typed({.vocab = 5, .mask_token = 4},
-                                                           {.length = 4, .window = 4});
-  expect_refused(typed, [&](auto& s, std::vector<token_id>& tokens) {
-    s.start(0, p, tokens, {.length = 4});
-  });
+                                                                     {.length = 4, .window = 4});
+  expect_refused(
+      typed, [&](auto& s, std::vector<token_id>& tokens) { s.start(0, p, tokens, {.length = 4}); });
   any_stops rules;
   rules.count = 1;
   rules.rules[0] = stop_at_eos{};
   const policy by_value{by_confidence{}, tokens_per_step{1}, rules};
   session<policy<by_confidence, tokens_per_step, any_stops>> named({.vocab = 5, .mask_token = 4},
-                                                         {.length = 4, .window = 4});
+                                                                   {.length = 4, .window = 4});
   expect_refused(named, [&](auto& s, std::vector<token_id>& tokens) {
     s.start(0, by_value, tokens, {.length = 4});
   });
@@ -118,16 +123,20 @@ TEST(stop_at_eos, refuses_a_model_without_an_eos_token) {
 
 TEST(stop_at_eos, ends_the_blocks_that_were_not_reached) {
   const std::vector<row> table(12, row_with_confidence(0.9, 3));
-  const history h = decode_rows(
-      policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}}, table, {.block_length = 4}, ending_model);
+  const history h = decode_rows(policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
+                                table,
+                                {.block_length = 4},
+                                ending_model);
   EXPECT_EQ(h.report.forwards, 1);
   EXPECT_EQ(h.tokens, tokens_of(12, 3));
 }
 
 TEST(max_steps, ends_a_sequence_and_fills_it) {
   const std::vector<row> table(6, row_with_confidence(0.9, 1));
-  const history h = decode_rows(
-      policy{by_confidence{}, tokens_per_step{1}, max_steps{2}}, table, {.block_length = 3}, ending_model);
+  const history h = decode_rows(policy{by_confidence{}, tokens_per_step{1}, max_steps{2}},
+                                table,
+                                {.block_length = 3},
+                                ending_model);
   EXPECT_EQ(h.report.end, ending::max_steps);
   EXPECT_EQ(h.report.forwards, 2);
   EXPECT_EQ(h.report.committed, 2);
@@ -136,8 +145,8 @@ TEST(max_steps, ends_a_sequence_and_fills_it) {
 
 TEST(max_steps, leaves_masks_where_there_is_no_eos_token_to_fill_with) {
   const std::vector<row> table(3, row_with_confidence(0.9, 1));
-  const history h =
-      decode_rows(policy{by_confidence{}, tokens_per_step{1}, max_steps{1}}, table, {.block_length = 3});
+  const history h = decode_rows(
+      policy{by_confidence{}, tokens_per_step{1}, max_steps{1}}, table, {.block_length = 3});
   EXPECT_EQ(h.tokens, (tokens_of{1, 4, 4}));
   EXPECT_EQ(h.report.masked, 2);
   EXPECT_EQ(h.report.committed_prefix, 1);
@@ -145,8 +154,8 @@ TEST(max_steps, leaves_masks_where_there_is_no_eos_token_to_fill_with) {
 
 TEST(max_steps, that_is_just_enough_lets_the_sequence_be_complete) {
   const std::vector<row> table(3, row_with_confidence(0.9, 1));
-  const history h =
-      decode_rows(policy{by_confidence{}, tokens_per_step{1}, max_steps{3}}, table, {.block_length = 3});
+  const history h = decode_rows(
+      policy{by_confidence{}, tokens_per_step{1}, max_steps{3}}, table, {.block_length = 3});
   EXPECT_EQ(h.report.end, ending::complete);
 }
 
@@ -187,16 +196,18 @@ TEST(stop, of_a_user_keeps_state_from_step_to_step) {
 TEST(stop, of_several_rules_the_first_that_ends_decides) {
   const std::vector<row> table(4, row_with_confidence(0.9, 3));
   const sequence_shape g = {.block_length = 4};
-  EXPECT_EQ(
-      decode_rows(
-          policy{by_confidence{}, tokens_per_step{1}, max_steps{1}, stop_at_eos{}}, table, g, ending_model)
-          .report.end,
-      ending::max_steps);
-  EXPECT_EQ(
-      decode_rows(
-          policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}, max_steps{1}}, table, g, ending_model)
-          .report.end,
-      ending::eos_token);
+  EXPECT_EQ(decode_rows(policy{by_confidence{}, tokens_per_step{1}, max_steps{1}, stop_at_eos{}},
+                        table,
+                        g,
+                        ending_model)
+                .report.end,
+            ending::max_steps);
+  EXPECT_EQ(decode_rows(policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}, max_steps{1}},
+                        table,
+                        g,
+                        ending_model)
+                .report.end,
+            ending::eos_token);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "oracles/dense_oracle.hpp"
-
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
@@ -8,6 +6,8 @@
 #include <unmask/policy/stop.hpp>
 
 #include <stdexcept>
+
+#include "oracles/dense_oracle.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -25,8 +25,13 @@ struct outcome {
 // Decodes `wanted` behind `prompt`, in the order of the most confident position first: `sure` has a
 // logit for each position.
 template <class Policy>
-outcome decode(const Policy& p, const text& prompt, const text& wanted, const std::vector<float>& sure,
-               index_t block_length, const model_info& m = model, std::vector<std::uint8_t> editable = {}) {
+outcome decode(const Policy& p,
+               const text& prompt,
+               const text& wanted,
+               const std::vector<float>& sure,
+               index_t block_length,
+               const model_info& m = model,
+               std::vector<std::uint8_t> editable = {}) {
   outcome o;
   o.tokens = prompt;
   o.tokens.insert(o.tokens.end(), wanted.begin(), wanted.end());
@@ -35,14 +40,18 @@ outcome decode(const Policy& p, const text& prompt, const text& wanted, const st
   session<Policy> s(m, {.sequences = 1, .length = length, .window = length});
   start_options options;
   options.editable = editable;
-  s.start(0, p, tokens_view<memory::host>(o.tokens), {.prompt_length = start, .length = length, .block_length = block_length},
+  s.start(0,
+          p,
+          tokens_view<memory::host>(o.tokens),
+          {.prompt_length = start, .length = length, .block_length = block_length},
           options);
   while (const auto request = s.next()) {
     const range rows = request->segments[0].rows;
     std::vector<float> logits;
     for (index_t r = rows.first; r < rows.last; ++r) {
       std::vector<float> z(5, 0.0F);
-      z[static_cast<std::size_t>(wanted[static_cast<std::size_t>(r - start)])] = sure[static_cast<std::size_t>(r - start)];
+      z[static_cast<std::size_t>(wanted[static_cast<std::size_t>(r - start)])] =
+          sure[static_cast<std::size_t>(r - start)];
       logits.insert(logits.end(), z.begin(), z.end());
     }
     s.supply(host_logits<float>(logits.data(), rows.size(), 5));
@@ -115,8 +124,11 @@ TEST(stop_sequence, may_hold_slots_that_the_caller_gave) {
 }
 
 TEST(stop_sequence, comes_several_times) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<8>{.tokens = {2, 2, 2}, .count = 3},
-                 stop_sequence<8>{.tokens = {1, 2}, .count = 2}, stop_at_eos{}};
+  const policy p{by_confidence{},
+                 tokens_per_step{1},
+                 stop_sequence<8>{.tokens = {2, 2, 2}, .count = 3},
+                 stop_sequence<8>{.tokens = {1, 2}, .count = 2},
+                 stop_at_eos{}};
   EXPECT_EQ(decode(p, {}, {0, 1, 2, 0, 0}, falling, 2).report.forwards, 3);
   EXPECT_EQ(decode(p, {}, {0, 2, 2, 2, 0}, falling, 2).report.forwards, 4);
   EXPECT_EQ(decode(p, {}, {0, 3, 2, 2, 0}, falling, 5).report.end, ending::eos_token);
@@ -124,7 +136,9 @@ TEST(stop_sequence, comes_several_times) {
 
 TEST(stop_sequence, does_not_count_before_min_tokens) {
   const auto p = [](index_t least) {
-    return policy{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{.tokens = {1, 2}, .min_tokens = least}};
+    return policy{by_confidence{},
+                  tokens_per_step{1},
+                  stop_sequence<2>{.tokens = {1, 2}, .min_tokens = least}};
   };
   const text wanted = {1, 2, 0, 1, 2, 0, 1, 2};
   EXPECT_EQ(decode(p(2), {0, 0}, wanted, falling, 8).report.forwards, 2);
@@ -154,7 +168,8 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_committed) {
       const index_t settled = s.report().committed_prefix;
       const auto begin = tokens.begin() + g.prompt_length;
       EXPECT_EQ(std::search(begin, tokens.begin() + settled, stop.tokens, stop.tokens + stop.count),
-                tokens.begin() + settled) << "a match is committed and it runs on";
+                tokens.begin() + settled)
+          << "a match is committed and it runs on";
       before = tokens;
       std::vector<float> logits;
       for (index_t r = request->segments[0].rows.first; r < request->segments[0].rows.last; ++r) {
@@ -167,7 +182,9 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_committed) {
       before[static_cast<std::size_t>(e.position)] = e.token;
     }
     const auto open = std::find(before.begin() + g.prompt_length, before.end(), model.mask_token);
-    const bool matches = std::search(before.begin() + g.prompt_length, open, stop.tokens, stop.tokens + stop.count) != open;
+    const bool matches =
+        std::search(
+            before.begin() + g.prompt_length, open, stop.tokens, stop.tokens + stop.count) != open;
     EXPECT_EQ(s.report().end == ending::stop_tokens, matches);
     stops += matches ? 1 : 0;
     rewrites += s.report().rewritten;
@@ -182,7 +199,9 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_committed) {
     const tokens_per_step commits{c.within(1, 4)};
     run(seed, policy{by_confidence{}, commits, stop}, stop);
     run(seed, policy{by_confidence{}, commits, stop, remask_current_below{0.5F, 5}}, stop);
-    run(seed, policy{by_entropy{}, commits, stop, edit_committed{0.4F}, remask_current_below{0.3F}}, stop);
+    run(seed,
+        policy{by_entropy{}, commits, stop, edit_committed{0.4F}, remask_current_below{0.3F}},
+        stop);
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(stops, 200);
@@ -216,7 +235,8 @@ TEST(stop_sequence, starts_anew_with_its_slot) {
     s.start(0, p, tokens_view<memory::host>(tokens), {.length = 4, .block_length = 4});
     int steps = 0;
     while (const auto request = s.next()) {
-      const std::vector<float> logits = {0, 9, 0, 0, 0, 0, 0, 8, 0, 0, 7, 0, 0, 0, 0, 6, 0, 0, 0, 0};
+      const std::vector<float> logits = {0, 9, 0, 0, 0, 0, 0, 8, 0, 0,
+                                         7, 0, 0, 0, 0, 6, 0, 0, 0, 0};
       const range rows = request->segments[0].rows;
       s.supply(host_logits<float>(logits.data() + rows.first * 5, rows.size(), 5));
       ++steps;
@@ -228,12 +248,17 @@ TEST(stop_sequence, starts_anew_with_its_slot) {
 
 TEST(stop_sequence, refuses_knobs_outside_their_range) {
   EXPECT_NO_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 2}, sequence_shape{})));
-  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 0}, sequence_shape{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 5}, sequence_shape{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {1, -2}}, sequence_shape{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {no_token, 1}}, sequence_shape{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 0}, sequence_shape{})),
+               std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 5}, sequence_shape{})),
+               std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {1, -2}}, sequence_shape{})),
+               std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<2>{.tokens = {no_token, 1}}, sequence_shape{})),
+               std::invalid_argument);
   EXPECT_THROW((check_part(stop_sequence<2>{}, sequence_shape{})), std::invalid_argument);
-  EXPECT_THROW((check_part(stop_sequence<1>{.tokens = {1}, .min_tokens = -1}, sequence_shape{})), std::invalid_argument);
+  EXPECT_THROW((check_part(stop_sequence<1>{.tokens = {1}, .min_tokens = -1}, sequence_shape{})),
+               std::invalid_argument);
 }
 
 }  // namespace

@@ -28,8 +28,10 @@ TEST(sharded_session, allocates_nothing_in_a_step) {
                        session_capacity{.sequences = 1, .length = 6, .window = 6},
                        cuts,
                        static_cast<index_t>(r));
-    ranks[r].start(
-        0, p, tokens_view<memory::host>(tokens[r]), {.prompt_length = 1, .length = 6, .block_length = 5});
+    ranks[r].start(0,
+                   p,
+                   tokens_view<memory::host>(tokens[r]),
+                   {.prompt_length = 1, .length = 6, .block_length = 5});
   }
   const std::vector<float> logits(static_cast<std::size_t>(6 * vocab), 0.5F);
   std::vector<std::byte> all(100'000);

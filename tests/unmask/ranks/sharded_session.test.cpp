@@ -74,8 +74,8 @@ TEST(ranks_at_chunks, decide_the_same_by_an_all_reduce) {
 TEST(ranks_at_chunks, put_masks_guidance_and_shifted_rows_where_they_belong) {
   dice d(3);
   const index_t vocab = 3 * chunk + 77;
-  auto decode = fake_decode_of(
-      policy{by_margin{}, threshold{0.5F}, trace_credit<4>{}}, vocab, d.bits());
+  auto decode =
+      fake_decode_of(policy{by_margin{}, threshold{0.5F}, trace_credit<4>{}}, vocab, d.bits());
   decode.allowed = 0.4;
   decode.guidance = 0.5F;
   decode.model.logits_shift = 1;
@@ -116,7 +116,8 @@ TEST(ranks_at_chunks, agree_about_the_lowest_token_that_is_allowed) {
   };
   for (int k = 0; k < 5; ++k) {
     compare(policy{by_confidence{}, tokens_per_step{2}});
-    compare(policy{by_confidence{}, tokens_per_step{2}, min_new_tokens{4}, logit_bias<1>{{{0, ban}}}});
+    compare(
+        policy{by_confidence{}, tokens_per_step{2}, min_new_tokens{4}, logit_bias<1>{{{0, ban}}}});
     compare(policy{by_confidence{},
                    tokens_per_step{2},
                    allowed_tokens<6>{{1, 3, 4, 30, 2050, 6000}},
@@ -128,7 +129,8 @@ TEST(ranks_at_chunks, share_their_nodes_among_threads) {
   host::thread_pool pool(3);
   dice d(5);
   const index_t vocab = 40 * chunk + 5;  // beyond host::parallel_logits
-  auto decode = fake_decode_of(policy{by_margin{}, tokens_per_step{3}, trace_credit<4>{}}, vocab, d.bits());
+  auto decode =
+      fake_decode_of(policy{by_margin{}, tokens_per_step{3}, trace_credit<4>{}}, vocab, d.bits());
   decode.sequences = {{.prompt_length = 1, .length = 17, .block_length = 16}};
   const outcome whole = decode.whole<bfloat16>();
   decode.threads = pool;
@@ -288,14 +290,16 @@ TEST(sharded_session_errors, change_nothing) {
   std::vector<sharded_session<plain>> members;
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(4, 1));
   for (std::size_t r = 0; r < 2; ++r) {
-    members.emplace_back(
-        small, session_capacity{.sequences = 1, .length = 4, .window = 4}, cuts, static_cast<index_t>(r));
+    members.emplace_back(small,
+                         session_capacity{.sequences = 1, .length = 4, .window = 4},
+                         cuts,
+                         static_cast<index_t>(r));
     EXPECT_EQ(complaint_about([&] { members[r].supply({}); }),
               "supply() without a request: call next() first");
     members[r].start(0,
-                   {by_confidence{}, threshold{0.1F}},
-                   tokens_view<memory::host>(tokens[r]),
-                   {.prompt_length = 1, .length = 4, .block_length = 4});
+                     {by_confidence{}, threshold{0.1F}},
+                     tokens_view<memory::host>(tokens[r]),
+                     {.prompt_length = 1, .length = 4, .block_length = 4});
     static_cast<void>(members[r].next());
   }
   const std::vector<float> z{1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -340,7 +344,8 @@ TEST(sharded_session_errors, change_nothing) {
     EXPECT_NE(refused(other).find("records that name tokens of their own columns"),
               std::string::npos);
   }
-  sharded_session<plain> stranger(small, session_capacity{.sequences = 1, .length = 4, .window = 4}, cuts, 1);
+  sharded_session<plain> stranger(
+      small, session_capacity{.sequences = 1, .length = 4, .window = 4}, cuts, 1);
   std::vector<token_id> elsewhere(4, 1);
   stranger.start(0,
                  {by_confidence{}, threshold{0.1F}},

@@ -23,10 +23,11 @@ namespace {
 using tokens_of = std::vector<token_id>;
 
 // Everything that has a knob, and everything that has state.
-using rich = policy<at_random,
-                    any_of<all_of<threshold, tokens_per_step>, all_of<steps_per_block, entropy_bound>>,
-                    stop_at_eos,
-                    max_steps>;
+using rich =
+    policy<at_random,
+           any_of<all_of<threshold, tokens_per_step>, all_of<steps_per_block, entropy_bound>>,
+           stop_at_eos,
+           max_steps>;
 
 constexpr model_info model = {.vocab = 37, .mask_token = 36, .eos_token = 5, .logits_shift = 1};
 constexpr index_t longest = 20;
@@ -84,7 +85,8 @@ void begin(session<rich>& s, index_t slot, job& j) {
 
 /// Writes the rows of one segment.
 void forward(const segment& part, const job& j, packed_rows<float>& rows, index_t first_row) {
-  const std::span<const token_id> context(j.tokens.data(), static_cast<std::size_t>(j.geometry.length));
+  const std::span<const token_id> context(j.tokens.data(),
+                                          static_cast<std::size_t>(j.geometry.length));
   for (index_t r = 0; r < part.rows.size(); ++r) {
     j.fake.row<float>(context, part.rows.first + r, rows.row(first_row + r));
   }
@@ -121,8 +123,11 @@ void expect_same(const job& got, const job& expected) {
   }
   const sequence_report& r = got.report;
   const sequence_report& q = expected.report;
-  ASSERT_EQ(std::tie(r.end, r.forwards, r.committed, r.committed_prefix, r.masked, r.forced, r.invalid_rows),
-            std::tie(q.end, q.forwards, q.committed, q.committed_prefix, q.masked, q.forced, q.invalid_rows));
+  ASSERT_EQ(
+      std::tie(
+          r.end, r.forwards, r.committed, r.committed_prefix, r.masked, r.forced, r.invalid_rows),
+      std::tie(
+          q.end, q.forwards, q.committed, q.committed_prefix, q.masked, q.forced, q.invalid_rows));
 }
 
 /// The three ways to hand logits over.

@@ -52,11 +52,12 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
   index_t committed = 0;
   index_t rewritten = 0;
   for (index_t step = 0; const auto request = s.next(); ++step) {
-    const std::vector<float> logits = requested_rows(*request, tokens, [&](const auto& x, index_t i) {
-      std::vector<float> z(12);
-      rows.row<float>(x, i, std::span(z));
-      return z;
-    });
+    const std::vector<float> logits =
+        requested_rows(*request, tokens, [&](const auto& x, index_t i) {
+          std::vector<float> z(12);
+          rows.row<float>(x, i, std::span(z));
+          return z;
+        });
     s.supply(host_logits<float>(logits.data(), request->rows, 12));
     index_t before = -1;
     for (const commit_entry& e : s.committed()) {
@@ -98,8 +99,8 @@ void expect_all_agree(const Policy& p, bool stops = false) {
 
 TEST(books, agree_with_lookahead) {
   expect_all_agree(policy{by_confidence{}, tokens_per_step{2}, lookahead{.branches = 3}});
-  expect_all_agree(policy{
-      by_confidence{}, threshold{0.4F}, lookahead{.branches = 3}, block_pipeline{}});
+  expect_all_agree(
+      policy{by_confidence{}, threshold{0.4F}, lookahead{.branches = 3}, block_pipeline{}});
   expect_all_agree(policy{by_margin{},
                           threshold{0.3F},
                           lookahead{.branches = 2},
@@ -109,10 +110,12 @@ TEST(books, agree_with_lookahead) {
 }
 
 TEST(books, agree_with_second_thoughts_and_stops) {
-  expect_all_agree(policy{by_confidence{}, tokens_per_step{3}, remask_below{0.6F}, stop_at_eos{}}, true);
+  expect_all_agree(policy{by_confidence{}, tokens_per_step{3}, remask_below{0.6F}, stop_at_eos{}},
+                   true);
+  expect_all_agree(policy{by_confidence{}, threshold{0.3F}, remask_below{0.7F}, max_steps{4}});
   expect_all_agree(
-      policy{by_confidence{}, threshold{0.3F}, remask_below{0.7F}, max_steps{4}});
-  expect_all_agree(policy{by_confidence{}, tokens_per_step{3}, remask_current_below{0.6F, 5}, stop_at_eos{}}, true);
+      policy{by_confidence{}, tokens_per_step{3}, remask_current_below{0.6F, 5}, stop_at_eos{}},
+      true);
   expect_all_agree(policy{by_confidence{},
                           tokens_per_step{3},
                           edit_committed{},

@@ -146,9 +146,10 @@ std::vector<hostile_engine> engines(std::uint64_t seed) {
 /// Decodes on all engines; `extra` is what the composition may take beside a pass for a position.
 template <class Policy>
 void expect_ends(const Policy& p, std::int64_t extra, ending usual = ending::complete) {
-  for (const sequence_shape g : {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8, .seed = 5},
-                         sequence_shape{.prompt_length = 0, .length = 7, .block_length = 7},
-                         sequence_shape{.prompt_length = 2, .length = 15, .block_length = 1}}) {
+  for (const sequence_shape g :
+       {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8, .seed = 5},
+        sequence_shape{.prompt_length = 0, .length = 7, .block_length = 7},
+        sequence_shape{.prompt_length = 2, .length = 15, .block_length = 1}}) {
     EXPECT_EQ(most_forwards(p, g), g.length - g.prompt_length + extra);
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       for (const hostile_engine& e : engines(seed)) {
@@ -193,8 +194,9 @@ TEST(decodes, end_where_committed_positions_compete_again) {
   expect_ends(policy{by_confidence{}, timesteps{8}, remask_below{0.6F}}, 7);
   expect_ends(
       policy{by_confidence{}, threshold_inclusive{0.1F}, remask_below{0.6F}, single_block{}}, 0);
-  expect_ends(policy{by_confidence{}, tokens_per_step{3}, remask_below{0.6F}, block_pipeline{.at_once = 3}},
-              0);
+  expect_ends(
+      policy{by_confidence{}, tokens_per_step{3}, remask_below{0.6F}, block_pipeline{.at_once = 3}},
+      0);
 }
 
 /// Remasks every position that it is called for.
@@ -234,12 +236,17 @@ TEST(decodes, end_where_committed_positions_are_remasked) {
   expect_ends(policy{by_confidence{}, threshold{0.3F}, narrow_out{}}, 0);
   expect_ends(policy{by_confidence{}, threshold{0.3F}, narrow_out{}, single_block{}}, 0);
   expect_ends(policy{by_confidence{}, tokens_per_step{1}, remasks_current_all{}}, 0);
-  expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_all{}, single_block{}}, 0);
-  expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_many{20}, single_block{}}, 20);
-  expect_ends(policy{by_confidence{}, timesteps{5}, remasks_current_many{9}, remasks_current_all{}}, 13);
+  expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_all{}, single_block{}},
+              0);
+  expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_many{20}, single_block{}},
+              20);
+  expect_ends(policy{by_confidence{}, timesteps{5}, remasks_current_many{9}, remasks_current_all{}},
+              13);
   expect_ends(policy{by_confidence{}, tokens_per_step{4}, remasks_current_all{}, remasks_all{}}, 0);
   expect_ends(
-      policy{by_confidence{}, tokens_per_step{2}, remasks_current_all{}, block_pipeline{.at_once = 2}}, 0);
+      policy{
+          by_confidence{}, tokens_per_step{2}, remasks_current_all{}, block_pipeline{.at_once = 2}},
+      0);
 }
 
 /// A commit rule that commits nothing and does not declare it.
@@ -287,12 +294,17 @@ TEST(decodes, end_with_parts_that_would_never) {
 }
 
 TEST(decodes, end_where_full_blocks_are_edited) {
-  for (const sequence_shape g : {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8},
-                         sequence_shape{.prompt_length = 0, .length = 7, .block_length = 7}}) {
+  for (const sequence_shape g :
+       {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8},
+        sequence_shape{.prompt_length = 0, .length = 7, .block_length = 7}}) {
     const policy p{by_confidence{}, threshold{0.9F}, edit_committed{}, edited_blocks{3}};
-    EXPECT_EQ(most_forwards(p, g), g.length - g.prompt_length + 3 * ((g.length - g.prompt_length + 7) / 8));
-    const policy q{
-        by_confidence{}, tokens_per_step{2}, edit_committed{}, remask_current_below{1.0F, 5}, edited_blocks{3}};
+    EXPECT_EQ(most_forwards(p, g),
+              g.length - g.prompt_length + 3 * ((g.length - g.prompt_length + 7) / 8));
+    const policy q{by_confidence{},
+                   tokens_per_step{2},
+                   edit_committed{},
+                   remask_current_below{1.0F, 5},
+                   edited_blocks{3}};
     for (const hostile_engine& e : engines(7)) {
       const sequence_report r = decode(p, g, e);
       EXPECT_LE(r.forwards, most_forwards(p, g));
@@ -306,8 +318,9 @@ TEST(decodes, end_where_full_blocks_are_edited) {
 /// Released loops, which may leave masks behind.
 template <class Policy>
 void expect_released_ends(const Policy& p) {
-  for (const sequence_shape g : {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8},
-                         sequence_shape{.prompt_length = 2, .length = 15, .block_length = 4}}) {
+  for (const sequence_shape g :
+       {sequence_shape{.prompt_length = 3, .length = 27, .block_length = 8},
+        sequence_shape{.prompt_length = 2, .length = 15, .block_length = 4}}) {
     for (const hostile_engine& e : engines(9)) {
       const sequence_report r = decode(p, g, e);
       EXPECT_LE(r.forwards, most_forwards(p, g));

@@ -80,27 +80,27 @@ void expect_bad_capacity(session_capacity c, const std::vector<std::string>& par
 
 TEST(construction, refuses_capacities_that_cannot_work) {
   expect_bad_capacity({.sequences = 0, .length = 9, .window = 4},
-                    {"session_capacity::sequences", "got 0", "at least 1"});
-  expect_bad_capacity({.sequences = -1, .length = 9, .window = 4}, {"session_capacity::sequences", "got -1"});
+                      {"session_capacity::sequences", "got 0", "at least 1"});
+  expect_bad_capacity({.sequences = -1, .length = 9, .window = 4},
+                      {"session_capacity::sequences", "got -1"});
   expect_bad_capacity({.sequences = 1, .length = 0, .window = 4},
-                    {"session_capacity::length", "got 0", "at least 1"});
+                      {"session_capacity::length", "got 0", "at least 1"});
   expect_bad_capacity({.sequences = 1, .length = 9, .window = 0},
-                    {"session_capacity::window", "got 0", "at least 1"});
+                      {"session_capacity::window", "got 0", "at least 1"});
   expect_bad_capacity({.sequences = 1, .length = 9, .window = 4, .branches = -1},
-                    {"session_capacity::branches", "got -1"});
+                      {"session_capacity::branches", "got -1"});
 }
 
 TEST(construction, with_tokens_refuses_what_start_refuses) {
   tokens_of tokens(6);
   const auto make = [&](sequence_shape g) {
     return [&tokens, g] {
-      session s{greedy{by_confidence{}, threshold{}},
-                good_model,
-                tokens_view<memory::host>(tokens),
-                g};
+      session s{
+          greedy{by_confidence{}, threshold{}}, good_model, tokens_view<memory::host>(tokens), g};
     };
   };
-  expect_refused<std::invalid_argument>(make({.length = 7}), {"sequence_shape::length", "got 7", "6"});
+  expect_refused<std::invalid_argument>(make({.length = 7}),
+                                        {"sequence_shape::length", "got 7", "6"});
   expect_refused<std::invalid_argument>(make({.length = 6, .block_length = 0}),
                                         {"sequence_shape::block_length", "got 0", "at least 1"});
   expect_refused<std::invalid_argument>(make({.prompt_length = 7, .length = 6}),
@@ -200,14 +200,17 @@ void expect_bad_sequence_shape(const sequence_shape& g, const std::vector<std::s
 }
 
 TEST(start, refuses_a_geometry_that_cannot_work) {
-  expect_bad_sequence_shape({.prompt_length = -1, .length = 6}, {"sequence_shape::prompt_length", "got -1", "at least 0"});
-  expect_bad_sequence_shape({.prompt_length = 7, .length = 6},
-                    {"sequence_shape::prompt_length", "got 7", "at most sequence_shape::length = 6"});
+  expect_bad_sequence_shape({.prompt_length = -1, .length = 6},
+                            {"sequence_shape::prompt_length", "got -1", "at least 0"});
+  expect_bad_sequence_shape(
+      {.prompt_length = 7, .length = 6},
+      {"sequence_shape::prompt_length", "got 7", "at most sequence_shape::length = 6"});
   expect_bad_sequence_shape({.length = 0}, {"sequence_shape::length", "got 0", "at least 1"});
   expect_bad_sequence_shape({.length = -4}, {"sequence_shape::length", "got -4"});
   expect_bad_sequence_shape({.length = 6, .block_length = 0},
-                    {"sequence_shape::block_length", "got 0", "at least 1"});
-  expect_bad_sequence_shape({.length = 6, .block_length = -4}, {"sequence_shape::block_length", "got -4"});
+                            {"sequence_shape::block_length", "got 0", "at least 1"});
+  expect_bad_sequence_shape({.length = 6, .block_length = -4},
+                            {"sequence_shape::block_length", "got -4"});
 }
 
 TEST(start, refuses_an_answer_longer_than_the_tokens) {
@@ -242,19 +245,26 @@ TEST(start, refuses_a_slot_that_is_not_there) {
 }
 
 TEST(start, refuses_a_block_wider_than_the_window) {
-  expect_bad_sequence_shape({.length = 10, .block_length = 5}, {"got 5", "session_capacity::window = 4"});
+  expect_bad_sequence_shape({.length = 10, .block_length = 5},
+                            {"got 5", "session_capacity::window = 4"});
 }
 
 TEST(start, refuses_a_whole_sequence_wider_than_the_window) {
   const in_one p{by_confidence{}, tokens_per_step{1}, single_block{}};
-  expect_bad_start(
-      p, p, {.prompt_length = 1, .length = 10, .block_length = 2}, {}, {"got 9", "session_capacity::window = 4"});
+  expect_bad_start(p,
+                   p,
+                   {.prompt_length = 1, .length = 10, .block_length = 2},
+                   {},
+                   {"got 9", "session_capacity::window = 4"});
 }
 
 TEST(start, takes_a_window_that_is_just_wide_enough) {
   session<in_one> s(good_model, good_capacity);
   tokens_of tokens(10);
-  s.start(0, {by_confidence{}, tokens_per_step{1}, single_block{}}, tokens, {.prompt_length = 6, .length = 10});
+  s.start(0,
+          {by_confidence{}, tokens_per_step{1}, single_block{}},
+          tokens,
+          {.prompt_length = 6, .length = 10});
   session<greedy> t(good_model, good_capacity);
   t.start(0, careful, tokens, {.prompt_length = 6, .length = 10, .block_length = 4});
   // A block longer than what is left of the answer does not need the room.
@@ -323,8 +333,7 @@ void expect_bad_commit_rule(const Admission& a, const std::vector<std::string>& 
 }
 
 TEST(start, refuses_thresholds_outside_zero_to_one) {
-  expect_bad_commit_rule(threshold{1.5F},
-                       {"threshold::value", "got 1.5", "[0, 1]"});
+  expect_bad_commit_rule(threshold{1.5F}, {"threshold::value", "got 1.5", "[0, 1]"});
   expect_bad_commit_rule(threshold{-0.25F}, {"threshold::value", "got -0.25"});
   expect_bad_commit_rule(threshold{not_a_float}, {"threshold::value", "nan"});
   expect_bad_commit_rule(threshold_inclusive{1.5F}, {"threshold_inclusive::value", "got 1.5"});
@@ -344,9 +353,9 @@ TEST(start, refuses_other_knobs_out_of_range) {
 
 TEST(start, refuses_knobs_inside_a_composition) {
   expect_bad_commit_rule((threshold{0.5F} && tokens_per_step{-7}) || factor{1.0F},
-                       {"tokens_per_step::count", "got -7"});
+                         {"tokens_per_step::count", "got -7"});
   expect_bad_commit_rule(threshold{0.5F} || (steps_per_block{3} && threshold_inclusive{2.0F}),
-                       {"threshold_inclusive::value", "got 2"});
+                         {"threshold_inclusive::value", "got 2"});
 }
 
 template <class Part>
@@ -373,10 +382,7 @@ TEST(start, refuses_timesteps_out_of_range) {
     session<p> s(good_model, good_capacity);
     tokens_of tokens(6);
     expect_refused<std::invalid_argument>(
-        [&] {
-          s.start(0, {by_confidence{}, t}, tokens, {.length = 6, .block_length = 2});
-        },
-        parts);
+        [&] { s.start(0, {by_confidence{}, t}, tokens, {.length = 6, .block_length = 2}); }, parts);
   };
   refused({.steps = 0}, {"timesteps::steps", "got 0"});
   refused({.epsilon = 0.0F}, {"timesteps::epsilon", "got 0", "(0, 1)"});
@@ -532,10 +538,7 @@ TEST(supply, of_rows_that_overlap_is_refused) {
     expect_misuse(true, [&](session<greedy>& s, tokens_of&) { s.supply(rows); }, false, parts);
     expect_misuse(true, [&](session<greedy>& s, tokens_of&) { s.read(0, rows); }, false, parts);
     expect_misuse(
-        true,
-        [&](session<greedy>& s, tokens_of&) { s.supply(std::span(&rows, 1)); },
-        false,
-        parts);
+        true, [&](session<greedy>& s, tokens_of&) { s.supply(std::span(&rows, 1)); }, false, parts);
   }
   tokens_of tokens(1);
   session s{careful, good_model, tokens_view<memory::host>(tokens), sequence_shape{.length = 1}};
@@ -553,7 +556,8 @@ TEST(supply, of_rows_beyond_any_address_is_refused) {
     const host_logits<float> rows(z.data(), 3, 9, stride);
     const host_logits<float> near(z.data(), 3, 9);
     const auto expect_too_far = [&](const auto& use, const std::string& of) {
-      expect_misuse(true, use, false, {"stride of " + of, "at most", "got " + std::to_string(stride)});
+      expect_misuse(
+          true, use, false, {"stride of " + of, "at most", "got " + std::to_string(stride)});
     };
     expect_too_far([&](session<greedy>& s, tokens_of&) { s.supply(rows); }, "the logits");
     expect_too_far([&](session<greedy>& s, tokens_of&) { s.read(0, rows); }, "the logits");
@@ -572,7 +576,9 @@ TEST(supply, of_rows_beyond_any_address_is_refused) {
 
 TEST(supply, of_data_off_its_alignment_is_refused) {
   std::vector<float> z(90, 0.0F);
-  const auto odd = [&z](std::ptrdiff_t bytes) { return reinterpret_cast<std::byte*>(z.data()) + bytes; };
+  const auto odd = [&z](std::ptrdiff_t bytes) {
+    return reinterpret_cast<std::byte*>(z.data()) + bytes;
+  };
   for (const std::ptrdiff_t bytes : {1, 2, 3}) {
     SCOPED_TRACE(bytes);
     const host_logits<float> rows(reinterpret_cast<const float*>(odd(bytes)), 3, 9);
@@ -591,7 +597,8 @@ TEST(supply, of_data_off_its_alignment_is_refused) {
                 false,
                 {"address of the logits", "got 0"});
   tokens_of tokens(7);
-  auto* const between = reinterpret_cast<token_id*>(reinterpret_cast<std::byte*>(tokens.data()) + 2);
+  auto* const between =
+      reinterpret_cast<token_id*>(reinterpret_cast<std::byte*>(tokens.data()) + 2);
   for (token_id* const first : {between, static_cast<token_id*>(nullptr)}) {
     twins<greedy> pair(careful);
     expect_refused<std::invalid_argument>(
@@ -635,8 +642,8 @@ TEST(start, refuses_tokens_that_another_running_sequence_has) {
   const tokens_of before = tokens;
   for (const std::ptrdiff_t first : {1, 4, 7}) {
     SCOPED_TRACE(first);
-    expect_refused<std::invalid_argument>(
-        [&] { start(2, first); }, {"tokens of slot", "overlap those of slot 1", "got 2"});
+    expect_refused<std::invalid_argument>([&] { start(2, first); },
+                                          {"tokens of slot", "overlap those of slot 1", "got 2"});
   }
   EXPECT_EQ(tokens, before);
   start(0, 0);  // beside them

@@ -59,9 +59,10 @@ TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_the_parts_allow) 
   const auto no_end = [](token_id v) { return v != 2; };
   expect_lowest(policy{by_confidence{}, tokens_per_step{1}, min_new_tokens{3}}, no_end, 5);
   const auto no_low = [](token_id v) { return v > 1; };
-  expect_lowest(policy{by_confidence{}, tokens_per_step{1}, logit_bias<3>{{{0, -inf}, {1, -inf}, {5, 1.0F}}}},
-                no_low,
-                6);
+  expect_lowest(
+      policy{by_confidence{}, tokens_per_step{1}, logit_bias<3>{{{0, -inf}, {1, -inf}, {5, 1.0F}}}},
+      no_low,
+      6);
   const auto both = [](token_id v) { return v > 2; };
   expect_lowest(policy{by_confidence{},
                        tokens_per_step{1},
@@ -71,7 +72,8 @@ TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_the_parts_allow) 
                 both,
                 7);
   const auto listed = [](token_id v) { return v == 1 || v == 3 || v == 4 || v == 6; };
-  expect_lowest(policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<4>{{1, 3, 4, 6}}}, listed, 8);
+  expect_lowest(
+      policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<4>{{1, 3, 4, 6}}}, listed, 8);
 }
 
 /// A canvas of five positions, all of whose rows are `row`, under `mask`.

@@ -244,7 +244,8 @@ void expect_progress(const Policy& p) {
     fake.trouble.nan_rows = d.real(0, 1);
     fake.trouble.empty_rows = d.real(0, 1);
     fake.trouble.infinite_rows = d.real(0, 1);
-    const sequence_shape g = {.prompt_length = d.within(0, 2), .length = 15, .block_length = d.within(1, 15)};
+    const sequence_shape g = {
+        .prompt_length = d.within(0, 2), .length = 15, .block_length = d.within(1, 15)};
     const trace t =
         decode_trace(p,
                      {.vocab = vocab, .mask_token = d.within(0, vocab - 1)},
@@ -293,8 +294,10 @@ TEST(threads, change_no_bit_of_a_decode) {
 
 TEST(instruction_sets, change_no_bit_of_a_decode) {
   const trace best = decode_large({});
-  for (const host::instruction_set instruction_set :
-       {host::instruction_set::portable, host::instruction_set::avx2, host::instruction_set::avx512, host::instruction_set::neon}) {
+  for (const host::instruction_set instruction_set : {host::instruction_set::portable,
+                                                      host::instruction_set::avx2,
+                                                      host::instruction_set::avx512,
+                                                      host::instruction_set::neon}) {
     if (!host::available(instruction_set)) {
       continue;
     }

@@ -39,22 +39,19 @@ TYPED_TEST_P(Ranks, with_scheduled) {
   this->beside_the_naive_decoder(4, [](dice& d) { return steps_per_block{d.within(1, 12)}; });
 }
 TYPED_TEST_P(Ranks, with_timesteps) {
-  this->beside_the_naive_decoder(5, [](dice& d) {
-    return timesteps{.steps = d.within(1, 30), .epsilon = d.real(1e-3, 0.5)};
-  });
+  this->beside_the_naive_decoder(
+      5, [](dice& d) { return timesteps{.steps = d.within(1, 30), .epsilon = d.real(1e-3, 0.5)}; });
 }
 TYPED_TEST_P(Ranks, with_entropy_bound) {
   this->beside_the_naive_decoder(7, [](dice& d) { return entropy_bound{d.real(0.0, 3.0)}; });
 }
 TYPED_TEST_P(Ranks, with_confidence_above_and_top_k) {
-  this->beside_the_naive_decoder(8, [](dice& d) {
-    return threshold{d.real(0.0, 1.0)} && tokens_per_step{d.within(0, 4)};
-  });
+  this->beside_the_naive_decoder(
+      8, [](dice& d) { return threshold{d.real(0.0, 1.0)} && tokens_per_step{d.within(0, 4)}; });
 }
 TYPED_TEST_P(Ranks, with_confidence_above_or_scheduled) {
-  this->beside_the_naive_decoder(9, [](dice& d) {
-    return threshold{d.real(0.5, 1.0)} || steps_per_block{d.within(1, 12)};
-  });
+  this->beside_the_naive_decoder(
+      9, [](dice& d) { return threshold{d.real(0.5, 1.0)} || steps_per_block{d.within(1, 12)}; });
 }
 TYPED_TEST_P(Ranks, with_entropy_bound_and_confidence_at_least) {
   this->beside_the_naive_decoder(10, [](dice& d) {

@@ -107,7 +107,8 @@ TEST(session, of_an_empty_answer_is_complete_at_once) {
 TEST(session, with_nothing_editable_is_complete_at_once) {
   tokens_of tokens = {0, 1, 2};
   const std::vector<std::uint8_t> editable = {0, 0, 0};
-  session<policy<by_confidence, tokens_per_step, single_block>> s(small_model, {.length = 3, .window = 3});
+  session<policy<by_confidence, tokens_per_step, single_block>> s(small_model,
+                                                                  {.length = 3, .window = 3});
   s.start(0,
           {by_confidence{}, tokens_per_step{}, single_block{}},
           tokens,
@@ -405,7 +406,8 @@ void compare_modifiers(std::uint64_t seed, int decodes, const fake_modifiers& mo
     naive_request request;
     request.model = {
         .vocab = vocab, .mask_token = d.within(0, vocab - 1), .logits_shift = d.within(0, 1)};
-    request.geometry = {.prompt_length = d.within(0, 3), .length = 12, .block_length = d.within(1, 9)};
+    request.geometry = {
+        .prompt_length = d.within(0, 3), .length = 12, .block_length = d.within(1, 9)};
     request.score = naive(by_entropy{});
     request.rule = naive(a);
     tokens_of tokens(12, 0);
@@ -456,7 +458,7 @@ TEST(session, applies_the_modifiers_of_a_row_to_that_row) {
   for (const bool at_once : {true, false}) {
     SCOPED_TRACE(at_once);
     session<policy<by_confidence, tokens_per_step>> s(small_model,
-                                            {.sequences = 3, .length = 3, .window = 3});
+                                                      {.sequences = 3, .length = 3, .window = 3});
     tokens_of first(3);
     tokens_of second(3);
     s.start(0, p, first, {.length = 3});
@@ -478,7 +480,8 @@ TEST(session, applies_the_modifiers_of_a_row_to_that_row) {
 
 TEST(session, guides_each_row_by_its_own_unconditional_one) {
   // z = u + 2 (c - u) with c the same everywhere: the token that u dislikes most gains most.
-  session<policy<by_confidence, tokens_per_step>> s(small_model, {.sequences = 2, .length = 2, .window = 2});
+  session<policy<by_confidence, tokens_per_step>> s(small_model,
+                                                    {.sequences = 2, .length = 2, .window = 2});
   tokens_of first(2);
   tokens_of second(2);
   s.start(0, {by_confidence{}, tokens_per_step{2}}, first, {.length = 2});

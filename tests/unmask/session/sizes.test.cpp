@@ -76,7 +76,8 @@ TEST(Sizes, ProductsOfCapacitiesDoNotOverflow) {
 // The arrays of a slot do not meet, whatever is in front of them. Pointers only, to memory that is
 // not there.
 TEST(Sizes, ArraysOfASlotLieBehindEachOther) {
-  constexpr session_capacity c = {.length = 16384, .window = 16384, .branches = 16, .vocab = 152064};
+  constexpr session_capacity c = {
+      .length = 16384, .window = 16384, .branches = 16, .vocab = 152064};
   auto* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40U);
   const step::slot_memory<comparing> m{step::slot_layout{base}, c};
   const auto at = [base](const void* p) {
@@ -118,20 +119,24 @@ TEST(Sizes, CapacitiesOutOfRangeAreRefusedByName) {
   const std::string most = std::to_string(largest);
   expect_refused<plain>({.length = max_length + 1, .window = 1},
                         {"session_capacity::length", "at most 536870912", "got 536870913"});
-  expect_refused<plain>({.length = largest, .window = largest}, {"session_capacity::length", "got " + most});
-  expect_refused<plain>({.sequences = 3, .length = max_length, .window = largest},
-                        {"session_capacity::sequences", "at most 2, ", "session_capacity::window", "got 3"});
+  expect_refused<plain>({.length = largest, .window = largest},
+                        {"session_capacity::length", "got " + most});
+  expect_refused<plain>(
+      {.sequences = 3, .length = max_length, .window = largest},
+      {"session_capacity::sequences", "at most 2, ", "session_capacity::window", "got 3"});
   expect_refused<plain>({.sequences = largest, .length = 2, .window = 1},
                         {"session_capacity::sequences", "at most 1073741824", "got " + most});
   expect_refused<plain>({.sequences = 1, .length = max_length, .window = largest, .branches = 2},
                         {"session_capacity::sequences", "at most 0, ", "got 1"});
   expect_refused<plain>({.length = 9, .window = 1, .branches = largest},
                         {"session_capacity::branches", "[0, 16]", "got " + most});
-  expect_refused<asking>({.length = max_length, .window = largest},
-                         {"session_capacity::window", "at most 67108864", "16 tokens", "got 536870912"});
+  expect_refused<asking>(
+      {.length = max_length, .window = largest},
+      {"session_capacity::window", "at most 67108864", "16 tokens", "got 536870912"});
   // In bytes: for a policy that keeps many of each position, whether it decides about it or not.
   const std::string said = refusal_of([] {
-    constexpr session_capacity c = {.sequences = max_rows, .length = max_length, .window = 1, .layers = 80};
+    constexpr session_capacity c = {
+        .sequences = max_rows, .length = max_length, .window = 1, .layers = 80};
     static_cast<void>(state_bytes<skipping>(c));
   });
   EXPECT_EQ(said.find("session_capacity::sequences must be at most "), 0U) << said;
@@ -140,9 +145,8 @@ TEST(Sizes, CapacitiesOutOfRangeAreRefusedByName) {
 
 TEST(Sizes, AVocabularyOutOfRangeIsRefusedByName) {
   for (const index_t vocab : {max_vocab + 1, largest}) {
-    const std::string said = refusal_of([&] {
-      session<plain>({.vocab = vocab, .mask_token = 8}, {.length = 9, .window = 9});
-    });
+    const std::string said = refusal_of(
+        [&] { session<plain>({.vocab = vocab, .mask_token = 8}, {.length = 9, .window = 9}); });
     EXPECT_EQ(said,
               "model_info::vocab must be at least 1 and at most 1073741824, got " +
                   std::to_string(vocab));
@@ -164,8 +168,10 @@ TEST(Sizes, ALayoutOutOfRangeIsRefusedByName) {
     });
   };
   const index_t least = std::numeric_limits<index_t>::min();
-  EXPECT_NE(start({.prompt_length = least, .length = 6}).find("sequence_shape::prompt_length"), std::string::npos);
-  EXPECT_NE(start({.prompt_length = largest, .length = 6}).find("sequence_shape::prompt_length"), std::string::npos);
+  EXPECT_NE(start({.prompt_length = least, .length = 6}).find("sequence_shape::prompt_length"),
+            std::string::npos);
+  EXPECT_NE(start({.prompt_length = largest, .length = 6}).find("sequence_shape::prompt_length"),
+            std::string::npos);
   EXPECT_NE(start({.length = largest}).find("sequence_shape::length"), std::string::npos);
   EXPECT_NE(start({.length = least}).find("sequence_shape::length"), std::string::npos);
   EXPECT_NE(start({.length = 6, .block_length = least}).find("sequence_shape::block_length"),
@@ -202,7 +208,8 @@ history decoded_with(const Policy& p, index_t block_length) {
   const model_info about = {.vocab = 12, .mask_token = 11, .eos_token = 10};
   history h;
   h.tokens.assign(length, 3);
-  const sequence_shape shape = {.prompt_length = prompt, .length = length, .block_length = block_length};
+  const sequence_shape shape = {
+      .prompt_length = prompt, .length = length, .block_length = block_length};
   session s{p, about, tokens_view<memory::host>(h.tokens), shape};
   while (const auto request = s.next()) {
     std::vector<float> z;

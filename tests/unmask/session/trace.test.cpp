@@ -8,8 +8,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "support/requested_rows.hpp"
 #include "support/observed_decode.hpp"
+#include "support/requested_rows.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -203,10 +203,8 @@ TEST(trace, an_ended_sequence_reports_nothing_more) {
 }
 
 TEST(trace, an_elected_token_is_committed_but_no_candidate) {
-  const policy p{by_confidence{},
-                 threshold{0.8F},
-                 lookahead{.branches = 2},
-                 block_pipeline{.at_once = 2}};
+  const policy p{
+      by_confidence{}, threshold{0.8F}, lookahead{.branches = 2}, block_pipeline{.at_once = 2}};
   const made_up_model model{.seed = 4, .sharpness = 3.0};
   std::vector<token_id> tokens(25, 0);
   session<std::remove_const_t<decltype(p)>> s{
@@ -214,11 +212,12 @@ TEST(trace, an_elected_token_is_committed_but_no_candidate) {
   s.start(0, p, tokens, geometry);
   int elected = 0;
   while (const auto request = s.next()) {
-    const std::vector<float> logits = requested_rows(*request, tokens, [&](const auto& x, index_t i) {
-      std::vector<float> z(static_cast<std::size_t>(model.vocab));
-      model.row(x, i, z);
-      return z;
-    });
+    const std::vector<float> logits =
+        requested_rows(*request, tokens, [&](const auto& x, index_t i) {
+          std::vector<float> z(static_cast<std::size_t>(model.vocab));
+          model.row(x, i, z);
+          return z;
+        });
     s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
     std::vector<index_t> written;
     for (const candidate_entry& c : s.candidates()) {

@@ -99,14 +99,17 @@ void expect_one_result(scene kind, index_t columns) {
       continue;
     }
     const F f = host::with_vectors(level, [&]<class Simd>(Simd) {
-      if constexpr (requires { host::detail::row_kernel<Simd>::template lift<F>(first, padded, c.best); }) {
+      if constexpr (requires {
+                      host::detail::row_kernel<Simd>::template lift<F>(first, padded, c.best);
+                    }) {
         return host::detail::row_kernel<Simd>::template lift<F>(first, padded, c.best);
       } else {
         return F{};
       }
     });
     for (std::size_t k = 0; k < sizeof(F) / sizeof(float); ++k) {
-      EXPECT_EQ(bits_of(f, k), bits_of(expected, k)) << "instruction set " << static_cast<int>(level);
+      EXPECT_EQ(bits_of(f, k), bits_of(expected, k))
+          << "instruction set " << static_cast<int>(level);
     }
   }
   block_emulator block(32, 3);

@@ -173,7 +173,7 @@ void expect_equal_bits_of_shards(std::uint64_t seed) {
         const cut_list cuts = random_cuts(d, vocab, ranks, chunk);
         const record<S> merged = merged_in_random_order(d, shards_of(row, cuts), vocab);
         ASSERT_TRUE(same_bits(merged, whole)) << "scene " << static_cast<int>(kind) << ", " << vocab
-                                             << " columns, " << ranks << " ranks";
+                                              << " columns, " << ranks << " ranks";
       }
     }
   }

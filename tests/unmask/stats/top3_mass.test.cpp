@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "oracles/oracle.hpp"
+#include "support/instruction_sets.hpp"
 #include "support/scripted_rows.hpp"
 #include "support/three_hold.hpp"
-#include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -37,7 +37,8 @@ using top3 = record<stat::top3_mass>;
   return first / total;
 }
 
-[[nodiscard]] top3 read(const std::vector<float>& z, host::instruction_set level = host::best_instruction_set()) {
+[[nodiscard]] top3 read(const std::vector<float>& z,
+                        host::instruction_set level = host::best_instruction_set()) {
   return host::read_row<stat::top3_mass>(placed_row<float>(z, 0).input(), no_edit{}, level);
 }
 
@@ -56,7 +57,7 @@ TEST(top3_mass, is_the_formula) {
     for (index_t v = d.within(1, round < 250 ? 100 : 9000); v > 0; --v) {
       z.push_back(d.chance(0.1) ? -inf : (d.chance(0.3) ? 2.0F : d.real(-8, 8)));
     }
-    z.back() = 1.0F;  // one at least is there
+    z.back() = 1.0F;                                            // one at least is there
     const double tolerance = 3 * sum_tolerance(z.size()) * 20;  // logits are at most 16 apart
     EXPECT_NEAR(read(z).top3_mass(), formula(z), tolerance);
     if (z.size() <= 100) {
@@ -86,12 +87,15 @@ TEST(top3_mass, counts_ties_as_often_as_they_are_there) {
   EXPECT_NEAR(read(std::vector<float>(6000, -2.0F)).top3_mass(), 0.0005F, 1e-9F);
   const float e = std::exp(-1.0F);
   EXPECT_NEAR(read({0.0F, -1.0F, 0.0F, -1.0F, -1.0F}).top3_mass(), (2 + e) / (2 + 3 * e), 1e-6F);
-  EXPECT_EQ(identity(read({5.0F, 0.0F, -0.0F}).next[0]), identity(read({5.0F, -0.0F, 0.0F}).next[0]));
+  EXPECT_EQ(identity(read({5.0F, 0.0F, -0.0F}).next[0]),
+            identity(read({5.0F, -0.0F, 0.0F}).next[0]));
 }
 
 TEST(top3_mass, of_a_row_with_a_nan_or_nothing_belongs_to_an_invalid_record) {
-  for (const std::vector<float>& z : {std::vector{1.0F, nan, 4.0F}, std::vector{-inf, -inf},
-                                      std::vector{inf, 1.0F}, std::vector{inf, inf, 0.0F}}) {
+  for (const std::vector<float>& z : {std::vector{1.0F, nan, 4.0F},
+                                      std::vector{-inf, -inf},
+                                      std::vector{inf, 1.0F},
+                                      std::vector{inf, inf, 0.0F}}) {
     EXPECT_FALSE(read(z).valid());
     EXPECT_FALSE(pushed(z).valid());
   }
@@ -101,7 +105,8 @@ TEST(top3_mass, has_its_three_columns_wherever_they_are) {
   // In one chunk, in three, behind chunks that seemed to commit it.
   dice d(2);
   for (int round = 0; round < 60; ++round) {
-    std::vector<float> z = hard_row<float>(scene::ties, 5 * 2048 + 100, static_cast<std::uint64_t>(round));
+    std::vector<float> z =
+        hard_row<float>(scene::ties, 5 * 2048 + 100, static_cast<std::uint64_t>(round));
     std::vector<float> high = {20.0F, 19.0F, 18.5F};
     for (const float x : high) {
       z[static_cast<std::size_t>(d.within(0, static_cast<index_t>(z.size()) - 1))] = x;
@@ -169,7 +174,8 @@ TEST(top3_mass, is_read_by_a_part_of_a_user) {
   for (const float threshold : {0.5F, 0.9F, 0.99F}) {
     const model_info model{.vocab = 8, .mask_token = 7};
     std::vector<token_id> x(6, 7);
-    session s{policy{by_confidence{}, three_hold{threshold}}, model, x, sequence_shape{.length = 6}};
+    session s{
+        policy{by_confidence{}, three_hold{threshold}}, model, x, sequence_shape{.length = 6}};
     ASSERT_TRUE(decide_once(s, x, rows));
     for (index_t at = 0; at < 6; ++at) {
       const bool committed = formula(rows({}, at)) >= static_cast<double>(threshold);

@@ -103,8 +103,8 @@ TEST(decide, leaves_a_proposed_mask_token_where_it_may_be_proposed) {
   const std::vector<row> table = {z, row_with_confidence(0.9, 2)};
   std::vector<row> usual = table;
   usual[1][4] = -inf;
-  const history h =
-      decode_rows(policy{by_confidence{}, tokens_per_step{2}}, usual, {.block_length = 2}, model, 5);
+  const history h = decode_rows(
+      policy{by_confidence{}, tokens_per_step{2}}, usual, {.block_length = 2}, model, 5);
   EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 2}));
   EXPECT_EQ(h.positions, (steps{{1}, {}, {}, {}, {}}));
   EXPECT_EQ(h.report.forced, 0);
@@ -232,8 +232,8 @@ struct costing {
 
 TEST(decide, sums_the_cost_along_the_ranks) {
   std::vector<heard> log;
-  static_cast<void>(
-      decode_confidences(policy{by_confidence{}, tokens_per_step{9} && costing{&log}}, {0.4, 0.9, 0.3, 0.7}));
+  static_cast<void>(decode_confidences(policy{by_confidence{}, tokens_per_step{9} && costing{&log}},
+                                       {0.4, 0.9, 0.3, 0.7}));
   // Ranks: positions 1, 3, 0, 2 with costs 2, 4, 1, 3.
   ASSERT_EQ(log.size(), 4U);
   const float before[] = {0.0F, 2.0F, 6.0F, 7.0F};
@@ -251,7 +251,9 @@ struct patient {
     index_t looks = 0;
   };
   static constexpr statistics required = stat::none;
-  bool commits(const auto&, const rank_info&, auto& context) const { return ++context.state.looks >= 3; }
+  bool commits(const auto&, const rank_info&, auto& context) const {
+    return ++context.state.looks >= 3;
+  }
 };
 
 TEST(decide, starts_the_state_of_a_position_afresh_in_each_block) {

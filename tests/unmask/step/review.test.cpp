@@ -45,7 +45,8 @@ struct stops_at_sums {
                : ending::running;
   }
 };
-static_assert(reviewing<stops_at_sums> && !step_reducing<stops_at_sums> && !reviewing<tokens_per_step>);
+static_assert(reviewing<stops_at_sums> && !step_reducing<stops_at_sums> &&
+              !reviewing<tokens_per_step>);
 
 // A decode without the part shows the writes of each step; one with the sums of step k ends there.
 template <class... Parts>
@@ -90,7 +91,8 @@ TEST(review, sees_what_a_step_wrote) {
     compared += expect_stops(model, threshold{0.5F} || steps_per_block{3});
     compared += expect_stops(model, threshold{0.3F}, edit_committed{0.2F});
     compared += expect_stops(model, threshold{0.3F}, remask_below{0.4F});
-    compared += expect_stops(model, tokens_per_step{3}, remask_current_below{.confidence = 0.4F, .allowance = 3});
+    compared += expect_stops(
+        model, tokens_per_step{3}, remask_current_below{.confidence = 0.4F, .allowance = 3});
   }
   EXPECT_GT(compared, 300);
 }

@@ -117,8 +117,9 @@ TEST(sort, does_the_same_with_any_number_of_lanes) {
       std::vector<std::thread> threads;
       for (index_t lane = 0; lane < lanes; ++lane) {
         threads.emplace_back([&, lane] {
-          step::sort(
-              threads_thread_group{lane, lanes, &gate}, keys.data(), static_cast<index_t>(keys.size()));
+          step::sort(threads_thread_group{lane, lanes, &gate},
+                     keys.data(),
+                     static_cast<index_t>(keys.size()));
         });
       }
       for (std::thread& t : threads) {

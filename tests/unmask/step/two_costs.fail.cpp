@@ -5,8 +5,10 @@
 #include <vector>
 
 void decode(std::vector<unmask::token_id>& tokens, const unmask::model_info& model) {
-  unmask::session s{
-      unmask::policy{unmask::by_entropy{}, unmask::entropy_bound{.1F} || unmask::entropy_bound{.2F}},
-      model, unmask::tokens_view<unmask::memory::host>(tokens), unmask::sequence_shape{.length = 4}};
+  unmask::session s{unmask::policy{unmask::by_entropy{},
+                                   unmask::entropy_bound{.1F} || unmask::entropy_bound{.2F}},
+                    model,
+                    unmask::tokens_view<unmask::memory::host>(tokens),
+                    unmask::sequence_shape{.length = 4}};
   s.supply(unmask::host_logits<float>());
 }

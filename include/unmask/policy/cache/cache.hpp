@@ -78,9 +78,8 @@ struct dual_cache {
 
   static constexpr part_label label{
       "dual_cache", "dual_cache", "K/V on both sides of the block are kept"};
-  static constexpr knob<dual_cache> knobs[] = {
-      {"period", &dual_cache::period, at_least(0)},
-      {"whole", &dual_cache::whole, at_least(1)}};
+  static constexpr knob<dual_cache> knobs[] = {{"period", &dual_cache::period, at_least(0)},
+                                               {"whole", &dual_cache::whole, at_least(1)}};
 
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
     const index_t count = context.sequence.read(q, next);
@@ -221,10 +220,9 @@ struct key_eviction {
       "key_eviction",
       "key_eviction",
       "drops the keys that the block attends to least; goes with dual_cache(whole=2)"};
-  static constexpr knob<key_eviction> knobs[] = {
-      {"keep", &key_eviction::keep, within(0, 1)},
-      {"delay", &key_eviction::delay, at_least(0)},
-      {"pool", &key_eviction::pool, at_least(1)}};
+  static constexpr knob<key_eviction> knobs[] = {{"keep", &key_eviction::keep, within(0, 1)},
+                                                 {"delay", &key_eviction::delay, at_least(0)},
+                                                 {"pool", &key_eviction::pool, at_least(1)}};
 
   void check(const sequence_shape&) const {
     check_argument(pool % 2 == 1, "key_eviction::pool", pool, "odd");

@@ -37,7 +37,9 @@ struct entropy_cache {
   };
   struct step_reduction {
     float largest = 0.0F;  ///< largest entropy
-    UNMASK_HD void merge(const step_reduction& other) { largest = math::max(largest, other.largest); }
+    UNMASK_HD void merge(const step_reduction& other) {
+      largest = math::max(largest, other.largest);
+    }
   };
 
   static constexpr statistics required = stat::entropy;

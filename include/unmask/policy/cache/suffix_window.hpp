@@ -28,9 +28,8 @@ struct suffix_window {
 
   static constexpr part_label label{
       "suffix_window", "suffix_window", "prefix_cache, and nothing far behind the block is run"};
-  static constexpr knob<suffix_window> knobs[] = {
-      {"window", &suffix_window::window, at_least(0)},
-      {"period", &suffix_window::period, at_least(0)}};
+  static constexpr knob<suffix_window> knobs[] = {{"window", &suffix_window::window, at_least(0)},
+                                                  {"period", &suffix_window::period, at_least(0)}};
 
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
     prefix_cache{period}.set_query(q, next, context);

@@ -79,7 +79,9 @@ struct adaptive_threshold {
   }
 
   /// Threshold of this step at this position.
-  [[nodiscard]] UNMASK_HD float threshold(const auto& context) const { return start + context.state.shift; }
+  [[nodiscard]] UNMASK_HD float threshold(const auto& context) const {
+    return start + context.state.shift;
+  }
 
   UNMASK_HD bool commits(const auto& c, const rank_info&, auto& context) const {
     return c.confidence() >= threshold(context);
@@ -113,10 +115,9 @@ struct stable_and_confident {
 
   static constexpr statistics required = stat::confidence | stat::divergence;
 
-  static constexpr part_label label{
-      "stable_and_confident",
-      "stable_and_confident",
-      "tokens that are sure and whose logits have come to rest"};
+  static constexpr part_label label{"stable_and_confident",
+                                    "stable_and_confident",
+                                    "tokens that are sure and whose logits have come to rest"};
   static constexpr knob<stable_and_confident> knobs[] = {
       {"confidence", &stable_and_confident::confidence, within(0, 1)},
       {"divergence", &stable_and_confident::divergence, at_least(0).in("nats")},
@@ -127,7 +128,9 @@ struct stable_and_confident {
     context.state.last = row.total().divergence();
   }
 
-  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const { return {is_ready(c, context) ? 1 : 0}; }
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    return {is_ready(c, context) ? 1 : 0};
+  }
 
   UNMASK_HD bool commits(const auto& c, const rank_info& s, auto& context) const {
     return context.step_reduction.ready > 0 ? is_ready(c, context) : s.rank < fallback;

@@ -58,7 +58,7 @@ struct calibrated_threshold {
   /// The static rule: for the sequence that calibrates, and for blocks without recorded
   /// confidences.
   float threshold = 0.9F;
-  float cap = 0.75F;  ///< No cell counts for more than this.
+  float cap = 0.75F;   ///< No cell counts for more than this.
   float slack = 0.2F;  ///< Share that is taken off a cell.
   /// Options of the calibration; changing them does not change an existing profile.
   profile_mode mode = profile_mode::block;
@@ -69,9 +69,9 @@ struct calibrated_threshold {
   /// calibrated blocks, and for block b the thresholds cells[ends[b - 1]] .. cells[ends[b] - 1],
   /// one for each forward pass.
   index_t block_length = 0;
-  index_t blocks = 0;  ///< Calibrated blocks; 0: no profile.
+  index_t blocks = 0;              ///< Calibrated blocks; 0: no profile.
   std::uint16_t ends[Cells] = {};  ///< One behind the last cell of each block.
-  float cells[Cells] = {};  ///< Thresholds, one a forward pass.
+  float cells[Cells] = {};         ///< Thresholds, one a forward pass.
 
   static constexpr statistics required = stat::confidence;
   static constexpr bool counts_steps = true;
@@ -146,10 +146,13 @@ void calibrated_threshold<Cells>::check_values() const {
                    "steps of calibrated_threshold::ends",
                    steps,
                    mode == profile_mode::block ? "1 for each block in mode block" : "at least 1");
-    check_argument(ends[b] <= Cells, "calibrated_threshold::ends", ends[b], "at most Cells = ", Cells);
+    check_argument(
+        ends[b] <= Cells, "calibrated_threshold::ends", ends[b], "at most Cells = ", Cells);
     for (index_t i = first_cell(b); i < ends[b]; ++i) {
-      check_argument(
-          cells[i] >= 0.0F && cells[i] <= 1.0F, "calibrated_threshold::cells", cells[i], "in [0, 1]");
+      check_argument(cells[i] >= 0.0F && cells[i] <= 1.0F,
+                     "calibrated_threshold::cells",
+                     cells[i],
+                     "in [0, 1]");
     }
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/policy.hpp>
 #include <unmask/core/composition.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/policy.hpp>
 
 /// Commit rules: which candidates commit in this step. None of them has to ensure progress: each
 /// forced block commits its best candidate if the rule commits none of the block.
@@ -24,8 +24,7 @@ struct threshold {
 
   static constexpr part_label label{
       "threshold", "threshold", "every token that is likelier than the threshold"};
-  static constexpr knob<threshold> knobs[] = {
-      {"value", &threshold::value, within(0, 1)}};
+  static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)}};
 
   UNMASK_HD bool commits(const auto& c, const rank_info&) const { return c.confidence() > value; }
 };
@@ -47,9 +46,7 @@ struct threshold_inclusive {
   static constexpr knob<threshold_inclusive> knobs[] = {
       {"value", &threshold_inclusive::value, within(0, 1)}};
 
-  UNMASK_HD bool commits(const auto& c, const rank_info&) const {
-    return c.confidence() >= value;
-  }
+  UNMASK_HD bool commits(const auto& c, const rank_info&) const { return c.confidence() >= value; }
 };
 static_assert(commit_rule<threshold_inclusive>);
 
@@ -62,7 +59,8 @@ struct tokens_per_step {
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{"tokens_per_step", "tokens_per_step", "the k best-ranked"};
-  static constexpr knob<tokens_per_step> knobs[] = {{"count", &tokens_per_step::count, at_least(0)}};
+  static constexpr knob<tokens_per_step> knobs[] = {
+      {"count", &tokens_per_step::count, at_least(0)}};
 
   UNMASK_HD bool commits(const auto&, const rank_info& s) const { return s.rank < count; }
 };
@@ -85,13 +83,15 @@ struct steps_per_block {
 
   static constexpr part_label label{
       "steps_per_block", "steps_per_block", "a fixed number of steps for each block"};
-  static constexpr knob<steps_per_block> knobs[] = {{"steps", &steps_per_block::steps, at_least(1)}};
+  static constexpr knob<steps_per_block> knobs[] = {
+      {"steps", &steps_per_block::steps, at_least(1)}};
 
   UNMASK_HD bool commits(const auto&, const rank_info& s, const auto& context) const {
     const index_t step = context.at.block_step;
-    const index_t quota =
-        step >= steps ? 0
-                      : context.at.block_masked_at_first / steps + (step < context.at.block_masked_at_first % steps ? 1 : 0);
+    const index_t quota = step >= steps
+                              ? 0
+                              : context.at.block_masked_at_first / steps +
+                                    (step < context.at.block_masked_at_first % steps ? 1 : 0);
     return s.rank < quota;
   }
 };
@@ -115,9 +115,8 @@ struct factor {
 
   static constexpr part_label label{
       "factor", "factor", "the more tokens at once, the surer each has to be"};
-  static constexpr knob<factor> knobs[] = {
-      {"value", &factor::value, at_least(0)},
-      {"accept_last", &factor::accept_last}};
+  static constexpr knob<factor> knobs[] = {{"value", &factor::value, at_least(0)},
+                                           {"accept_last", &factor::accept_last}};
 
   UNMASK_HD bool commits(const auto& c, const rank_info& s) const {
     if (s.rank == 0 || c.confidence() >= bound(s.rank)) {
@@ -150,10 +149,9 @@ struct entropy_bound {
   float bound = 0.1F;
   static constexpr statistics required = stat::entropy;
 
-  static constexpr part_label label{
-      "entropy_bound",
-      "entropy_bound",
-      "ranks while their joint uncertainty, in nats, stays small"};
+  static constexpr part_label label{"entropy_bound",
+                                    "entropy_bound",
+                                    "ranks while their joint uncertainty, in nats, stays small"};
   static constexpr knob<entropy_bound> knobs[] = {
       {"bound", &entropy_bound::bound, at_least(0).in("nats")}};
 

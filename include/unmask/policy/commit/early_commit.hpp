@@ -41,11 +41,10 @@ struct early_commit {
       "early_commit",
       "early_commit",
       "all at once where the mean gap of the two best logits is wide"};
-  static constexpr knob<early_commit> knobs[] = {
-      {"steps", &early_commit::steps, at_least(1)},
-      {"early", &early_commit::early, at_least(0)},
-      {"middle", &early_commit::middle, at_least(0)},
-      {"late", &early_commit::late, at_least(0)}};
+  static constexpr knob<early_commit> knobs[] = {{"steps", &early_commit::steps, at_least(1)},
+                                                 {"early", &early_commit::early, at_least(0)},
+                                                 {"middle", &early_commit::middle, at_least(0)},
+                                                 {"late", &early_commit::late, at_least(0)}};
 
   /// Mean gap required in step number `step`.
   [[nodiscard]] UNMASK_HD float threshold(index_t step) const {
@@ -55,10 +54,13 @@ struct early_commit {
                                                    : late;
   }
 
-  UNMASK_HD step_reduction reduce(const auto& c, const auto&) const { return {c.best - c.second, 1}; }
+  UNMASK_HD step_reduction reduce(const auto& c, const auto&) const {
+    return {c.best - c.second, 1};
+  }
 
   UNMASK_HD bool commits(const auto&, const rank_info&, const auto& context) const {
-    return context.step_reduction.gap >= threshold(context.at.step) * static_cast<float>(context.step_reduction.candidates);
+    return context.step_reduction.gap >=
+           threshold(context.at.step) * static_cast<float>(context.step_reduction.candidates);
   }
 };
 static_assert(commit_rule<early_commit> && step_reducing<early_commit>);

@@ -41,10 +41,9 @@ struct at_frontier {
       "at_frontier",
       "at_frontier",
       "nothing far behind the first masked position: for grammars that read from left to right"};
-  static constexpr knob<at_frontier> knobs[] = {
-      {"reach", &at_frontier::reach, at_least(0)},
-      {"first", &at_frontier::first, at_least(0)},
-      {"last", &at_frontier::last, at_least(0)}};
+  static constexpr knob<at_frontier> knobs[] = {{"reach", &at_frontier::reach, at_least(0)},
+                                                {"first", &at_frontier::first, at_least(0)},
+                                                {"last", &at_frontier::last, at_least(0)}};
 
   void check(const sequence_shape&) const {
     check_argument(last >= first, "at_frontier::last", last, "at least at_frontier::first");

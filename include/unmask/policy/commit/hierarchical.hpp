@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
-#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/policy.hpp>
 
 namespace UNMASK_NAMESPACE {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
 #include <unmask/core/forwards.hpp>
+#include <unmask/core/knob.hpp>
 #include <unmask/core/random.hpp>
 
 /// Commit rules by the noise level of a diffusion, which falls from 1 to `epsilon` over `steps`
@@ -24,7 +24,7 @@ namespace detail {
   const float width = math::divide(epsilon - 1.0F, static_cast<float>(steps));
   const auto time = [&](index_t k) {
     return k < steps - steps / 2 ? math::fma(width, static_cast<float>(k), 1.0F)
-                               : math::fma(-width, static_cast<float>(steps - k), epsilon);
+                                 : math::fma(-width, static_cast<float>(steps - k), epsilon);
   };
   return 1.0F - math::divide(time(j + 1), time(j));
 }
@@ -47,11 +47,12 @@ struct timesteps {
 
   static constexpr part_label label{
       "timesteps", "timesteps", "as many as a falling noise level says; a step may commit nothing"};
-  static constexpr knob<timesteps> knobs[] = {
-      {"steps", &timesteps::steps, at_least(1)},
-      {"epsilon", &timesteps::epsilon, above(0).below(1)}};
+  static constexpr knob<timesteps> knobs[] = {{"steps", &timesteps::steps, at_least(1)},
+                                              {"epsilon", &timesteps::epsilon, above(0).below(1)}};
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return steps - 1; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const {
+    return steps - 1;
+  }
 
   UNMASK_HD bool commits(const auto&, const rank_info& s, const auto& context) const {
     const float share = detail::noise_share(context.at.step, steps, epsilon);
@@ -71,15 +72,16 @@ struct independent_timesteps {
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
 
-  static constexpr part_label label{
-      "independent_timesteps",
-      "independent_timesteps",
-      "the same, each position for itself by chance"};
+  static constexpr part_label label{"independent_timesteps",
+                                    "independent_timesteps",
+                                    "the same, each position for itself by chance"};
   static constexpr knob<independent_timesteps> knobs[] = {
       {"steps", &independent_timesteps::steps, at_least(1)},
       {"epsilon", &independent_timesteps::epsilon, above(0).below(1)}};
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return steps - 1; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const {
+    return steps - 1;
+  }
 
   UNMASK_HD bool commits(const auto& c, const rank_info&, const auto& context) const {
     const float u = random_uniform({.seed = context.at.seed,

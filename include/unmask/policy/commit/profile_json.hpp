@@ -127,8 +127,8 @@ struct profile_text {
     const auto [end, error] = detail::read_number(word.data(), word.data() + word.size(), x);
     const std::size_t first = word.starts_with('-') ? 1 : 0;
     const std::size_t point = word.find('.');
-    const bool good = error == std::errc{} && end == word.data() + word.size() &&
-                      is_digit(first) && !(word[first] == '0' && is_digit(first + 1)) &&
+    const bool good = error == std::errc{} && end == word.data() + word.size() && is_digit(first) &&
+                      !(word[first] == '0' && is_digit(first + 1)) &&
                       (point == word.npos || is_digit(point + 1));
     if (!good || (std::is_integral_v<T> && (first == 1 || word.size() > 9))) {
       complain(rule, word);

@@ -30,7 +30,8 @@ namespace UNMASK_NAMESPACE {
 template <int Cells = 256>
 class profile_store {
  public:
-  using profile = calibrated_threshold<Cells>;  ///< Type of a profile, and of the part that uses it.
+  using profile =
+      calibrated_threshold<Cells>;  ///< Type of a profile, and of the part that uses it.
   class request;
 
   /// Calibrates all tasks with `knobs`; a profile in `knobs` is ignored. Errors:
@@ -161,7 +162,10 @@ class profile_store<Cells>::request {
  private:
   friend class profile_store;
 
-  request(profile_store* store, key name, const profile& commit_rule, const sequence_shape& geometry)
+  request(profile_store* store,
+          key name,
+          const profile& commit_rule,
+          const sequence_shape& geometry)
       : store_(store)
       , name_(std::move(name))
       , commit_rule_(commit_rule) {
@@ -185,8 +189,10 @@ class profile_store<Cells>::request {
 template <int Cells>
 typename profile_store<Cells>::request profile_store<Cells>::begin(std::string_view task,
                                                                    const sequence_shape& geometry) {
-  check_argument(
-      geometry.block_length >= 1, "sequence_shape::block_length", geometry.block_length, "at least 1");
+  check_argument(geometry.block_length >= 1,
+                 "sequence_shape::block_length",
+                 geometry.block_length,
+                 "at least 1");
   const index_t blocks = (geometry.length - geometry.prompt_length - 1) / geometry.block_length + 1;
   check_argument(blocks <= Cells,
                  "blocks of the layout",

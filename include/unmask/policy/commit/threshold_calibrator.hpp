@@ -21,7 +21,8 @@ namespace UNMASK_NAMESPACE {
     const double rank = q * static_cast<double>(ascending.size() - 1);
     const auto below = static_cast<std::size_t>(rank);
     const std::size_t above = std::min(below + 1, ascending.size() - 1);
-    return __builtin_fma(rank - __builtin_floor(rank), ascending[above] - ascending[below], ascending[below]);
+    return __builtin_fma(
+        rank - __builtin_floor(rank), ascending[above] - ascending[below], ascending[below]);
   };
   switch (what) {
   case metric::q1:
@@ -61,7 +62,8 @@ class threshold_calibrator {
   explicit threshold_calibrator(const sequence_shape& geometry, collect what = collect::committed)
       : block_length_(geometry.block_length)
       , what_(what) {
-    samples_.reserve(static_cast<std::size_t>(std::max(geometry.length - geometry.prompt_length, 0)));
+    samples_.reserve(
+        static_cast<std::size_t>(std::max(geometry.length - geometry.prompt_length, 0)));
   }
 
   /// Records the report of the last supply() for `slot`. Call it once after every supply() while
@@ -102,7 +104,8 @@ class threshold_calibrator {
   /// Cost: O(n log n).
   /// Errors: std::invalid_argument if the profile does not fit into Cells.
   template <int Cells>
-  [[nodiscard]] calibrated_threshold<Cells> calibrate(const calibrated_threshold<Cells>& knobs) const;
+  [[nodiscard]] calibrated_threshold<Cells>
+  calibrate(const calibrated_threshold<Cells>& knobs) const;
 
  private:
   struct sample {
@@ -151,7 +154,8 @@ void append_block(calibrated_threshold<Cells>& p, std::span<const float> cells) 
 }  // namespace detail
 
 template <int Cells>
-calibrated_threshold<Cells> threshold_calibrator::calibrate(const calibrated_threshold<Cells>& knobs) const {
+calibrated_threshold<Cells>
+threshold_calibrator::calibrate(const calibrated_threshold<Cells>& knobs) const {
   calibrated_threshold<Cells> p;
   p.threshold = knobs.threshold;
   p.cap = knobs.cap;
@@ -204,9 +208,9 @@ calibrated_threshold<Cells> threshold_calibrator::calibrate(const calibrated_thr
 /// threshold_calibrator::calibrate.
 template <int Cells, class Session, class Supply>
 [[nodiscard]] calibrated_threshold<Cells> calibrating(Session& session,
-                                                   const sequence_shape& geometry,
-                                                   const calibrated_threshold<Cells>& knobs,
-                                                   Supply&& supply) {
+                                                      const sequence_shape& geometry,
+                                                      const calibrated_threshold<Cells>& knobs,
+                                                      Supply&& supply) {
   knobs.check(geometry);
   threshold_calibrator recorder{geometry, knobs.recorded};
   while (const auto request = session.next()) {

@@ -258,7 +258,8 @@ struct basic_similarity_refresh {
   UNMASK_HD constexpr bool hooks(index_t, index_t) const { return true; }
   UNMASK_HD float measure(const drift_sums& d) const { return cosine_distance(d); }
   UNMASK_HD float importance(const layer_row& row, const layer_info&, const auto& context) const {
-    return row.position < context.at.view->prompt_length ? math::infinity() : finite_change(row.drift);
+    return row.position < context.at.view->prompt_length ? math::infinity()
+                                                         : finite_change(row.drift);
   }
   UNMASK_HD index_t quota(const layer_info&, const auto& context) const {
     return share_of(context.at.view->length - context.at.view->prompt_length);

@@ -10,7 +10,7 @@ namespace UNMASK_NAMESPACE {
 /// precision, because the product is truncated.
 struct skip_stage {
   double depth = 1.0;  ///< Share of the layers in front of the stage.
-  double keep = 1.0;  ///< Share of the positions that stay from there on.
+  double keep = 1.0;   ///< Share of the positions that stay from there on.
 };
 
 /// Most stages of an early_skip.
@@ -177,7 +177,9 @@ struct basic_early_skip {
     return math::divide(math::divide(d.distance_1, width), length + 1e-6F);
   }
 
-  UNMASK_HD layer_reduction look(const layer_row& row, const layer_info&, const auto& context) const {
+  UNMASK_HD layer_reduction look(const layer_row& row,
+                                 const layer_info&,
+                                 const auto& context) const {
     layer_reduction one;
     one.position[0] = row.position;
     one.confidence[0] = context.state.confidence;
@@ -191,8 +193,8 @@ struct basic_early_skip {
     const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
     const float drift = cap ? math::divide(change, largest) : change;
     float sum = math::fma(context.state.confidence, weight, math::product(drift, 1.0F - weight));
-    const bool is_confident =
-        row.position == context.step_reduction.position[0] || row.position == context.step_reduction.position[1];
+    const bool is_confident = row.position == context.step_reduction.position[0] ||
+                              row.position == context.step_reduction.position[1];
     sum += is_confident && weight > 0.0F ? confident : 0.0F;
     if (row.committed && weight < 1.0F) {
       return sum + committed;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
-#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/policy.hpp>
 
 /// Rules for the EOS token, model_info::eos_token. Each part accepts a second EOS token in `also`.
 /// Without both they have no effect. Stopping at a committed EOS token is in stop.hpp.
@@ -48,9 +48,8 @@ struct eos_penalty {
   static constexpr bool processes_committed = true;
 
   static constexpr part_label label{"eos_penalty", "eos_penalty", "lowers the EOS token's logit"};
-  static constexpr knob<eos_penalty> knobs[] = {
-      {"penalty", &eos_penalty::penalty, any_finite()},
-      {"also", &eos_penalty::also, a_token}};
+  static constexpr knob<eos_penalty> knobs[] = {{"penalty", &eos_penalty::penalty, any_finite()},
+                                                {"also", &eos_penalty::also, a_token}};
 
   UNMASK_HD void track(auto& list, const auto& context) const {
     detail::track_eos(list, context.at, also);
@@ -80,9 +79,8 @@ struct min_new_tokens {
 
   static constexpr part_label label{
       "min_new_tokens", "min_new_tokens", "no EOS token among the first tokens of the answer"};
-  static constexpr knob<min_new_tokens> knobs[] = {
-      {"tokens", &min_new_tokens::tokens, at_least(0)},
-      {"also", &min_new_tokens::also, a_token}};
+  static constexpr knob<min_new_tokens> knobs[] = {{"tokens", &min_new_tokens::tokens, at_least(0)},
+                                                   {"also", &min_new_tokens::also, a_token}};
 
   UNMASK_HD void track(auto& list, const auto& context) const {
     if (context.at.position - context.at.view->prompt_length < tokens) {
@@ -98,7 +96,8 @@ struct min_new_tokens {
     return at.position - at.view->prompt_length >= tokens || !detail::is_eos(at, token, also);
   }
 };
-static_assert(tracking<min_new_tokens> && logits_processor<min_new_tokens> && restricting<min_new_tokens>);
+static_assert(tracking<min_new_tokens> && logits_processor<min_new_tokens> &&
+              restricting<min_new_tokens>);
 
 /// Rejects an EOS token while its left neighbour is masked, so that a text ends where its tokens
 /// do: a forced block commits it only if it has no other candidate.
@@ -113,16 +112,17 @@ struct eos_gate {
 
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"eos_gate", "eos_gate", "no EOS token behind a masked position"};
-  static constexpr knob<eos_gate> knobs[] = {
-      {"until_first", &eos_gate::until_first},
-      {"also", &eos_gate::also, a_token}};
+  static constexpr part_label label{
+      "eos_gate", "eos_gate", "no EOS token behind a masked position"};
+  static constexpr knob<eos_gate> knobs[] = {{"until_first", &eos_gate::until_first},
+                                             {"also", &eos_gate::also, a_token}};
 
   UNMASK_HD filter_result filter(const auto& c, const auto& context) const {
     const sequence_view& q = *context.at.view;
-    const bool held =
-        detail::is_eos(context.at, c.token, also) && c.position > q.prompt_length && q.is_masked(c.position - 1);
-    return held && !(until_first && has_ended(context.at)) ? filter_result::rejected : filter_result::keep;
+    const bool held = detail::is_eos(context.at, c.token, also) && c.position > q.prompt_length &&
+                      q.is_masked(c.position - 1);
+    return held && !(until_first && has_ended(context.at)) ? filter_result::rejected
+                                                           : filter_result::keep;
   }
 
  private:
@@ -153,7 +153,8 @@ struct eos_last {
   static constexpr knob<eos_last> knobs[] = {{"also", &eos_last::also, a_token}};
 
   UNMASK_HD filter_result filter(const auto& c, const auto& context) const {
-    return detail::is_eos(context.at, c.token, also) ? filter_result::ranked_last : filter_result::keep;
+    return detail::is_eos(context.at, c.token, also) ? filter_result::ranked_last
+                                                     : filter_result::keep;
   }
 };
 static_assert(candidate_filter<eos_last>);

@@ -31,7 +31,7 @@ struct probability_of {
   static_assert(Count >= 1, "a probability_of no tokens asks nothing: leave it out");
 
   listed_token tokens[Count] = {};  ///< The probed tokens.
-  index_t count = Count;  ///< Number of tokens.
+  index_t count = Count;            ///< Number of tokens.
   index_t first = 0;
   index_t last = 0x7fffffff;
 

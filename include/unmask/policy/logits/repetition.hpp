@@ -151,7 +151,8 @@ struct presence_frequency_penalty {
     }
   }
 };
-static_assert(tracking<presence_frequency_penalty<>> && logits_processor<presence_frequency_penalty<>>);
+static_assert(tracking<presence_frequency_penalty<>> &&
+              logits_processor<presence_frequency_penalty<>>);
 
 /// Subtracts `penalty` nats from the logit of the token directly left of the position, if it is
 /// committed or given; with `both_sides` also from that of the token directly right (twice, if they

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
-#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/policy.hpp>
 
 /// Logits processors: edits of a few logits of each row. The tokens are tracked: the read excludes
 /// them from its sums and reports them separately, so an edit in either direction is exact for
@@ -40,7 +40,7 @@ namespace UNMASK_NAMESPACE {
 /// A token and the number that is added to its logit. no_token: an unused entry.
 struct token_bias {
   token_id token = no_token;  ///< The token.
-  float bias = 0.0F;  ///< Added to its logit, in nats.
+  float bias = 0.0F;          ///< Added to its logit, in nats.
 };
 
 /// Adds a constant to the logits of up to `Count` tokens, in nats; -inf bans a token. If a token
@@ -72,9 +72,8 @@ struct logit_bias {
   }
   static constexpr part_label label{
       "logit_bias", "logit_bias", "adds biases[i] to the logit of tokens[i]; at most 16 of them"};
-  static constexpr knob<logit_bias> knobs[] = {
-      {"tokens", knob_kind::tokens, Count, &take_tokens},
-      {"biases", knob_kind::reals, Count, &take_biases}};
+  static constexpr knob<logit_bias> knobs[] = {{"tokens", knob_kind::tokens, Count, &take_tokens},
+                                               {"biases", knob_kind::reals, Count, &take_biases}};
   static constexpr index_t tracks = Count;
   static constexpr bool processes_committed = true;
 
@@ -112,7 +111,8 @@ struct logit_bias {
     return !banned;
   }
 };
-static_assert(tracking<logit_bias<>> && logits_processor<logit_bias<>> && restricting<logit_bias<>>);
+static_assert(tracking<logit_bias<>> && logits_processor<logit_bias<>> &&
+              restricting<logit_bias<>>);
 
 /// Restricts positions to a list of tokens: every other token is excluded from their rows.
 /// Confidence, entropy, margin and the reported log-probability are then those of the softmax over
@@ -133,7 +133,7 @@ struct allowed_tokens {
   static_assert(Count >= 1, "an allowed_tokens of no tokens would leave nothing to propose");
 
   listed_token tokens[Count] = {};  ///< The listed tokens.
-  index_t count = Count;  ///< Number of tokens.
+  index_t count = Count;            ///< Number of tokens.
   index_t first = 0;
   index_t last = 0x7fffffff;
 
@@ -186,6 +186,7 @@ struct allowed_tokens {
     return range{first, last}.contains(at.position - at.view->prompt_length);
   }
 };
-static_assert(tracking<allowed_tokens<>> && logits_processor<allowed_tokens<>> && restricting<allowed_tokens<>>);
+static_assert(tracking<allowed_tokens<>> && logits_processor<allowed_tokens<>> &&
+              restricting<allowed_tokens<>>);
 
 }  // namespace unmask

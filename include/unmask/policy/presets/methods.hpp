@@ -4,8 +4,8 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
-#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/logits/credit.hpp>
@@ -30,8 +30,7 @@ template <class... Parts, class... More>
 [[nodiscard]] constexpr auto with(const policy<Parts...>& method, const More&... more) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return policy{detail::get_indexed<I, Parts>(method)..., more...};
-  }
-  (std::index_sequence_for<Parts...>{});
+  }(std::index_sequence_for<Parts...>{});
 }
 
 /// Credit Decoding: trace credit under a threshold, confidence >= `threshold`.
@@ -153,24 +152,24 @@ template <int Cells = 256>
 /// (2025), section 4.1, and section 4.2 for the static threshold.
 template <int Cells = 256>
 inline constexpr calibrated_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
-                                                              .cap = 0.75F,
-                                                              .slack = 0.2F,
-                                                              .mode = profile_mode::block,
-                                                              .statistic = metric::q1};
+                                                                 .cap = 0.75F,
+                                                                 .slack = 0.2F,
+                                                                 .mode = profile_mode::block,
+                                                                 .statistic = metric::q1};
 /// The settings of the paper's GPQA.
 template <int Cells = 256>
 inline constexpr calibrated_threshold<Cells> osdt_gpqa_settings{.threshold = 0.9F,
-                                                             .cap = 0.75F,
-                                                             .slack = 0.2F,
-                                                             .mode = profile_mode::step_block,
-                                                             .statistic = metric::median};
+                                                                .cap = 0.75F,
+                                                                .slack = 0.2F,
+                                                                .mode = profile_mode::step_block,
+                                                                .statistic = metric::median};
 /// The settings of the paper's HumanEval.
 template <int Cells = 256>
 inline constexpr calibrated_threshold<Cells> osdt_humaneval_settings{.threshold = 0.9F,
-                                                                  .cap = 0.8F,
-                                                                  .slack = 0.1F,
-                                                                  .mode = profile_mode::block,
-                                                                  .statistic = metric::q1};
+                                                                     .cap = 0.8F,
+                                                                     .slack = 0.1F,
+                                                                     .mode = profile_mode::block,
+                                                                     .statistic = metric::q1};
 
 /// OSDT with the settings of a task, for the sequence that is recorded; osdt(profile) decodes the
 /// others.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
 #include <unmask/core/forwards.hpp>
+#include <unmask/core/knob.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -21,8 +21,9 @@ struct edit_committed {
   float threshold = 0.0F;
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{
-      "edit_committed", "edit_committed", "rewrites committed tokens that the model now sees otherwise"};
+  static constexpr part_label label{"edit_committed",
+                                    "edit_committed",
+                                    "rewrites committed tokens that the model now sees otherwise"};
   static constexpr knob<edit_committed> knobs[] = {
       {"threshold", &edit_committed::threshold, within(0, 1)}};
 

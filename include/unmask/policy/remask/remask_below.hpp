@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/knob.hpp>
-#include <unmask/core/policy.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/policy.hpp>
 
 /// Remasking of committed tokens, as long as their block is scored. Their rows are read like those
 /// of masked positions, with the edits of tokens.hpp, repetition.hpp and eos.hpp. Positions
@@ -29,13 +29,16 @@ struct remask_current_below {
   static constexpr bool remasks_current = true;
   static constexpr bool tracks_current = true;
 
-  static constexpr part_label label{
-      "remask_current_below", "remask_current_below", "masks committed tokens again that became unlikely"};
+  static constexpr part_label label{"remask_current_below",
+                                    "remask_current_below",
+                                    "masks committed tokens again that became unlikely"};
   static constexpr knob<remask_current_below> knobs[] = {
       {"confidence", &remask_current_below::confidence, within(0, 1)},
       {"allowance", &remask_current_below::allowance, at_least(0)}};
 
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return allowance; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const {
+    return allowance;
+  }
 
   UNMASK_HD verdict edit_token(const auto&, const auto& context) const {
     const bool is_weak = context.at.current_probability < confidence;

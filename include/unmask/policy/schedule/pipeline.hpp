@@ -101,7 +101,8 @@ struct block_pipeline {
   // Share of a block's positions that are committed.
   [[nodiscard]] UNMASK_HD static float share(const sequence_view& q, index_t b) {
     const range r = q.block(b);
-    return math::divide(static_cast<float>(r.size() - q.masked_in(r)), static_cast<float>(r.size()));
+    return math::divide(static_cast<float>(r.size() - q.masked_in(r)),
+                        static_cast<float>(r.size()));
   }
 
   // First block that is still active after this call.

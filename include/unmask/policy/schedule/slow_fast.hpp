@@ -42,7 +42,9 @@ struct slow_fast {
   struct step_reduction {
     index_t farthest = -1;  ///< position of the farthest confident candidate, -1 if none
 
-    UNMASK_HD void merge(const step_reduction& other) { farthest = math::max(farthest, other.farthest); }
+    UNMASK_HD void merge(const step_reduction& other) {
+      farthest = math::max(farthest, other.farthest);
+    }
   };
 
   static constexpr statistics required = stat::confidence;
@@ -52,10 +54,9 @@ struct slow_fast {
       "slow_fast",
       "slow_fast",
       "explores how far the model is ready to go, then fills that stretch"};
-  static constexpr knob<slow_fast> knobs[] = {
-      {"exploration", &slow_fast::exploration, at_least(1)},
-      {"promising", &slow_fast::promising, within(0, 1)},
-      {"spread", &slow_fast::spread, at_least(0)}};
+  static constexpr knob<slow_fast> knobs[] = {{"exploration", &slow_fast::exploration, at_least(1)},
+                                              {"promising", &slow_fast::promising, within(0, 1)},
+                                              {"spread", &slow_fast::spread, at_least(0)}};
 
   UNMASK_HD step_reduction reduce(const auto& c, auto&) const {
     return {c.confidence() >= promising ? c.position : -1};

@@ -180,7 +180,8 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->stream = stream;
-  return fake_captures(stream) ? cudaErrorStreamCaptureUnsupported : fake_cuda().outcome("cudaEventRecord");
+  return fake_captures(stream) ? cudaErrorStreamCaptureUnsupported
+                               : fake_cuda().outcome("cudaEventRecord");
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   fake_drain(event->stream);
@@ -273,7 +274,8 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
   stream->capture = nullptr;
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+inline cudaError_t
+cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   *exec = new CUgraph_st(*graph);
   return cudaSuccess;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/commit/adaptive.hpp>
-
 #include <unmask/policy/cache/cache.hpp>
+#include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/presets/released/dynamic_dllm.hpp>
@@ -38,8 +37,10 @@ TEST(adaptive_threshold, test_vector_16) {
   const adaptive_threshold part{.start = 0.9F, .lower = 0.001F, .raise = 0.0008F, .begin = 1};
   adaptive_threshold::position_state state;
   own_state context{state};
-  const std::vector<std::pair<two_numbers, double>> steps = {
-      {{0.30F, 1.0F}, 0.9}, {{0.20F, 0.10F}, 0.89928}, {{0.05F, 0.02F}, 0.898346}, {{0.01F, 0.001F}, 0.8973568}};
+  const std::vector<std::pair<two_numbers, double>> steps = {{{0.30F, 1.0F}, 0.9},
+                                                             {{0.20F, 0.10F}, 0.89928},
+                                                             {{0.05F, 0.02F}, 0.898346},
+                                                             {{0.01F, 0.001F}, 0.8973568}};
   for (const auto& [row, expected] : steps) {
     two_numbers r = row;
     part.process(r, context);
@@ -65,9 +66,12 @@ TEST(adaptive_threshold, is_not_bounded_unless_asked_to) {
   const adaptive_threshold part{.start = 0.5F, .lower = 0.4F, .raise = 1.0F, .begin = 1};
   adaptive_threshold::position_state state;
   own_state context{state};
-  for (const auto& [row, expected] : std::vector<std::pair<two_numbers, float>>{
-           {{0.0F, 0.0F}, 0.5F}, {{0.0F, 0.0F}, 0.1F}, {{0.0F, 0.0F}, -0.3F}, {{0.5F, 1.0F}, 0.5F},
-           {{0.5F, 1.0F}, 1.3F}}) {
+  for (const auto& [row, expected] :
+       std::vector<std::pair<two_numbers, float>>{{{0.0F, 0.0F}, 0.5F},
+                                                  {{0.0F, 0.0F}, 0.1F},
+                                                  {{0.0F, 0.0F}, -0.3F},
+                                                  {{0.5F, 1.0F}, 0.5F},
+                                                  {{0.5F, 1.0F}, 1.3F}}) {
     two_numbers r = row;
     part.process(r, context);
     EXPECT_NEAR(part.threshold(context), expected, 1e-6F);
@@ -149,10 +153,14 @@ double naive_divergence(const std::vector<double>& p, const std::vector<double>&
   return sum;
 }
 
-std::vector<compared> compare_rows_of_one(const std::vector<std::vector<float>>& rows, const model_info& model) {
+std::vector<compared> compare_rows_of_one(const std::vector<std::vector<float>>& rows,
+                                          const model_info& model) {
   std::vector<compared> seen;
   std::vector<token_id> x(1);
-  session s{policy{by_confidence{}, comparing{&seen}}, model, x, sequence_shape{.length = 1, .block_length = 1}};
+  session s{policy{by_confidence{}, comparing{&seen}},
+            model,
+            x,
+            sequence_shape{.length = 1, .block_length = 1}};
   for (const std::vector<float>& z : rows) {
     decide_once(s, x, [&](const segment&, index_t) { return z; });
   }
@@ -210,7 +218,8 @@ TEST(comparison, equals_its_definition) {
       const auto p = softmax(rows[k], model.mask_token);
       const auto old = softmax(rows[k - 1], model.mask_token);
       EXPECT_NEAR(static_cast<double>(seen[k].drift), naive_drift(p, old), 1e-6) << "seed " << seed;
-      EXPECT_NEAR(static_cast<double>(seen[k].divergence), naive_divergence(p, old), 4e-6) << "seed " << seed;
+      EXPECT_NEAR(static_cast<double>(seen[k].divergence), naive_divergence(p, old), 4e-6)
+          << "seed " << seed;
       ++rows_seen;
     }
   }
@@ -221,7 +230,8 @@ TEST(comparison, equals_its_definition) {
 template <class Part>
 struct with_threshold : Part {
   inline static std::map<index_t, float> seen;
-  with_threshold(const Part& part) : Part(part) {}
+  with_threshold(const Part& part)
+      : Part(part) {}
   bool commits(const auto& c, const rank_info& s, auto& context) const {
     seen[c.position] = this->start + context.state.shift;
     return Part::commits(c, s, context);
@@ -247,13 +257,13 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
   int ahead = 0;
   chances c(seed);
   const dense_request q = random_dense_request(c, c.within(4, 40));
-  const adaptive_threshold part{
-      .start = c.real(0.3, 0.95),
-      .lower = c.real(0.0, 0.1),
-      .raise = c.real(0.0, 0.3),
-      .least = c.chance(0.5) ? 0.0F : c.real(0.2, 0.9),
-      .scope = c.chance(0.7) ? threshold_scope::answer : threshold_scope::block,
-      .begin = c.within(1, 3)};
+  const adaptive_threshold part{.start = c.real(0.3, 0.95),
+                                .lower = c.real(0.0, 0.1),
+                                .raise = c.real(0.0, 0.3),
+                                .least = c.chance(0.5) ? 0.0F : c.real(0.2, 0.9),
+                                .scope = c.chance(0.7) ? threshold_scope::answer
+                                                       : threshold_scope::block,
+                                .begin = c.within(1, 3)};
   std::vector<token_id> x(static_cast<std::size_t>(q.geometry.length), 0);
   using tracked = with_threshold<adaptive_threshold>;
   const auto p = policy{by_confidence{}, tracked{part}, more...};
@@ -269,8 +279,8 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
       opened.try_emplace(b, step);
     }
     // Positions behind the scored range that the pass computes are read, too.
-    const index_t read = part.scope == threshold_scope::answer ? std::max(scored.last, now.query.last)
-                                                               : scored.last;
+    const index_t read =
+        part.scope == threshold_scope::answer ? std::max(scored.last, now.query.last) : scored.last;
     std::map<index_t, double> confidence;
     for (index_t i = scored.first; i < read; ++i) {
       if (x[static_cast<std::size_t>(i)] != q.model.mask_token) {
@@ -280,14 +290,17 @@ counts_of_thresholds expect_definition(std::uint64_t seed, const More&... more) 
       auto [entry, is_new] = naive.try_emplace(i, naive_threshold{part.start, {}});
       const index_t block = (i - q.geometry.prompt_length) / q.geometry.block_length;
       const index_t since =
-          part.scope == threshold_scope::answer ? step : step - opened.at(std::clamp(block, now.first_block, now.last_block - 1));
+          part.scope == threshold_scope::answer
+              ? step
+              : step - opened.at(std::clamp(block, now.first_block, now.last_block - 1));
       if (!is_new && since >= part.begin) {
         std::vector<double> sorted = p_now;
         std::sort(sorted.rbegin(), sorted.rend());
         double& t = entry->second.value;
         t += -static_cast<double>(part.lower) * (1.0 - sorted[1]) +
              static_cast<double>(part.raise) * naive_drift(p_now, entry->second.old);
-        t = part.least > 0.0F ? std::clamp(t, static_cast<double>(part.least) * part.start, 1.0) : t;
+        t = part.least > 0.0F ? std::clamp(t, static_cast<double>(part.least) * part.start, 1.0)
+                              : t;
         ++moved;
         ahead += i >= scored.last ? 1 : 0;
       }
@@ -360,7 +373,9 @@ TEST(adaptive_threshold, has_moved_when_its_block_opens) {
   const auto decode = [](threshold_scope scope) {
     const adaptive_threshold part{.start = 0.9F, .lower = 0.1F, .raise = 0.0F, .scope = scope};
     std::vector<token_id> x(6);
-    session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
+    session s{policy{by_confidence{}, part},
+              model_info{.vocab = 3, .mask_token = 2},
+              x,
               sequence_shape{.length = 6, .block_length = 4}};
     std::vector<index_t> committed;
     const script rows = [](const segment&, index_t p) {
@@ -382,7 +397,8 @@ TEST(adaptive_threshold, needs_a_window_that_holds_the_answer) {
   std::vector<token_id> x(9);
   const sequence_shape g{.prompt_length = 2, .length = 9, .block_length = 4};
   EXPECT_THROW(s.start(0, kind{{}, {}}, tokens_view<memory::host>(x), g), std::invalid_argument);
-  EXPECT_NO_THROW(s.start(0, kind{{}, {.scope = threshold_scope::block}}, tokens_view<memory::host>(x), g));
+  EXPECT_NO_THROW(
+      s.start(0, kind{{}, {.scope = threshold_scope::block}}, tokens_view<memory::host>(x), g));
 }
 
 template <class Policy>
@@ -415,7 +431,9 @@ TEST(adaptive_threshold, that_never_moves_is_a_constant_one) {
 TEST(stable_and_confident, waits_for_two_quiet_steps) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F};
   std::vector<token_id> x(3);
-  session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
+  session s{policy{by_confidence{}, part},
+            model_info{.vocab = 3, .mask_token = 2},
+            x,
             sequence_shape{.length = 3, .block_length = 3}};
   // 0 is sure and still, 1 is sure and turns, 2 is the least sure.
   int step = 0;
@@ -439,10 +457,13 @@ TEST(stable_and_confident, waits_for_two_quiet_steps) {
 TEST(stable_and_confident, commits_what_is_sure_and_quiet_together) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F, .fallback = 0};
   std::vector<token_id> x(6);
-  session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x,
+  session s{policy{by_confidence{}, part},
+            model_info{.vocab = 3, .mask_token = 2},
+            x,
             sequence_shape{.length = 6, .block_length = 6}};
   const script rows = [](const segment&, index_t p) {
-    return p == 5 ? logs({0.95, 0.05, 1.0}) : (p < 3 ? logs({0.9, 0.1, 1.0}) : logs({0.7, 0.3, 1.0}));
+    return p == 5 ? logs({0.95, 0.05, 1.0})
+                  : (p < 3 ? logs({0.9, 0.1, 1.0}) : logs({0.7, 0.3, 1.0}));
   };
   decide_once(s, x, rows);  // no previous row: the progress guarantee commits the best
   EXPECT_EQ(s.report().forced, 1);
@@ -462,7 +483,8 @@ TEST(adaptive_threshold, is_the_same_in_any_batch) {
     std::vector<kind> policies;
     std::vector<dense_request> requests;
     for (int k = 0; k < 4; ++k) {
-      policies.push_back({by_confidence{}, adaptive_threshold{.start = c.real(0.3, 0.9), .lower = 0.02F}});
+      policies.push_back(
+          {by_confidence{}, adaptive_threshold{.start = c.real(0.3, 0.9), .lower = 0.02F}});
       requests.push_back(random_dense_request(c, 12));
       requests.back().model = requests.front().model;
     }
@@ -473,7 +495,10 @@ TEST(adaptive_threshold, is_the_same_in_any_batch) {
 TEST(adaptive_threshold, names_the_knob_that_is_wrong) {
   const auto starting = [](const auto& part) {
     std::vector<token_id> x(4);
-    session s{policy{by_confidence{}, part}, model_info{.vocab = 3, .mask_token = 2}, x, sequence_shape{.length = 4}};
+    session s{policy{by_confidence{}, part},
+              model_info{.vocab = 3, .mask_token = 2},
+              x,
+              sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting(adaptive_threshold{.start = 1.5F}), std::invalid_argument);
   EXPECT_THROW(starting(adaptive_threshold{.lower = -1.0F}), std::invalid_argument);

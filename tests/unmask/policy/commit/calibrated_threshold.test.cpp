@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/threshold_calibrator.hpp>
-#include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/ranking.hpp>
 
 #include <limits>
@@ -149,8 +149,8 @@ TEST(calibrated_threshold, without_a_profile_is_the_static_rule) {
 // Decodes once and gives the profile and everything that was reported.
 template <int Cells>
 calibrated_threshold<Cells> calibrated_on(const made_up_model& model,
-                                       const calibrated_threshold<Cells>& knobs,
-                                       std::vector<candidate_entry>* reported = nullptr) {
+                                          const calibrated_threshold<Cells>& knobs,
+                                          std::vector<candidate_entry>* reported = nullptr) {
   std::vector<token_id> tokens(34, 0);
   const policy p{by_confidence{}, knobs};
   session<std::remove_const_t<decltype(p)>> s{model.info(),
@@ -185,7 +185,8 @@ std::vector<std::vector<double>> naive_cells(const std::vector<candidate_entry>&
                                              const calibrated_threshold<>& knobs) {
   std::map<index_t, std::map<index_t, std::vector<double>>> kept;
   for (const candidate_entry& e : all) {
-    if ((knobs.recorded == collect::candidates || e.committed) && std::isfinite(e.log_probability)) {
+    if ((knobs.recorded == collect::candidates || e.committed) &&
+        std::isfinite(e.log_probability)) {
       kept[e.block][e.block_step].push_back(std::exp(static_cast<double>(e.log_probability)));
     }
   }
@@ -364,34 +365,34 @@ TEST(calibrated_threshold, decodes_by_its_profile_in_double_precision) {
     index_t block = -1;
     index_t first = 0;
     // Another sequence of the task.
-    observe_decode(policy{by_confidence{}, p},
-                 made_up_model{.seed = seed + 1000},
-                 {.prompt_length = 2, .length = 44, .block_length = 8},
-                 [&](const observed_step& s) {
-                   const index_t b = (s.planned.score.first - 2) / 8;
-                   first = b == block ? first : s.step;
-                   block = b;
-                   const auto& row = cells[std::min(static_cast<std::size_t>(b), cells.size() - 1)];
-                   const double t =
-                       row[std::min(static_cast<std::size_t>(s.step - first), row.size() - 1)];
-                   const double bound = std::min(t, static_cast<double>(p.cap)) *
-                                        (1.0 - static_cast<double>(p.slack));
-                   std::vector<index_t> want;
-                   for (const observed_row& r : s.masked) {
-                     if (is_close(r.confidence, bound)) {
-                       ++skipped;
-                       return;
-                     }
-                     if (r.confidence > bound) {
-                       want.push_back(r.position);
-                     }
-                   }
-                   if (want.empty()) {
-                     want.push_back(best_of(s.masked));
-                   }
-                   ++compared;
-                   EXPECT_EQ(positions_of(s.committed), want);
-                 });
+    observe_decode(
+        policy{by_confidence{}, p},
+        made_up_model{.seed = seed + 1000},
+        {.prompt_length = 2, .length = 44, .block_length = 8},
+        [&](const observed_step& s) {
+          const index_t b = (s.planned.score.first - 2) / 8;
+          first = b == block ? first : s.step;
+          block = b;
+          const auto& row = cells[std::min(static_cast<std::size_t>(b), cells.size() - 1)];
+          const double t = row[std::min(static_cast<std::size_t>(s.step - first), row.size() - 1)];
+          const double bound =
+              std::min(t, static_cast<double>(p.cap)) * (1.0 - static_cast<double>(p.slack));
+          std::vector<index_t> want;
+          for (const observed_row& r : s.masked) {
+            if (is_close(r.confidence, bound)) {
+              ++skipped;
+              return;
+            }
+            if (r.confidence > bound) {
+              want.push_back(r.position);
+            }
+          }
+          if (want.empty()) {
+            want.push_back(best_of(s.masked));
+          }
+          ++compared;
+          EXPECT_EQ(positions_of(s.committed), want);
+        });
   }
   EXPECT_GT(compared, 1500);
   EXPECT_LT(skipped, compared / 20);
@@ -409,8 +410,8 @@ TEST(calibrated_threshold, each_sequence_of_a_batch_has_its_own) {
   using policy_type = policy<by_confidence, calibrated_threshold<>>;
   std::vector<std::vector<token_id>> alone;
   for (const auto& p : profiles) {
-    alone.push_back(
-        observe_decode(policy_type{by_confidence{}, p}, model, geometry, [](const observed_step&) {}));
+    alone.push_back(observe_decode(
+        policy_type{by_confidence{}, p}, model, geometry, [](const observed_step&) {}));
   }
   EXPECT_NE(alone[1], alone[3]);
   session<policy_type> s{model.info(), {.sequences = 4, .length = 34, .window = 8}};
@@ -443,7 +444,8 @@ TEST(calibrated_threshold, refuses_knobs_and_profiles_that_cannot_be) {
   good.ends[0] = 1;
   good.ends[1] = 3;
   EXPECT_NO_THROW(good.check(geometry));
-  const auto complaint = [&](const auto& change, const sequence_shape& g = geometry) -> std::string {
+  const auto complaint = [&](const auto& change,
+                             const sequence_shape& g = geometry) -> std::string {
     calibrated_threshold<4> p = good;
     change(p);
     try {
@@ -464,7 +466,7 @@ TEST(calibrated_threshold, refuses_knobs_and_profiles_that_cannot_be) {
             "calibrated_threshold::slack must be in [0, 1), got -0.5");
   EXPECT_EQ(complaint([](p4& p) { p.threshold = 2.0F; }),
             "calibrated_threshold::threshold must be in [0, 1], got 2");
-  for (float p4::*field : {&p4::cap, &p4::slack, &p4::threshold}) {
+  for (float p4::* field : {&p4::cap, &p4::slack, &p4::threshold}) {
     EXPECT_NE(complaint([&](p4& p) { p.*field = nan; }), "");
   }
   EXPECT_EQ(complaint([](p4& p) { p.blocks = 5; }),
@@ -477,10 +479,10 @@ TEST(calibrated_threshold, refuses_knobs_and_profiles_that_cannot_be) {
   EXPECT_NE(complaint([&](p4& p) { p.cells[2] = nan; }), "");
   EXPECT_NE(complaint([](p4& p) { p.cells[2] = 1.5F; }), "");
   EXPECT_EQ(complaint([](p4& p) { p.cells[3] = 1.5F; }), "");  // behind the profile
-  EXPECT_EQ(
-      complaint([](p4&) {}, {.length = 8, .block_length = 16}),
-      "calibrated_threshold::block_length must be sequence_shape::block_length = 16, or the profile was made "
-      "for other blocks, got 8");
+  EXPECT_EQ(complaint([](p4&) {}, {.length = 8, .block_length = 16}),
+            "calibrated_threshold::block_length must be sequence_shape::block_length = 16, or the "
+            "profile was made "
+            "for other blocks, got 8");
 }
 
 TEST(calibrated_threshold, a_profile_for_other_blocks_does_not_start) {

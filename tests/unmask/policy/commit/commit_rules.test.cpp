@@ -93,8 +93,10 @@ TEST(steps_per_block, commits_nothing_when_its_quotas_are_spent) {
   for (index_t s = 0; s < 12; ++s) {
     SCOPED_TRACE(s);
     const step_only context{{.block_step = s, .block_masked_at_first = 5}};
-    EXPECT_EQ(steps_per_block{8}.commits(candidate<stat::none>{}, rank_info{.rank = 0}, context), s < 5);
-    EXPECT_FALSE(steps_per_block{8}.commits(candidate<stat::none>{}, rank_info{.rank = 1}, context));
+    EXPECT_EQ(steps_per_block{8}.commits(candidate<stat::none>{}, rank_info{.rank = 0}, context),
+              s < 5);
+    EXPECT_FALSE(
+        steps_per_block{8}.commits(candidate<stat::none>{}, rank_info{.rank = 1}, context));
   }
 }
 
@@ -115,7 +117,8 @@ TEST(steps_per_block, commits_every_block_in_its_number_of_steps) {
 
 TEST(steps_per_block, counts_for_each_block_on_its_own) {
   const std::vector<row> table(11, row_with_confidence(0.9));
-  const history h = decode_rows(policy{by_confidence{}, steps_per_block{2}}, table, {.block_length = 5});
+  const history h =
+      decode_rows(policy{by_confidence{}, steps_per_block{2}}, table, {.block_length = 5});
   EXPECT_EQ(h.counts(), (counts{3, 2, 3, 2, 1}));
 }
 
@@ -214,7 +217,9 @@ struct counting {
     index_t asked = 0;
   };
   static constexpr statistics required = stat::none;
-  bool commits(const auto&, const rank_info&, auto& context) const { return ++context.state.asked > allowed; }
+  bool commits(const auto&, const rank_info&, auto& context) const {
+    return ++context.state.asked > allowed;
+  }
 };
 
 TEST(compositions, keep_the_state_of_equal_parts_apart) {

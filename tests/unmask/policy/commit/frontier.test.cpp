@@ -6,8 +6,8 @@
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
@@ -100,7 +100,8 @@ result decode_grammar(
     std::uint64_t seed,
     index_t shift = 0,
     const std::function<void(const sequence&, std::span<const commit_entry>, index_t)>& look = {}) {
-  session_capacity capacity{.sequences = static_cast<index_t>(all.size()), .length = 64, .window = 64};
+  session_capacity capacity{
+      .sequences = static_cast<index_t>(all.size()), .length = 64, .window = 64};
   session<Policy> s({.vocab = vocab, .mask_token = mask, .logits_shift = shift}, capacity);
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].tokens.assign(static_cast<std::size_t>(all[i].length), 5);
@@ -120,7 +121,8 @@ result decode_grammar(
     std::vector<index_t> frontiers;
     for (const segment& part : request->segments) {
       const sequence& q = all[static_cast<std::size_t>(part.slot)];
-      const range field{q.prompt_length + q.constrained.first, q.prompt_length + q.constrained.last};
+      const range field{q.prompt_length + q.constrained.first,
+                        q.prompt_length + q.constrained.last};
       index_t frontier = field.first;
       while (frontier < field.last && q.tokens[static_cast<std::size_t>(frontier)] != mask) {
         ++frontier;
@@ -192,10 +194,10 @@ TEST(at_frontier, keeps_every_answer_in_the_language) {
   expect_in_the_language(policy{by_confidence{}, at_frontier{}}, "alone");
   expect_in_the_language(policy{by_margin{}, threshold{0.9F} && at_frontier{}}, "threshold");
   expect_in_the_language(policy{by_confidence{}, threshold{0.1F} || at_frontier{}}, "or");
+  expect_in_the_language(policy{by_entropy{}, at_frontier{} && entropy_bound{0.1F}, single_block{}},
+                         "entropy");
   expect_in_the_language(
-      policy{by_entropy{}, at_frontier{} && entropy_bound{0.1F}, single_block{}}, "entropy");
-  expect_in_the_language(policy{at_random{}, tokens_per_step{9} && at_frontier{}, trace_credit<24>{}},
-                         "credit");
+      policy{at_random{}, tokens_per_step{9} && at_frontier{}, trace_credit<24>{}}, "credit");
   expect_in_the_language(policy{by_confidence{},
                                 threshold{0.5F} && at_frontier{},
                                 sampling{2.0F},
@@ -260,8 +262,7 @@ TEST(at_frontier, commits_nothing_beyond_its_reach) {
     chances c(seed + 600);
     const auto all = random_sequences(c, true);
     const index_t reach = c.within(0, 4);
-    const policy p{
-        by_confidence{}, threshold{0.2F} && at_frontier{.reach = reach}, single_block{}};
+    const policy p{by_confidence{}, threshold{0.2F} && at_frontier{.reach = reach}, single_block{}};
     decode_grammar(p,
                    all,
                    seed,

@@ -148,7 +148,8 @@ TEST(hierarchical, agrees_with_the_rule_in_double_precision) {
     const double threshold = 0.5 + 0.05 * static_cast<double>(seed % 11);
     const policy p{by_confidence{},
                    hierarchical{static_cast<float>(low), static_cast<float>(threshold)}};
-    const sequence_shape g{.prompt_length = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
+    const sequence_shape g{
+        .prompt_length = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
     observe_decode(p, model, g, [&](const observed_step& s) {
       const auto want = expected(s.masked, low, threshold);
       if (!want) {
@@ -191,8 +192,9 @@ TEST(hierarchical, refuses_knobs_out_of_range) {
                                   hierarchical{1.1F, 0.5F},
                                   hierarchical{0.4F, 2.0F},
                                   hierarchical{nan, 0.5F}}) {
-    EXPECT_THROW((session{policy{by_confidence{}, bad}, model.info(), tokens, sequence_shape{.length = 8}}),
-                 std::invalid_argument);
+    EXPECT_THROW(
+        (session{policy{by_confidence{}, bad}, model.info(), tokens, sequence_shape{.length = 8}}),
+        std::invalid_argument);
   }
 }
 

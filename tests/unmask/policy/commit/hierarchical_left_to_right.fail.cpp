@@ -2,4 +2,5 @@
 // expect: factor, hierarchical and their like go along the order of confidence
 #include <unmask/unmask.hpp>
 
-constexpr unmask::policy p{unmask::left_to_right{}, unmask::tokens_per_step{} || unmask::hierarchical{}};
+constexpr unmask::policy p{unmask::left_to_right{},
+                           unmask::tokens_per_step{} || unmask::hierarchical{}};

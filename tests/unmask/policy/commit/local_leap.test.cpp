@@ -14,8 +14,8 @@
 #include <string>
 
 #include "support/cuts.hpp"
-#include "support/ranks_decode.hpp"
 #include "support/observed_decode.hpp"
+#include "support/ranks_decode.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -127,7 +127,8 @@ TEST(local_leap, a_ranked_last_candidate_is_no_anchor) {
 }
 
 TEST(local_leap, has_its_anchors_inside_composed_commit_rules) {
-  const policy both{by_margin{}, tokens_per_step{1} || (local_leap{} && threshold_inclusive{0.79F})};
+  const policy both{by_margin{},
+                    tokens_per_step{1} || (local_leap{} && threshold_inclusive{0.79F})};
   static_assert(decltype(both)::anchors && !decltype(both)::needs_spans);
   static_assert(!decltype(policy{by_confidence{}, threshold_inclusive{}})::anchors);
   EXPECT_EQ(first_commits(both, scripted{{{5, 0.95}, {6, 0.8}, {7, 0.78}}}), (positions{5, 6}));
@@ -176,7 +177,8 @@ TEST(local_leap, agrees_with_the_rule_in_double_precision) {
     const auto radius = static_cast<index_t>(seed % 7);
     const policy p{by_confidence{},
                    local_leap{static_cast<float>(threshold), static_cast<float>(relaxed), radius}};
-    const sequence_shape g{.prompt_length = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
+    const sequence_shape g{
+        .prompt_length = 2, .length = 40, .block_length = 5 + static_cast<index_t>(seed % 30)};
     index_t steps = 0;
     observe_decode(p, model, g, [&](const observed_step& s) {
       ++steps;

@@ -40,7 +40,8 @@ TEST(timesteps, have_the_published_fractions) {
     index_t committed = 0;
     for (index_t rank = 0; rank < 1'000'000; rank += 10) {
       committed +=
-          t.commits(candidate<stat::none>{}, {.rank = rank, .candidates = 1'000'000}, context) ? 10 : 0;
+          t.commits(candidate<stat::none>{}, {.rank = rank, .candidates = 1'000'000}, context) ? 10
+                                                                                               : 0;
     }
     EXPECT_NEAR(committed, expected[j] * 1e6, 11.0);
   }

@@ -106,7 +106,9 @@ TEST(profile_store, requests_before_the_profile_is_there_decode_by_the_static_ru
 TEST(profile_store, a_dropped_or_cancelled_request_leaves_the_recording_to_the_next) {
   profile_store store{knobs};
   engine e;
-  { const auto dropped = store.begin("t", geometry); }
+  {
+    const auto dropped = store.begin("t", geometry);
+  }
   auto cancelled = store.begin("t", geometry);
   ASSERT_TRUE(cancelled.is_recording());
   e.start(cancelled);

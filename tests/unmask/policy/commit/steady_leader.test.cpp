@@ -143,10 +143,8 @@ TEST(steady_leader, decides_by_name_as_the_part_does) {
     dice d(seed);
     const index_t length = d.within(4, 14);
     const scripted model = random_script(d, length);
-    const policy p{by_confidence{},
-                   steady_leader{2} && threshold{0.2F},
-                   eos_penalty{0.5F},
-                   single_block{}};
+    const policy p{
+        by_confidence{}, steady_leader{2} && threshold{0.2F}, eos_penalty{0.5F}, single_block{}};
     model_info info = model.info();
     info.eos_token = 2;
     std::vector<token_id> tokens(static_cast<std::size_t>(length), vocab - 1);
@@ -155,8 +153,8 @@ TEST(steady_leader, decides_by_name_as_the_part_does) {
     s.start(0, p, tokens, {.length = length, .block_length = length});
     const auto typed = decode(s, model, tokens);
 
-    const named_parts parts = read_policy(
-        "all_of(steady_leader(2), threshold(0.2)) + eos_penalty(0.5) + single_block");
+    const named_parts parts =
+        read_policy("all_of(steady_leader(2), threshold(0.2)) + eos_penalty(0.5) + single_block");
     const auto decodes_alike = [&](const auto& by_name) {
       std::vector<token_id> same(static_cast<std::size_t>(length), vocab - 1);
       session<std::remove_cvref_t<decltype(by_name)>> named{

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "oracles/dense_oracle.hpp"
-
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
@@ -10,6 +8,8 @@
 
 #include <stdexcept>
 
+#include "oracles/dense_oracle.hpp"
+
 namespace unmask::testing {
 namespace {
 
@@ -18,7 +18,8 @@ constexpr float ban = -std::numeric_limits<float>::infinity();
 logit_bias<6> random_bias(chances& c, index_t vocab) {
   logit_bias<6> b;
   for (token_bias& pair : b.pairs) {
-    pair.token = c.chance(0.1) ? no_token : c.within(0, vocab + 3);  // perhaps not in the vocabulary
+    pair.token =
+        c.chance(0.1) ? no_token : c.within(0, vocab + 3);  // perhaps not in the vocabulary
     pair.bias = c.chance(0.15) ? ban : c.real(-6.0, 6.0);
   }
   return b;
@@ -40,7 +41,8 @@ TEST(logit_bias, edits_rows_as_dense_addition_does) {
     chances c(seed);
     const index_t vocab = c.within(10, 70);
     const logit_bias<6> b = random_bias(c, vocab);
-    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, b}, {dense(b)},
+    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, b},
+                         {dense(b)},
                          random_dense_request(c, vocab));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -52,7 +54,8 @@ TEST(logit_bias, edits_rows_of_several_chunks) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     chances c(seed);
     const logit_bias<6> b = random_bias(c, 5000);
-    rows += compare_rows(policy{witness{}, tokens_per_step{2}, b}, {dense(b)}, random_dense_request(c, 5000));
+    rows += compare_rows(
+        policy{witness{}, tokens_per_step{2}, b}, {dense(b)}, random_dense_request(c, 5000));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 100);
@@ -69,7 +72,8 @@ TEST(logit_bias, goes_with_credit_in_written_order) {
     const dense_request q = random_dense_request(c, vocab);
     rows += compare_rows(policy{witness{}, tokens_per_step{1}, b, credit}, {dense(b), earns}, q);
     rows += compare_rows(policy{witness{}, tokens_per_step{1}, credit, b},
-                         {dense_credit(credit.strength, credit.decay, credit.exponent), dense(b)}, q);
+                         {dense_credit(credit.strength, credit.decay, credit.exponent), dense(b)},
+                         q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 4000);
@@ -85,7 +89,8 @@ TEST(logit_bias, goes_with_lookahead_and_credit) {
     dense_request q = random_dense_request(c, vocab);
     q.branches = 3;
     rows += compare_rows(policy{witness{}, tokens_per_step{1}, b, credit, lookahead{.branches = 3}},
-                         {dense(b), dense_credit(credit.strength, credit.decay, credit.exponent)}, q);
+                         {dense(b), dense_credit(credit.strength, credit.decay, credit.exponent)},
+                         q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 1000);
@@ -101,7 +106,8 @@ TEST(logit_bias, comes_after_the_temperature) {
         x *= 2.0;
       }
     }};
-    compare_rows(policy{b, witness{}, tokens_per_step{2}, temperature{0.5F}}, {heat, dense(b)},
+    compare_rows(policy{b, witness{}, tokens_per_step{2}, temperature{0.5F}},
+                 {heat, dense(b)},
                  random_dense_request(c, 40));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -119,8 +125,10 @@ TEST(logit_bias, of_minus_infinity_bans_a_token_for_good) {
     q.logits.love = 0.7;
     q.logits.loved = banned;
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
-    session s{policy{by_entropy{}, tokens_per_step{2}, logit_bias<1>{{{banned, ban}}}}, q.model,
-              tokens_view<memory::host>(text), q.geometry};
+    session s{policy{by_entropy{}, tokens_per_step{2}, logit_bias<1>{{{banned, ban}}}},
+              q.model,
+              tokens_view<memory::host>(text),
+              q.geometry};
     while (const auto request = s.next()) {
       std::vector<float> logits;
       for (index_t r = request->segments[0].rows.first; r < request->segments[0].rows.last; ++r) {

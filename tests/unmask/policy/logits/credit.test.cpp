@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/logits/credit.hpp>
-
 #include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -19,10 +18,14 @@ using rows_of_one = std::vector<std::vector<float>>;
 
 // The candidate of the only position in each step, given its rows.
 template <class... Parts>
-std::vector<shown> observe_one(const rows_of_one& rows, const model_info& model, const Parts&... parts) {
+std::vector<shown>
+observe_one(const rows_of_one& rows, const model_info& model, const Parts&... parts) {
   std::vector<shown> seen;
   std::vector<token_id> tokens(1);
-  session s{policy{parts..., onlooker{&seen}}, model, tokens, sequence_shape{.length = 1, .block_length = 1}};
+  session s{policy{parts..., onlooker{&seen}},
+            model,
+            tokens,
+            sequence_shape{.length = 1, .block_length = 1}};
   for (const std::vector<float>& z : rows) {
     decide_once(s, tokens, [&](const segment&, index_t) { return z; });
   }
@@ -49,12 +52,16 @@ struct vector_of_credit {
 
 TEST(credit, test_vectors_13_and_14) {
   const float never = -std::numeric_limits<float>::infinity();  // the mask token's own column
-  const rows_of_one rows = {{2.0F, 1.0F, 0.0F, -1.0F, never}, {1.0F, 2.0F, 0.0F, -1.0F, never},
-                            {2.5F, 1.0F, 0.0F, -1.0F, never}, {3.0F, 1.0F, 0.0F, -1.0F, never},
+  const rows_of_one rows = {{2.0F, 1.0F, 0.0F, -1.0F, never},
+                            {1.0F, 2.0F, 0.0F, -1.0F, never},
+                            {2.5F, 1.0F, 0.0F, -1.0F, never},
+                            {3.0F, 1.0F, 0.0F, -1.0F, never},
                             {3.5F, 1.0F, 0.0F, -1.0F, never}};
   const vector_of_credit vectors[] = {
       {{.strength = 0.65F, .decay = 0.7F, .exponent = 0.2F},
-       {0.733989, 0.687762, 0.807545, 0.893447, 0.940113}, 2.333872, 0.314094},
+       {0.733989, 0.687762, 0.807545, 0.893447, 0.940113},
+       2.333872,
+       0.314094},
       {credit_released<4>, {0.740287, 0.684775, 0.813125, 0.898248, 0.944089}, 2.727020, 0.468852}};
   const std::vector<token_id> tokens = {0, 1, 0, 0, 0};
   for (const vector_of_credit& v : vectors) {
@@ -87,7 +94,9 @@ TEST(credit, softens_the_first_step_too) {
 // The definition: one number for every token, `slots` of which may be other than 0.
 class dense_trace {
  public:
-  dense_trace(std::size_t vocab, std::size_t slots) : credit_(vocab), slots_(slots) {}
+  dense_trace(std::size_t vocab, std::size_t slots)
+      : credit_(vocab)
+      , slots_(slots) {}
 
   seen_row step(std::vector<double> z, double strength, double decay, double exponent) {
     const seen_row raw = dense_statistics(z, 0);
@@ -156,8 +165,10 @@ int compare(const random_trace& t, float inverse_temperature, const Parts&... pa
       z.push_back(static_cast<double>(x * inverse_temperature));
     }
     z[static_cast<std::size_t>(t.model.mask_token)] = -std::numeric_limits<double>::infinity();
-    const seen_row e = dense.step(z, static_cast<double>(knobs.strength),
-                                  static_cast<double>(knobs.decay), static_cast<double>(knobs.exponent));
+    const seen_row e = dense.step(z,
+                                  static_cast<double>(knobs.strength),
+                                  static_cast<double>(knobs.decay),
+                                  static_cast<double>(knobs.exponent));
     if (e.gap > 1e-5) {
       EXPECT_EQ(seen[k].token, e.token) << "row " << k;
     }
@@ -173,10 +184,18 @@ TEST(credit, equals_its_dense_definition) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     const random_trace t = make_trace(seed);
     switch (seed % 4) {
-    case 0: rows += compare<64>(t, 1.0F, by_confidence{}); break;
-    case 1: rows += compare<64>(t, 1.0F, by_margin{}); break;
-    case 2: rows += compare<64>(t, 1.0F, by_entropy{}); break;
-    default: rows += compare<64>(t, 0.5F, by_margin{}, temperature{2.0F}); break;
+    case 0:
+      rows += compare<64>(t, 1.0F, by_confidence{});
+      break;
+    case 1:
+      rows += compare<64>(t, 1.0F, by_margin{});
+      break;
+    case 2:
+      rows += compare<64>(t, 1.0F, by_entropy{});
+      break;
+    default:
+      rows += compare<64>(t, 0.5F, by_margin{}, temperature{2.0F});
+      break;
     }
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -198,12 +217,14 @@ TEST(credit, equals_its_dense_definition_in_whole_decodes) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     chances c(seed);
     const trace_credit<64> knobs{c.real(0.0, 1.5), c.real(0.0, 1.0), c.real(0.0, 1.0)};
-    const std::vector<dense_rule> rules = {dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
+    const std::vector<dense_rule> rules = {
+        dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
     dense_request q = random_dense_request(c, c.within(6, 30));
     const tokens_per_step some{c.within(1, 3)};
     rows += compare_rows(policy{witness{}, some, knobs}, rules, q);
     q.branches = 3;
-    const std::vector<dense_rule> anew = {dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
+    const std::vector<dense_rule> anew = {
+        dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
     rows += compare_rows(policy{witness{}, some, knobs, lookahead{.branches = 3}}, anew, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -218,7 +239,8 @@ std::vector<float> decoded(session<Policy>& s, const Policy& p, const dense_requ
   std::vector<float> all;
   while (decide_once(s, text, [&](const segment&, index_t p2) { return q.logits.row(text, p2); })) {
     for (const commit_entry& e : s.committed()) {
-      all.insert(all.end(), {static_cast<float>(e.position), static_cast<float>(e.token), e.log_probability});
+      all.insert(all.end(),
+                 {static_cast<float>(e.position), static_cast<float>(e.token), e.log_probability});
     }
   }
   return all;
@@ -264,7 +286,8 @@ TEST(credit, is_the_same_in_any_batch) {
     std::vector<kind> policies;
     std::vector<dense_request> requests;
     for (int k = 0; k < 5; ++k) {
-      policies.push_back({by_confidence{}, threshold{c.real(0.3, 0.9)},
+      policies.push_back({by_confidence{},
+                          threshold{c.real(0.3, 0.9)},
                           trace_credit<16>{c.real(0.0, 1.0), c.real(0.0, 1.0), c.real(0.0, 1.0)}});
       requests.push_back(random_dense_request(c, 12));
       requests.back().model = requests.front().model;
@@ -280,7 +303,8 @@ TEST(adaptive_credit, takes_the_share_of_the_answer_unless_told_otherwise) {
 }
 
 class adaptive_credit_of : public ::testing::TestWithParam<committed_share> {};
-INSTANTIATE_TEST_SUITE_P(either, adaptive_credit_of,
+INSTANTIATE_TEST_SUITE_P(either,
+                         adaptive_credit_of,
                          ::testing::Values(committed_share::block, committed_share::answer));
 
 TEST_P(adaptive_credit_of, follows_the_committed_share) {
@@ -289,32 +313,33 @@ TEST_P(adaptive_credit_of, follows_the_committed_share) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     chances c(seed);
     auto credit = std::make_shared<std::map<index_t, std::vector<double>>>();
-    const dense_rule rule{
-        [=](std::vector<double>& z, const dense_view& at) {
-          const bool whole = of == committed_share::answer;
-          const index_t length = whole ? at.geometry.length : at.geometry.block_length;
-          const index_t b = (at.position - at.geometry.prompt_length) / length;
-          const index_t first = at.geometry.prompt_length + b * length;
-          const index_t last = std::min(first + length, at.geometry.length);
-          double settled = 0.0;
-          for (index_t p = first; p < last; ++p) {
-            settled += at.stands(p) ? 1.0 : 0.0;
-          }
-          settled /= last - first;
-          std::vector<double>& context = (*credit)[at.position];
-          context.resize(z.size());
-          const seen_row raw = dense_statistics(z, at.position);
-          for (double& x : context) {
-            x *= settled;
-          }
-          context[static_cast<std::size_t>(raw.token)] += raw.confidence;
-          for (std::size_t v = 0; v < z.size(); ++v) {
-            z[v] += settled * std::log1p(context[v]);
-          }
-        },
-        [=](index_t p) { credit->erase(p); }};
+    const dense_rule rule{[=](std::vector<double>& z, const dense_view& at) {
+                            const bool whole = of == committed_share::answer;
+                            const index_t length =
+                                whole ? at.geometry.length : at.geometry.block_length;
+                            const index_t b = (at.position - at.geometry.prompt_length) / length;
+                            const index_t first = at.geometry.prompt_length + b * length;
+                            const index_t last = std::min(first + length, at.geometry.length);
+                            double settled = 0.0;
+                            for (index_t p = first; p < last; ++p) {
+                              settled += at.stands(p) ? 1.0 : 0.0;
+                            }
+                            settled /= last - first;
+                            std::vector<double>& context = (*credit)[at.position];
+                            context.resize(z.size());
+                            const seen_row raw = dense_statistics(z, at.position);
+                            for (double& x : context) {
+                              x *= settled;
+                            }
+                            context[static_cast<std::size_t>(raw.token)] += raw.confidence;
+                            for (std::size_t v = 0; v < z.size(); ++v) {
+                              z[v] += settled * std::log1p(context[v]);
+                            }
+                          },
+                          [=](index_t p) { credit->erase(p); }};
     const dense_request q = random_dense_request(c, c.within(6, 30));
-    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 2)}, adaptive_credit<>{of}}, {rule}, q);
+    rows += compare_rows(
+        policy{witness{}, tokens_per_step{c.within(1, 2)}, adaptive_credit<>{of}}, {rule}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 1000);
@@ -323,7 +348,9 @@ TEST_P(adaptive_credit_of, follows_the_committed_share) {
 TEST(credit, names_the_knob_that_is_wrong) {
   const auto starting = [](const trace_credit<>& credit) {
     std::vector<token_id> tokens(4);
-    session s{policy{by_confidence{}, tokens_per_step{}, credit}, model_info{.vocab = 4, .mask_token = 3}, tokens,
+    session s{policy{by_confidence{}, tokens_per_step{}, credit},
+              model_info{.vocab = 4, .mask_token = 3},
+              tokens,
               sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting({.strength = -1.0F}), std::invalid_argument);

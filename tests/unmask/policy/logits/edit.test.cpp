@@ -23,7 +23,8 @@ TEST(temperature, scales_every_logit_before_the_softmax) {
     const index_t vocab = d.one_of(std::vector<index_t>{2, 31, 33, 200});
     naive_request request;
     request.model = {.vocab = vocab, .mask_token = vocab - 1};
-    request.geometry = {.prompt_length = 1, .length = d.within(2, 12), .block_length = d.within(1, 6)};
+    request.geometry = {
+        .prompt_length = 1, .length = d.within(2, 12), .block_length = d.within(1, 6)};
     request.score = naive(by_confidence{});
     request.rule = naive(a);
     std::vector<token_id> tokens(static_cast<std::size_t>(request.geometry.length), 0);
@@ -77,8 +78,8 @@ static_assert(logits_transform<favour>);
 
 TEST(edit, of_a_user_sees_the_token) {
   const std::vector<row> table(40, row_with_confidence(0.5, 1));
-  const history h =
-      decode_rows(policy{by_confidence{}, tokens_per_step{40}, favour{2, 5.0F}}, table, {.block_length = 40});
+  const history h = decode_rows(
+      policy{by_confidence{}, tokens_per_step{40}, favour{2, 5.0F}}, table, {.block_length = 40});
   EXPECT_EQ(h.tokens, std::vector<token_id>(40, 2));
 }
 
@@ -97,8 +98,8 @@ TEST(edit, parts_apply_in_written_order) {
 
 TEST(edit, cannot_bring_a_suppressed_token_back) {
   const std::vector<row> table(3, row_with_confidence(0.5, 1));
-  const history h =
-      decode_rows(policy{by_confidence{}, tokens_per_step{3}, favour{4, 500.0F}}, table, {.block_length = 3});
+  const history h = decode_rows(
+      policy{by_confidence{}, tokens_per_step{3}, favour{4, 500.0F}}, table, {.block_length = 3});
   EXPECT_EQ(h.tokens, std::vector<token_id>(3, 1));
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "oracles/dense_oracle.hpp"
-
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
@@ -10,6 +8,8 @@
 #include <unmask/policy/stop.hpp>
 
 #include <stdexcept>
+
+#include "oracles/dense_oracle.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -41,11 +41,12 @@ TEST(end_of_text, edits_change_rows_as_their_definitions_do) {
     if (c.chance(0.2)) {
       q.model.eos_token = no_token;
     }
-    rows += compare_rows(
-        policy{witness{}, tokens_per_step{c.within(1, 3)}, penalty, minimum, credit},
-        {adds_to_ends(-static_cast<double>(penalty.penalty), also, 1000),
-         adds_to_ends(absent, also, minimum.tokens), dense_credit(credit.strength, credit.decay, credit.exponent)},
-        q);
+    rows +=
+        compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, penalty, minimum, credit},
+                     {adds_to_ends(-static_cast<double>(penalty.penalty), also, 1000),
+                      adds_to_ends(absent, also, minimum.tokens),
+                      dense_credit(credit.strength, credit.decay, credit.exponent)},
+                     q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 3000);
@@ -70,8 +71,11 @@ TEST(min_new_tokens, makes_answers_that_long) {
       });
       return first_end - q.geometry.prompt_length;
     };
-    EXPECT_GE(length_with(policy{by_confidence{}, tokens_per_step{2}, min_new_tokens{least}, stop_at_eos{}}), least);
-    short_without += length_with(policy{by_confidence{}, tokens_per_step{2}, stop_at_eos{}}) < least ? 1 : 0;
+    EXPECT_GE(length_with(policy{
+                  by_confidence{}, tokens_per_step{2}, min_new_tokens{least}, stop_at_eos{}}),
+              least);
+    short_without +=
+        length_with(policy{by_confidence{}, tokens_per_step{2}, stop_at_eos{}}) < least ? 1 : 0;
   }
   EXPECT_GT(short_without, 20);
 }
@@ -82,13 +86,15 @@ struct early_ends {
   token_id end = no_token;
   token_id mask = no_token;
   bool until_first = false;
-  bool branches = false;  // with tokens_per_step{1}, the first of two commits is the token that the winner placed
+  bool branches = false;  // with tokens_per_step{1}, the first of two commits is the token that the
+                          // winner placed
   int early = 0;
   bool ended = false;
 
   void operator()(std::span<const commit_entry> commits, const std::vector<token_id>& before) {
     for (const commit_entry& e : commits) {
-      const bool left_open = e.position > prompt_length && before[static_cast<std::size_t>(e.position - 1)] == mask &&
+      const bool left_open = e.position > prompt_length &&
+                             before[static_cast<std::size_t>(e.position - 1)] == mask &&
                              !(branches && commits[0].position == e.position - 1);
       early += e.token == end && left_open && !(until_first && ended) ? 1 : 0;
     }
@@ -107,13 +113,16 @@ TEST(eos_gate, never_commits_an_eos_token_right_of_an_masked_position) {
     q.logits.love = 0.5;
     q.logits.loved = q.model.eos_token;
     const bool until_first = c.chance(0.5);
-    const early_ends none{.prompt_length = q.geometry.prompt_length, .end = q.model.eos_token, .mask = q.model.mask_token,
+    const early_ends none{.prompt_length = q.geometry.prompt_length,
+                          .end = q.model.eos_token,
+                          .mask = q.model.mask_token,
                           .until_first = until_first};
     const eos_gate rule{.until_first = until_first};
     early_ends held = none;
     each_step(policy{by_confidence{}, tokens_per_step{4}, rule}, q, held);
     held.ended = false;
-    each_step(policy{by_margin{}, threshold{0.3F}, rule, trace_credit<8>{}, single_block{}}, q, held);
+    each_step(
+        policy{by_margin{}, threshold{0.3F}, rule, trace_credit<8>{}, single_block{}}, q, held);
     held.ended = false;
     each_step(policy{by_entropy{}, entropy_bound{2.0F}, rule, stop_at_eos{}}, q, held);
     ASSERT_EQ(held.early, 0) << "seed " << seed;
@@ -134,10 +143,13 @@ TEST(eos_gate, binds_lookahead_too) {
     q.logits.love = 0.5;
     q.logits.loved = q.model.eos_token;
     q.branches = 3;
-    const early_ends none{.prompt_length = q.geometry.prompt_length, .end = q.model.eos_token, .mask = q.model.mask_token,
+    const early_ends none{.prompt_length = q.geometry.prompt_length,
+                          .end = q.model.eos_token,
+                          .mask = q.model.mask_token,
                           .branches = true};
     early_ends held = none;
-    each_step(policy{by_confidence{}, tokens_per_step{1}, eos_gate{}, lookahead{.branches = 3}}, q, held);
+    each_step(
+        policy{by_confidence{}, tokens_per_step{1}, eos_gate{}, lookahead{.branches = 3}}, q, held);
     ASSERT_EQ(held.early, 0) << "seed " << seed;
     early_ends free = none;
     each_step(policy{by_confidence{}, tokens_per_step{1}, lookahead{.branches = 3}}, q, free);
@@ -150,7 +162,8 @@ TEST(eos_gate, binds_lookahead_too) {
 std::vector<index_t> first_commits(const auto& p) {
   const model_info model{.vocab = 5, .mask_token = 4, .eos_token = 3};
   std::vector<token_id> text(4, 0);
-  session s{p, model, tokens_view<memory::host>(text), sequence_shape{.length = 4, .block_length = 4}};
+  session s{
+      p, model, tokens_view<memory::host>(text), sequence_shape{.length = 4, .block_length = 4}};
   static_cast<void>(s.next());
   std::vector<float> logits(20, 0.0F);
   logits[0] = 2.0F;
@@ -171,25 +184,32 @@ TEST(eos_last, ranks_eos_tokens_behind_all_others) {
   using positions = std::vector<index_t>;
   EXPECT_EQ(first_commits(policy{by_confidence{}, tokens_per_step{1}, eos_last{}}), (positions{2}));
   EXPECT_EQ(first_commits(policy{by_margin{}, tokens_per_step{2}, eos_last{}}), (positions{0, 2}));
-  EXPECT_EQ(first_commits(policy{by_entropy{}, tokens_per_step{3}, eos_last{}}), (positions{0, 1, 2}))
+  EXPECT_EQ(first_commits(policy{by_entropy{}, tokens_per_step{3}, eos_last{}}),
+            (positions{0, 1, 2}))
       << "a number of tokens may reach them, the lower position first";
-  EXPECT_EQ(first_commits(policy{left_to_right{}, tokens_per_step{2}, eos_last{}}), (positions{0, 2}));
+  EXPECT_EQ(first_commits(policy{left_to_right{}, tokens_per_step{2}, eos_last{}}),
+            (positions{0, 2}));
   EXPECT_EQ(first_commits(policy{by_confidence{}, threshold{0.1F}, eos_last{}}), (positions{0, 2}))
       << "a threshold sees confidence 0";
   EXPECT_EQ(first_commits(policy{by_entropy{}, entropy_bound{9.0F}, eos_last{}}), (positions{0, 2}))
       << "and a bound infinite entropy";
-  EXPECT_EQ(first_commits(policy{by_confidence{}, tokens_per_step{9}, eos_gate{}}), (positions{0, 2}))
+  EXPECT_EQ(first_commits(policy{by_confidence{}, tokens_per_step{9}, eos_gate{}}),
+            (positions{0, 2}))
       << "a held token is out of every number's reach";
-  EXPECT_EQ(first_commits(policy{by_confidence{}, tokens_per_step{9}, eos_last{.also = 1}, eos_gate{.also = 0}}),
-            (positions{0, 2})) << "the strictest rule decides";
+  EXPECT_EQ(first_commits(policy{
+                by_confidence{}, tokens_per_step{9}, eos_last{.also = 1}, eos_gate{.also = 0}}),
+            (positions{0, 2}))
+      << "the strictest rule decides";
 }
 
 // All candidates are held: the forced block takes the lowest.
 TEST(eos_last, still_ends_when_nothing_else_is_proposed) {
   const model_info model{.vocab = 3, .mask_token = 2, .eos_token = 1};
   std::vector<token_id> text(6, 0);
-  session s{policy{by_confidence{}, threshold{0.5F}, eos_last{}, eos_gate{}, stop_at_eos{}}, model,
-            tokens_view<memory::host>(text), sequence_shape{.prompt_length = 1, .length = 6, .block_length = 5}};
+  session s{policy{by_confidence{}, threshold{0.5F}, eos_last{}, eos_gate{}, stop_at_eos{}},
+            model,
+            tokens_view<memory::host>(text),
+            sequence_shape{.prompt_length = 1, .length = 6, .block_length = 5}};
   const std::vector<float> logits = {0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0};
   int steps = 0;
   while (const auto request = s.next()) {
@@ -204,7 +224,8 @@ TEST(eos_last, still_ends_when_nothing_else_is_proposed) {
 
 TEST(end_of_text, refuses_knobs_outside_their_range) {
   EXPECT_NO_THROW(check_part(eos_penalty{}, sequence_shape{}));
-  EXPECT_THROW(check_part(eos_penalty{.penalty = std::nanf("")}, sequence_shape{}), std::invalid_argument);
+  EXPECT_THROW(check_part(eos_penalty{.penalty = std::nanf("")}, sequence_shape{}),
+               std::invalid_argument);
   EXPECT_THROW(check_part(eos_penalty{.also = -1}, sequence_shape{}), std::invalid_argument);
   EXPECT_NO_THROW(check_part(min_new_tokens{}, sequence_shape{}));
   EXPECT_THROW(check_part(min_new_tokens{.tokens = -1}, sequence_shape{}), std::invalid_argument);

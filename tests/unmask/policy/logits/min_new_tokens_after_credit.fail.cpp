@@ -6,7 +6,9 @@
 #include <unmask/policy/ranking.hpp>
 
 int main() {
-  const unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{1}, unmask::trace_credit<8>{},
+  const unmask::policy p{unmask::by_confidence{},
+                         unmask::tokens_per_step{1},
+                         unmask::trace_credit<8>{},
                          unmask::min_new_tokens{4}};
   static_cast<void>(p);
 }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "oracles/dense_oracle.hpp"
-
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/repetition.hpp>
@@ -10,6 +8,8 @@
 #include <unmask/policy/schedule/schedule.hpp>
 
 #include <stdexcept>
+
+#include "oracles/dense_oracle.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -29,7 +29,8 @@ TEST(neighbour_penalty, edits_rows_as_its_definition_does) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     chances c(seed);
     const neighbour_penalty guard{.penalty = c.real(0.0, 5.0), .both_sides = c.chance(0.5)};
-    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, guard}, {dense(guard)},
+    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, guard},
+                         {dense(guard)},
                          random_dense_request(c, c.within(6, 12)));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
@@ -44,10 +45,13 @@ TEST(neighbour_penalty, goes_with_credit_and_lookahead) {
     const trace_credit<32> credit;
     const auto earns = [&] { return dense_credit(credit.strength, credit.decay, credit.exponent); };
     dense_request q = random_dense_request(c, 8);
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, guard, credit}, {dense(guard), earns()}, q);
+    rows += compare_rows(
+        policy{witness{}, tokens_per_step{1}, guard, credit}, {dense(guard), earns()}, q);
     q.branches = 3;
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, credit, guard, lookahead{.branches = 3}},
-                         {earns(), dense(guard)}, q);
+    rows +=
+        compare_rows(policy{witness{}, tokens_per_step{1}, credit, guard, lookahead{.branches = 3}},
+                     {earns(), dense(guard)},
+                     q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 6000);
@@ -55,8 +59,10 @@ TEST(neighbour_penalty, goes_with_credit_and_lookahead) {
 
 TEST(neighbour_penalty, refuses_a_negative_penalty) {
   EXPECT_NO_THROW(check_part(neighbour_penalty{}, sequence_shape{}));
-  EXPECT_THROW(check_part(neighbour_penalty{.penalty = -0.1F}, sequence_shape{}), std::invalid_argument);
-  EXPECT_THROW(check_part(neighbour_penalty{.penalty = std::nanf("")}, sequence_shape{}), std::invalid_argument);
+  EXPECT_THROW(check_part(neighbour_penalty{.penalty = -0.1F}, sequence_shape{}),
+               std::invalid_argument);
+  EXPECT_THROW(check_part(neighbour_penalty{.penalty = std::nanf("")}, sequence_shape{}),
+               std::invalid_argument);
 }
 
 struct repeating {
@@ -64,8 +70,8 @@ struct repeating {
   token_id end = no_token;
   void operator()(std::span<const commit_entry> commits, const std::vector<token_id>&) {
     for (std::size_t i = 1; i < commits.size(); ++i) {
-      pairs += commits[i].position == commits[i - 1].position + 1 && commits[i].token == commits[i - 1].token &&
-                       commits[i].token != end
+      pairs += commits[i].position == commits[i - 1].position + 1 &&
+                       commits[i].token == commits[i - 1].token && commits[i].token != end
                    ? 1
                    : 0;
     }
@@ -97,7 +103,8 @@ TEST(no_equal_neighbours, keep_the_more_confident_one) {
   const model_info model{.vocab = 3, .mask_token = 2};
   const auto decode = [&](const std::vector<float>& best) {
     std::vector<token_id> text(best.size(), 0);
-    session s{policy{by_confidence{}, tokens_per_step{9}, no_equal_neighbours{}}, model,
+    session s{policy{by_confidence{}, tokens_per_step{9}, no_equal_neighbours{}},
+              model,
               tokens_view<memory::host>(text),
               sequence_shape{.length = static_cast<index_t>(best.size()), .block_length = 9}};
     static_cast<void>(s.next());
@@ -127,9 +134,13 @@ TEST(no_equal_neighbours, end_with_lookahead_and_pipelined_blocks) {
     dense_request q = random_dense_request(c, 6);
     q.logits.love = 0.8;
     q.branches = 3;
-    const int steps = each_step(policy{by_confidence{}, threshold{0.3F}, no_equal_neighbours{true},
-                                       lookahead{.branches = 3}, block_pipeline{.at_once = 3}},
-                                q, [](auto&&...) {});
+    const int steps = each_step(policy{by_confidence{},
+                                       threshold{0.3F},
+                                       no_equal_neighbours{true},
+                                       lookahead{.branches = 3},
+                                       block_pipeline{.at_once = 3}},
+                                q,
+                                [](auto&&...) {});
     EXPECT_LE(steps, q.geometry.length - q.geometry.prompt_length + 1);
   }
 }

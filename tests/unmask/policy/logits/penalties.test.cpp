@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "oracles/dense_oracle.hpp"
-
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/repetition.hpp>
@@ -10,11 +8,14 @@
 #include <map>
 #include <stdexcept>
 
+#include "oracles/dense_oracle.hpp"
+
 namespace unmask::testing {
 namespace {
 
 // The first `distinct` different tokens by distance, left before right, and how often each stands.
-std::map<token_id, int> naive_counts(const dense_view& at, index_t window, bool prompt, std::size_t distinct) {
+std::map<token_id, int>
+naive_counts(const dense_view& at, index_t window, bool prompt, std::size_t distinct) {
   std::map<token_id, int> counts;
   std::vector<token_id> stand;
   for (index_t d = 1; d <= window; ++d) {
@@ -63,7 +64,9 @@ repetition_penalty<N> random_repetition(chances& c) {
 }
 template <int N>
 presence_frequency_penalty<N> random_count(chances& c) {
-  return {.presence = c.real(-2.0, 3.0), .frequency = c.real(-1.0, 2.0), .window = c.within(1, 30),
+  return {.presence = c.real(-2.0, 3.0),
+          .frequency = c.real(-1.0, 2.0),
+          .window = c.within(1, 30),
           .prompt = c.chance(0.5)};
 }
 
@@ -75,8 +78,11 @@ TEST(penalties, edit_rows_as_their_definitions_do) {
     const auto few = random_repetition<3>(c);
     const auto many = random_count<16>(c);
     const dense_request q = random_dense_request(c, c.within(6, 12));
-    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, few, many}, {dense(few), dense(many)}, q);
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, many, few}, {dense(many), dense(few)}, q);
+    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, few, many},
+                         {dense(few), dense(many)},
+                         q);
+    rows += compare_rows(
+        policy{witness{}, tokens_per_step{1}, many, few}, {dense(many), dense(few)}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 8000);
@@ -90,7 +96,8 @@ TEST(penalties, go_with_credit) {
     const auto counts = random_count<2>(c);
     const trace_credit<32> credit;
     rows += compare_rows(policy{witness{}, tokens_per_step{1}, repetition, credit, counts},
-                         {dense(repetition), dense_credit(credit.strength, credit.decay, credit.exponent),
+                         {dense(repetition),
+                          dense_credit(credit.strength, credit.decay, credit.exponent),
                           dense(counts)},
                          random_dense_request(c, 9));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -107,8 +114,10 @@ TEST(penalties, know_the_token_that_lookahead_placed) {
     const auto counts = random_count<8>(c);
     dense_request q = random_dense_request(c, 9);
     q.branches = 4;
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, repetition, counts, lookahead{.branches = 4}},
-                         {dense(repetition), dense(counts)}, q);
+    rows += compare_rows(
+        policy{witness{}, tokens_per_step{1}, repetition, counts, lookahead{.branches = 4}},
+        {dense(repetition), dense(counts)},
+        q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 2000);
@@ -121,9 +130,13 @@ TEST(penalties, go_with_pipelined_blocks) {
     const auto repetition = random_repetition<8>(c);
     dense_request q = random_dense_request(c, 9);
     q.branches = 2;
-    rows += compare_rows(policy{witness{}, threshold{0.6F}, repetition, block_pipeline{.at_once = 3},
+    rows += compare_rows(policy{witness{},
+                                threshold{0.6F},
+                                repetition,
+                                block_pipeline{.at_once = 3},
                                 lookahead{.branches = 2}},
-                         {dense(repetition)}, q);
+                         {dense(repetition)},
+                         q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 500);
@@ -133,7 +146,10 @@ TEST(penalties, do_not_depend_on_the_batch) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     chances c(seed + 4000);
     const auto make = [&c] {
-      return policy{witness{}, tokens_per_step{c.within(1, 3)}, random_repetition<4>(c), random_count<4>(c),
+      return policy{witness{},
+                    tokens_per_step{c.within(1, 3)},
+                    random_repetition<4>(c),
+                    random_count<4>(c),
                     trace_credit<16>{}};
     };
     std::vector<decltype(make())> policies;
@@ -153,11 +169,15 @@ TEST(penalties, refuse_knobs_outside_their_range) {
   const sequence_shape g{.length = 4};
   EXPECT_NO_THROW(check_part(repetition_penalty<>{}, g));
   EXPECT_THROW(check_part(repetition_penalty<>{.penalty = 0.0F}, g), std::invalid_argument);
-  EXPECT_THROW(check_part(repetition_penalty<>{.penalty = std::nanf("")}, g), std::invalid_argument);
+  EXPECT_THROW(check_part(repetition_penalty<>{.penalty = std::nanf("")}, g),
+               std::invalid_argument);
   EXPECT_THROW(check_part(repetition_penalty<>{.window = 0}, g), std::invalid_argument);
-  EXPECT_NO_THROW((check_part(presence_frequency_penalty<>{.presence = -1.0F, .frequency = 2.0F}, g)));
-  EXPECT_THROW(check_part(presence_frequency_penalty<>{.presence = std::nanf("")}, g), std::invalid_argument);
-  EXPECT_THROW(check_part(presence_frequency_penalty<>{.frequency = std::nanf("")}, g), std::invalid_argument);
+  EXPECT_NO_THROW(
+      (check_part(presence_frequency_penalty<>{.presence = -1.0F, .frequency = 2.0F}, g)));
+  EXPECT_THROW(check_part(presence_frequency_penalty<>{.presence = std::nanf("")}, g),
+               std::invalid_argument);
+  EXPECT_THROW(check_part(presence_frequency_penalty<>{.frequency = std::nanf("")}, g),
+               std::invalid_argument);
   EXPECT_THROW(check_part(presence_frequency_penalty<>{.window = 0}, g), std::invalid_argument);
 }
 

@@ -4,9 +4,9 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/probability.hpp>
 #include <unmask/policy/logits/tokens.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/session.hpp>
@@ -59,7 +59,10 @@ TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
 // "Yes or no?": the decision is the list's, and one knows how much of the row it stands for.
 TEST(probability_of, beside_a_allowed_tokens_makes_a_classifier) {
   std::vector<token_id> text = {0};
-  session s{policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}, allowed_tokens<2>{{1, 3}}},
+  session s{policy{by_confidence{},
+                   tokens_per_step{1},
+                   probability_of<2>{{1, 3}},
+                   allowed_tokens<2>{{1, 3}}},
             small,
             tokens_view<memory::host>(text),
             sequence_shape{.length = 1}};
@@ -69,19 +72,21 @@ TEST(probability_of, beside_a_allowed_tokens_makes_a_classifier) {
   EXPECT_NEAR(s.probabilities()[1].probability, row_softmax()[3], 1e-7);
   EXPECT_NEAR(s.probabilities()[1].share, std::exp(s.committed()[0].log_probability), 1e-6);
   // Asked behind the list, the row is the list.
-  const auto behind =
-      ask(policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<2>{{1, 3}}, probability_of<2>{{1, 3}}});
+  const auto behind = ask(policy{
+      by_confidence{}, tokens_per_step{1}, allowed_tokens<2>{{1, 3}}, probability_of<2>{{1, 3}}});
   EXPECT_NEAR(behind[1].probability, behind[1].share, 1e-6);
 }
 
 TEST(probability_of, sees_the_edits_written_before_it) {
   const logit_bias<1> bias{{{3, 1.0F}}};
-  const auto before = ask(policy{by_confidence{}, tokens_per_step{1}, bias, probability_of<2>{{1, 3}}});
-  const auto behind = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}, bias});
+  const auto before =
+      ask(policy{by_confidence{}, tokens_per_step{1}, bias, probability_of<2>{{1, 3}}});
+  const auto behind =
+      ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}, bias});
   EXPECT_NEAR(before[1].share, 1.0 / (1.0 + std::exp(-3.0)), 1e-6);
   EXPECT_NEAR(behind[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
-  const auto sharp =
-      ask(policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}, probability_of<2>{{0, 3}}});
+  const auto sharp = ask(
+      policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}, probability_of<2>{{0, 3}}});
   EXPECT_NEAR(sharp[0].probability, row_softmax(0.5)[0], 1e-6);
 }
 
@@ -111,7 +116,8 @@ TEST(probability_of, is_zero_for_what_cannot_be_proposed) {
 TEST(probability_of, of_an_invalid_row_is_not_told) {
   std::vector<float> broken = answers_row;
   broken[2] = math::from_bits(0x7fc00000U);
-  EXPECT_TRUE(ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, broken).empty());
+  EXPECT_TRUE(
+      ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, broken).empty());
 }
 
 // Nor of a row that edits have made invalid, as far as they stand before the question.
@@ -128,7 +134,8 @@ TEST(probability_of, of_a_row_that_overflows_is_not_told) {
 // A far-away list still has shares, where its probabilities are nothing.
 TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
   const std::vector<float> row = {500.0F, 1.0F, 0.0F, 3.0F, 2.0F, 0.0F};
-  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, row);
+  const auto told =
+      ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, row);
   EXPECT_NEAR(told[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
   EXPECT_LT(told[1].probability, 1e-30F);
 }
@@ -207,8 +214,10 @@ TEST(probability_of, is_told_for_every_masked_position_of_the_step) {
 }
 
 TEST(probability_of, is_told_by_any_session) {
-  const auto s = make_any_session(
-      policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{3}}}, small, {.length = 1, .window = 1});
+  const auto s =
+      make_any_session(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{3}}},
+                       small,
+                       {.length = 1, .window = 1});
   token_id token = 0;
   s->start(0, &token, 1, {.length = 1});
   static_cast<void>(s->next());
@@ -219,7 +228,8 @@ TEST(probability_of, is_told_by_any_session) {
 
 TEST(probability_of, asks_only_about_the_tokens_it_was_given) {
   const auto two = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}});
-  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<4>{{1, no_token, 3}}});
+  const auto told =
+      ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<4>{{1, no_token, 3}}});
   ASSERT_EQ(told.size(), 2U);
   for (std::size_t k = 0; k < 2; ++k) {
     EXPECT_EQ(told[k].token, two[k].token);
@@ -234,8 +244,10 @@ TEST(probability_of, refuses_knobs_outside_their_range) {
   EXPECT_NO_THROW((check_part(probability_of<3>{.tokens = {1, 2}, .count = 2}, g)));
   EXPECT_THROW((check_part(probability_of<2>{{1, 1}}, g)), std::invalid_argument);
   EXPECT_THROW((check_part(probability_of<2>{{1, -1}}, g)), std::invalid_argument);
-  EXPECT_THROW((check_part(probability_of<2>{.tokens = {1, 2}, .count = 3}, g)), std::invalid_argument);
-  EXPECT_THROW((check_part(probability_of<1>{.tokens = {1}, .first = -1}, g)), std::invalid_argument);
+  EXPECT_THROW((check_part(probability_of<2>{.tokens = {1, 2}, .count = 3}, g)),
+               std::invalid_argument);
+  EXPECT_THROW((check_part(probability_of<1>{.tokens = {1}, .first = -1}, g)),
+               std::invalid_argument);
   EXPECT_THROW((check_part(probability_of<1>{.tokens = {1}, .first = 3, .last = 2}, g)),
                std::invalid_argument);
 }

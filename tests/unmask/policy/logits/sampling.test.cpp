@@ -6,9 +6,9 @@
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/logits/tokens.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/session.hpp>
@@ -85,13 +85,13 @@ TEST(sampling, draws_from_the_row_as_a_bias_has_edited_it) {
 
 TEST(sampling, draws_from_the_row_as_penalties_have_edited_it) {
   const scene_of_draws scene = small_scene();
-  const policy p{
-      by_confidence{},
-      tokens_per_step{1},
-      sampling{},
-      repetition_penalty<4>{.penalty = 2.0F, .window = 8},
-      presence_frequency_penalty<4>{.presence = 0.25F, .frequency = 0.5F, .window = 8, .prompt = true},
-      neighbour_penalty{.penalty = 0.3F}};
+  const policy p{by_confidence{},
+                 tokens_per_step{1},
+                 sampling{},
+                 repetition_penalty<4>{.penalty = 2.0F, .window = 8},
+                 presence_frequency_penalty<4>{
+                     .presence = 0.25F, .frequency = 0.5F, .window = 8, .prompt = true},
+                 neighbour_penalty{.penalty = 0.3F}};
   const auto expected = edited_softmax(scene, 1.0, [](auto& z) {
     z[3] = z[3] / 2.0 - 0.25 - 2 * 0.5;    // stands twice
     z[1] = z[1] / 2.0 - 0.25 - 0.5 - 0.3;  // stands once, and directly left

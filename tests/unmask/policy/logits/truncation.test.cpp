@@ -6,9 +6,9 @@
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/repetition.hpp>
 #include <unmask/policy/logits/tokens.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/session.hpp>
@@ -239,7 +239,8 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   in.draw = draw;
   held_tokens unused;
   in.held = &unused;
-  const record<contents> whole = host::read_row<contents>(in, no_edit{}, host::best_instruction_set());
+  const record<contents> whole =
+      host::read_row<contents>(in, no_edit{}, host::best_instruction_set());
   canonical::head_cut<Held> cut;
   for (std::size_t v = 0; v < z.size(); ++v) {
     cut.head.push(z[v], static_cast<token_id>(v));
@@ -297,12 +298,13 @@ TEST(keep, counts_the_rows_it_had_to_read_again) {
   };
   EXPECT_EQ(reads(nucleus, {peaked, peaked}), 0);
   EXPECT_EQ(reads(nucleus, {peaked, flat, peaked, flat, flat}), 3);
-  EXPECT_EQ(reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}, top_k{64}}, {flat, peaked}),
-            0);
-  EXPECT_EQ(reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}, top_k{65}}, {flat, peaked}),
-            2);
-  EXPECT_EQ(reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}, min_p{0.5F}}, {flat, peaked}),
-            1);
+  EXPECT_EQ(
+      reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}, top_k{64}}, {flat, peaked}), 0);
+  EXPECT_EQ(
+      reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}, top_k{65}}, {flat, peaked}), 2);
+  EXPECT_EQ(
+      reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}, min_p{0.5F}}, {flat, peaked}),
+      1);
   EXPECT_EQ(reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}}, {flat, flat}), 0);
 }
 
@@ -311,7 +313,8 @@ TEST(keep, that_keeps_all_is_the_plain_draw) {
     dice d(round);
     const index_t vocab = d.one_of(std::vector<index_t>{2, 65, 300, 5000});
     const std::vector<std::vector<float>> rows = {random_row(d, vocab), random_row(d, vocab)};
-    const one_step plain = decode_once(policy{onlooker{}, tokens_per_step{9}, sampling{0.8F}}, rows, round);
+    const one_step plain =
+        decode_once(policy{onlooker{}, tokens_per_step{9}, sampling{0.8F}}, rows, round);
     const one_step all = decode_once(renormalised({.tokens = vocab}, 0.8F), rows, round);
     EXPECT_EQ(all.tokens, plain.tokens);
     EXPECT_EQ(all.report.second_reads, 0);
@@ -513,7 +516,8 @@ TEST(keep, is_the_same_for_any_batch) {
 // Dream at temperature 0: the best token, by its probability among the kept.
 TEST(keep, without_a_draw_changes_the_confidence_only) {
   const std::vector<float> row = {1.0F, 3.0F, 2.5F, 0.0F, -1.0F, 9.0F};
-  const policy p{onlooker{}, tokens_per_step{1}, temperature{0.5F}, top_k{2}, confidence_after_truncation{}};
+  const policy p{
+      onlooker{}, tokens_per_step{1}, temperature{0.5F}, top_k{2}, confidence_after_truncation{}};
   const one_step r = decode_once(p, {row}, 1);
   EXPECT_EQ(r.tokens[0], 1);
   EXPECT_NEAR(r.seen[0].confidence, 1.0 / (1.0 + std::exp(-1.0)), 1e-6);

@@ -3,13 +3,14 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/edit.hpp>
-#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/logits/tokens.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 
 int main() {
   using namespace unmask;
-  const policy p{by_confidence{}, tokens_per_step{1}, sampling{}, top_p{}, logit_bias<1>{}, lookahead{}};
+  const policy p{
+      by_confidence{}, tokens_per_step{1}, sampling{}, top_p{}, logit_bias<1>{}, lookahead{}};
   static_cast<void>(p);
 }

@@ -7,6 +7,9 @@
 #include <unmask/policy/ranking.hpp>
 
 int main() {
-  const unmask::policy p{unmask::by_entropy{}, unmask::entropy_bound{}, unmask::canvas{.vocab = 8}, unmask::sampling{}};
+  const unmask::policy p{unmask::by_entropy{},
+                         unmask::entropy_bound{},
+                         unmask::canvas{.vocab = 8},
+                         unmask::sampling{}};
   static_cast<void>(p);
 }

@@ -52,8 +52,8 @@ TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
 }
 
 TEST(Methods, MorePartsFollowThoseOfTheMethod) {
-  constexpr auto p = methods::with(
-      methods::credit_decoding(0.8F), stop_at_eos{}, prefix_cache{3}, single_block{});
+  constexpr auto p =
+      methods::with(methods::credit_decoding(0.8F), stop_at_eos{}, prefix_cache{3}, single_block{});
   static_assert(part_of<threshold_inclusive>(p).value == 0.8F);
   static_assert(part_of<prefix_cache>(p).period == 3);
   static_assert(std::is_same_v<std::remove_const_t<decltype(p)>,

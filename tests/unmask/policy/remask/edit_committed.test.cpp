@@ -84,7 +84,10 @@ TEST(edited_blocks, leave_a_block_that_never_comes_to_rest) {
   for (const index_t most : {0, 1, 2, 16}) {
     const policy p{by_confidence{}, unmask::threshold{0.5F}, edit_committed{}, edited_blocks{most}};
     std::vector<token_id> tokens(10, 0);
-    session s{p, restless{}.info(), tokens, sequence_shape{.prompt_length = 2, .length = 10, .block_length = 4}};
+    session s{p,
+              restless{}.info(),
+              tokens,
+              sequence_shape{.prompt_length = 2, .length = 10, .block_length = 4}};
     observe_decode(s, restless{}, tokens, [](const observed_step&) {});
     EXPECT_EQ(s.report().forwards, 2 * (1 + most));
     EXPECT_EQ(s.report().rewritten, 8 * most);

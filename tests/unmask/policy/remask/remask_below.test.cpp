@@ -170,10 +170,11 @@ TEST(remask_below, of_zero_remasks_nothing) {
   const dense_request q = request_of(c);
   std::vector<commit_entry> plain;
   std::vector<commit_entry> remasking;
-  each_step(
-      policy{by_confidence{}, tokens_per_step{2}}, q, [&](std::span<const commit_entry> e, const auto&) {
-        plain.insert(plain.end(), e.begin(), e.end());
-      });
+  each_step(policy{by_confidence{}, tokens_per_step{2}},
+            q,
+            [&](std::span<const commit_entry> e, const auto&) {
+              plain.insert(plain.end(), e.begin(), e.end());
+            });
   each_step(policy{by_confidence{}, tokens_per_step{2}, remask_below{0.0F}},
             q,
             [&](std::span<const commit_entry> e, const auto&) {
@@ -190,10 +191,9 @@ TEST(remask_below, of_zero_remasks_nothing) {
 TEST(remask_below, counts_what_the_promise_of_progress_writes) {
   const std::vector<row> table = {row_with_confidence(0.8, 1), row_with_confidence(0.5, 2)};
   // Step 1 keeps position 0, which is committed again, and commits position 1 beside it.
-  const history net =
-      decode_rows(policy{by_confidence{}, threshold{0.7F}, remask_below{0.9F}},
-                  table,
-                  {.length = 2, .block_length = 2});
+  const history net = decode_rows(policy{by_confidence{}, threshold{0.7F}, remask_below{0.9F}},
+                                  table,
+                                  {.length = 2, .block_length = 2});
   EXPECT_EQ(net.tokens, (std::vector<token_id>{1, 2}));
   EXPECT_EQ(net.report.forwards, 2);
   EXPECT_EQ(net.report.committed, 2);
@@ -216,10 +216,12 @@ TEST(remask_below, refuses_what_is_no_probability) {
   chances c(1);
   const dense_request q = request_of(c);
   const auto nothing = [](const auto&, const auto&) {};
-  EXPECT_THROW(each_step(policy{by_confidence{}, tokens_per_step{1}, remask_below{1.5F}}, q, nothing),
-               std::invalid_argument);
-  EXPECT_THROW(each_step(policy{by_confidence{}, tokens_per_step{1}, remask_below{-0.1F}}, q, nothing),
-               std::invalid_argument);
+  EXPECT_THROW(
+      each_step(policy{by_confidence{}, tokens_per_step{1}, remask_below{1.5F}}, q, nothing),
+      std::invalid_argument);
+  EXPECT_THROW(
+      each_step(policy{by_confidence{}, tokens_per_step{1}, remask_below{-0.1F}}, q, nothing),
+      std::invalid_argument);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "oracles/dense_oracle.hpp"
-
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
@@ -15,6 +13,8 @@
 #include <unmask/policy/stop.hpp>
 
 #include <stdexcept>
+
+#include "oracles/dense_oracle.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -48,7 +48,8 @@ TEST(edit_token, sees_the_probability_of_the_committed_token_in_the_edited_row) 
     const index_t vocab = c.chance(0.05) ? 4100 : c.within(6, 40);
     dense_request q = random_dense_request(c, vocab);
     const sequence_shape& g = q.geometry;
-    const logit_bias<2> bias{{{c.within(0, vocab - 1), c.real(-4.0, 4.0)}, {c.within(0, vocab - 1), ban}}};
+    const logit_bias<2> bias{
+        {{c.within(0, vocab - 1), c.real(-4.0, 4.0)}, {c.within(0, vocab - 1), ban}}};
     const policy p{by_confidence{}, tokens_per_step{2}, trace_credit<8>{}, bias, current_witness{}};
     std::vector<token_id> text(static_cast<std::size_t>(g.length), 0);
     session s{p, q.model, tokens_view<memory::host>(text), g};
@@ -85,7 +86,8 @@ TEST(edit_token, sees_the_probability_of_the_committed_token_in_the_edited_row) 
         ASSERT_LT(k, current_witness::seen.size());
         EXPECT_EQ(current_witness::seen[k].position, i);
         EXPECT_NEAR(current_witness::seen[k].best, all.confidence, 1e-5);
-        EXPECT_NEAR(current_witness::seen[k].probability, all.confidence * std::exp(current - best), 1e-5);
+        EXPECT_NEAR(
+            current_witness::seen[k].probability, all.confidence * std::exp(current - best), 1e-5);
         ++k;
         ++rows;
       }
@@ -111,9 +113,13 @@ TEST(remask_current_below, leaves_every_row_exact) {
     const remask_current_below remasks_current{c.real(0.2, 0.9), c.within(0, 6)};
     const tokens_per_step commits{c.within(1, 4)};
     rows += compare_rows(policy{witness{}, commits, credit, remasks_current}, {earns()}, q);
-    rows += compare_rows(policy{witness{}, commits, credit, remasks_current, edit_committed{0.5F}}, {earns()}, q);
+    rows += compare_rows(
+        policy{witness{}, commits, credit, remasks_current, edit_committed{0.5F}}, {earns()}, q);
     q.branches = 3;
-    rows += compare_rows(policy{witness{}, commits, credit, remasks_current, lookahead{.branches = 3}}, {earns()}, q);
+    rows +=
+        compare_rows(policy{witness{}, commits, credit, remasks_current, lookahead{.branches = 3}},
+                     {earns()},
+                     q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 5000);
@@ -147,16 +153,28 @@ TEST(remask_current_below, makes_progress_in_every_step) {
     chances c(seed + 2000);
     dense_request q = random_dense_request(c, c.within(6, 20));
     const remask_current_below remasks_current{c.real(0.2, 1.0), c.within(0, 6)};
-    expect_progress(policy{by_confidence{}, tokens_per_step{c.within(1, 4)}, remasks_current}, q, remasks_current.allowance, remasked);
-    expect_progress(policy{by_margin{}, threshold{0.3F}, remasks_current, single_block{}}, q,
-                    remasks_current.allowance, remasked);
-    expect_progress(policy{by_entropy{}, steps_per_block{3}, remasks_current, trace_credit<8>{}}, q, remasks_current.allowance,
+    expect_progress(policy{by_confidence{}, tokens_per_step{c.within(1, 4)}, remasks_current},
+                    q,
+                    remasks_current.allowance,
+                    remasked);
+    expect_progress(policy{by_margin{}, threshold{0.3F}, remasks_current, single_block{}},
+                    q,
+                    remasks_current.allowance,
+                    remasked);
+    expect_progress(policy{by_entropy{}, steps_per_block{3}, remasks_current, trace_credit<8>{}},
+                    q,
+                    remasks_current.allowance,
                     remasked);
     q.branches = 3;
     q.model.eos_token = no_token;  // with one, the pipeline ends early
-    expect_progress(policy{by_confidence{}, threshold{0.4F}, remasks_current, block_pipeline{.at_once = 3},
+    expect_progress(policy{by_confidence{},
+                           threshold{0.4F},
+                           remasks_current,
+                           block_pipeline{.at_once = 3},
                            lookahead{.branches = 3}},
-                    q, remasks_current.allowance, remasked);
+                    q,
+                    remasks_current.allowance,
+                    remasked);
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(remasked, 1000);
@@ -167,8 +185,10 @@ TEST(remask_current_below, of_zero_and_of_one_token_a_step_change_nothing) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     chances c(seed + 3000);
     const dense_request q = random_dense_request(c, 10);
-    expect_progress(policy{by_confidence{}, tokens_per_step{3}, remask_current_below{0.0F, 9}}, q, 0, remasked);
-    expect_progress(policy{by_confidence{}, tokens_per_step{1}, remask_current_below{0.9F}}, q, 0, remasked);
+    expect_progress(
+        policy{by_confidence{}, tokens_per_step{3}, remask_current_below{0.0F, 9}}, q, 0, remasked);
+    expect_progress(
+        policy{by_confidence{}, tokens_per_step{1}, remask_current_below{0.9F}}, q, 0, remasked);
   }
   EXPECT_EQ(remasked, 0);
 }
@@ -186,7 +206,10 @@ TEST(edit_committed, writes_what_the_edits_allow) {
     q.logits.loved = c.chance(0.5) ? banned : q.model.mask_token;
     index_t committed = 0;
     std::vector<bool> settled(static_cast<std::size_t>(q.geometry.length), false);
-    const policy p{by_confidence{}, tokens_per_step{2}, logit_bias<1>{{{banned, ban}}}, edit_committed{0.3F},
+    const policy p{by_confidence{},
+                   tokens_per_step{2},
+                   logit_bias<1>{{{banned, ban}}},
+                   edit_committed{0.3F},
                    max_steps{60}};
     each_step(p, q, [&](std::span<const commit_entry> commits, const auto& before) {
       for (const commit_entry& e : commits) {
@@ -243,21 +266,22 @@ TEST(edit_committed, goes_with_rows_compared_with_the_step_before) {
 
 // Everything at once, and with blocks whose cells are used again.
 auto everything(chances& c) {
-  return policy{by_margin{},
-                threshold{c.real(0.2, 0.8)} || tokens_per_step{2},
-                min_new_tokens{c.within(0, 5)},
-                logit_bias<2>{{{1, c.real(-2.0, 2.0)}, {2, ban}}},
-                repetition_penalty<4>{.penalty = c.real(0.8, 1.5)},
-                presence_frequency_penalty<4>{.presence = c.real(0.0, 1.0), .frequency = c.real(0.0, 1.0)},
-                neighbour_penalty{c.real(0.0, 2.0), c.chance(0.5)},
-                eos_penalty{c.real(-1.0, 1.0)},
-                trace_credit<8>{},
-                no_equal_neighbours{},
-                eos_gate{},
-                remask_current_below{c.real(0.0, 0.8), c.within(0, 3)},
-                edit_committed{c.real(0.3, 1.0)},
-                stop_sequence<2>{.tokens = {3, 4}, .min_tokens = c.within(0, 9)},
-                stop_at_eos{}};
+  return policy{
+      by_margin{},
+      threshold{c.real(0.2, 0.8)} || tokens_per_step{2},
+      min_new_tokens{c.within(0, 5)},
+      logit_bias<2>{{{1, c.real(-2.0, 2.0)}, {2, ban}}},
+      repetition_penalty<4>{.penalty = c.real(0.8, 1.5)},
+      presence_frequency_penalty<4>{.presence = c.real(0.0, 1.0), .frequency = c.real(0.0, 1.0)},
+      neighbour_penalty{c.real(0.0, 2.0), c.chance(0.5)},
+      eos_penalty{c.real(-1.0, 1.0)},
+      trace_credit<8>{},
+      no_equal_neighbours{},
+      eos_gate{},
+      remask_current_below{c.real(0.0, 0.8), c.within(0, 3)},
+      edit_committed{c.real(0.3, 1.0)},
+      stop_sequence<2>{.tokens = {3, 4}, .min_tokens = c.within(0, 9)},
+      stop_at_eos{}};
 }
 
 TEST(edits, all_together_do_not_depend_on_the_batch) {
@@ -282,7 +306,8 @@ TEST(edits, all_together_start_anew_with_their_slot) {
     chances c(seed + 7000);
     const auto p = everything(c);
     const dense_request q = random_dense_request(c, 9);
-    session<std::remove_const_t<decltype(p)>> s(q.model, {.sequences = 1, .length = 40, .window = 20});
+    session<std::remove_const_t<decltype(p)>> s(q.model,
+                                                {.sequences = 1, .length = 40, .window = 20});
     std::vector<token_id> first;
     for (int round = 0; round < 3; ++round) {
       std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
@@ -334,7 +359,8 @@ TEST(edits, all_together_end_with_lookahead_and_pipelined_blocks) {
       for (const commit_entry& e : commits) {
         const index_t offset = e.position - q.geometry.prompt_length;
         const bool listed = offset >= 2 && offset < 9 && e.log_probability > ban;
-        EXPECT_FALSE(listed && e.token != q.model.mask_token && (e.token == 0 || e.token == 4 || e.token == 8));
+        EXPECT_FALSE(listed && e.token != q.model.mask_token &&
+                     (e.token == 0 || e.token == 4 || e.token == 8));
       }
     });
     EXPECT_LE(steps, q.geometry.length - q.geometry.prompt_length + remasks_current.allowance);
@@ -344,9 +370,12 @@ TEST(edits, all_together_end_with_lookahead_and_pipelined_blocks) {
 
 TEST(edit_token, refuses_knobs_outside_their_range) {
   EXPECT_NO_THROW(check_part(remask_current_below{}, sequence_shape{}));
-  EXPECT_THROW(check_part(remask_current_below{.confidence = -0.1F}, sequence_shape{}), std::invalid_argument);
-  EXPECT_THROW(check_part(remask_current_below{.confidence = 1.1F}, sequence_shape{}), std::invalid_argument);
-  EXPECT_THROW(check_part(remask_current_below{.allowance = -1}, sequence_shape{}), std::invalid_argument);
+  EXPECT_THROW(check_part(remask_current_below{.confidence = -0.1F}, sequence_shape{}),
+               std::invalid_argument);
+  EXPECT_THROW(check_part(remask_current_below{.confidence = 1.1F}, sequence_shape{}),
+               std::invalid_argument);
+  EXPECT_THROW(check_part(remask_current_below{.allowance = -1}, sequence_shape{}),
+               std::invalid_argument);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <unmask/policy/remask/remask_below.hpp>
 
 int main() {
-  const unmask::policy p{unmask::by_confidence{}, unmask::tokens_per_step{3}, unmask::remask_current_below{0.2F},
+  const unmask::policy p{unmask::by_confidence{},
+                         unmask::tokens_per_step{3},
+                         unmask::remask_current_below{0.2F},
                          unmask::remask_below{0.4F}};
   static_cast<void>(p);
 }

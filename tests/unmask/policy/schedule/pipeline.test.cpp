@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/schedule/pipeline.hpp>
-
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/presets/released/lopa.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
 
 #include <stdexcept>
 
@@ -186,17 +185,22 @@ void expect_no_empty_pass(const Schedule& blocks, const More&... more) {
     editable[static_cast<std::size_t>(c.within(0, 79))] = 1;
     using kind = policy<by_confidence, unmask::threshold, Schedule, More...>;
     session<kind> s{q.model, {.length = 80, .window = 80, .branches = 3}};
-    s.start(0, kind{by_confidence{}, unmask::threshold{0.9F}, blocks, more...},
-            tokens_view<memory::host>(x), q.geometry, {.editable = editable, .suppressed = {}});
+    s.start(0,
+            kind{by_confidence{}, unmask::threshold{0.9F}, blocks, more...},
+            tokens_view<memory::host>(x),
+            q.geometry,
+            {.editable = editable, .suppressed = {}});
     while (const auto request = s.next()) {
       const range scored = s.planned().score;
-      EXPECT_TRUE(std::find(x.begin() + scored.first, x.begin() + scored.last, q.model.mask_token) !=
-                  x.begin() + scored.last)
+      EXPECT_TRUE(std::find(x.begin() + scored.first,
+                            x.begin() + scored.last,
+                            q.model.mask_token) != x.begin() + scored.last)
           << "seed " << seed;
-      const std::vector<float> logits = logits_of(s, *request, x, [&](const segment& part, index_t p) {
-        const std::vector<token_id> fed(x.begin(), x.begin() + part.query.last);
-        return q.logits.row(fed, std::max(p - q.model.logits_shift, 0));
-      });
+      const std::vector<float> logits =
+          logits_of(s, *request, x, [&](const segment& part, index_t p) {
+            const std::vector<token_id> fed(x.begin(), x.begin() + part.query.last);
+            return q.logits.row(fed, std::max(p - q.model.logits_shift, 0));
+          });
       s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
       ++passes;
     }
@@ -221,8 +225,8 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_committed) {
     const dense_request q = request_of(seed);
     const sequence_shape& g = q.geometry;
     chances c(seed + 7);
-    const block_pipeline blocks{.add = c.real(0.0, 0.8), .activate = c.real(0.5, 1.0),
-                                .at_once = c.within(1, 4)};
+    const block_pipeline blocks{
+        .add = c.real(0.0, 0.8), .activate = c.real(0.5, 1.0), .at_once = c.within(1, 4)};
     const float threshold = c.real(0.3, 0.95);
     std::vector<token_id> x(static_cast<std::size_t>(g.length), 0);
     session s{policy{by_confidence{}, unmask::threshold{threshold}, blocks}, q.model, x, g};
@@ -244,7 +248,8 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_committed) {
           for (const float v : rows(request->segments[0], p)) {
             z.push_back(v);
           }
-          z[static_cast<std::size_t>(q.model.mask_token)] = -std::numeric_limits<double>::infinity();
+          z[static_cast<std::size_t>(q.model.mask_token)] =
+              -std::numeric_limits<double>::infinity();
           confidence[static_cast<std::size_t>(p)] = dense_statistics(z, p).confidence;
         }
       }
@@ -263,7 +268,8 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_committed) {
         const bool forced = (now.forced >> static_cast<unsigned>(b - now.first_block) & 1U) != 0;
         const range block{g.prompt_length + b * g.block_length,
                           std::min(g.prompt_length + (b + 1) * g.block_length, g.length)};
-        const bool had_open = std::any_of(confidence.begin() + block.first, confidence.begin() + block.last,
+        const bool had_open = std::any_of(confidence.begin() + block.first,
+                                          confidence.begin() + block.last,
                                           [](double p) { return p >= 0.0; });
         EXPECT_TRUE(!forced || !had_open || commits[at] > 0) << "seed " << seed;
         EXPECT_LE(below[at], forced && commits[at] == 1 ? 1 : 0) << "seed " << seed;
@@ -340,7 +346,9 @@ TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
 TEST(pipeline, names_the_knob_that_is_wrong) {
   const auto starting = [](const block_pipeline& blocks) {
     std::vector<token_id> x(4);
-    session s{policy{by_confidence{}, tokens_per_step{}, blocks}, model_info{.vocab = 3, .mask_token = 2}, x,
+    session s{policy{by_confidence{}, tokens_per_step{}, blocks},
+              model_info{.vocab = 3, .mask_token = 2},
+              x,
               sequence_shape{.length = 4}};
   };
   EXPECT_THROW(starting({.add = -0.1F}), std::invalid_argument);

@@ -29,25 +29,26 @@ TEST(semi_autoregressive, is_what_a_policy_without_a_schedule_does) {
                                   row_with_confidence(0.95),
                                   row_with_confidence(0.4)};
   const sequence_shape g = {.block_length = 2};
-  EXPECT_EQ(
-      decode_rows(policy{by_confidence{}, threshold{0.6F}}, table, g).positions,
-      decode_rows(policy{by_confidence{}, semi_autoregressive{}, threshold{0.6F}}, table, g)
-          .positions);
+  EXPECT_EQ(decode_rows(policy{by_confidence{}, threshold{0.6F}}, table, g).positions,
+            decode_rows(policy{by_confidence{}, semi_autoregressive{}, threshold{0.6F}}, table, g)
+                .positions);
 }
 
 TEST(semi_autoregressive, cuts_the_last_block_at_the_end) {
   const std::vector<row> table(8, row_with_confidence(0.9));
-  const history h =
-      decode_rows(policy{by_confidence{}, tokens_per_step{100}}, table, {.prompt_length = 1, .block_length = 5});
+  const history h = decode_rows(policy{by_confidence{}, tokens_per_step{100}},
+                                table,
+                                {.prompt_length = 1, .block_length = 5});
   EXPECT_EQ(h.positions, (steps{{1, 2, 3, 4, 5}, {6, 7}}));
 }
 
 TEST(semi_autoregressive, takes_a_block_longer_than_the_answer_as_the_answer) {
   const std::vector<row> table(4, row_with_confidence(0.9));
-  EXPECT_EQ(
-      decode_rows(policy{by_confidence{}, tokens_per_step{100}}, table, {.prompt_length = 1, .block_length = 1000})
-          .positions,
-      (steps{{1, 2, 3}}));
+  EXPECT_EQ(decode_rows(policy{by_confidence{}, tokens_per_step{100}},
+                        table,
+                        {.prompt_length = 1, .block_length = 1000})
+                .positions,
+            (steps{{1, 2, 3}}));
 }
 
 TEST(semi_autoregressive, plans_one_block_which_must_commit) {
@@ -195,8 +196,8 @@ TEST(schedule, forces_only_the_block_in_which_nothing_was_committed) {
                                   row_with_confidence(0.9),
                                   row_with_confidence(0.3),
                                   row_with_confidence(0.4)};
-  const history h = decode_rows(
-      policy{by_confidence{}, threshold{0.7F}, in_pairs{}}, table, {.block_length = 2});
+  const history h =
+      decode_rows(policy{by_confidence{}, threshold{0.7F}, in_pairs{}}, table, {.block_length = 2});
   EXPECT_EQ(h.positions, (steps{{0, 1, 3}, {2}}));
   EXPECT_EQ(h.report.forced, 2);
 }

@@ -127,7 +127,8 @@ TEST(slow_fast, agrees_with_the_method_in_double_precision) {
     knobs.promising = 0.2F + 0.05F * static_cast<float>(seed % 9);
     const double sure = 0.4 + 0.05 * static_cast<double>(seed % 11);
     knobs.spread = 0.5F * static_cast<float>(seed % 5);
-    const sequence_shape g{.prompt_length = 3, .length = 50, .block_length = 7 + static_cast<index_t>(seed % 45)};
+    const sequence_shape g{
+        .prompt_length = 3, .length = 50, .block_length = 7 + static_cast<index_t>(seed % 45)};
     std::vector<token_id> tokens(50, 0);
     const policy p{by_confidence{}, threshold_inclusive{static_cast<float>(sure)}, knobs};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 50, .window = 52}};
@@ -178,13 +179,13 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
   std::vector<range> scored;
   std::vector<index_t> order;
   observe_decode(policy{by_confidence{}, threshold_inclusive{}, slow_fast{}},
-               model,
-               {.length = 12, .block_length = 12},
-               [&](const observed_step& s) {
-                 scored.push_back(s.planned.score);
-                 ASSERT_EQ(s.committed.size(), 1U);
-                 order.push_back(s.committed[0].position);
-               });
+                 model,
+                 {.length = 12, .block_length = 12},
+                 [&](const observed_step& s) {
+                   scored.push_back(s.planned.score);
+                   ASSERT_EQ(s.committed.size(), 1U);
+                   order.push_back(s.committed[0].position);
+                 });
   ASSERT_EQ(scored.size(), 12U);
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(scored[i], (range{0, 12})) << i;
@@ -201,9 +202,9 @@ TEST(slow_fast, two_sure_candidates_commit_together_one_does_not_take_others_alo
   const scripted two{{.95, .92, .89, .5}};
   std::vector<std::vector<index_t>> steps;
   observe_decode(policy{by_confidence{}, threshold_inclusive{}, slow_fast{}},
-               two,
-               {.length = 4, .block_length = 4},
-               [&](const observed_step& s) { steps.push_back(positions_of(s.committed)); });
+                 two,
+                 {.length = 4, .block_length = 4},
+                 [&](const observed_step& s) { steps.push_back(positions_of(s.committed)); });
   EXPECT_EQ(steps, (std::vector<std::vector<index_t>>{{0, 1}, {2}, {3}}));
 }
 
@@ -215,8 +216,7 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
     for (std::size_t i = 0; i < 30; ++i) {
       editable[i] = made_up_model::hash(seed, i) % 3 == 0 ? 1 : 0;
     }
-    const policy p{
-        by_confidence{}, threshold_inclusive{}, slow_fast{.exploration = 2}};
+    const policy p{by_confidence{}, threshold_inclusive{}, slow_fast{.exploration = 2}};
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 30, .window = 11}};
     s.start(
         0, p, tokens, {.length = 30, .block_length = 11}, {.editable = editable, .suppressed = {}});
@@ -257,9 +257,11 @@ TEST(slow_fast, refuses_knobs_out_of_range) {
                                slow_fast{.promising = 1.5F},
                                slow_fast{.spread = -1.0F},
                                slow_fast{.spread = nan}}) {
-    EXPECT_THROW(
-        (session{policy{by_confidence{}, tokens_per_step{}, bad}, model.info(), tokens, sequence_shape{.length = 8}}),
-        std::invalid_argument);
+    EXPECT_THROW((session{policy{by_confidence{}, tokens_per_step{}, bad},
+                          model.info(),
+                          tokens,
+                          sequence_shape{.length = 8}}),
+                 std::invalid_argument);
   }
 }
 

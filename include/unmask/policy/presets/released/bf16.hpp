@@ -30,8 +30,7 @@ struct threshold_bf16 {
   static constexpr statistics required = stat::confidence;
 
   static constexpr part_label label{"threshold_bf16"};
-  static constexpr knob<threshold_bf16> knobs[] = {
-      {"value", &threshold_bf16::value, within(0, 1)}};
+  static constexpr knob<threshold_bf16> knobs[] = {{"value", &threshold_bf16::value, within(0, 1)}};
 
   UNMASK_HD bool commits(const auto& c, const rank_info&) const {
     return bf16_rounded(c.confidence()) > bf16_rounded(value);

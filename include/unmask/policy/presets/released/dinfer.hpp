@@ -25,7 +25,7 @@ struct dinfer_blocks {
   index_t unroll = 4;
   index_t tokens_per_forward = 8;
   bool early_stop = true;  ///< Whether all behind an EOS token becomes that token.
-  bool aligned = false;  ///< Whether blocks start at multiples of their length from position 0.
+  bool aligned = false;    ///< Whether blocks start at multiples of their length from position 0.
   struct sequence_state {
     index_t block = 0;
     index_t group = 0;  ///< remaining forward passes of the group

@@ -54,11 +54,14 @@ struct falling_threshold {
   [[nodiscard]] UNMASK_HD static constexpr bool reads_ahead() { return true; }
 
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
-    return context.at.step > 0 ? step_reduction{1, 1.0F - c.second_probability(), c.drift()} : step_reduction{};
+    return context.at.step > 0 ? step_reduction{1, 1.0F - c.second_probability(), c.drift()}
+                               : step_reduction{};
   }
 
   /// Threshold of this step.
-  [[nodiscard]] UNMASK_HD float threshold(const auto& context) const { return start + shift(context); }
+  [[nodiscard]] UNMASK_HD float threshold(const auto& context) const {
+    return start + shift(context);
+  }
 
   UNMASK_HD bool commits(const auto& c, const rank_info&, auto& context) const {
     return c.confidence() >= threshold(context);
@@ -77,8 +80,8 @@ struct falling_threshold {
       return context.sequence.shift;
     }
     const auto count = static_cast<float>(context.step_reduction.count);
-    const float lowered =
-        math::fma(-lower, math::divide(context.step_reduction.clear, count), context.sequence.shift);
+    const float lowered = math::fma(
+        -lower, math::divide(context.step_reduction.clear, count), context.sequence.shift);
     return math::fma(raise, math::divide(context.step_reduction.drift, count), lowered);
   }
 };

@@ -75,10 +75,9 @@ static_assert(scheduling<es_dllm_blocks> && pacing<es_dllm_blocks>);
 /// ES-dLLM's parallel mode: commits every kept position above the threshold, or else the best one.
 /// An EOS token is rejected while its left neighbour is masked until the answer has an EOS token,
 /// `delay_eos_generation` of `config.py`.
-[[nodiscard]] constexpr auto
-es_dllm_parallel(float threshold,
-                 const early_skip& skip = early_skip_released(),
-                 const block_cache& cache = es_dllm_cache(64, 16)) {
+[[nodiscard]] constexpr auto es_dllm_parallel(float threshold,
+                                              const early_skip& skip = early_skip_released(),
+                                              const block_cache& cache = es_dllm_cache(64, 16)) {
   return policy{by_confidence{},
                 unmask::threshold{threshold},
                 skip,

@@ -19,7 +19,7 @@ namespace UNMASK_NAMESPACE::released {
 /// Source: `_update_block_completion_states` and `_generate_enhanced_speculative` of
 /// `scale_dream_d2f.py` (zhijie-group/LoPA 433177a).
 struct d2f_blocks {
-  float add = 0.1F;  ///< Committed share of a block when the next one is added.
+  float add = 0.1F;        ///< Committed share of a block when the next one is added.
   float activate = 0.95F;  ///< Committed share of a block when the next one is activated.
 
   struct sequence_state {

@@ -104,7 +104,8 @@ struct sglang_edited_blocks {
       next.end = ended(q);
       return;
     }
-    if (s.passes < most && q.masked_in({math::max(block.first, q.prompt_length), block.last}) == 0) {
+    if (s.passes < most &&
+        q.masked_in({math::max(block.first, q.prompt_length), block.last}) == 0) {
       ++s.full;
     }
     s.decides = s.passes < most && s.full <= most_edits;
