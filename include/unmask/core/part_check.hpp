@@ -71,7 +71,7 @@ constexpr void check_functions() {
       process, logits_processor<P>, "process(row, context) must be const and return void");
   UNMASK_CHECK_FUNCTION(probe,
                         probing<P>,
-                        "probe(row, own, out) must be const and return index_t, and the part "
+                        "probe(row, context, out) must be const and return index_t, and the part "
                         "must say how many answers it writes: static constexpr index_t probes");
   UNMASK_CHECK_FUNCTION(
       filter,
@@ -156,20 +156,22 @@ inline constexpr bool uses_sequence_state =
 template <class P>
 concept says_tracks = requires { P::tracks; };
 
+template <class P>
+concept says_how_it_edits = requires { P::reads_sequence; } || requires { P::processes_committed; };
+
 // Refuses declarations without the function that they belong to.
 template <class P>
 constexpr void check_declarations() {
   static_assert(!keeps_position_state<P> || uses_position_state<P>,
                 "this part has a position_state and no function that is given it: check the names "
-                "of its functions and that they take `own`");
+                "of its functions and that they take `context`");
   static_assert(!keeps_sequence_state<P> || uses_sequence_state<P>,
                 "this part has a sequence_state and no function that is given it: check the names "
-                "of its functions and that they take `own`");
+                "of its functions and that they take `context`");
   static_assert(
       !requires { typename P::step_reduction; } || step_reducing<P> || reviewing<P>,
-      "this part has a step reduction and no reduce(candidate, context) or review(candidate, "
-      "context) "
-      "that returns it");
+      "this part has a step reduction and no reduce(candidate, context) or "
+      "review(candidate, context) that returns it");
   static_assert(!(step_reducing<P> && reviewing<P>),
                 "this part has one step reduction and both reduce(candidate, context) and "
                 "review(candidate, context)");
@@ -179,7 +181,7 @@ constexpr void check_declarations() {
   }
   static_assert(
       !requires { P::probes; } || probing<P>,
-      "this part says how many answers it writes and has no probe(row, own, out)");
+      "this part says how many answers it writes and has no probe(row, context, out)");
   static_assert(
       !requires { P::needs_spans; } || basic_commit_rule<P>,
       "this part says needs_spans and has no commits(candidate, rank_info_in_span)");
@@ -191,9 +193,7 @@ constexpr void check_declarations() {
   static_assert(
       !requires { P::tracks_current; } || token_editing<P>,
       "this part says tracks_current and has no edit_token(candidate, context)");
-  static_assert(!(
-                    requires { P::reads_sequence; } || requires { P::processes_committed; }) ||
-                    tracking<P> || logits_processor<P>,
+  static_assert(!says_how_it_edits<P> || tracking<P> || logits_processor<P>,
                 "this part says how it edits rows and has neither track(list, context) nor "
                 "process(row, context)");
 }
