@@ -36,7 +36,7 @@ NAMES = {
     "check_watched": "check_tracked",
     "confidence_above": "threshold",
     "confidence_above_bf16": "threshold_bf16",
-    "confidence_at_least": "threshold_inclusive",
+    "confidence_at_least": "threshold(inclusive=true)",
     "confidence_of_kept": "confidence_after_truncation",
     "count_penalty": "presence_frequency_penalty",
     "current_watching": "current_tracking",

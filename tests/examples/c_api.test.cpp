@@ -589,7 +589,7 @@ TEST(c_api, checks_a_policy_as_it_makes_one) {
                                   "sampling + lookahead + tokens_per_step",
                                   "trace_credit + adaptive_threshold",
                                   "canvas + entropy_bound + sampling",
-                                  "remask_below + lookahead + threshold_inclusive(0.4)",
+                                  "remask_below + lookahead + threshold(0.4, inclusive=true)",
                                   "sampling + top_k(3) + lookahead + tokens_per_step",
                                   "adaptive_threshold + edit_committed",
                                   "es_dllm + max_steps(9)",
@@ -630,7 +630,7 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
       {"any_of(threshold(0.9), steady_leader)", "steady_leader"},
       {"edit_committed + threshold(0.9)", "edit_committed"},
       {"remask_current_below + threshold(0.9)", "remask_current_below"},
-      {"remask_below + threshold_inclusive(0.4)", "remask_below"},
+      {"remask_below + threshold(0.4, inclusive=true)", "remask_below"},
       {"slow_fast + threshold(0.9)", "slow_fast"},
       {"es_dllm", "early_skip"},
       {"delayed_cache + tokens_per_step", "delayed_cache"}};

@@ -49,10 +49,7 @@ namespace unmask::testing {
   };
 }
 [[nodiscard]] inline naive_rule naive(threshold a) {
-  return confidence_rule(a.value, true);
-}
-[[nodiscard]] inline naive_rule naive(threshold_inclusive a) {
-  return confidence_rule(a.value, false);
+  return confidence_rule(a.value, !a.inclusive);
 }
 
 /// The first `count` candidates.

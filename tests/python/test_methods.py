@@ -72,7 +72,7 @@ def decode(policy, **options):
 @pytest.mark.parametrize(
     "word, text",
     [
-        ("credit_decoding", "threshold_inclusive(0.9) + trace_credit"),
+        ("credit_decoding", "threshold(0.9, inclusive=true) + trace_credit"),
         ("dynamic_dllm", "adaptive_threshold + cache_budget + interval_cache(1, 0)"),
         ("es_dllm", "tokens_per_step(1) + early_skip + block_cache + eos_gate"),
         ("es_dllm_parallel", "threshold(0.9) + early_skip + block_cache + eos_gate"),

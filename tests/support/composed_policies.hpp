@@ -37,7 +37,7 @@ void for_some_compositions(const auto& use) {
              single_block{}});
   use(policy{by_margin{},
              threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
-                 threshold_inclusive{0.7F} || steps_per_block{5} || entropy_bound{0.3F},
+                 threshold{0.7F, true} || steps_per_block{5} || entropy_bound{0.3F},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
              presence_frequency_penalty<4>{0.3F, 0.1F},
@@ -82,7 +82,7 @@ void for_some_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{by_entropy{},
-             (threshold_inclusive{0.7F} || steps_per_block{5} || independent_timesteps{9}) &&
+             (threshold{0.7F, true} || steps_per_block{5} || independent_timesteps{9}) &&
                  at_frontier{.reach = 2},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
@@ -123,7 +123,7 @@ void for_some_compositions(const auto& use) {
              semi_autoregressive{}});
   use(policy{by_confidence{},
              threshold{0.6F} || early_commit{} || steady_leader{} || local_leap{} ||
-                 threshold_inclusive{0.7F} || steps_per_block{5} || factor{0.5F} ||
+                 threshold{0.7F, true} || steps_per_block{5} || factor{0.5F} ||
                  entropy_bound{0.3F} || hierarchical{},
              logit_bias<1>{{{2, 0.5F}}},
              repetition_penalty<4>{},
@@ -177,8 +177,8 @@ void for_some_compositions(const auto& use) {
              confidence_after_truncation{},
              edited_blocks{}});
   use(policy{by_confidence{},
-             threshold_inclusive{0.7F} || tokens_per_step{2} || steps_per_block{5} ||
-                 factor{0.5F} || entropy_bound{0.3F} || hierarchical{} ||
+             threshold{0.7F, true} || tokens_per_step{2} || steps_per_block{5} || factor{0.5F} ||
+                 entropy_bound{0.3F} || hierarchical{} ||
                  calibrated_threshold<8>{.threshold = 0.5F},
              eos_last{},
              edit_committed{0.6F},
@@ -200,7 +200,7 @@ void for_some_compositions(const auto& use) {
              confidence_after_truncation{},
              slow_fast{}});
   use(policy{by_entropy{},
-             threshold_inclusive{0.7F} || steps_per_block{5} || independent_timesteps{9} ||
+             threshold{0.7F, true} || steps_per_block{5} || independent_timesteps{9} ||
                  entropy_bound{0.3F},
              edit_committed{0.6F},
              remask_current_below{0.3F},
@@ -219,7 +219,7 @@ void for_other_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{at_random{},
-             threshold_inclusive{0.7F} || tokens_per_step{2} || timesteps{9} ||
+             threshold{0.7F, true} || tokens_per_step{2} || timesteps{9} ||
                  calibrated_threshold<8>{.threshold = 0.5F},
              canvas{.vocab = 12, .steps = 6, .certain = 0.5F},
              trace_credit<6>{},
@@ -254,7 +254,7 @@ void for_other_compositions(const auto& use) {
              stop_sequence<2>{{1, 2}},
              slow_fast{}});
   use(policy{by_entropy{},
-             (threshold_inclusive{0.7F} || timesteps{9} || adaptive_threshold{.start = 0.6F} ||
+             (threshold{0.7F, true} || timesteps{9} || adaptive_threshold{.start = 0.6F} ||
               stable_and_confident{.confidence = 0.4F}) &&
                  at_frontier{.reach = 2},
              sampling{0.9F},
@@ -270,7 +270,7 @@ void for_other_compositions(const auto& use) {
              trace_credit<6>{},
              adaptive_credit<6>{}});
   use(policy{by_margin{},
-             threshold_inclusive{0.7F} || tokens_per_step{2} || steps_per_block{5} ||
+             threshold{0.7F, true} || tokens_per_step{2} || steps_per_block{5} ||
                  adaptive_threshold{.start = 0.6F} || stable_and_confident{.confidence = 0.4F},
              eos_gate{},
              eos_last{},

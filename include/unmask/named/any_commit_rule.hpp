@@ -23,7 +23,6 @@ struct calibrated_place {
 
 /// One commit rule that is not composed of others.
 using commit_rule_part = choice_of<threshold,
-                                   threshold_inclusive,
                                    tokens_per_step,
                                    steps_per_block,
                                    factor,

@@ -26,7 +26,7 @@ void check_settings(const named_parts& parts) {
 inline constexpr known_method methods[] = {
     {"credit_decoding",
      "CreditDecoding: a threshold on logits raised for tokens that keep leading",
-     "threshold_inclusive(0.9) + trace_credit"},
+     "threshold(0.9, inclusive=true) + trace_credit"},
     {"dynamic_dllm",
      "Dynamic-dLLM: budgets of what each layer computes, thresholds that move; needs hooks",
      "adaptive_threshold + cache_budget + interval_cache(1, 0)"},

@@ -29,10 +29,10 @@ static_assert(std::is_trivially_copyable_v<greedy>);
 static_assert(std::is_trivially_copyable_v<full>);
 static_assert(std::is_trivially_copyable_v<all_of<tokens_per_step, factor>>);
 static_assert(std::is_trivially_copyable_v<any_of<tokens_per_step, factor>>);
-static_assert(sizeof(greedy) == sizeof(float), "an empty part takes no room");
+static_assert(sizeof(greedy) == sizeof(threshold), "an empty part takes no room");
 static_assert(sizeof(policy<by_confidence, threshold, semi_autoregressive, stop_at_eos>) ==
-              sizeof(float));
-static_assert(sizeof(full) == 5 * sizeof(float));
+              sizeof(threshold));
+static_assert(sizeof(full) == 6 * sizeof(float));
 
 // One of each: what a shipped part weighs, and that it is a part.
 template <class P>
@@ -44,8 +44,7 @@ static_assert(is_plain<by_margin> && std::is_empty_v<by_margin>);
 static_assert(is_plain<by_entropy> && std::is_empty_v<by_entropy>);
 static_assert(is_plain<left_to_right> && std::is_empty_v<left_to_right>);
 static_assert(is_plain<at_random> && std::is_empty_v<at_random>);
-static_assert(is_plain<threshold> && sizeof(threshold) == 4);
-static_assert(is_plain<threshold_inclusive> && sizeof(threshold_inclusive) == 4);
+static_assert(is_plain<threshold> && sizeof(threshold) == 8);
 static_assert(is_plain<tokens_per_step> && sizeof(tokens_per_step) == 4);
 static_assert(is_plain<steps_per_block> && sizeof(steps_per_block) == 4);
 static_assert(is_plain<timesteps> && sizeof(timesteps) == 8);
@@ -73,7 +72,6 @@ static_assert(stages<by_entropy> == ranks_only);
 static_assert(stages<left_to_right> == ranks_only);
 static_assert(stages<at_random> == ranks_only);
 static_assert(stages<threshold> == commits_only);
-static_assert(stages<threshold_inclusive> == commits_only);
 static_assert(stages<tokens_per_step> == commits_only);
 static_assert(stages<steps_per_block> == commits_only);
 static_assert(stages<timesteps> == commits_only);

@@ -19,7 +19,6 @@ static_assert(by_entropy::required == stat::entropy);
 static_assert(left_to_right::required == stat::none);
 static_assert(at_random::required == stat::none);
 static_assert(threshold::required == stat::confidence);
-static_assert(threshold_inclusive::required == stat::confidence);
 static_assert(tokens_per_step::required == stat::none);
 static_assert(steps_per_block::required == stat::none);
 static_assert(timesteps::required == stat::none);

@@ -40,7 +40,7 @@ void each_pair(const Admissions&... commits) {
 
 void every_decision() {
   each_pair(threshold{},
-            threshold_inclusive{},
+            threshold{.inclusive = true},
             tokens_per_step{},
             steps_per_block{},
             entropy_bound{},

@@ -45,13 +45,13 @@
 namespace unmask::testing {
 
 inline constexpr policy sure_ones{by_confidence{}, threshold{0.3F}, stop_at_any_end{}};
-inline constexpr policy few_at_a_time{by_margin{}, threshold_inclusive{0.2F} && tokens_per_step{3}};
+inline constexpr policy few_at_a_time{by_margin{}, threshold{0.2F, true} && tokens_per_step{3}};
 inline constexpr policy in_steps{by_margin{}, steps_per_block{4}, temperature{0.7F}};
 inline constexpr policy bounded{
     by_entropy{}, entropy_bound{0.4F} || tokens_per_step{1}, max_steps{9}};
 inline constexpr policy by_chance{at_random{}, timesteps{7}, single_block{}};
 inline constexpr policy in_order{left_to_right{}, entropy_bound{0.8F}};
-inline constexpr policy credited{by_confidence{}, threshold_inclusive{0.3F}, trace_credit<8>{}};
+inline constexpr policy credited{by_confidence{}, threshold{0.3F, true}, trace_credit<8>{}};
 inline constexpr policy adaptive{
     by_entropy{}, entropy_bound{0.4F}, adaptive_credit<6>{}, single_block{}, max_steps{9}};
 inline constexpr policy branching_out{by_confidence{},

@@ -24,7 +24,7 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
   };
   const auto part = [&] {
     return one_of({"threshold(" + number(0.2, 0.9) + ")",
-                   "threshold_inclusive(" + number(0.2, 0.9) + ")",
+                   "threshold(" + number(0.2, 0.9) + ", inclusive=true)",
                    "tokens_per_step(" + std::to_string(c.within(0, 4)) + ")",
                    "steps_per_block(" + std::to_string(c.within(1, 6)) + ")",
                    "factor(" + number(0, 2) + ")",

@@ -11,11 +11,11 @@ TEST(named_policy, decides_as_thresholds_do) {
     const knob t = real(c, 0.2, 0.9);
     const knob u = real(c, 0.2, 0.9);
     return twin{"left_to_right + any_of(threshold(" + t.text +
-                    "), all_of(tokens_per_step(2), threshold_inclusive(" + u.text +
-                    "))) + eos_gate(until_first=true) + eos_last + stop_at_eos + "
+                    "), all_of(tokens_per_step(2), threshold(" + u.text +
+                    ", inclusive=true))) + eos_gate(until_first=true) + eos_last + stop_at_eos + "
                     "dual_cache(2) + key_eviction",
                 policy{left_to_right{},
-                       threshold{t.value} || (tokens_per_step{2} && threshold_inclusive{u.value}),
+                       threshold{t.value} || (tokens_per_step{2} && threshold{u.value, true}),
                        eos_gate{.until_first = true},
                        eos_last{},
                        stop_at_eos{},

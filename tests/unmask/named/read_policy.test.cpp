@@ -120,7 +120,7 @@ TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {
 TEST(read_policy, sets_the_parts_named) {
   const named_parts p =
       read_policy("by_margin + trace_credit(0.5, decay=0.25) + any_of(threshold(0.8), "
-                  "all_of(tokens_per_step(3), threshold_inclusive)) + "
+                  "all_of(tokens_per_step(3), threshold(inclusive=true))) + "
                   "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
   EXPECT_EQ(p.ranking.by, order::margin);
   EXPECT_EQ(p.commit_rule.size(), 3);

@@ -7,10 +7,10 @@ namespace {
 TEST(named_policy, decides_as_sampling_with_credit_does) {
   expect_twins(11, [](chances& c) {
     const knob t = real(c, 0.4, 1.5);
-    return twin{"threshold_inclusive(0.5) + sampling(" + t.text +
+    return twin{"threshold(0.5, inclusive=true) + sampling(" + t.text +
                     ") + temperature(0.8) + trace_credit",
                 policy{by_confidence{},
-                       threshold_inclusive{0.5F},
+                       threshold{0.5F, true},
                        sampling{t.value},
                        temperature{0.8F},
                        trace_credit<>{}}};

@@ -189,11 +189,11 @@ TEST(decodes, end_with_commit_rules_that_wait) {
 }
 
 TEST(decodes, end_where_committed_positions_compete_again) {
-  expect_ends(policy{by_confidence{}, threshold_inclusive{0.1F}, remask_below{0.4F}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.1F, true}, remask_below{0.4F}}, 0);
   expect_ends(policy{by_confidence{}, threshold{0.9F}, remask_below{1.0F}}, 0);
   expect_ends(policy{by_confidence{}, timesteps{8}, remask_below{0.6F}}, 7);
-  expect_ends(
-      policy{by_confidence{}, threshold_inclusive{0.1F}, remask_below{0.6F}, single_block{}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.1F, true}, remask_below{0.6F}, single_block{}},
+              0);
   expect_ends(
       policy{by_confidence{}, tokens_per_step{3}, remask_below{0.6F}, block_pipeline{.at_once = 3}},
       0);
@@ -230,8 +230,8 @@ struct remasks_all {
 };
 
 TEST(decodes, end_where_committed_positions_are_remasked) {
-  expect_ends(policy{by_confidence{}, threshold_inclusive{0.1F}, remask_current_below{0.9F}}, 0);
-  expect_ends(policy{by_confidence{}, threshold_inclusive{0.1F}, remask_current_below{0.9F, 6}}, 6);
+  expect_ends(policy{by_confidence{}, threshold{0.1F, true}, remask_current_below{0.9F}}, 0);
+  expect_ends(policy{by_confidence{}, threshold{0.1F, true}, remask_current_below{0.9F, 6}}, 6);
   expect_ends(policy{by_confidence{}, timesteps{8}, remask_current_below{0.9F, 6}}, 13);
   expect_ends(policy{by_confidence{}, threshold{0.3F}, narrow_out{}}, 0);
   expect_ends(policy{by_confidence{}, threshold{0.3F}, narrow_out{}, single_block{}}, 0);

@@ -336,9 +336,9 @@ TEST(start, refuses_thresholds_outside_zero_to_one) {
   expect_bad_commit_rule(threshold{1.5F}, {"threshold::value", "got 1.5", "[0, 1]"});
   expect_bad_commit_rule(threshold{-0.25F}, {"threshold::value", "got -0.25"});
   expect_bad_commit_rule(threshold{not_a_float}, {"threshold::value", "nan"});
-  expect_bad_commit_rule(threshold_inclusive{1.5F}, {"threshold_inclusive::value", "got 1.5"});
-  expect_bad_commit_rule(threshold_inclusive{-1.0F}, {"threshold_inclusive::value", "got -1"});
-  expect_bad_commit_rule(threshold_inclusive{not_a_float}, {"threshold_inclusive::value", "nan"});
+  expect_bad_commit_rule(threshold{1.5F, true}, {"threshold::value", "got 1.5"});
+  expect_bad_commit_rule(threshold{-1.0F, true}, {"threshold::value", "got -1"});
+  expect_bad_commit_rule(threshold{not_a_float, true}, {"threshold::value", "nan"});
 }
 
 TEST(start, refuses_other_knobs_out_of_range) {
@@ -354,8 +354,8 @@ TEST(start, refuses_other_knobs_out_of_range) {
 TEST(start, refuses_knobs_inside_a_composition) {
   expect_bad_commit_rule((threshold{0.5F} && tokens_per_step{-7}) || factor{1.0F},
                          {"tokens_per_step::count", "got -7"});
-  expect_bad_commit_rule(threshold{0.5F} || (steps_per_block{3} && threshold_inclusive{2.0F}),
-                         {"threshold_inclusive::value", "got 2"});
+  expect_bad_commit_rule(threshold{0.5F} || (steps_per_block{3} && threshold{2.0F, true}),
+                         {"threshold::value", "got 2"});
 }
 
 template <class Part>

@@ -203,7 +203,7 @@ const std::vector<float> falling = {1.0F, 0.9F, 0.7F, 0.5F, 0.3F, 0.1F, 0.0F};
 
 TEST(threshold, that_is_lower_never_commits_less) {
   expect_monotone([](float t) { return policy{by_confidence{}, unmask::threshold{t}}; }, falling);
-  expect_monotone([](float t) { return policy{by_confidence{}, threshold_inclusive{t}}; }, falling);
+  expect_monotone([](float t) { return policy{by_confidence{}, threshold{t, true}}; }, falling);
 }
 
 TEST(bound, that_is_higher_never_commits_less) {

@@ -30,7 +30,7 @@ TEST(by_confidence_beside_the_naive_decoder, with_rows_that_no_decision_may_rest
 TEST(by_confidence_beside_the_naive_decoder, with_nothing_but_such_rows) {
   const mischief rows = {.nan_rows = 0.4, .empty_rows = 0.6, .infinite_rows = 0.4};
   compare({.seed = 1102, .trouble = rows}, by_confidence{}, [](dice& d) {
-    return threshold_inclusive{d.real(0.0, 1.0)};
+    return threshold{d.real(0.0, 1.0), true};
   });
 }
 

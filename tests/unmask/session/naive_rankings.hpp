@@ -30,7 +30,7 @@ TYPED_TEST_P(Ranks, with_confidence_above) {
   this->beside_the_naive_decoder(1, [](dice& d) { return threshold{d.real(0.0, 1.0)}; });
 }
 TYPED_TEST_P(Ranks, with_confidence_at_least) {
-  this->beside_the_naive_decoder(2, [](dice& d) { return threshold_inclusive{d.real(0.0, 1.0)}; });
+  this->beside_the_naive_decoder(2, [](dice& d) { return threshold{d.real(0.0, 1.0), true}; });
 }
 TYPED_TEST_P(Ranks, with_top_k) {
   this->beside_the_naive_decoder(3, [](dice& d) { return tokens_per_step{d.within(0, 5)}; });
@@ -55,12 +55,12 @@ TYPED_TEST_P(Ranks, with_confidence_above_or_scheduled) {
 }
 TYPED_TEST_P(Ranks, with_entropy_bound_and_confidence_at_least) {
   this->beside_the_naive_decoder(10, [](dice& d) {
-    return entropy_bound{d.real(0.0, 4.0)} && threshold_inclusive{d.real(0.0, 0.6)};
+    return entropy_bound{d.real(0.0, 4.0)} && threshold{d.real(0.0, 0.6), true};
   });
 }
 TYPED_TEST_P(Ranks, with_nested_composition) {
   this->beside_the_naive_decoder(11, [](dice& d) {
-    return (threshold_inclusive{d.real(0.0, 1.0)} && tokens_per_step{d.within(0, 3)}) ||
+    return (threshold{d.real(0.0, 1.0), true} && tokens_per_step{d.within(0, 3)}) ||
            (entropy_bound{d.real(0.0, 1.0)} && tokens_per_step{5});
   });
 }

@@ -26,7 +26,7 @@ class UnmaskParallelDecoder:
 
 class ThresholdParallelDecoder(UnmaskParallelDecoder):
     def __init__(self, threshold=0.9, rule="", **tokens):
-        super().__init__(f"{rule}threshold_inclusive({threshold})", **tokens)
+        super().__init__(f"{rule}threshold({threshold}, inclusive=true)", **tokens)
 
 
 class CreditThresholdParallelDecoder(ThresholdParallelDecoder):

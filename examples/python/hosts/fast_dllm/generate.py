@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """For llada/generate.py of Fast-dLLM: its two seams, decided by unmask.
 
-`policy` puts any other rule in their place: get_transfer_index(..., policy="trace_credit + threshold_inclusive(0.9)").
+`policy` puts any other rule in their place: get_transfer_index(...,
+policy="trace_credit + threshold(0.9, inclusive=true)").
 """
 from functools import lru_cache
 
@@ -21,7 +22,7 @@ def get_transfer_index(
     threshold=None, policy=None, mask_id=MASK_ID,
 ):
     if policy is not None or threshold is not None:
-        decide = decider(policy or f"threshold_inclusive({threshold})", mask_id)
+        decide = decider(policy or f"threshold({threshold}, inclusive=true)", mask_id)
         return decide(logits, x, mask_index)
     rows = [  # a number of tokens for each row of the batch
         decider(f"tokens_per_step({int(k)})", mask_id)(logits[j : j + 1], x[j : j + 1], mask_index[j : j + 1])

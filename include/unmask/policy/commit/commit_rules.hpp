@@ -10,45 +10,30 @@
 /// forced block commits its best candidate if the rule commits none of the block.
 namespace UNMASK_NAMESPACE {
 
-/// Commits a candidate whose confidence exceeds `value`, strictly:
+/// Commits a candidate whose confidence exceeds `value` or, with `inclusive`, is `value` or more:
 ///
-///     confidence > value
+///     confidence > value        inclusive: confidence >= value
 ///
-/// Range: [0, 1]; with 1 nothing exceeds it. Reads stat::confidence.
+/// Range: [0, 1]; nothing exceeds 1. Reads stat::confidence.
 /// Example: `threshold(0.9)`, confidences 0.95 0.6 0.92: commits 0.95 0.92.
-/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison of LoPA (equation 1)
-/// and SGLang.
+/// Example: `threshold(0.75, inclusive=true)`, confidences 0.95 0.6 0.75: commits 0.95 0.75.
+/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, of which the released code includes the
+/// threshold; LoPA (equation 1) and SGLang do not.
 struct threshold {
   float value = 0.9F;
+  bool inclusive = false;
   static constexpr statistics required = stat::confidence;
 
   static constexpr part_label label{
       "threshold", "threshold", "every token that is likelier than the threshold"};
-  static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)}};
+  static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)},
+                                              {"inclusive", &threshold::inclusive}};
 
-  UNMASK_HD bool commits(const auto& c, const rank_info&) const { return c.confidence() > value; }
+  UNMASK_HD bool commits(const auto& c, const rank_info&) const {
+    return inclusive ? c.confidence() >= value : c.confidence() > value;
+  }
 };
 static_assert(commit_rule<threshold>);
-
-/// Commits a candidate whose confidence is `value` or more:
-///
-///     confidence >= value
-///
-/// Range: [0, 1]. Reads stat::confidence.
-/// Example: `threshold_inclusive(0.7)`, confidences 0.95 0.6 0.8: commits 0.95 0.8.
-/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, with the comparison of its released code.
-struct threshold_inclusive {
-  float value = 0.9F;
-  static constexpr statistics required = stat::confidence;
-
-  static constexpr part_label label{
-      "threshold_inclusive", "threshold_inclusive", "the same, the threshold itself included"};
-  static constexpr knob<threshold_inclusive> knobs[] = {
-      {"value", &threshold_inclusive::value, within(0, 1)}};
-
-  UNMASK_HD bool commits(const auto& c, const rank_info&) const { return c.confidence() >= value; }
-};
-static_assert(commit_rule<threshold_inclusive>);
 
 /// Commits the `count` best-ranked candidates.
 /// Range: count >= 0.

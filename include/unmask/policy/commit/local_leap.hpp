@@ -15,7 +15,7 @@ namespace UNMASK_NAMESPACE {
 /// The distance is in positions, whatever is between, and crosses blocks if several are scored.
 /// Anchors are candidates of the same step, delayed ones with confidence 0; a candidate that
 /// commits near an anchor is not an anchor itself, nor is an invalid row. `relaxed` = `threshold`
-/// is threshold_inclusive; a larger `relaxed` requires more confidence near anchors, and of the
+/// is an inclusive threshold; a larger `relaxed` requires more confidence near anchors, and of the
 /// anchors themselves.
 ///
 /// Range: threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence.

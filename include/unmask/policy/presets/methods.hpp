@@ -42,7 +42,7 @@ template <class... Parts, class... More>
 template <int Slots = 64>
 [[nodiscard]] constexpr auto credit_decoding(float threshold = 0.9F,
                                              const trace_credit<Slots>& credit = {}) {
-  return policy{by_confidence{}, threshold_inclusive{threshold}, credit};
+  return policy{by_confidence{}, unmask::threshold{threshold, true}, credit};
 }
 
 /// The refreshes of Dynamic-dLLM: every pass feeds everything, and only the first one computes

@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE {
 
 /// Alternates two phases in a block: exploring finds how far the model is confident, filling
 /// decodes that stretch; then it explores from its end. A schedule; the published rule is
-/// `policy{by_confidence{}, threshold_inclusive{0.9F}, slow_fast{}}`.
+/// `policy{by_confidence{}, threshold{0.9F, true}, slow_fast{}}`.
 ///
 /// Exploring: `exploration` forward passes over everything from the end of the last stretch to the
 /// end of the block. Each estimates the end of the stretch: behind the farthest candidate of
@@ -24,7 +24,7 @@ namespace UNMASK_NAMESPACE {
 /// Source: Q. Wei et al., Accelerating diffusion large language models with SlowFast sampling: the
 /// three golden principles (2025), and its released code, which goes on exploring in a complete
 /// block. Its commits, all confident candidates if there are two and the best one otherwise, are
-/// those of threshold_inclusive with the progress guarantee.
+/// those of an inclusive threshold with the progress guarantee.
 struct slow_fast {
   index_t exploration = 6;
   float promising = 0.3F;

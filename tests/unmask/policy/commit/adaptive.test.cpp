@@ -419,7 +419,7 @@ TEST(adaptive_threshold, that_never_moves_is_a_constant_one) {
     const dense_request q = random_dense_request(c, c.within(4, 40));
     const float start = c.real(0.2, 1.0);
     const adaptive_threshold still{.start = start, .lower = 0.0F, .raise = 0.0F, .least = 0.0F};
-    const auto constant = decode(policy{by_confidence{}, threshold_inclusive{start}}, q);
+    const auto constant = decode(policy{by_confidence{}, threshold{start, true}}, q);
     EXPECT_EQ(decode(policy{by_confidence{}, still}, q), constant) << "seed " << seed;
     using namespace released;
     EXPECT_EQ(decode(dynamic_dllm_scalar({start, 0.0F, 0.0F}), q), constant) << "seed " << seed;

@@ -26,11 +26,11 @@ positions first_of_five(const Admission& a) {
   return decode_confidences(policy{by_confidence{}, a}, five, 10, 1).positions.front();
 }
 
-TEST(threshold_inclusive, commits_the_threshold_itself) {
+TEST(threshold, commits_the_threshold_itself_if_inclusive) {
   // L6. The threshold is the float that the row's confidence is.
   const float exactly = confidence_of(row_with_confidence(0.9));
   ASSERT_NEAR(exactly, 0.9F, 1e-6F);
-  EXPECT_EQ(first_of_five(threshold_inclusive{exactly}), (positions{10, 11, 13}));
+  EXPECT_EQ(first_of_five(threshold{exactly, true}), (positions{10, 11, 13}));
 }
 
 TEST(threshold, does_not_commit_the_threshold_itself) {
@@ -45,18 +45,18 @@ TEST(threshold, of_one_commits_nothing_and_the_best_is_forced) {
   EXPECT_EQ(h.report.forced, 5);
 }
 
-TEST(threshold_inclusive, of_one_commits_a_certain_token) {
+TEST(threshold, of_one_commits_a_certain_token_if_inclusive) {
   const row certain = {0.0F, -200.0F, -200.0F, -200.0F, 0.0F};
   const std::vector<row> table = {certain, row_with_confidence(0.9), certain};
   const history h =
-      decode_rows(policy{by_confidence{}, threshold_inclusive{1.0F}}, table, {.block_length = 3});
+      decode_rows(policy{by_confidence{}, threshold{1.0F, true}}, table, {.block_length = 3});
   EXPECT_EQ(h.positions, (std::vector<positions>{{0, 2}, {1}}));
   EXPECT_EQ(h.report.forced, 1);
 }
 
 TEST(threshold, of_zero_commits_everything) {
   EXPECT_EQ(first_of_five(threshold{0.0F}).size(), 5U);
-  EXPECT_EQ(first_of_five(threshold_inclusive{0.0F}).size(), 5U);
+  EXPECT_EQ(first_of_five(threshold{0.0F, true}).size(), 5U);
 }
 
 TEST(tokens_per_step, commits_the_first_k_ranks) {

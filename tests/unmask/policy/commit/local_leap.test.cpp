@@ -127,10 +127,9 @@ TEST(local_leap, a_ranked_last_candidate_is_no_anchor) {
 }
 
 TEST(local_leap, has_its_anchors_inside_composed_commit_rules) {
-  const policy both{by_margin{},
-                    tokens_per_step{1} || (local_leap{} && threshold_inclusive{0.79F})};
+  const policy both{by_margin{}, tokens_per_step{1} || (local_leap{} && threshold{0.79F, true})};
   static_assert(decltype(both)::anchors && !decltype(both)::needs_spans);
-  static_assert(!decltype(policy{by_confidence{}, threshold_inclusive{}})::anchors);
+  static_assert(!decltype(policy{by_confidence{}, threshold{.inclusive = true}})::anchors);
   EXPECT_EQ(first_commits(both, scripted{{{5, 0.95}, {6, 0.8}, {7, 0.78}}}), (positions{5, 6}));
 }
 
@@ -208,7 +207,7 @@ TEST(local_leap, a_radius_of_0_or_equal_thresholds_are_one_threshold) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const made_up_model model{.seed = seed};
     const sequence_shape g{.length = 40, .block_length = 16};
-    const auto one = commits_of(policy{by_confidence{}, threshold_inclusive{0.6F}}, model, g);
+    const auto one = commits_of(policy{by_confidence{}, threshold{0.6F, true}}, model, g);
     for (const local_leap& rule : {local_leap{0.6F, 0.1F, 0}, local_leap{0.6F, 0.6F, 9}}) {
       EXPECT_EQ(commits_of(policy{by_confidence{}, rule}, model, g), one);
     }

@@ -32,11 +32,11 @@ TEST(Methods, CreditDecodingHasTheValuesOfSection5) {
   static_assert(part_of<trace_credit<64>>(p).strength == 0.65F);
   static_assert(part_of<trace_credit<64>>(p).decay == 0.7F);
   static_assert(part_of<trace_credit<64>>(p).exponent == 0.2F);
-  static_assert(part_of<threshold_inclusive>(p).value == 0.9F);
+  static_assert(part_of<threshold>(p).value == 0.9F && part_of<threshold>(p).inclusive);
   static_assert(part_of<by_confidence>(p).required == stat::confidence);
   constexpr auto released = methods::credit_decoding(0.8F, credit_released<64>);
   static_assert(part_of<trace_credit<64>>(released).strength == 0.7F);
-  static_assert(part_of<threshold_inclusive>(released).value == 0.8F);
+  static_assert(part_of<threshold>(released).value == 0.8F);
 }
 
 TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
@@ -45,8 +45,7 @@ TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const made_up_model model{.seed = seed};
     with_credit += commits_of(methods::credit_decoding(), model, geometry).size();
-    without +=
-        commits_of(policy{by_confidence{}, threshold_inclusive{0.9F}}, model, geometry).size();
+    without += commits_of(policy{by_confidence{}, threshold{0.9F, true}}, model, geometry).size();
   }
   EXPECT_LT(with_credit, without);
 }
@@ -54,11 +53,11 @@ TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
 TEST(Methods, MorePartsFollowThoseOfTheMethod) {
   constexpr auto p =
       methods::with(methods::credit_decoding(0.8F), stop_at_eos{}, prefix_cache{3}, single_block{});
-  static_assert(part_of<threshold_inclusive>(p).value == 0.8F);
+  static_assert(part_of<threshold>(p).value == 0.8F);
   static_assert(part_of<prefix_cache>(p).period == 3);
   static_assert(std::is_same_v<std::remove_const_t<decltype(p)>,
                                policy<by_confidence,
-                                      threshold_inclusive,
+                                      threshold,
                                       trace_credit<64>,
                                       stop_at_eos,
                                       prefix_cache,

@@ -51,7 +51,7 @@ static_assert(scheduling<fast_dllm_blocks> && pacing<fast_dllm_blocks>);
 
 /// Fast-dLLM's threshold, `least` forward passes a block. Source: as fast_dllm_blocks.
 [[nodiscard]] constexpr auto fast_dllm_threshold(float threshold, index_t least = 1) {
-  return policy{by_confidence{}, threshold_inclusive{threshold}, fast_dllm_blocks{least}};
+  return policy{by_confidence{}, unmask::threshold{threshold, true}, fast_dllm_blocks{least}};
 }
 
 /// Fast-dLLM without a threshold: LLaDA's quota of `steps` a block, but a complete block ends at
