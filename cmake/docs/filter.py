@@ -115,7 +115,7 @@ def filtered(text, hook_of, state, part):
 
         def label(m, all_of_it):
             strings = re.findall(r'"([^"]*)"', all_of_it)
-            return f"// in a text: {strings[1]}" if len(strings) > 1 and strings[1] else ""
+            return f"// in a text: {strings[0]}" if len(strings) > 1 else ""
 
         def knobs(m, all_of_it):
             docs.update(knob_docs(all_of_it))

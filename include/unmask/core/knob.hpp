@@ -14,7 +14,7 @@
 ///
 ///     struct threshold {
 ///       float value = 0.9F;
-///       static constexpr part_label label{"threshold", "threshold", "every token that ..."};
+///       static constexpr part_label label{"threshold", "every token that ..."};
 ///       static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)}};
 ///
 /// Each knob is a name, a member and a range; its default is the member's initialiser. Everything
@@ -22,11 +22,9 @@
 /// `check(sequence_shape)` besides.
 namespace UNMASK_NAMESPACE {
 
-/// Names of a part: its C++ type, its name in policy texts (empty: it cannot be composed by name),
-/// and a line that describes it.
+/// Name of a part, its type's in C++, in texts and in messages, and a line that describes it.
 struct part_label {
-  std::string_view type = {};   ///< Name of the C++ type, for messages.
-  std::string_view name = {};   ///< Name in texts; empty: not composed by name.
+  std::string_view name = {};   ///< Name of the type.
   std::string_view about = {};  ///< The part in one line.
 };
 
@@ -347,7 +345,7 @@ template <class P>
 template <class P>
 void check_part(const P& part, const sequence_shape& g) {
   if constexpr (described<P>) {
-    detail::check_knobs(part, P::knobs, detail::knob_count<P>(), detail::label_of<P>().type);
+    detail::check_knobs(part, P::knobs, detail::knob_count<P>(), detail::label_of<P>().name);
   }
   if constexpr (checked<P>) {
     part.check(g);

@@ -17,7 +17,6 @@ struct semi_autoregressive {
 
   static constexpr statistics required = stat::none;
   static constexpr part_label label{"semi_autoregressive",
-                                    "semi_autoregressive",
                                     "block after block; the schedule of a policy that names none"};
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {

@@ -74,7 +74,6 @@ class argument_values;
 /// A part of which policies can be composed by name.
 struct known_part {
   std::string_view name;
-  std::string_view type;  ///< type of the C++ part
   part_stage stage = part_stage::ranking;
   std::string_view about;  ///< description in one line
   std::span<const part_argument> arguments;

@@ -276,7 +276,6 @@ struct known {
     return n;
   }();
   static constexpr known_part part{P::label.name,
-                                   P::label.type,
                                    stage_of<P>(),
                                    P::label.about,
                                    {arguments.data(), count},

@@ -151,9 +151,9 @@ class named_parts_reader {
   [[nodiscard]] const known_part& find(const part_text& written) const {
     std::string near;
     std::string all;
-    const auto offer = [&](std::string_view name, std::string_view type) {
+    const auto offer = [&](std::string_view name) {
       all += (all.empty() ? "" : ", ") + std::string(name);
-      if (is_near(name, written.name) || type == written.name) {
+      if (is_near(name, written.name)) {
         near += (near.empty() ? "" : " or ") + std::string(name);
       }
     };
@@ -161,10 +161,10 @@ class named_parts_reader {
       if (p.name == written.name) {
         return p;
       }
-      offer(p.name, p.type);
+      offer(p.name);
     }
     for (const known_method& m : known_methods()) {
-      offer(m.name, {});
+      offer(m.name);
     }
     fail(written.column,
          "there is no part " + quoted(written.name) +

@@ -53,8 +53,8 @@ struct canvas {
 
   static constexpr statistics required = stat::entropy | stat::sampled;
 
-  static constexpr part_label label{
-      "canvas", "canvas", "a canvas of random tokens, redrawn where the model is unsure"};
+  static constexpr part_label label{"canvas",
+                                    "a canvas of random tokens, redrawn where the model is unsure"};
   static constexpr knob<canvas> knobs[] = {
       {"steps", &canvas::steps, at_least(1)},
       {"coldest", &canvas::coldest, at_least(least_temperature).in("(least_temperature)")},

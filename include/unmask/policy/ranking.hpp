@@ -16,9 +16,7 @@ namespace UNMASK_NAMESPACE {
 struct by_confidence {
   static constexpr statistics required = stat::confidence;
   static constexpr part_label label{
-      "by_confidence",
-      "by_confidence",
-      "the most probable token first; the ranking of a policy that names none"};
+      "by_confidence", "the most probable token first; the ranking of a policy that names none"};
   static constexpr bool orders_by_confidence = true;
   UNMASK_HD float score(const auto& c) const { return c.confidence(); }
 };
@@ -32,8 +30,8 @@ static_assert(ranking<by_confidence>);
 /// in Dream.
 struct by_margin {
   static constexpr statistics required = stat::margin;
-  static constexpr part_label label{
-      "by_margin", "by_margin", "the largest gap between best and second probability first"};
+  static constexpr part_label label{"by_margin",
+                                    "the largest gap between best and second probability first"};
   UNMASK_HD float score(const auto& c) const { return c.margin(); }
 };
 static_assert(ranking<by_margin>);
@@ -44,7 +42,7 @@ static_assert(ranking<by_margin>);
 /// et al., Accelerated sampling from masked diffusion models via entropy bounded unmasking (2025).
 struct by_entropy {
   static constexpr statistics required = stat::entropy;
-  static constexpr part_label label{"by_entropy", "by_entropy", "the lowest entropy first"};
+  static constexpr part_label label{"by_entropy", "the lowest entropy first"};
   UNMASK_HD float score(const auto& c) const { return -c.entropy(); }
 };
 static_assert(ranking<by_entropy>);
@@ -52,7 +50,7 @@ static_assert(ranking<by_entropy>);
 /// Lowest position first.
 struct left_to_right {
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{"left_to_right", "left_to_right", "the lowest position first"};
+  static constexpr part_label label{"left_to_right", "the lowest position first"};
   UNMASK_HD float score(const auto& c) const { return -static_cast<float>(c.position); }
 };
 static_assert(ranking<left_to_right>);
@@ -63,8 +61,7 @@ static_assert(ranking<left_to_right>);
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, random remasking.
 struct at_random {
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{
-      "at_random", "at_random", "positions in an order drawn afresh each step"};
+  static constexpr part_label label{"at_random", "positions in an order drawn afresh each step"};
   UNMASK_HD float score(const auto& c, const auto& context) const {
     return random_uniform({.seed = context.at.seed,
                            .sequence = context.at.sequence,
@@ -92,9 +89,7 @@ struct alg_temperature {
   static constexpr statistics required = Order::required;
 
   static constexpr part_label label{
-      "alg_temperature",
-      "alg_temperature",
-      "another order made random: Gumbel noise on score / temperature"};
+      "alg_temperature", "another order made random: Gumbel noise on score / temperature"};
   static constexpr knob<alg_temperature> knobs[] = {
       {"temperature",
        &alg_temperature::temperature,

@@ -18,8 +18,8 @@ struct stop_at_eos {
     index_t seen = 0;
   };
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{
-      "stop_at_eos", "stop_at_eos", "ends once an EOS token is committed and all before it"};
+  static constexpr part_label label{"stop_at_eos",
+                                    "ends once an EOS token is committed and all before it"};
 
   void check(const sequence_shape&, const model_info& m) const {
     check_argument(m.eos_token != no_token,
@@ -69,9 +69,7 @@ struct stop_sequence {
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{
-      "stop_sequence",
-      "stop_sequence",
-      "ends once these tokens are committed and all before them; at most 8"};
+      "stop_sequence", "ends once these tokens are committed and all before them; at most 8"};
   static constexpr knob<stop_sequence> knobs[] = {
       {"tokens", knob_kind::tokens, Length, &detail::fill_tokens<stop_sequence>},
       {"min_tokens", &stop_sequence::min_tokens, at_least(0)}};
@@ -139,7 +137,7 @@ struct max_steps {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"max_steps", "max_steps", "ends after so many forward passes"};
+  static constexpr part_label label{"max_steps", "ends after so many forward passes"};
   static constexpr knob<max_steps> knobs[] = {{"steps", &max_steps::steps, at_least(1)}};
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {

@@ -50,8 +50,7 @@ struct prefix_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{
-      "prefix_cache", "prefix_cache", "K/V left of the block are kept"};
+  static constexpr part_label label{"prefix_cache", "K/V left of the block are kept"};
   static constexpr knob<prefix_cache> knobs[] = {{"period", &prefix_cache::period, at_least(0)}};
 
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
@@ -76,8 +75,7 @@ struct dual_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{
-      "dual_cache", "dual_cache", "K/V on both sides of the block are kept"};
+  static constexpr part_label label{"dual_cache", "K/V on both sides of the block are kept"};
   static constexpr knob<dual_cache> knobs[] = {{"period", &dual_cache::period, at_least(0)},
                                                {"whole", &dual_cache::whole, at_least(1)}};
 
@@ -113,8 +111,7 @@ struct block_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{
-      "block_cache", "block_cache", "the same, refreshed by the count of passes"};
+  static constexpr part_label label{"block_cache", "the same, refreshed by the count of passes"};
   static constexpr knob<block_cache> knobs[] = {
       {"prompt_period", &block_cache::prompt_period, at_least(0)},
       {"block_period", &block_cache::block_period, at_least(0)},
@@ -151,8 +148,8 @@ struct interval_cache {
 
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{
-      "interval_cache", "interval_cache", "runs the answer, and the prompt now and then"};
+  static constexpr part_label label{"interval_cache",
+                                    "runs the answer, and the prompt now and then"};
   static constexpr knob<interval_cache> knobs[] = {
       {"prompt_period", &interval_cache::prompt_period, at_least(0)},
       {"answer_period", &interval_cache::answer_period, at_least(0)}};
@@ -180,8 +177,8 @@ struct delayed_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{
-      "delayed_cache", "delayed_cache", "K/V of every token, one pass after it was committed"};
+  static constexpr part_label label{"delayed_cache",
+                                    "K/V of every token, one pass after it was committed"};
   static constexpr knob<delayed_cache> knobs[] = {{"period", &delayed_cache::period, at_least(0)}};
 
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
@@ -217,7 +214,6 @@ struct key_eviction {
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{
-      "key_eviction",
       "key_eviction",
       "drops the keys that the block attends to least; goes with dual_cache(whole=2)"};
   static constexpr knob<key_eviction> knobs[] = {{"keep", &key_eviction::keep, within(0, 1)},

@@ -49,9 +49,7 @@ struct adaptive_threshold {
   static constexpr statistics required = stat::confidence | stat::margin | stat::drift;
 
   static constexpr part_label label{
-      "adaptive_threshold",
-      "adaptive_threshold",
-      "a threshold for each position, moving with what its logits do"};
+      "adaptive_threshold", "a threshold for each position, moving with what its logits do"};
   static constexpr knob<adaptive_threshold> knobs[] = {
       {"start", &adaptive_threshold::start, within(0, 1)},
       {"lower", &adaptive_threshold::lower, at_least(0)},
@@ -116,7 +114,6 @@ struct stable_and_confident {
   static constexpr statistics required = stat::confidence | stat::divergence;
 
   static constexpr part_label label{"stable_and_confident",
-                                    "stable_and_confident",
                                     "tokens that are sure and whose logits have come to rest"};
   static constexpr knob<stable_and_confident> knobs[] = {
       {"confidence", &stable_and_confident::confidence, within(0, 1)},

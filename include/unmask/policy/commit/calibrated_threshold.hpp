@@ -77,7 +77,6 @@ struct calibrated_threshold {
   static constexpr bool counts_steps = true;
   static constexpr part_label label{
       "calibrated_threshold",
-      "calibrated_threshold",
       "the thresholds of a profile that was recorded and saved, one a block or a step of it"};
   static constexpr index_t capacity = Cells;
 

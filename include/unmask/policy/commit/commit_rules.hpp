@@ -24,8 +24,7 @@ struct threshold {
   bool inclusive = false;
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{
-      "threshold", "threshold", "every token that is likelier than the threshold"};
+  static constexpr part_label label{"threshold", "every token that is likelier than the threshold"};
   static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)},
                                               {"inclusive", &threshold::inclusive}};
 
@@ -43,7 +42,7 @@ struct tokens_per_step {
   index_t count = 1;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"tokens_per_step", "tokens_per_step", "the k best-ranked"};
+  static constexpr part_label label{"tokens_per_step", "the k best-ranked"};
   static constexpr knob<tokens_per_step> knobs[] = {
       {"count", &tokens_per_step::count, at_least(0)}};
 
@@ -66,8 +65,7 @@ struct steps_per_block {
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
 
-  static constexpr part_label label{
-      "steps_per_block", "steps_per_block", "a fixed number of steps for each block"};
+  static constexpr part_label label{"steps_per_block", "a fixed number of steps for each block"};
   static constexpr knob<steps_per_block> knobs[] = {
       {"steps", &steps_per_block::steps, at_least(1)}};
 
@@ -98,8 +96,7 @@ struct factor {
   static constexpr statistics required = stat::confidence;
   static constexpr bool follows_confidence = true;
 
-  static constexpr part_label label{
-      "factor", "factor", "the more tokens at once, the surer each has to be"};
+  static constexpr part_label label{"factor", "the more tokens at once, the surer each has to be"};
   static constexpr knob<factor> knobs[] = {{"value", &factor::value, at_least(0)},
                                            {"accept_last", &factor::accept_last}};
 
@@ -135,7 +132,6 @@ struct entropy_bound {
   static constexpr statistics required = stat::entropy;
 
   static constexpr part_label label{"entropy_bound",
-                                    "entropy_bound",
                                     "ranks while their joint uncertainty, in nats, stays small"};
   static constexpr knob<entropy_bound> knobs[] = {
       {"bound", &entropy_bound::bound, at_least(0).in("nats")}};

@@ -39,7 +39,6 @@ struct at_frontier {
 
   static constexpr part_label label{
       "at_frontier",
-      "at_frontier",
       "nothing far behind the first masked position: for grammars that read from left to right"};
   static constexpr knob<at_frontier> knobs[] = {{"reach", &at_frontier::reach, at_least(0)},
                                                 {"first", &at_frontier::first, at_least(0)},

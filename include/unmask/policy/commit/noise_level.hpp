@@ -46,7 +46,7 @@ struct timesteps {
   static constexpr bool counts_steps = true;
 
   static constexpr part_label label{
-      "timesteps", "timesteps", "as many as a falling noise level says; a step may commit nothing"};
+      "timesteps", "as many as a falling noise level says; a step may commit nothing"};
   static constexpr knob<timesteps> knobs[] = {{"steps", &timesteps::steps, at_least(1)},
                                               {"epsilon", &timesteps::epsilon, above(0).below(1)}};
 
@@ -73,7 +73,6 @@ struct independent_timesteps {
   static constexpr bool counts_steps = true;
 
   static constexpr part_label label{"independent_timesteps",
-                                    "independent_timesteps",
                                     "the same, each position for itself by chance"};
   static constexpr knob<independent_timesteps> knobs[] = {
       {"steps", &independent_timesteps::steps, at_least(1)},

@@ -119,7 +119,6 @@ struct basic_cache_budget {
 
   static constexpr part_label label{
       "cache_budget",
-      "cache_budget",
       "each layer computes as many positions as it changed lately; goes with interval_cache"};
   static constexpr knob<basic_cache_budget> knobs[] = {
       {"budget", &basic_cache_budget::budget, at_least(0)},
@@ -249,7 +248,6 @@ struct basic_similarity_refresh {
   static constexpr bool stores_all = true;
 
   static constexpr part_label label{
-      "similarity_refresh",
       "similarity_refresh",
       "each layer computes the share of the answer that changed most; goes with interval_cache"};
   static constexpr knob<basic_similarity_refresh> knobs[] = {

@@ -113,7 +113,6 @@ struct basic_early_skip {
   }
   static constexpr part_label label{
       "early_skip",
-      "early_skip",
       "deeper layers compute the important part of the block only; goes with block_cache"};
   static constexpr knob<basic_early_skip> knobs[] = {
       {"weight", &basic_early_skip::weight, within(0, 1)},

@@ -41,7 +41,6 @@ struct probability_of {
 
   static constexpr part_label label{
       "probability_of",
-      "probability_of",
       "asks how probable these tokens are, at answer positions [first, last); at most 16"};
   static constexpr knob<probability_of> knobs[] = {
       {"tokens", knob_kind::tokens, Count, &detail::fill_tokens<probability_of>},

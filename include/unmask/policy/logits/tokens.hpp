@@ -70,8 +70,8 @@ struct logit_bias {
       b.pairs[i].bias = static_cast<float>(values[i]);
     }
   }
-  static constexpr part_label label{
-      "logit_bias", "logit_bias", "adds biases[i] to the logit of tokens[i]; at most 16 of them"};
+  static constexpr part_label label{"logit_bias",
+                                    "adds biases[i] to the logit of tokens[i]; at most 16 of them"};
   static constexpr knob<logit_bias> knobs[] = {{"tokens", knob_kind::tokens, Count, &take_tokens},
                                                {"biases", knob_kind::reals, Count, &take_biases}};
   static constexpr index_t tracks = Count;
@@ -143,9 +143,7 @@ struct allowed_tokens {
   static constexpr bool processes_committed = true;
 
   static constexpr part_label label{
-      "allowed_tokens",
-      "allowed_tokens",
-      "allows these tokens only, at answer positions [first, last); at most 16"};
+      "allowed_tokens", "allows these tokens only, at answer positions [first, last); at most 16"};
   static constexpr knob<allowed_tokens> knobs[] = {
       {"tokens", knob_kind::tokens, Count, &detail::fill_tokens<allowed_tokens>},
       {"first", &allowed_tokens::first, at_least(0)},

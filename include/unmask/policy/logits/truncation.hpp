@@ -39,7 +39,6 @@ struct confidence_after_truncation {
   static constexpr statistics required = stat::kept;
   static constexpr bool renormalises = true;
   static constexpr part_label label{"confidence_after_truncation",
-                                    "confidence_after_truncation",
                                     "statistics of the kept tokens, renormalised"};
 
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.renormalises = true}; }
@@ -55,7 +54,7 @@ struct top_k {
   index_t k = 50;
   static constexpr statistics required = stat::kept;
 
-  static constexpr part_label label{"top_k", "top_k", "draws among the k most probable tokens"};
+  static constexpr part_label label{"top_k", "draws among the k most probable tokens"};
   static constexpr knob<top_k> knobs[] = {{"k", &top_k::k, at_least(1)}};
 
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.tokens = k}; }
@@ -73,8 +72,8 @@ struct top_p {
   float p = 0.95F;
   static constexpr statistics required = stat::kept;
 
-  static constexpr part_label label{
-      "top_p", "top_p", "draws among the most probable tokens of a probability mass"};
+  static constexpr part_label label{"top_p",
+                                    "draws among the most probable tokens of a probability mass"};
   static constexpr knob<top_p> knobs[] = {{"p", &top_p::p, within(0, 1)}};
 
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.mass = p}; }
@@ -91,7 +90,7 @@ struct min_p {
   static constexpr statistics required = stat::kept;
 
   static constexpr part_label label{
-      "min_p", "min_p", "draws among tokens at least ratio times as probable as the best"};
+      "min_p", "draws among tokens at least ratio times as probable as the best"};
   static constexpr knob<min_p> knobs[] = {{"ratio", &min_p::ratio, within(0, 1)}};
 
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.ratio = ratio}; }

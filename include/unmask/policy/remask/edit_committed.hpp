@@ -22,7 +22,6 @@ struct edit_committed {
   static constexpr statistics required = stat::confidence;
 
   static constexpr part_label label{"edit_committed",
-                                    "edit_committed",
                                     "rewrites committed tokens that the model now sees otherwise"};
   static constexpr knob<edit_committed> knobs[] = {
       {"threshold", &edit_committed::threshold, within(0, 1)}};
@@ -58,8 +57,8 @@ struct edited_blocks {
   static constexpr bool counts_steps = true;
   static constexpr bool paces = true;
 
-  static constexpr part_label label{
-      "edited_blocks", "edited_blocks", "block after block, each until edits have come to rest"};
+  static constexpr part_label label{"edited_blocks",
+                                    "block after block, each until edits have come to rest"};
   static constexpr knob<edited_blocks> knobs[] = {
       {"most_edits", &edited_blocks::most_edits, at_least(0)}};
 

@@ -30,7 +30,6 @@ struct remask_current_below {
   static constexpr bool tracks_current = true;
 
   static constexpr part_label label{"remask_current_below",
-                                    "remask_current_below",
                                     "masks committed tokens again that became unlikely"};
   static constexpr knob<remask_current_below> knobs[] = {
       {"confidence", &remask_current_below::confidence, within(0, 1)},
@@ -62,8 +61,8 @@ struct remask_below {
   float confidence = 0.4F;
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{
-      "remask_below", "remask_below", "committed positions that became unsure compete again"};
+  static constexpr part_label label{"remask_below",
+                                    "committed positions that became unsure compete again"};
   static constexpr knob<remask_below> knobs[] = {
       {"confidence", &remask_below::confidence, within(0, 1)}};
 
