@@ -63,7 +63,7 @@ const std::vector<preset> policies{
      "threshold({}) + lookahead(3)", true, "threshold", 0.9, branched},
     {"lopa_7", "the same with seven branches",
      "threshold({}) + lookahead(7)", false, "threshold", 0.9, branched},
-    {"d2f", "threshold, a block starting before the one before it is committed (D2F)",
+    {"d2f", "threshold, a block starting before the one before it is complete (D2F)",
      "threshold({}) + block_pipeline(0.1, 0.95)", true, "threshold", 0.9, thresholds},
     {"osdt", "thresholds that the first prompt of a task is decoded for: one pass, one task (OSDT)",
      "threshold(0.9)", true, "slack", 0.2, slacks,
@@ -98,7 +98,7 @@ const std::vector<preset> caches{
      "cache_budget(8, 8) + interval_cache(1, 0)"},
     {"skip", "deeper layers compute the important part of the block only (ES-dLLM, the paper's rule)",
      "early_skip(0.5, [0.125, 0.25], [0.5, 0.25]) + block_cache(64, 16)"},
-    {"skip_released", "the same as its code does it: a floor, and bonuses for open and new positions",
+    {"skip_released", "the same as its code does it: a floor, and bonuses for masked and new positions",
      "early_skip(0.5, [0.125, 0.25], [0.5, 0.25], floor=true, cap=true, first_masked=5, committed=3, "
      "confident=2, forgets_held=true) + block_cache(64, 16, reaches_back=true, aligned=true)"},
     {"skip_dual", "early skipping over the dual cache: each block starts with a full forward",

@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE {
 /// Number of layers of a model of `layers` layers at which a policy calls at_layer(). For each of
 /// them the engine stores a row of the feature's width for each position of a sequence and lends it
 /// to at_layer(); the session allocates the rest of a layered policy's state,
-/// state_bytes<Policy>(limits) in all.
+/// state_bytes<Policy>(capacity) in all.
 template <class Policy>
 [[nodiscard]] constexpr index_t hooked_layers(const Policy& p, index_t layers) {
   index_t count = 0;

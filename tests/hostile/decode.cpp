@@ -473,12 +473,12 @@ class decoder {
       return inner.first >= outer.first && inner.last <= outer.last && inner.first < inner.last;
     };
     expect(s.first_row == rows, "request", "a segment's rows do not follow those before");
-    expect(within(s.keys, {0, length}), "request", "attend is not in the sequence");
-    expect(within(s.query, s.keys), "request", "feed is not in attend");
+    expect(within(s.keys, {0, length}), "request", "keys are not in the sequence");
+    expect(within(s.query, s.keys), "request", "query is not in keys");
     expect(s.rows.empty() || within(s.rows, s.query),
            "request",
            "rows [" + std::to_string(s.rows.first) + ", " + std::to_string(s.rows.last) +
-               ") are not in feed [" + std::to_string(s.query.first) + ", " +
+               ") are not in query [" + std::to_string(s.query.first) + ", " +
                std::to_string(s.query.last) + ")");
     if (s.branch > 0) {
       expect(s.placed.position >= 0 && s.placed.position < length && s.placed.token >= 0 &&

@@ -170,7 +170,7 @@ class teller final : public observer {
     const sequence_report& r = now.report;
     std::cout << "sequence " << i << ", step " << r.forwards << ": scored ["
               << now.planned.score.first << ", " << now.planned.score.last << "), "
-              << now.segments.size() << " segments, end " << int(r.end) << ", open " << r.masked
+              << now.segments.size() << " segments, end " << int(r.end) << ", masked " << r.masked
               << ", committed " << r.committed_prefix << ", forced " << r.forced << ", invalid "
               << r.invalid_rows << "\n  tokens    ";
     for (const token_id v : now.tokens) {

@@ -206,8 +206,8 @@ concept restricting = part<P> && requires(const P& p, token_id v, const step_inf
 };
 
 /// A probe: reads the probabilities of some tokens. `probe(row, context, out) -> index_t` writes at
-/// most `probes` entries for a masked position, in written order among the logits processors,
-/// and returns their number. The library sets slot, position and step: session::probabilities().
+/// most `probes` entries for a masked position, in written order among the logits processors, and
+/// returns their number. The library sets slot, position and step: session::probabilities().
 template <class P>
 concept probing = part<P> && requires(const P& p,
                                       detail::row_archetype<P::required>& row,
@@ -355,7 +355,7 @@ concept checked_with_model =
     requires(const P& p, const sequence_shape& g, const model_info& m) { p.check(g, m); };
 
 /// A part that is incompatible with some others: `composed_with<Parts>()` has a static_assert with
-/// a sentence for each case; Leaves is the policy's part_list.
+/// a sentence for each case; `Parts` is the policy's part_list.
 template <class P, class Parts>
 concept choosy = requires { P::template composed_with<Parts>(); };
 
@@ -368,7 +368,7 @@ concept reaching = requires(const P& p, const sequence_shape& g) {
 
 /// A schedule that plans each lookahead branch separately: `replan(sequence, plan, context)`,
 /// called with the branch's token in place, changes the plan of the anchor into the branch's. It
-/// may change score.last, feed.last, last_block and forced, and keeps plan::score within the
+/// may change score.last, query.last, last_block and forced, and keeps plan::score within the
 /// session's window. It is called for every branch with a copy of its state, then once with its
 /// state for the winning branch.
 template <class P>
@@ -379,7 +379,7 @@ concept replanning =
 
 /// A commit rule that reads rank_info_in_span::span_rank; it declares `static constexpr bool
 /// needs_spans = true`. Others are given a rank_info, which has no span_rank. Cost: O(length of the
-/// run) a candidate.
+/// span) a candidate.
 template <class P>
 concept span_aware = part<P> && detail::ranks_in_spans<P>;
 

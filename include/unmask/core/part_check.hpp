@@ -69,10 +69,11 @@ constexpr void check_functions() {
       "tracks at a position: static constexpr index_t tracks = ...");
   UNMASK_CHECK_FUNCTION(
       process, logits_processor<P>, "process(row, context) must be const and return void");
-  UNMASK_CHECK_FUNCTION(probe,
-                        probing<P>,
-                        "probe(row, context, out) must be const and return index_t, and the part "
-                        "must say how many answers it writes: static constexpr index_t probes");
+  UNMASK_CHECK_FUNCTION(
+      probe,
+      probing<P>,
+      "probe(row, context, out) must be const and return index_t, and the part "
+      "must say how many probabilities it writes: static constexpr index_t probes");
   UNMASK_CHECK_FUNCTION(
       filter,
       candidate_filter<P>,
@@ -112,10 +113,11 @@ constexpr void check_functions() {
       "schedules");
   UNMASK_CHECK_FUNCTION(check,
                         checked<P> || checked_with_model<P>,
-                        "check(layout) or check(layout, model_info) must be const");
+                        "check(sequence_shape) or check(sequence_shape, model_info) must be const");
   UNMASK_CHECK_FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool");
-  UNMASK_CHECK_FUNCTION(
-      extra_forwards, extending<P>, "extra_forwards(layout) must be const and return std::int64_t");
+  UNMASK_CHECK_FUNCTION(extra_forwards,
+                        extending<P>,
+                        "extra_forwards(sequence_shape) must be const and return std::int64_t");
   UNMASK_CHECK_FUNCTION(
       set_query, caching<P>, "set_query(sequence, plan, context) must be const and return void");
   UNMASK_CHECK_FUNCTION(
@@ -181,7 +183,7 @@ constexpr void check_declarations() {
   }
   static_assert(
       !requires { P::probes; } || probing<P>,
-      "this part says how many answers it writes and has no probe(row, context, out)");
+      "this part says how many probabilities it writes and has no probe(row, context, out)");
   static_assert(
       !requires { P::needs_spans; } || basic_commit_rule<P>,
       "this part says needs_spans and has no commits(candidate, rank_info_in_span)");

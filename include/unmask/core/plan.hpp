@@ -19,10 +19,10 @@ enum class ending : unsigned char {
 struct sequence_shape {
   /// Length of the prompt: positions before this one are given and never change.
   index_t prompt_length = 0;
-  /// Number of positions, prompt included; the answer is [prompt, length).
+  /// Number of positions, prompt included; the answer is [prompt_length, length).
   index_t length = 0;
-  /// Positions decoded together. Blocks are counted from `prompt`; the last may be short. A value
-  /// above `length` counts as `length`: one block.
+  /// Positions decoded together. Blocks are counted from `prompt_length`; the last may be short. A
+  /// value above `length` counts as `length`: one block.
   index_t block_length = 32;
   /// Key of this request's random numbers; `sequence` distinguishes requests of one seed.
   std::uint64_t seed = 0;
@@ -35,7 +35,7 @@ struct model_info {
   index_t vocab = 0;
   /// The mask token, which stands at masked positions. Required.
   token_id mask_token = no_token;
-  /// The EOS token (EOS), different from the mask token; no_token if there is none.
+  /// The EOS token, different from the mask token; no_token if there is none.
   token_id eos_token = no_token;
   /// Row p - shift predicts position p (row 0 for the first positions): 0 LLaDA, 1 Dream.
   index_t logits_shift = 0;
@@ -128,7 +128,7 @@ struct plan {
   /// the sequence with branch[b - 1] placed, 1 <= b <= branches.
   index_t branches = 0;
   placement branch[max_branches];  ///< The token of each branch.
-  /// End of the scored range of branch b; its feed range is shorter by the same amount. Equals
+  /// End of the scored range of branch b; its query range is shorter by the same amount. Equals
   /// score.last unless the schedule plans each branch separately. Set only if the policy uses
   /// lookahead.
   index_t branch_last[1 + max_branches] = {};

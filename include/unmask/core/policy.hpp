@@ -75,7 +75,7 @@ struct element_at<0, type_list<Head, Tail...>> {
   using type = Head;
 };
 
-// Leaves: the parts inside all_of and any_of, each with its own state and stages.
+// Part list: the parts inside all_of and any_of, each with its own state and stages.
 template <class P>
 struct parts_in {
   using type = type_list<P>;
@@ -184,7 +184,7 @@ class policy : public detail::pack<Parts...> {
   /// True when a part compares rows with those of the previous step, which the session then keeps.
   /// State: 4 bytes a column for each position of the window.
   static constexpr bool compares = together.compares;
-  /// True when candidates are ranked within their runs because a part declares `needs_spans`.
+  /// True when candidates are ranked within their spans because a part declares `needs_spans`.
   static constexpr bool needs_spans = together.needs_spans;
   /// True when a part names anchors among the candidates.
   static constexpr bool anchors = together.anchorings > 0;
@@ -208,7 +208,7 @@ class policy : public detail::pack<Parts...> {
     static_assert(((extending<Parts> || !(pacing<Parts> || renoising<Parts>)) && ...),
                   "a schedule that paces itself, or a part that decides on a canvas, must say how "
                   "many forward passes it takes beside one for each position: "
-                  "extra_forwards(layout) -> std::int64_t");
+                  "extra_forwards(sequence_shape) -> std::int64_t");
     []<class... Part>(detail::type_list<Part...>) {
       (detail::check_composition<Part, part_list>(), ...);
     }(part_list{});

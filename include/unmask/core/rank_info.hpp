@@ -25,10 +25,10 @@ struct rank_info {
   float best_score = 0.0F;
 };
 
-/// Adds the candidate's rank in its run, a maximal sequence of candidates at consecutive positions:
-/// for a commit rule that declares `needs_spans`.
+/// Adds the candidate's rank in its span, a maximal sequence of candidates at consecutive
+/// positions: for a commit rule that declares `needs_spans`.
 struct rank_info_in_span : rank_info {
-  /// Better-ranked candidates in the same run: 0 for the best one.
+  /// Better-ranked candidates in the same span: 0 for the best one.
   index_t span_rank = 0;
 };
 

@@ -15,7 +15,7 @@ struct segment {
   index_t branch = 0;
   placement placed;  ///< The token of the branch, and where it stands.
   /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
-  /// `attend`.
+  /// `keys`.
   range query;
   /// Positions whose logits to return (a subrange of `query`), in ascending order.
   range rows;

@@ -313,12 +313,12 @@ UNMASK_RULE(
     remasking_without_branches,
     !(c.remasks && c.branches()),
     "a policy that lets committed positions compete again cannot look ahead with branches: a "
-    "branch would be spawned from a position that another one committed")
+    "branch would be created from a position that another one committed")
 UNMASK_RULE(
     remasking_in_one_way,
     !(c.remasks && c.remasks_current > 0),
     "a policy has remask_below or remask_current_below: a committed token competes again or is "
-    "reopened")
+    "remasked")
 UNMASK_RULE(confidence_in_order,
             !c.follows_confidence || c.by_confidence,
             "factor, hierarchical and their like go along the order of confidence: rank with "

@@ -10,7 +10,7 @@
 /// Layout of a session's arrays in its two blocks of memory, on the device and on the host.
 namespace UNMASK_NAMESPACE::device {
 
-using arena = step::array_sequence_shape<256>;
+using arena = step::array_layout<256>;
 
 /// Most entries of a slot's report of one step: a commit at each position and the token of a
 /// branch, and the candidates if they are traced.

@@ -150,7 +150,7 @@ class on_host::workspace {
     return slots_[static_cast<std::size_t>(slot)];
   }
   /// Progress of the slot's pass through the layers: whether the rule has a hook at a layer, the
-  /// next hook, whether all are passed, the present positions, the rows of logits to return.
+  /// next hook, whether all are passed, the active positions, the rows of logits to return.
   [[nodiscard]] bool hooks(index_t slot, index_t layer) const
     requires(Policy::layered) {
     return step::hooks(memory_of(slot), layer);
@@ -178,7 +178,7 @@ class on_host::workspace {
     return {l.rows, static_cast<std::size_t>(l.state->rows)};
   }
 
-  /// Selects the present rows of the segments that are kept at a layer, and stores rows for the
+  /// Selects the active rows of the segments that are kept at a layer, and stores rows for the
   /// next pass.
   template <element T>
   void at_layer(std::span<const segment> segments,

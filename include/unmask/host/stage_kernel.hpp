@@ -39,8 +39,8 @@ struct stage_kernel<UNMASK_SIMD> {
     return left_out <= count / 4 ? form::masked : form::staged;
   }
 
-  // Edits, masks and blanks the columns [first, first + count) of `row` into `buffer`, padded with
-  // -inf to complete groups of lanes; advances `excluded`.
+  // Edits and masks the columns [first, first + count) of `row` into `buffer`, with -inf for
+  // excluded tokens and as padding to complete groups of lanes; advances `excluded`.
   template <element T>
   UNMASK_TARGET static void stage(const row_input<T>& row,
                                   row_edit edit,

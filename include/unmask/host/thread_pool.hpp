@@ -49,10 +49,10 @@ class thread_pool {
     work_ = &work;
     count_ = count;
     next_.store(0, std::memory_order_relaxed);
-    epoch_.fetch_add(1);  // odd: the job is masked
+    epoch_.fetch_add(1);  // odd: the job is open
     epoch_.notify_all();
     take_part();
-    // A worker increments busy_, then tests whether the job is still masked; this function closes
+    // A worker increments busy_, then tests whether the job is still open; this function closes
     // the job, then reads busy_. All four operations are sequentially consistent, so either the
     // worker sees a closed job and touches nothing, or this function waits for it.
     epoch_.fetch_add(1);

@@ -29,8 +29,8 @@ namespace UNMASK_NAMESPACE {
 /// created (1 for the anchor). `anchor_competes` and `anchor_wins` are the ablations of the paper.
 /// `complete_wins` is the rule of the release: a branch that fills the scored range scores 1 as
 /// well, the highest confidence and more than any negative entropy. There the range ends with the
-/// last block that was added, so this is rare before the end of the answer; under sequential blocks
-/// it would commit an unverified token at the end of every block.
+/// last block that was added, so this is rare before the end of the answer; under
+/// semi_autoregressive it would commit an unverified token at the end of every block.
 ///
 /// Reads the statistics of the ranking.
 /// Source: LoPA (2025), sections 3.1 to 3.4, equations 1 and 2, algorithm 1; equation 2 has no

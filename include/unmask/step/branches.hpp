@@ -10,7 +10,7 @@ namespace UNMASK_NAMESPACE::step {
 
 namespace branches {
 
-/// Worth of the row of scored position i in a branch, from the lookahead part.
+/// Lookahead score of the row of scored position i in a branch, from the lookahead part.
 template <class Policy>
 [[nodiscard]] UNMASK_HD float lookahead_score(const slot_memory<Policy>& m,
                                               const record<Policy::required>& row,
@@ -183,7 +183,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
 }
 
 /// Places the tokens of the next branches: the candidates of the last step (`scored`) that are
-/// still masked, will be scored and are not delayed, of highest lookahead score.
+/// still masked, will be scored and pass every filter, of highest lookahead score.
 /// Ties: the lower position. Overwrites the keys, which the step no longer needs.
 template <class Policy>
 UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, range scored) {

@@ -9,7 +9,7 @@
 /// the part declared and with its own state: a part that reads more does not compile.
 namespace UNMASK_NAMESPACE::step {
 
-/// Context of leaf I for one position (`cell`) of one sequence.
+/// Context of part I for one position (`cell`) of one sequence.
 template <std::size_t I, class Policy>
 [[nodiscard]] UNMASK_HD part_context<typename Policy::template part_type<I>>
 context_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
@@ -256,7 +256,7 @@ template <class Policy>
       [&](auto part) { return !p.template part_at<decltype(part)::value>().allows(token, at); });
 }
 
-/// True if some part may delay candidates.
+/// True if some part filters candidates.
 template <class Policy>
 inline constexpr bool filters_any = stages<Policy>::filter > 0;
 

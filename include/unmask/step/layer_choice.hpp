@@ -12,7 +12,7 @@ namespace layers {
 /// halving, so that one lane and a warp of them give the same bits.
 inline constexpr index_t mean_lanes = 32;
 
-/// True if the drift of the present rows is read at a hook of this pass.
+/// True if the drift of the active rows is read at a hook of this pass.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool measures(const slot_memory<Policy>& m) {
   using rule = rule_of<Policy>;
@@ -118,7 +118,7 @@ UNMASK_HD void ensure_progress(const slot_memory<Policy>& m, index_t& size) {
 inline constexpr index_t step_reduction_chunks = 32;
 
 /// Reduction over the rows for rules with look(), returned in every lane. `step_reductions` has
-/// room for tally_chunks of them, shared by the thread group.
+/// room for step_reduction_chunks of them, shared by the thread group.
 template <class Policy>
 [[nodiscard]] UNMASK_HD layer_reduction_of<rule_of<Policy>>
 look_at_rows(const auto& t,
@@ -155,7 +155,7 @@ look_at_rows(const auto& t,
   return all;
 }
 
-/// Writes the key of each present row's importance.
+/// Writes the key of each active row's importance.
 template <class Policy>
 UNMASK_HD void rank_rows(const auto& t,
                          const slot_memory<Policy>& m,
@@ -174,7 +174,7 @@ UNMASK_HD void rank_rows(const auto& t,
   t.sync();
 }
 
-/// True if the rule computes present row i whatever its importance.
+/// True if the rule computes active row i whatever its importance.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 is_mandatory(const slot_memory<Policy>& m,
@@ -210,7 +210,7 @@ quota_of(const slot_memory<Policy>& m, const layer_reduction_of<rule_of<Policy>>
 
 /// Completes a selection, the first `size` of m.layers.chosen_rows: adds rows that commits need,
 /// writes the positions to m.layers.chosen and, if skipped rows are dropped, makes the selected
-/// rows the present ones. `size` is lane 0's.
+/// rows the active ones. `size` is lane 0's.
 template <class Policy>
 UNMASK_HD void commit_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
   const bool leaves = unmask::detail::rule_drops(rule_in(m));
@@ -255,13 +255,13 @@ UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
   l.state->next = next_hook(m, layer + 1);
 }
 
-/// Selects among the present rows of a slot, whose drift is in m.layers.drift if it was read:
+/// Selects among the active rows of a slot, whose drift is in m.layers.drift if it was read:
 /// writes the indices of the selected rows, ascending, to m.layers.chosen_rows and their positions
-/// to m.layers.chosen. If skipped rows are dropped, only the selected ones are present from then
+/// to m.layers.chosen. If skipped rows are dropped, only the selected ones are active from then
 /// on.
 ///
 /// For one lane; device::choose_rows does the same with a thread block.
-/// Cost: O(present).
+/// Cost: O(active).
 template <class Policy>
 void choose_rows(const slot_memory<Policy>& m) {
   constexpr serial alone;

@@ -30,7 +30,7 @@ struct layer_memory {
   /// [layers], for a rule with allocate().
   float* means = nullptr;
   index_t* budgets = nullptr;
-  /// [window]: index among the present positions of each row of logits to return.
+  /// [window]: index among the active positions of each row of logits to return.
   index_t* rows = nullptr;
   /// [window], by position - score.first: index of its row among those to return; -1 if its row was
   /// dropped.

@@ -57,7 +57,7 @@ template <class Policy>
   return row;
 }
 
-/// Calls `use(part, context)` with the context of leaf I for a row.
+/// Calls `use(part, context)` with the context of part I for a row.
 template <std::size_t I, class Policy>
 UNMASK_HD auto with_context(const slot_memory<Policy>& m,
                             const layer_row& row,
@@ -83,7 +83,7 @@ template <class Policy>
   return m.state->model.layers + 1;
 }
 
-/// The index of a position among those present; -1 if it was dropped. Cost: O(log present).
+/// The index of a position among the active ones; -1 if it was dropped. Cost: O(log active).
 [[nodiscard]] UNMASK_HD inline index_t index_of(const layer_memory& l, index_t position) {
   index_t low = 0;
   index_t high = l.state->active;
@@ -98,7 +98,7 @@ template <class Policy>
   return low < l.state->active && l.active[low] == position ? low : -1;
 }
 
-/// Finds the rows of logits to return among the positions still present. Two scored positions share
+/// Finds the rows of logits to return among the positions still active. Two scored positions share
 /// a row only at the beginning of a sequence with shifted rows.
 template <class Policy>
 UNMASK_HD void map_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {

@@ -110,7 +110,7 @@ template <class Policy>
   }
 }
 
-/// True if a candidate without neighbours would be delayed.
+/// True if a candidate without neighbours would be ranked last, rejected or excluded.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_ranked_last(const slot_memory<Policy>& m,
                                             const candidate<Policy::required>& c) {

@@ -59,7 +59,7 @@ enum class role : std::uint8_t {
   remasked   ///< committed; a part remasks it
 };
 
-/// True if a part of the policy edits tokens committed positions with its current values.
+/// True if a part of the policy edits committed tokens with its current values.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool edits_tokens_now(const Policy& p) {
   return detail::any_part_now<Policy, &part_traits::rewrites>(
@@ -71,9 +71,9 @@ template <class Policy>
 /// Assigns memory to arrays, one behind the other; the same on host and device. With a null base it
 /// only computes the size.
 template <std::size_t Alignment>
-class array_sequence_shape {
+class array_layout {
  public:
-  explicit UNMASK_HD constexpr array_sequence_shape(std::byte* base)
+  explicit UNMASK_HD constexpr array_layout(std::byte* base)
       : base_(base) {}
 
   template <class T>
@@ -94,7 +94,7 @@ class array_sequence_shape {
   std::size_t used_ = 0;
 };
 
-using slot_layout = array_sequence_shape<64>;
+using slot_layout = array_layout<64>;
 
 /// Memory of one slot, in the backend's space: pointers into one block of bytes, each with the
 /// number of elements that it takes of the block; null if that is 0.
@@ -142,12 +142,12 @@ struct slot_memory {
   /// By rank.
   float* cost_before = at.take<float>(window);
   float* largest_before = at.take<float>(window);
-  /// By position - score.first: the rank, -1 for no candidate. Only if the policy needs runs.
+  /// By position - score.first: the rank, -1 for no candidate. Only if the policy needs spans.
   index_t* ranks = at.take<index_t>(Policy::needs_spans ? window : 0);
   /// By position - score.first: whether it is an anchor. Only if a part anchors.
   bool* anchors = at.take<bool>(Policy::anchors ? window : 0);
-  /// [1 + branches][window]: worths, whether there is one, and whether it is among the lowest of
-  /// its branch; [1 + branches] scores. Only with lookahead.
+  /// [1 + branches][window]: lookahead scores, whether there is one, and whether it is among the
+  /// lowest of its branch; [1 + branches] scores. Only with lookahead.
   float* lookahead_scores = at.take<float>(Policy::branches ? rows : 0);
   bool* is_masked = at.take<bool>(Policy::branches ? rows : 0);
   bool* is_low = at.take<bool>(Policy::branches ? rows : 0);

@@ -4,7 +4,7 @@
 #include <unmask/step/slot.hpp>
 
 /// Runs: maximal sequences of candidates at consecutive positions. A position that is not masked,
-/// or whose row is invalid, ends a run. Compiled only into policies with a span_aware part.
+/// or whose row is invalid, ends a span. Compiled only into policies with a span_aware part.
 namespace UNMASK_NAMESPACE::step {
 
 /// Stores the rank of every scored position, so that candidates find their neighbours'.
@@ -26,7 +26,7 @@ UNMASK_HD void place(const auto& t, const slot_memory<Policy>& m, index_t count)
   }
 }
 
-/// Better-ranked candidates in the run of scored position i. O(length of the run).
+/// Better-ranked candidates in the span of scored position i. O(length of the span).
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t span_rank_of(const slot_memory<Policy>& m, index_t i) {
   const index_t size = m.status->next.score.size();

@@ -10,7 +10,7 @@
 namespace unmask::testing {
 namespace {
 
-TEST(SequenceView, CountsAndFindsOpenPositionsInAnyRange) {
+TEST(SequenceView, CountsAndFindsMaskedPositionsInAnyRange) {
   dice d(5);
   for (int round = 0; round < 200; ++round) {
     // One byte a position, so that the sanitizers see a read before or behind them.

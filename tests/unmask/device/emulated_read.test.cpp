@@ -291,7 +291,7 @@ TYPED_TEST(EmulatedRead, GivesTheCanonicalBitsWhateverTheFirstColumnsOfAChunkAre
   }
 }
 
-TYPED_TEST(EmulatedRead, AppliesGuidanceEditsMasksAndBlanksInThatOrder) {
+TYPED_TEST(EmulatedRead, AppliesGuidanceEditsMasksAndExclusionsInThatOrder) {
   dice d(6);
   for (int round = 0; round < 16; ++round) {
     test_row<TypeParam> row(

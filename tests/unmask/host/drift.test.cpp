@@ -54,7 +54,7 @@ std::vector<double> exact(const std::vector<T>& now, const std::vector<T>& befor
   return sums;
 }
 
-TYPED_TEST(Drift, EveryTierGivesTheBitsOfTheDefinition) {
+TYPED_TEST(Drift, EveryInstructionSetGivesTheBitsOfTheDefinition) {
   dice d(1);
   for (const index_t columns : {0, 1, 7, 31, 32, 33, 63, 64, 65, 100, 1023, 4096}) {
     // One number off every alignment.

@@ -81,7 +81,7 @@ TYPED_TEST(read_row, may_start_at_any_address_and_be_followed_by_anything) {
   }
 }
 
-TYPED_TEST(read_row, reads_nothing_behind_the_row) {  // an address sanitizer tracks
+TYPED_TEST(read_row, reads_nothing_behind_the_row) {  // an address sanitizer watches
   for (const index_t columns : {1, 31, 65, 2047, 2049, 4095}) {
     const auto row = hard_row<TypeParam>(scene::ordinary, columns, 5);
     row_input<TypeParam> in;

@@ -141,7 +141,7 @@ struct skips_the_open {
 };
 static_assert(layer_rule<skips_the_open>);
 
-TEST(LayerLaws, EachForcedBlockKeepsAnOpenPosition) {
+TEST(LayerLaws, EachForcedBlockKeepsAMaskedPosition) {
   index_t passes = 0;
   const policy p{by_confidence{}, sure, skips_the_open{}};
   const auto done =

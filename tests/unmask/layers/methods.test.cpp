@@ -235,7 +235,7 @@ TEST(LayerMethods, EsDllmHasThePublishedValues) {
                 has<key_eviction>(methods::es_dllm_sparse()));
 }
 
-TEST(LayerMethods, TheReleasedEsDllmHoldsEndTokensUntilTheFirst) {
+TEST(LayerMethods, TheReleasedEsDllmHoldsEosTokensUntilTheFirst) {
   static_assert(part_of<eos_gate>(released::es_dllm_parallel(0.9F)).until_first);
   static_assert(part_of<eos_gate>(released::es_dllm_fixed(1)).until_first);
 }

@@ -21,7 +21,7 @@ using tokens_of = std::vector<token_id>;
 // Token 3 ends an answer.
 constexpr model_info ending_model = {.vocab = small_vocab, .mask_token = 4, .eos_token = 3};
 
-TEST(stop_at_eos, fills_what_is_open_behind_a_committed_eos_token) {
+TEST(stop_at_eos, fills_what_is_masked_behind_a_committed_eos_token) {
   const std::vector<row> table = {row_with_confidence(0.9, 0),
                                   row_with_confidence(0.9, 3),
                                   row_with_confidence(0.5, 1),
@@ -88,7 +88,7 @@ TEST(stop_at_eos, sees_an_eos_token_that_the_engine_fixed_in_the_answer) {
       {0, 3});
   s.supply(host_logits<float>(logits.data(), 3, small_vocab));
   EXPECT_EQ(s.report().end, ending::eos_token);
-  EXPECT_EQ(tokens, (tokens_of{0, 1, 3, 3, 2})) << "position 4 was not open";
+  EXPECT_EQ(tokens, (tokens_of{0, 1, 3, 3, 2})) << "position 4 was not masked";
 }
 
 TEST(stop_at_eos, refuses_a_model_without_an_eos_token) {

@@ -63,7 +63,7 @@ outcome decode(const Policy& p,
 const std::vector<float> rising = {1, 2, 3, 4, 5, 6, 7, 8};
 const std::vector<float> falling = {8, 7, 6, 5, 4, 3, 2, 1};
 
-TEST(stop_sequence, ends_a_text_and_fills_what_is_open) {
+TEST(stop_sequence, ends_a_text_and_fills_what_is_masked) {
   const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
   const outcome o = decode(p, {0}, {0, 1, 2, 0, 0, 0, 0, 0}, falling, 8);
   EXPECT_EQ(o.report.end, ending::stop_tokens);

@@ -36,7 +36,7 @@ TEST(session, is_used_in_two_lines) {
   EXPECT_EQ(s.report().end, ending::complete);
 }
 
-TEST(session, writes_the_mask_token_where_it_opens) {
+TEST(session, writes_the_mask_token_where_it_masks) {
   tokens_of tokens = {0, 1, 2, 3, 0, 1, 2};
   const session s{greedy{by_confidence{}, threshold{}},
                   small_model,
@@ -45,7 +45,7 @@ TEST(session, writes_the_mask_token_where_it_opens) {
   EXPECT_EQ(tokens, (tokens_of{0, 1, 4, 4, 4, 1, 2})) << "nothing behind sequence_shape::length";
 }
 
-TEST(session, opens_only_what_is_editable) {
+TEST(session, masks_only_what_is_editable) {
   tokens_of tokens = {0, 1, 2, 3, 0};
   const std::vector<std::uint8_t> editable = {1, 1, 1, 0, 1};
   session<greedy> s(small_model, {.length = 5, .window = 4});

@@ -202,7 +202,7 @@ TEST(trace, an_ended_sequence_reports_nothing_more) {
   EXPECT_TRUE(seen_ended);
 }
 
-TEST(trace, an_elected_token_is_committed_but_no_candidate) {
+TEST(trace, a_token_of_the_winner_is_committed_but_no_candidate) {
   const policy p{
       by_confidence{}, threshold{0.8F}, lookahead{.branches = 2}, block_pipeline{.at_once = 2}};
   const made_up_model model{.seed = 4, .sharpness = 3.0};

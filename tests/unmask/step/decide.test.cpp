@@ -127,7 +127,7 @@ struct listening {
   }
 };
 
-TEST(decide, tells_an_commit_rule_the_place_of_each_candidate) {
+TEST(decide, tells_a_commit_rule_the_place_of_each_candidate) {
   std::vector<heard> log;
   const std::vector<double> c = {0.4, 0.9, 0.4, 0.7};
   const history h = decode_confidences(policy{by_confidence{}, listening{&log, 4}}, c);
@@ -145,7 +145,7 @@ TEST(decide, tells_an_commit_rule_the_place_of_each_candidate) {
   EXPECT_EQ(h.report.forced, 0);
 }
 
-TEST(decide, tells_an_commit_rule_where_in_the_block_it_is) {
+TEST(decide, tells_a_commit_rule_where_in_the_block_it_is) {
   std::vector<heard> log;
   const std::vector<row> table(6, row_with_confidence(0.5));
   static_cast<void>(decode_rows(policy{left_to_right{}, listening{&log}},

@@ -42,7 +42,7 @@ struct tokens_per_step {
   index_t count = 1;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"tokens_per_step", "the k best-ranked"};
+  static constexpr part_label label{"tokens_per_step", "the best-ranked, count in each step"};
   static constexpr knob<tokens_per_step> knobs[] = {
       {"count", &tokens_per_step::count, at_least(0)}};
 

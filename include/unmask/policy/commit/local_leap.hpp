@@ -13,10 +13,10 @@ namespace UNMASK_NAMESPACE {
 ///     policy{by_confidence{}, local_leap{.threshold = 0.9F, .relaxed = 0.75F, .radius = 4}}
 ///
 /// The distance is in positions, whatever is between, and crosses blocks if several are scored.
-/// Anchors are candidates of the same step, delayed ones with confidence 0; a candidate that
-/// commits near an anchor is not an anchor itself, nor is an invalid row. `relaxed` = `threshold`
-/// is an inclusive threshold; a larger `relaxed` requires more confidence near anchors, and of the
-/// anchors themselves.
+/// Anchors are candidates of the same step, those that a filter ranks last with confidence
+/// 0; a candidate that commits near an anchor is not an anchor itself, nor is an invalid row.
+/// `relaxed` = `threshold` is an inclusive threshold; a larger `relaxed` requires more confidence
+/// near anchors, and of the anchors themselves.
 ///
 /// Range: threshold and relaxed in [0, 1], radius >= 0. Reads stat::confidence.
 /// State: 1 byte a position.

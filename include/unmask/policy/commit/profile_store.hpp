@@ -45,7 +45,7 @@ class profile_store {
   profile_store(const profile_store&) = delete;
   profile_store& operator=(const profile_store&) = delete;
 
-  /// Begins a request of `task` with that layout, before its session::start(). Errors:
+  /// Begins a request of `task` with that sequence_shape, before its session::start(). Errors:
   /// std::invalid_argument if it has more blocks than Cells.
   [[nodiscard]] request begin(std::string_view task, const sequence_shape& geometry);
 
@@ -195,7 +195,7 @@ typename profile_store<Cells>::request profile_store<Cells>::begin(std::string_v
                  "at least 1");
   const index_t blocks = (geometry.length - geometry.prompt_length - 1) / geometry.block_length + 1;
   check_argument(blocks <= Cells,
-                 "blocks of the layout",
+                 "blocks of the sequence",
                  blocks,
                  "at most Cells = " + std::to_string(Cells) + " of the profile_store");
   const key name{task, geometry.block_length};

@@ -58,7 +58,7 @@ namespace UNMASK_NAMESPACE {
 /// State: 16 bytes for each recorded confidence. Not part of a step; may allocate.
 class threshold_calibrator {
  public:
-  /// Recorder for a sequence started with that layout.
+  /// Recorder for a sequence started with that sequence_shape.
   explicit threshold_calibrator(const sequence_shape& geometry, collect what = collect::committed)
       : block_length_(geometry.block_length)
       , what_(what) {

@@ -11,7 +11,8 @@ namespace UNMASK_NAMESPACE {
 /// has them for every masked position that the step scored, so a decode of one position is a
 /// classifier.
 ///
-///     policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{yes, no}}, allowed_tokens<2>{{yes, no}}}
+///     policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{yes, no}},
+///            allowed_tokens<2>{{yes, no}}}
 ///
 /// The row is the one that the statistics use (after temperature{} and masks) with the edits of the
 /// parts written before this one: written before allowed_tokens it reports the probability of the
@@ -41,7 +42,7 @@ struct probability_of {
 
   static constexpr part_label label{
       "probability_of",
-      "asks how probable these tokens are, at answer positions [first, last); at most 16"};
+      "reports how probable these tokens are, at answer positions [first, last); at most 16"};
   static constexpr knob<probability_of> knobs[] = {
       {"tokens", knob_kind::tokens, Count, &detail::fill_tokens<probability_of>},
       {"first", &probability_of::first, at_least(0)},

@@ -12,24 +12,24 @@
 /// Combinations of these parts, and of those of repetition.hpp, eos.hpp, stop.hpp and
 /// remask_below.hpp, with others ("yes": in any written order):
 ///
-/// | part                          | credit       | lookahead | edits tokens     |
-/// |-------------------------------|--------------|-----------|--------------|
-/// | logit_bias                    | order counts | yes       | edits those  |
-/// | allowed_tokens                    | before it    | yes       | edits those  |
-/// | repetition_penalty            | order counts | yes       | edits those  |
-/// | presence_frequency_penalty                 | order counts | yes       | edits those  |
-/// | neighbour_penalty               | order counts | yes       | edits those  |
-/// | eos_penalty                   | order counts | yes       | edits those  |
-/// | min_new_tokens                 | before it    | yes       | edits those  |
-/// | no_equal_neighbours           | yes          | yes       | yes          |
-/// | eos_gate, eos_last            | yes          | yes       | yes          |
-/// | stop_sequence                 | yes          | yes       | yes          |
-/// | remask_current_below                  | yes          | yes       | at most once |
-/// | edit_committed                  | yes          | yes       | yes          |
+/// | part                       | credit       | lookahead | edits tokens |
+/// |----------------------------|--------------|-----------|--------------|
+/// | logit_bias                 | order counts | yes       | edits those  |
+/// | allowed_tokens             | before it    | yes       | edits those  |
+/// | repetition_penalty         | order counts | yes       | edits those  |
+/// | presence_frequency_penalty | order counts | yes       | edits those  |
+/// | neighbour_penalty          | order counts | yes       | edits those  |
+/// | eos_penalty                | order counts | yes       | edits those  |
+/// | min_new_tokens             | before it    | yes       | edits those  |
+/// | no_equal_neighbours        | yes          | yes       | yes          |
+/// | eos_gate, eos_last         | yes          | yes       | yes          |
+/// | stop_sequence              | yes          | yes       | yes          |
+/// | remask_current_below       | yes          | yes       | at most once |
+/// | edit_committed             | yes          | yes       | yes          |
 ///
 /// All of them go with every ranking and commit rule, and with sampling{}: a token is drawn from
-/// the edited row, exactly. keep.hpp says what goes with top_k, top_p and min_p;
-/// probability.hpp reports the probability of an allowed_tokens.
+/// the edited row, exactly. truncation.hpp says what goes with top_k, top_p and min_p;
+/// probability.hpp reports the probability of allowed tokens.
 ///
 /// "order counts": credit is computed on the row as edited by the parts written before it, and its
 /// result is edited by those behind it. "edits those": rows of committed positions are edited, too,
@@ -130,7 +130,7 @@ static_assert(tracking<logit_bias<>> && logits_processor<logit_bias<>> &&
 /// Source: choice-constrained decoding as in engines (vLLM `structured_outputs.choice`).
 template <int Count = 16>
 struct allowed_tokens {
-  static_assert(Count >= 1, "an allowed_tokens of no tokens would leave nothing to propose");
+  static_assert(Count >= 1, "allowed_tokens without tokens would leave nothing to propose");
 
   listed_token tokens[Count] = {};  ///< The listed tokens.
   index_t count = Count;            ///< Number of tokens.

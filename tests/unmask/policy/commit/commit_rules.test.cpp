@@ -193,12 +193,12 @@ TEST(entropy_bound, of_zero_takes_certain_tokens_along) {
   EXPECT_EQ(decode_rows(p, table, {.block_length = 3}).counts(), (counts{3}));
 }
 
-TEST(all_of, commits_whom_both_commit) {
+TEST(all_of, commits_what_both_commit) {
   EXPECT_EQ(first_of_five(threshold{0.5F} && tokens_per_step{2}), (positions{10, 11}));
   EXPECT_EQ(first_of_five(tokens_per_step{4} && threshold{0.8F}), (positions{10, 11, 13}));
 }
 
-TEST(any_of, commits_whom_one_commits) {
+TEST(any_of, commits_what_one_commits) {
   EXPECT_EQ(first_of_five(threshold{0.92F} || tokens_per_step{2}), (positions{10, 11}));
   EXPECT_EQ(first_of_five(tokens_per_step{1} || threshold{0.5F}), (positions{10, 11, 12, 13}));
 }

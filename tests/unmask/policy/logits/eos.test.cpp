@@ -28,7 +28,7 @@ dense_rule adds_to_ends(double delta, token_id also, index_t before_offset) {
   }};
 }
 
-TEST(end_of_text, edits_change_rows_as_their_definitions_do) {
+TEST(eos, edits_change_rows_as_their_definitions_do) {
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     chances c(seed);
@@ -104,7 +104,7 @@ struct early_ends {
   }
 };
 
-TEST(eos_gate, never_commits_an_eos_token_right_of_an_masked_position) {
+TEST(eos_gate, never_commits_an_eos_token_right_of_a_masked_position) {
   int without = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     chances c(seed + 2000);
@@ -222,7 +222,7 @@ TEST(eos_last, still_ends_when_nothing_else_is_proposed) {
   EXPECT_EQ(text, (std::vector<token_id>{0, 1, 1, 1, 1, 1}));
 }
 
-TEST(end_of_text, refuses_knobs_outside_their_range) {
+TEST(eos, refuses_knobs_outside_their_range) {
   EXPECT_NO_THROW(check_part(eos_penalty{}, sequence_shape{}));
   EXPECT_THROW(check_part(eos_penalty{.penalty = std::nanf("")}, sequence_shape{}),
                std::invalid_argument);

@@ -160,7 +160,7 @@ TEST(edit_committed, only_a_token_editing_part_rewrites_committed_tokens) {
   }
 }
 
-TEST(edited_blocks, without_edits_are_sequential_blocks) {
+TEST(edited_blocks, without_edits_are_semi_autoregressive) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const made_up_model model{.seed = seed};
     const sequence_shape g{.prompt_length = 1, .length = 21, .block_length = 5};

@@ -188,7 +188,7 @@ TEST(remask_below, of_zero_remasks_nothing) {
 }
 
 // Forced commits are counted, but not a committed token that keeps its own position.
-TEST(remask_below, counts_what_the_promise_of_progress_writes) {
+TEST(remask_below, counts_what_the_progress_guarantee_writes) {
   const std::vector<row> table = {row_with_confidence(0.8, 1), row_with_confidence(0.5, 2)};
   // Step 1 keeps position 0, which is committed again, and commits position 1 beside it.
   const history net = decode_rows(policy{by_confidence{}, threshold{0.7F}, remask_below{0.9F}},

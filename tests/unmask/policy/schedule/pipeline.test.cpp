@@ -113,7 +113,7 @@ TEST(pipeline, an_activated_block_stays_activated_when_it_becomes_the_first) {
   EXPECT_EQ(s.next().forced & 3U, 3U);
 }
 
-TEST(pipeline, grows_when_nothing_is_open_whatever_add_says) {
+TEST(pipeline, grows_when_nothing_is_masked_whatever_add_says) {
   stage s({.add = 1.0F, .activate = 1.0F}, 4, 8);
   EXPECT_EQ(s.next().score, (range{0, 4}));
   s.settle(0, 3);
@@ -135,7 +135,7 @@ TEST(pipeline, an_eos_token_stops_the_growth_and_the_blocks_so_far_are_decoded) 
   EXPECT_EQ(s.next().end, ending::eos_token);
 }
 
-TEST(pipeline, passes_by_blocks_in_which_nothing_is_open) {
+TEST(pipeline, passes_by_blocks_in_which_nothing_is_masked) {
   stage s({.add = 0.1F, .activate = 1.0F}, 4, 40);
   s.settle(0, 12);
   s.settle(16, 32);
@@ -210,7 +210,7 @@ void expect_no_empty_pass(const Schedule& blocks, const More&... more) {
   EXPECT_GT(passes, 80);
 }
 
-TEST(pipeline, asks_for_no_pass_without_an_masked_position) {
+TEST(pipeline, asks_for_no_pass_without_a_masked_position) {
   const block_pipeline blocks{.add = 0.2F, .activate = 0.8F};
   expect_no_empty_pass(blocks);
   expect_no_empty_pass(blocks, lookahead{});
@@ -218,7 +218,7 @@ TEST(pipeline, asks_for_no_pass_without_an_masked_position) {
 }
 
 // Invariants of whole decodes, with a row of the naive softmax for each decision.
-TEST(pipeline, forces_activated_blocks_only_and_commits_what_is_committed) {
+TEST(pipeline, forces_activated_blocks_only_and_commits_what_the_rule_does) {
   int waits = 0;
   int ahead = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {

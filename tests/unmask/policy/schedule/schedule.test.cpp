@@ -74,7 +74,7 @@ TEST(semi_autoregressive, plans_one_block_which_must_commit) {
   EXPECT_EQ(second.last_block, 2);
 }
 
-TEST(semi_autoregressive, skips_blocks_without_an_masked_position) {
+TEST(semi_autoregressive, skips_blocks_without_a_masked_position) {
   std::vector<token_id> tokens(9, 3);
   const std::vector<std::uint8_t> editable = {1, 0, 1, 0, 0, 0, 0, 1, 0};
   session<policy<by_confidence, tokens_per_step>> s(small_model, {.length = 9, .window = 3});
