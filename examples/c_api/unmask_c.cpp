@@ -568,8 +568,8 @@ unmask_status unmask_decide(unmask_session* session,
     const auto size = static_cast<std::size_t>(count);
     const std::int32_t* seen = editable == nullptr ? s.seen(tokens, size) : nullptr;
     for (std::size_t i = 0; i < size; ++i) {
-      const bool open = editable == nullptr ? seen[i] == s.model.mask_token : editable[i] != 0;
-      s.editable[i] = open ? 1 : 0;
+      const bool masked = editable == nullptr ? seen[i] == s.model.mask_token : editable[i] != 0;
+      s.editable[i] = masked ? 1 : 0;
     }
     unmask::start_options options;
     options.editable = {s.editable.data(), size};

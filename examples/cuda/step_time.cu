@@ -8,7 +8,8 @@
 // Every number is the median of interleaved runs of one process. Steps and floors are nodes of
 // graphs that are replayed. "cold" goes round buffers of four times the L2 cache together, "warm"
 // reads one buffer again and again. The rows prefer the mask token, which may be proposed here: a
-// step reads, merges, ranks and commits all its rows, commits none, and can be repeated for ever.
+// step reads, merges and ranks all its rows, calls the commit rule for each, commits none, and can
+// be repeated for ever.
 //
 // Compiled and linked on any machine with nvcc; not run on a GPU yet.
 
@@ -268,7 +269,7 @@ int main(int count, char** arguments) {
   example::check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, 0),
                  "cudaDeviceGetAttribute");
   std::puts(
-      "floor: a plain read of the same bytes, step: read, merge, rank and commit, both in graphs;\n"
+      "floor: a plain read of the same bytes, step: read, merge, rank and decide, both in graphs;\n"
       "goals: G1 floor / step >= 0.88 from 256 rows, G2 step <= floor / 0.8 + 4 us below;\n"
       "G3: with margin and entropy / confidence alone, <= 1.05; G5: memory / allowed, <= 1\n\n"
       "| columns | type | rows | buffers | floor us | step us | GB/s | floor / step | goal | G3 | "

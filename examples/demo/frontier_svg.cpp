@@ -196,12 +196,12 @@ std::string frontier_svg(std::span<const frontier_point> points, const std::stri
     const double left = 40 + cell_wide * static_cast<double>(i % columns);
     const double top = grid_top + cell_high * static_cast<double>(i / columns);
     // Its own forwards and the threshold's, so that near points stay apart.
-    span_of_axes context = axes;
+    span_of_axes own = axes;
     const span_of_axes mine = axes_of(groups[i]);
     const span_of_axes beside = plain != groups.end() ? axes_of(*plain) : mine;
-    context.least_forwards = std::min(mine.least_forwards, beside.least_forwards);
-    context.most_forwards = std::max(mine.most_forwards, beside.most_forwards);
-    const panel one(context, left, top + 8, cell_wide - 36, cell_high - 54);
+    own.least_forwards = std::min(mine.least_forwards, beside.least_forwards);
+    own.most_forwards = std::max(mine.most_forwards, beside.most_forwards);
+    const panel one(own, left, top + 8, cell_wide - 36, cell_high - 54);
     const frontier_point& first = groups[i].front();
     const std::string over = first.knob.empty() ? "" : " over " + first.knob;
     const std::size_t name = std::min(first.series.find('('), first.series.size());

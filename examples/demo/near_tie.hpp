@@ -27,7 +27,7 @@ struct close_call {
   std::string text() const;
 };
 
-/// Tracks one problem being decoded again to find out why it does not come out as the reference
+/// Observes a second decode of one problem to find out why it does not come out as the reference
 /// did: the first committed token that differs, and the closest decision up to that forward.
 class tie_finder {
  public:

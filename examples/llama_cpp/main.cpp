@@ -173,9 +173,9 @@ class stream {
     const auto answer =
         std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
     const bool ended = j.report.end != unmask::ending::running;
-    const index_t settled = ended ? j.shape.length : j.report.committed_prefix;
+    const index_t end = ended ? j.shape.length : j.report.committed_prefix;
     const std::string text = example::text_of(
-        vocab_, answer.first(static_cast<std::size_t>(settled - j.shape.prompt_length)));
+        vocab_, answer.first(static_cast<std::size_t>(end - j.shape.prompt_length)));
     if (text.starts_with(shown_)) {
       std::fputs(text.c_str() + shown_.size(), stdout);
       shown_ = text;

@@ -194,8 +194,8 @@ int main(int argc, char** argv) {
 
   say("The tiny LLaDA, cut anywhere");
   example::tiny_engine tiny(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
-  const std::string probe = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
-  const int prompt = static_cast<int>(tiny.canvas(probe, 0).size());
+  const std::string question = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
+  const int prompt = static_cast<int>(tiny.canvas(question, 0).size());
   const int vocab = tiny.model().vocab;
   const task arithmetic{
       probe, 40, {.prompt_length = prompt, .length = prompt + 40, .block_length = 20}};

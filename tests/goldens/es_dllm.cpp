@@ -245,7 +245,8 @@ float cut_of(const std::map<index_t, float>& scores, std::size_t count) {
   return values.at(count - 1);
 }
 
-/// How far from the cut a score is masked: equals only, or what the release's bf16 may have moved.
+/// How far from the cut a score may go either way: equals only, or what the release's bf16 may have
+/// moved.
 float open_of(float cut, bool bf16) {
   return bf16 ? tolerance::of(true).relative * std::max(1.0F, std::abs(cut)) : 0.0F;
 }

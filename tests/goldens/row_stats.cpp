@@ -54,7 +54,7 @@ std::string kernel_difference(const std::vector<T>& x,
     if (bits_of(got) != bits_of(expected)) {
       return text("the ",
                   type,
-                  " kernel of tier ",
+                  " kernel of instruction set ",
                   static_cast<int>(level),
                   " differs from the definition");
     }

@@ -38,9 +38,9 @@ class tensor {
     std::fill(unconditional_.begin(), unconditional_.end(), logits_.front());
   }
 
-  given_row put(std::size_t r, const row_device_view& device_view) {
+  given_row put(std::size_t r, const row_place& where) {
     given_row given;
-    write_row(s_.engine, s_.model, device_view, row_);
+    write_row(s_.engine, s_.model, where, row_);
     T* const at = logits_.data() + first() + r * stride_;
     for (std::size_t v = 0; v < row_.size(); ++v) {
       at[v] = testing::encoded<T>(double(row_[v]));
@@ -48,14 +48,14 @@ class tensor {
     }
     given.logits = row_;
     if (s_.engine.has_guidance) {
-      write_unconditional(s_.engine, s_.model, device_view, row_);
+      write_unconditional(s_.engine, s_.model, where, row_);
       for (std::size_t v = 0; v < row_.size(); ++v) {
         unconditional_[first() + r * stride_ + v] = testing::encoded<T>(double(row_[v]));
       }
     }
     if (s_.engine.has_grammar) {
       const std::span<std::uint32_t> words(allowed_.data() + first() + r * word_stride_, words_);
-      write_allowed(s_.engine, s_.model, device_view, words);
+      write_allowed(s_.engine, s_.model, where, words);
       given.allowed.assign(words.begin(), words.end());
     }
     return given;
@@ -339,7 +339,7 @@ class decoder {
     std::size_t total = 0;
     const auto run_layers = [&](std::size_t k) {
       const segment& s = request.segments[k];
-      wanted[k] = pass<T>(k, device_view_of(sequence_in(s.slot), s));
+      wanted[k] = pass<T>(k, place_of(sequence_in(s.slot), s));
       total += wanted[k].size();
     };
     for (std::size_t k = 0; k < request.segments.size() && !way_.piecewise; ++k) {
@@ -353,18 +353,17 @@ class decoder {
       if (way_.piecewise) {
         run_layers(k);
       }
-      place p = device_view_of(i, s);
-      tensor<T> context(s_, way_.piecewise ? wanted[k].size() : 0);
+      place p = place_of(i, s);
+      tensor<T> own(s_, way_.piecewise ? wanted[k].size() : 0);
       std::vector<given_row>& seen = given[i].emplace_back();
       for (std::size_t r = 0; r < wanted[k].size(); ++r) {
-        p.device_view.row = wanted[k][r];
-        p.device_view.tokens = p.tokens;
-        seen.push_back(way_.piecewise ? context.put(r, p.device_view)
-                                      : whole.put(at++, p.device_view));
+        p.where.row = wanted[k][r];
+        p.where.tokens = p.tokens;
+        seen.push_back(way_.piecewise ? own.put(r, p.where) : whole.put(at++, p.where));
         seen.back().row = wanted[k][r];
       }
       if (way_.piecewise) {
-        session_->read(k, context.rows(wanted[k].size()), context.modifiers());
+        session_->read(k, own.rows(wanted[k].size()), own.modifiers());
       }
     }
     if (way_.piecewise) {
@@ -393,17 +392,17 @@ class decoder {
   /// Which rows a segment is about, and the tokens there.
   struct place {
     std::vector<token_id> tokens;
-    row_device_view device_view;
+    row_place where;
   };
-  [[nodiscard]] place device_view_of(std::size_t i, const segment& s) const {
+  [[nodiscard]] place place_of(std::size_t i, const segment& s) const {
     place p;
     p.tokens.assign(running_[i].tokens.begin(),
                     running_[i].tokens.begin() + s_.sequences[i].shape.length);
     if (s.branch > 0) {
       p.tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
     }
-    p.device_view.sequence = s_.sequences[i].shape.seed;
-    p.device_view.step = static_cast<index_t>(records_[i].size()) - 1;
+    p.where.sequence = s_.sequences[i].shape.seed;
+    p.where.step = static_cast<index_t>(records_[i].size()) - 1;
     return p;
   }
 
@@ -429,10 +428,10 @@ class decoder {
       }
       const auto here = pass.positions();
       std::vector<T> now;
-      p.device_view.tokens = p.tokens;
+      p.where.tokens = p.tokens;
       for (const index_t position : here) {
-        p.device_view.row = position;
-        write_hidden(s_.engine, p.device_view, layer, row);
+        p.where.row = position;
+        write_hidden(s_.engine, p.where, layer, row);
         for (const float x : row) {
           now.push_back(testing::encoded<T>(double(x)));
         }

@@ -35,15 +35,14 @@ Kind drawn(const std::array<double, N>& weights, std::uint64_t hash) {
 }
 
 /// Key of a row: the tokens near it and, in a restless engine, the step.
-std::uint64_t key_of(const hostile_engine& e, const row_device_view& device_view, bool restless) {
-  std::uint64_t key =
-      mixed(e.seed, device_view.sequence, static_cast<std::uint64_t>(device_view.row));
+std::uint64_t key_of(const hostile_engine& e, const row_place& where, bool restless) {
+  std::uint64_t key = mixed(e.seed, where.sequence, static_cast<std::uint64_t>(where.row));
   if (restless) {
-    return mixed(key, static_cast<std::uint64_t>(device_view.step) + 1);
+    return mixed(key, static_cast<std::uint64_t>(where.step) + 1);
   }
-  const auto size = static_cast<index_t>(device_view.tokens.size());
-  for (index_t p = std::max(device_view.row - 2, 0); p < std::min(device_view.row + 3, size); ++p) {
-    key = mixed(key, static_cast<std::uint64_t>(device_view.tokens[static_cast<std::size_t>(p)]));
+  const auto size = static_cast<index_t>(where.tokens.size());
+  for (index_t p = std::max(where.row - 2, 0); p < std::min(where.row + 3, size); ++p) {
+    key = mixed(key, static_cast<std::uint64_t>(where.tokens[static_cast<std::size_t>(p)]));
   }
   return key;
 }
@@ -141,11 +140,11 @@ hostile_engine random_engine(dice& d) {
 
 void write_row(const hostile_engine& e,
                const model_info& model,
-               const row_device_view& device_view,
+               const row_place& where,
                std::span<float> out) {
-  const std::uint64_t key = key_of(e, device_view, e.restless);
+  const std::uint64_t key = key_of(e, where, e.restless);
   const std::uint64_t fate =
-      mixed(e.seed, device_view.sequence + 77, static_cast<std::uint64_t>(device_view.row));
+      mixed(e.seed, where.sequence + 77, static_cast<std::uint64_t>(where.row));
   mood m = drawn<mood>(e.moods, mixed(key, 6));
   if (unit(fate) < e.doomed) {
     constexpr mood never_valid[] = {mood::one_nan, mood::all_nan, mood::nothing, mood::infinite};
@@ -155,11 +154,10 @@ void write_row(const hostile_engine& e,
 }
 
 void write_hidden(const hostile_engine& e,
-                  const row_device_view& device_view,
+                  const row_place& where,
                   index_t layer,
                   std::span<float> out) {
-  std::uint64_t h =
-      mixed(key_of(e, device_view, e.restless), 13, static_cast<std::uint64_t>(layer));
+  std::uint64_t h = mixed(key_of(e, where, e.restless), 13, static_cast<std::uint64_t>(layer));
   const mood m = drawn<mood>(e.moods, mixed(h, 14));
   const model_info nothing;
   fill(m == mood::ends || m == mood::masks ? mood::sane : m, h, nothing, out);
@@ -167,21 +165,21 @@ void write_hidden(const hostile_engine& e,
 
 void write_unconditional(const hostile_engine& e,
                          const model_info& model,
-                         const row_device_view& device_view,
+                         const row_place& where,
                          std::span<float> out) {
   hostile_engine other = e;
   other.seed = mixed(e.seed, 8);
-  write_row(other, model, device_view, out);
+  write_row(other, model, where, out);
 }
 
 void write_allowed(const hostile_engine& e,
                    const model_info& model,
-                   const row_device_view& device_view,
+                   const row_place& where,
                    std::span<std::uint32_t> out) {
   const std::uint64_t key =
       e.restless_grammar
-          ? key_of(e, device_view, true)
-          : mixed(e.seed, device_view.sequence + 78, static_cast<std::uint64_t>(device_view.row));
+          ? key_of(e, where, true)
+          : mixed(e.seed, where.sequence + 78, static_cast<std::uint64_t>(where.row));
   const auto allow = [&](token_id token) {
     out[static_cast<std::size_t>(token) / 32] |= 1U << (static_cast<unsigned>(token) % 32U);
   };

@@ -57,7 +57,7 @@ struct hostile_engine {
 [[nodiscard]] hostile_engine random_engine(testing::dice& d);
 
 /// The requested row. `tokens` are those of the sequence, a branch's token in its place.
-struct row_device_view {
+struct row_place {
   std::uint64_t sequence = 0;
   index_t step = 0;
   index_t row = 0;
@@ -67,25 +67,25 @@ struct row_device_view {
 /// The logits of a row, in float.
 void write_row(const hostile_engine& e,
                const model_info& model,
-               const row_device_view& device_view,
+               const row_place& where,
                std::span<float> out);
 
 /// A row of a layer, as layer rules compare it with an earlier one.
 void write_hidden(const hostile_engine& e,
-                  const row_device_view& device_view,
+                  const row_place& where,
                   index_t layer,
                   std::span<float> out);
 
 /// The unconditional row beside it.
 void write_unconditional(const hostile_engine& e,
                          const model_info& model,
-                         const row_device_view& device_view,
+                         const row_place& where,
                          std::span<float> out);
 
 /// Its bitmask: ceil(vocab / 32) words, with anything in the bits behind the vocabulary.
 void write_allowed(const hostile_engine& e,
                    const model_info& model,
-                   const row_device_view& device_view,
+                   const row_place& where,
                    std::span<std::uint32_t> out);
 
 }  // namespace unmask::hostile

@@ -135,18 +135,18 @@ static_assert(ranking<witness>);
   auto credit = std::make_shared<std::vector<std::vector<double>>>();
   return {[=](std::vector<double>& z, const dense_view& at) {
             credit->resize(static_cast<std::size_t>(at.geometry.length));
-            std::vector<double>& context = (*credit)[static_cast<std::size_t>(at.position)];
-            context.resize(z.size(), 0.0);
+            std::vector<double>& own = (*credit)[static_cast<std::size_t>(at.position)];
+            own.resize(z.size(), 0.0);
             const seen_row raw = dense_statistics(z, at.position);
             if (!raw.valid) {
               return;
             }
-            for (double& c : context) {
+            for (double& c : own) {
               c *= decay;
             }
-            context[static_cast<std::size_t>(raw.token)] += std::pow(raw.confidence, exponent);
+            own[static_cast<std::size_t>(raw.token)] += std::pow(raw.confidence, exponent);
             for (std::size_t v = 0; v < z.size(); ++v) {
-              z[v] += strength * std::log1p(context[v]);
+              z[v] += strength * std::log1p(own[v]);
             }
           },
           [=](index_t p) {

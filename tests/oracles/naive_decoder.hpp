@@ -153,7 +153,7 @@ class naive_decoder {
   [[nodiscard]] index_t masked_count() const {
     return static_cast<index_t>(std::count(open_.begin(), open_.end(), true));
   }
-  [[nodiscard]] index_t settled() const {
+  [[nodiscard]] index_t committed_prefix() const {
     const auto first = std::find(open_.begin(), open_.begin() + request_.geometry.length, true);
     return static_cast<index_t>(first - open_.begin());
   }

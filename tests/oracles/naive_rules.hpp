@@ -138,7 +138,7 @@ template <class A, class B>
 template <class A, class B>
 [[nodiscard]] naive_rule naive(any_of<A, B> either);
 
-/// Joins two rules; the verdict `decisive` of either commits the matter.
+/// Joins two rules; the verdict `decisive` of either decides.
 [[nodiscard]] inline naive_rule joined_rule(naive_rule first, naive_rule second, bool decisive) {
   return [=](std::span<const naive_row> ranked, const naive_step& at) {
     std::vector<opinion> all = first(ranked, at);

@@ -218,7 +218,7 @@ void decode_beside(Session& s,
     ASSERT_EQ(report.end, naive.end());
     ASSERT_EQ(report.forwards, naive.step());
     ASSERT_EQ(report.masked, naive.masked_count());
-    ASSERT_EQ(report.committed_prefix, naive.settled());
+    ASSERT_EQ(report.committed_prefix, naive.committed_prefix());
     ASSERT_EQ(report.committed, committed);
     ASSERT_EQ(report.last_commits, static_cast<index_t>(got.size()));
     ASSERT_EQ(report.invalid_rows, invalid);

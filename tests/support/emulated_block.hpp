@@ -394,9 +394,9 @@ class emulated_block {
 
  private:
   // The arguments of all threads.
-  [[nodiscard]] const std::vector<std::uint64_t>& asked(std::uint64_t context) const {
+  [[nodiscard]] const std::vector<std::uint64_t>& asked(std::uint64_t own) const {
     auto& told = all_->told_[all_->at(thread_).questions++ % 2];
-    told[static_cast<std::size_t>(thread_)] = context;
+    told[static_cast<std::size_t>(thread_)] = own;
     sync();
     return told;
   }

@@ -129,7 +129,8 @@ void supply_one(Session& s,
   s.supply(host_logits<float>{logits.data(), request.rows, vocab});
 }
 
-/// Decodes slot 0, which was started with `tokens`, and calls track(watched_step) after every step.
+/// Decodes slot 0, which was started with `tokens`, and calls observe(observed_step) after each
+/// step.
 template <class Session, class Model>
 void observe_decode(Session& s,
                     const Model& model,

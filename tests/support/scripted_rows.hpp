@@ -43,7 +43,7 @@ static_assert(commit_rule<onlooker> && extending<onlooker>);
 /// Row `position` of branch `s.branch` as the script has it.
 using script = std::function<std::vector<float>(const segment& s, index_t position)>;
 
-/// The logits of a request; rows of positions that are not open in their branch stay NaN.
+/// The logits of a request; rows of positions that are not masked in their branch stay NaN.
 template <class Session>
 [[nodiscard]] std::vector<float> logits_of(const Session& s,
                                            const forward_request& request,

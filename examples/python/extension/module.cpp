@@ -106,7 +106,7 @@ void bind_values(nb::module_& m) {
           "K/V of these positions are final from now on.")
       .def_ro("refresh",
               &plan::refresh,
-              "Whether the next pass computes all that it feeds, in every layer.");
+              "Whether every layer computes all positions of the next pass.");
 
   using unmask::sequence_report;
   nb::class_<sequence_report>(m, "Report", "Report of one sequence so far.")
@@ -121,7 +121,7 @@ void bind_values(nb::module_& m) {
       .def_ro("rewritten", &sequence_report::rewritten, "Committed tokens replaced or remasked.")
       .def_ro("forced",
               &sequence_report::forced,
-              "Commits that no commit rule asked for, made so that the block advances.")
+              "Forced commits: candidates that the commit rule did not commit.")
       .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
       .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
       .def("__repr__", [](const sequence_report& r) {
@@ -152,13 +152,12 @@ void bind_values(nb::module_& m) {
       .def_ro("committed", &candidate_entry::committed);
 
   using unmask::token_probability;
-  nb::class_<token_probability>(m, "Probability", "How probable a token asked about was.")
+  nb::class_<token_probability>(m, "Probability", "The probability of a probed token.")
       .def_ro("slot", &token_probability::slot)
       .def_ro("position", &token_probability::position)
       .def_ro("token", &token_probability::token)
       .def_ro("probability", &token_probability::probability)
-      .def_ro(
-          "share", &token_probability::share, "Probability among the tokens asked about alone.");
+      .def_ro("share", &token_probability::share, "Probability among the probed tokens alone.");
 }
 
 void bind_session(nb::module_& m) {
@@ -271,7 +270,7 @@ mask token there. `tokens` is int32, or int64 on a CPU, and is written in place 
 has ended. `suppressed` tokens are never proposed.)doc")
       .def("next",
            &session::next,
-           "What to compute next, or None when no sequence runs. The same until supply().")
+           "The next forward request, or None when no sequence runs. The same until supply().")
       .def("supply",
            &supply,
            "logits"_a,
@@ -295,7 +294,7 @@ None.)doc")
                                    : std::nullopt;
           },
           "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
-          "another one inside it, before attention. None if the policy asks at no layer.")
+          "another one inside it, before attention. None if the policy has no layer rule.")
       .def_prop_ro(
           "stays",
           [](const session& s) { return s.asked().skipped == unmask::skipping::kept; },
@@ -324,16 +323,19 @@ the sequence, the engine's own of this layer, and is written.)doc")
            &session::rows,
            "segment"_a,
            "The rows whose logits supply() takes: indices of positions() behind the last layer.")
-      .def("report", &session::report, "slot"_a = 0, "What became of the sequence in a slot.")
-      .def("committed", &session::committed, "slot"_a = 0, "What the last step wrote in a slot.")
+      .def("report", &session::report, "slot"_a = 0, "Report of the sequence in a slot.")
+      .def("committed",
+           &session::committed,
+           "slot"_a = 0,
+           "Tokens that the last step wrote in a slot.")
       .def("candidates",
            &session::candidates,
            "slot"_a = 0,
-           "What the last step decided about; needs trace=True.")
+           "Positions that the last step decided; needs trace=True.")
       .def("probabilities",
            &session::probabilities,
            "slot"_a = 0,
-           "How probable the tokens were that the policy asks about.")
+           "Probabilities of the tokens that the policy probes.")
       .def("planned", &session::planned, "slot"_a = 0, "The plan of a slot's next step.")
       .def("cancel", &session::cancel, "slot"_a, "Ends a sequence as it is.")
       .def_prop_ro("policy", &session::policy)

@@ -145,8 +145,8 @@ struct sequence_view {
       count += is_masked(i) ? 1 : 0;
     }
     for (; i + 8 <= r.last; i += 8) {  // the product's highest byte is the sum of all bytes
-      const std::uint64_t open = detail::masked_of_eight(marks + i);
-      count += static_cast<index_t>((open * 0x0101010101010101U) >> 56U);
+      const std::uint64_t masked = detail::masked_of_eight(marks + i);
+      count += static_cast<index_t>((masked * 0x0101010101010101U) >> 56U);
     }
     for (; i < r.last; ++i) {
       count += is_masked(i) ? 1 : 0;

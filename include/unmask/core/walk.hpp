@@ -116,8 +116,8 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const sequence_shape& g) {
   std::int64_t most = 0;
   for_each_part<Policy, &part_traits::commits>([&](auto at) {
-    const std::int64_t context = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
-    most = context > most ? context : most;
+    const std::int64_t own = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
+    most = own > most ? own : most;
   });
   return most;
 }

@@ -47,11 +47,11 @@ template <class Also = step::keys_alone>
                                        count_space& space,
                                        const Also& also = {}) {
   const auto count_if = [&](const auto& is_counted) {
-    std::uint32_t context = 0;
+    std::uint32_t own = 0;
     for (index_t i = b.lane(); i < count; i += b.lanes()) {
-      context += is_counted(keys[i]) ? 1U : 0U;
+      own += is_counted(keys[i]) ? 1U : 0U;
     }
-    return static_cast<index_t>(sum_of_block(b, context, space));
+    return static_cast<index_t>(sum_of_block(b, own, space));
   };
   const index_t always = count_if([](std::uint32_t key) { return key == step::always_key; });
   const index_t never = count_if([](std::uint32_t key) { return key == step::never_key; });

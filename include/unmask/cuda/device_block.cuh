@@ -16,12 +16,12 @@ struct device_block {
   __device__ void sync() const { __syncthreads(); }
   [[nodiscard]] __device__ lane_count count(bool yes) const {
     __shared__ index_t of_warp[most_warps];
-    const std::uint32_t context = ballot(yes);
+    const std::uint32_t own = ballot(yes);
     if (warp_lane() == 0) {
-      of_warp[warp()] = __popc(context);
+      of_warp[warp()] = __popc(own);
     }
     sync();
-    lane_count sum{__popc(context & ((1U << static_cast<unsigned>(warp_lane())) - 1U)), 0};
+    lane_count sum{__popc(own & ((1U << static_cast<unsigned>(warp_lane())) - 1U)), 0};
     for (index_t w = 0; w < warps(); ++w) {
       sum.before += w < warp() ? of_warp[w] : 0;
       sum.all += of_warp[w];

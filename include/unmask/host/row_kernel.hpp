@@ -112,12 +112,12 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
       if (!(best > so_far.bar())) {
         return F{};
       }
-      const F context = lift<F>(z, padded, best);
+      const F own = lift<F>(z, padded, best);
       if (best_before > -math::infinity()) {
         so_far.add(math::min(best, best_before), 0.0F);
       }
-      so_far.join(context);
-      return context;
+      so_far.join(own);
+      return own;
     } else {
       return lift<F>(z, padded, best);
     }
@@ -280,9 +280,9 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     const index_t home = column / group * group;
     floats near = simd::splat(-math::infinity());
     for (index_t j = home; j < home + group; j += width) {
-      const std::uint32_t context =
+      const std::uint32_t own =
           column >= j && column < j + width ? 1U << static_cast<unsigned>(column - j) : 0U;
-      near = simd::max(simd::kept(load(z + j), ~context), near);
+      near = simd::max(simd::kept(load(z + j), ~own), near);
     }
     const index_t behind = home + group;
     const float value =

@@ -71,9 +71,9 @@ class commit_rule_expression {
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     std::int64_t most = 0;
     for (index_t i = 0; i < size_; ++i) {
-      const std::int64_t context = parts_[i].visit(
+      const std::int64_t own = parts_[i].visit(
           [&g](const auto& operand) { return detail::extra_forwards_of(operand, g); });
-      most = context > most ? context : most;
+      most = own > most ? own : most;
     }
     return most;
   }

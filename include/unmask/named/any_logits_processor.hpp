@@ -115,13 +115,13 @@ struct any_logits_processors : logits_processor_list {
 
   // Calls use(part) for the parts that process the position.
   UNMASK_HD void for_each(auto& context, const auto& use) const {
-    const bool settled = is_committed(context);
+    const bool committed = is_committed(context);
     for (index_t i = 0; i < count; ++i) {
       rules[i].visit([&](const auto& r) {
         using part = std::remove_cvref_t<decltype(r)>;
         constexpr bool remembers = !std::is_same_v<position_state_of<part>, no_state>;
         if constexpr (Remembers || !remembers) {
-          if (!settled || processing_committed<part>) {
+          if (!committed || processing_committed<part>) {
             use(r);
           }
         }

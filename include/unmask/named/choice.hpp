@@ -24,9 +24,9 @@ struct step_reductions_beside : detail::pack<step_reduction_of<Part>...> {
   UNMASK_HD void merge(const step_reductions_beside& other, std::index_sequence<I...>) {
     (merge_one<I, step_reduction_of<Part>>(other), ...);
   }
-  template <std::size_t I, class Tally>
+  template <std::size_t I, class Reduction>
   UNMASK_HD void merge_one([[maybe_unused]] const step_reductions_beside& other) {
-    if constexpr (!std::is_same_v<Tally, no_state>) {
+    if constexpr (!std::is_same_v<Reduction, no_state>) {
       detail::get_indexed<I>(*this).merge(detail::get_indexed<I>(other));
     }
   }

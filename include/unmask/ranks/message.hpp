@@ -179,11 +179,11 @@ unpack(const message_header& h, const std::byte* message, index_t row, node_stac
 template <statistics S>
 [[nodiscard]] UNMASK_HD bool names_own(const record<S>& sums, range node) {
   const auto is_own = [&](token_id v) { return v == no_token || node.contains(v); };
-  bool context = is_own(sums.token);
+  bool own = is_own(sums.token);
   if constexpr (provides_v<S, stat::sampled>) {
-    context = context && is_own(sums.drawn);
+    own = own && is_own(sums.drawn);
   }
-  return context;
+  return own;
 }
 
 /// Tracked logit `i` of a row, -inf if another rank has its token.

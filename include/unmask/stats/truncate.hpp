@@ -87,10 +87,10 @@ struct kept_race {
   [[nodiscard]] UNMASK_HD float key_of(float logit, token_id token) const {
     return draw_key_alone(logit - best, 1.0F, token, draw);
   }
-  /// `context` is the token's key.
-  UNMASK_HD void join(float context, float logit, token_id token) {
-    if (context > key || (context == key && token < winner.token)) {
-      key = context;
+  /// `own` is the token's key.
+  UNMASK_HD void join(float own, float logit, token_id token) {
+    if (own > key || (own == key && token < winner.token)) {
+      key = own;
       winner = {logit + 0.0F, token};  // as a list holds it
     }
   }

@@ -28,21 +28,21 @@ template <class Policy>
 is_low(const slot_memory<Policy>& m, index_t branch, index_t i, float share) {
   const float* const lookahead_scores = m.lookahead_scores + branch * m.window;
   const bool* const is_masked = m.is_masked + branch * m.window;
-  const float context = lookahead_scores[i];
+  const float own = lookahead_scores[i];
   const index_t size = m.status->next.score.size();
-  index_t open = 0;
+  index_t masked = 0;
   index_t lower = 0;
   for (index_t j = 0; j < i; ++j) {  // equals left of it are lower
-    open += is_masked[j] ? 1 : 0;
-    lower += is_masked[j] && lookahead_scores[j] <= context ? 1 : 0;
+    masked += is_masked[j] ? 1 : 0;
+    lower += is_masked[j] && lookahead_scores[j] <= own ? 1 : 0;
   }
   for (index_t j = i; j < size; ++j) {
-    open += is_masked[j] ? 1 : 0;
-    lower += is_masked[j] && lookahead_scores[j] < context ? 1 : 0;
+    masked += is_masked[j] ? 1 : 0;
+    lower += is_masked[j] && lookahead_scores[j] < own ? 1 : 0;
   }
   const index_t counted =
-      math::max(static_cast<index_t>(static_cast<float>(open) * share), index_t{1});
-  return counted >= open || lower < counted;
+      math::max(static_cast<index_t>(static_cast<float>(masked) * share), index_t{1});
+  return counted >= masked || lower < counted;
 }
 
 /// The mean of a branch's lowest lookahead scores, in position order. If no position of the scored
@@ -97,9 +97,9 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
       s.tokens[p.position] = p.token;
       m.marks[p.position] = mark::committed;
       --s.view.masked_count;
-      plan context = next;
-      static_cast<void>(replan(m, context, info_of(s), false));
-      next.branch_last[b] = context.score.last;
+      plan own = next;
+      static_cast<void>(replan(m, own, info_of(s), false));
+      next.branch_last[b] = own.score.last;
       s.tokens[p.position] = s.model.mask_token;
       m.marks[p.position] = mark::masked;
       ++s.view.masked_count;
@@ -171,7 +171,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
       m.state->winner = winner;
       if (winner > 0) {
         const placement& p = now.branch[winner - 1];
-        settle(m, p.position, p.token, p.log_probability);
+        commit_token(m, p.position, p.token, p.log_probability);
       }
       branches::adopt(m);
     }

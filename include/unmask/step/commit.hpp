@@ -68,14 +68,14 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
     }
     const plan& now = m.status->next;
     const index_t size = now.score.size();
-    std::uint64_t context = 0;
+    std::uint64_t own = 0;
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
-      context |= m.roles[i] == role::committed ? bit_of(m, i) : 0;
+      own |= m.roles[i] == role::committed ? bit_of(m, i) : 0;
     }
-    std::uint64_t served = t.any(context);
+    std::uint64_t served = t.any(own);
     // Positions in rank order, then those without a rank.
     const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
-    const auto apply_commit_rule = [&](index_t i) {
+    const auto force_commit = [&](index_t i) {
       m.roles[i] = role::committed;
       m.status->report.forced += writes(m, i) ? 1 : 0;
     };
@@ -84,8 +84,8 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
         const index_t i = ranked(r);
         return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & blocks) != 0;
       };
-      const bool is_served = with_first(
-          t, count + size, is_of_blocks, [&](index_t r) { apply_commit_rule(ranked(r)); });
+      const bool is_served =
+          with_first(t, count + size, is_of_blocks, [&](index_t r) { force_commit(ranked(r)); });
       served |= is_served ? blocks : 0;
       t.sync();  // the report is another lane's next
     };
@@ -102,7 +102,7 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
         const auto is_excluded = [&](index_t i) {
           return m.roles[i] == role::excluded && (due & bit_of(m, i)) != 0;
         };
-        static_cast<void>(with_first(t, size, is_excluded, apply_commit_rule));
+        static_cast<void>(with_first(t, size, is_excluded, force_commit));
         t.sync();
       }
     }

@@ -17,10 +17,10 @@ UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
     if (m.marks[p] == mark::masked) {
       const index_t i = p - canvas.first;
       const token_id token = renoise(m, p, info_of(*m.state, m.status->next, p), true);
-      settle(m,
-             p,
-             token == no_token ? proposal(m, i) : token,
-             m.row(i).valid() ? m.row(i).log_probability() : -math::infinity());
+      commit_token(m,
+                   p,
+                   token == no_token ? proposal(m, i) : token,
+                   m.row(i).valid() ? m.row(i).log_probability() : -math::infinity());
     }
   }
   ++q.step;

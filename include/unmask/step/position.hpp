@@ -316,8 +316,10 @@ trace(const slot_memory<Policy>& m, index_t at, index_t i, token_id token, bool 
 
 /// Lane 0: writes a token to a masked position, and reports it.
 template <class Policy>
-UNMASK_HD void
-settle(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
+UNMASK_HD void commit_token(const slot_memory<Policy>& m,
+                            index_t position,
+                            token_id token,
+                            float log_probability) {
   m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability);
   m.state->tokens[position] = token;
   m.marks[position] = mark::committed;

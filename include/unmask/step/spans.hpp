@@ -30,13 +30,13 @@ UNMASK_HD void place(const auto& t, const slot_memory<Policy>& m, index_t count)
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t span_rank_of(const slot_memory<Policy>& m, index_t i) {
   const index_t size = m.status->next.score.size();
-  const index_t context = m.ranks[i];
+  const index_t own = m.ranks[i];
   index_t better = 0;
   for (index_t j = i - 1; j >= 0 && m.ranks[j] >= 0; --j) {
-    better += m.ranks[j] < context ? 1 : 0;
+    better += m.ranks[j] < own ? 1 : 0;
   }
   for (index_t j = i + 1; j < size && m.ranks[j] >= 0; ++j) {
-    better += m.ranks[j] < context ? 1 : 0;
+    better += m.ranks[j] < own ? 1 : 0;
   }
   return better;
 }

@@ -21,19 +21,19 @@ void start_with(const Policy& p) {
       device::session_device_view<Policy>{}, 0, device::start_arguments<Policy>{p, {}, {}});
 }
 
-template <class... Rankings, class Admission>
-void each_ranking(const Admission& commits, const Rankings&... ranks) {
+template <class... Rankings, class CommitRule>
+void each_ranking(const CommitRule& commits, const Rankings&... ranks) {
   (decide_with(policy{ranks, commits}, {}), ...);
 }
 
 // Rules along the order of confidence.
-template <class... Admissions>
-void each_by_confidence(const Admissions&... commits) {
+template <class... CommitRules>
+void each_by_confidence(const CommitRules&... commits) {
   (each_ranking(commits, by_confidence{}), ...);
 }
 
-template <class... Admissions>
-void each_pair(const Admissions&... commits) {
+template <class... CommitRules>
+void each_pair(const CommitRules&... commits) {
   (each_ranking(commits, by_confidence{}, by_margin{}, by_entropy{}, left_to_right{}, at_random{}),
    ...);
 }

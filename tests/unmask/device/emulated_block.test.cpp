@@ -66,9 +66,9 @@ TEST(EmulatedBlock, ThreadsAskEachOtherWhateverTheirOrder) {
       std::vector<std::vector<lane_count>> counts(static_cast<std::size_t>(threads));
       std::vector<std::uint64_t> bits(static_cast<std::size_t>(threads));
       block.run([&](const emulated_block& b) {
-        auto& context = counts[static_cast<std::size_t>(b.lane())];
+        auto& own = counts[static_cast<std::size_t>(b.lane())];
         for (index_t k = 2; k < 6; ++k) {  // one question after the other, without a barrier
-          context.push_back(b.count(b.lane() % k == 1));
+          own.push_back(b.count(b.lane() % k == 1));
         }
         bits[static_cast<std::size_t>(b.lane())] = b.any(std::uint64_t{1} << (b.lane() % 64));
       });

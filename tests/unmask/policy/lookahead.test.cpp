@@ -13,7 +13,7 @@
 namespace unmask::testing {
 namespace {
 
-// Worth given by a row: its best logit.
+// Lookahead score given by a row: its best logit.
 struct by_logit {
   static constexpr statistics required = stat::none;
   float score(const auto& c) const { return c.logit; }
@@ -60,7 +60,7 @@ const std::vector<std::vector<float>> vector_19 = {{-0.2F, -0.5F, -0.9F, -1.4F},
                                                    {-0.1F, -0.8F, -1.2F}};
 const lookahead_by<by_logit> paper{.branches = 3};
 
-// Means -0.75, -0.9333, -0.7 and -0.7: a tie goes to the branch spawned first.
+// Means -0.75, -0.9333, -0.7 and -0.7: a tie goes to the branch created first.
 TEST(lookahead, test_vector_19) {
   EXPECT_EQ(winner_of(paper, vector_19), 2);
 }
@@ -89,7 +89,7 @@ TEST(lookahead, lowest_share_rounds_down_to_at_least_one) {
   EXPECT_EQ(winner_of(half, vector_19), 2);
 }
 
-// With a weight the anchor's creation counts 1, a branch's the worth of its token: -1, -2, -3.
+// With a weight the anchor's creation counts 1, a branch's the score of its token: -1, -2, -3.
 TEST(lookahead, creation_weight_favours_the_anchor) {
   lookahead_by<by_logit> mixed = paper;
   mixed.creation_weight = 0.5F;
@@ -98,7 +98,7 @@ TEST(lookahead, creation_weight_favours_the_anchor) {
   EXPECT_EQ(winner_of(mixed, vector_19), 2);
 }
 
-// The first of two positions commits, the second is tried with worth -1; then its row is worth
+// The first of two positions commits, the second is tried with score -1; then its row scores
 // `now`.
 index_t
 winner_at_the_end_of_a_block(const lookahead_by<by_logit>& ahead, index_t length, float now) {

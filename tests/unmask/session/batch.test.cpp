@@ -85,10 +85,9 @@ void begin(session<rich>& s, index_t slot, job& j) {
 
 /// Writes the rows of one segment.
 void forward(const segment& part, const job& j, packed_rows<float>& rows, index_t first_row) {
-  const std::span<const token_id> context(j.tokens.data(),
-                                          static_cast<std::size_t>(j.geometry.length));
+  const std::span<const token_id> own(j.tokens.data(), static_cast<std::size_t>(j.geometry.length));
   for (index_t r = 0; r < part.rows.size(); ++r) {
-    j.fake.row<float>(context, part.rows.first + r, rows.row(first_row + r));
+    j.fake.row<float>(own, part.rows.first + r, rows.row(first_row + r));
   }
 }
 

@@ -322,10 +322,10 @@ TEST(start, takes_options_at_their_bounds) {
 
 // The knobs of policies.
 
-template <class Admission>
-void expect_bad_commit_rule(const Admission& a, const std::vector<std::string>& parts) {
-  using p = policy<by_confidence, Admission>;
-  expect_bad_start(p{by_confidence{}, Admission{}},
+template <class CommitRule>
+void expect_bad_commit_rule(const CommitRule& a, const std::vector<std::string>& parts) {
+  using p = policy<by_confidence, CommitRule>;
+  expect_bad_start(p{by_confidence{}, CommitRule{}},
                    p{by_confidence{}, a},
                    {.length = 6, .block_length = 2},
                    {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Capacities and layouts up to the largest number there is: each is decoded with, or refused by its
+// Capacities and shapes up to the largest number there is: each is decoded with, or refused by its
 // name before any memory is requested.
 
 #include <unmask/core/policy.hpp>

@@ -102,7 +102,7 @@ TEST(top3_mass, of_a_row_with_a_nan_or_nothing_belongs_to_an_invalid_record) {
 }
 
 TEST(top3_mass, has_its_three_columns_wherever_they_are) {
-  // In one chunk, in three, behind chunks that seemed to commit it.
+  // In one chunk, in three, behind chunks that seemed to decide it.
   dice d(2);
   for (int round = 0; round < 60; ++round) {
     std::vector<float> z =

@@ -95,15 +95,15 @@ TEST(sort, brings_the_lowest_to_the_front) {
 }
 
 /// A thread group whose lanes are threads.
-struct threads_thread_group {
-  index_t context = 0;
+struct group_of_threads {
+  index_t own = 0;
   index_t all = 1;
   std::barrier<>* gate = nullptr;
-  [[nodiscard]] index_t lane() const { return context; }
+  [[nodiscard]] index_t lane() const { return own; }
   [[nodiscard]] index_t lanes() const { return all; }
   void sync() const { gate->arrive_and_wait(); }
 };
-static_assert(thread_group<threads_thread_group>);
+static_assert(thread_group<group_of_threads>);
 
 TEST(sort, does_the_same_with_any_number_of_lanes) {
   dice d(12);
@@ -117,9 +117,8 @@ TEST(sort, does_the_same_with_any_number_of_lanes) {
       std::vector<std::thread> threads;
       for (index_t lane = 0; lane < lanes; ++lane) {
         threads.emplace_back([&, lane] {
-          step::sort(threads_thread_group{lane, lanes, &gate},
-                     keys.data(),
-                     static_cast<index_t>(keys.size()));
+          step::sort(
+              group_of_threads{lane, lanes, &gate}, keys.data(), static_cast<index_t>(keys.size()));
         });
       }
       for (std::thread& t : threads) {

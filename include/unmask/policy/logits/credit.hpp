@@ -135,10 +135,10 @@ struct adaptive_credit {
   UNMASK_HD void process(auto& row, auto& context) const {
     const bool of_block = of == committed_share::block;
     const sequence_view& q = *context.at.view;
-    const index_t open = of_block ? context.at.block_masked : q.masked_count;
+    const index_t masked = of_block ? context.at.block_masked : q.masked_count;
     const index_t all = of_block ? context.at.block_length : q.length - q.prompt_length;
-    const float settled = 1.0F - math::divide(static_cast<float>(open), static_cast<float>(all));
-    detail::earn_credit(row, context.state.size, context.state.slots, settled, settled, 1.0F);
+    const float share = 1.0F - math::divide(static_cast<float>(masked), static_cast<float>(all));
+    detail::earn_credit(row, context.state.size, context.state.slots, share, share, 1.0F);
   }
 };
 static_assert(tracking<adaptive_credit<>> && logits_processor<adaptive_credit<>>);

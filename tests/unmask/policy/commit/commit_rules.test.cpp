@@ -21,8 +21,8 @@ using counts = std::vector<std::size_t>;
 const std::vector<double> five = {0.95, 0.90, 0.62, 0.90, 0.30};
 
 /// Positions of `five` that the first step commits.
-template <class Admission>
-positions first_of_five(const Admission& a) {
+template <class CommitRule>
+positions first_of_five(const CommitRule& a) {
   return decode_confidences(policy{by_confidence{}, a}, five, 10, 1).positions.front();
 }
 
@@ -78,8 +78,8 @@ struct step_only {
 };
 
 /// Commits of each step when m equal positions are one block.
-template <class Admission>
-counts counts_of(const Admission& a, std::size_t m) {
+template <class CommitRule>
+counts counts_of(const CommitRule& a, std::size_t m) {
   return decode_confidences(policy{by_confidence{}, a}, std::vector<double>(m, 0.9)).counts();
 }
 

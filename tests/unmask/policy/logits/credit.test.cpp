@@ -255,9 +255,9 @@ TEST(credit, starts_anew_at_commits_at_blocks_and_at_starts) {
     const sequence_shape& g = q.geometry;
     // Cells that positions share, one block after the other, and cells of their own.
     session<kind> shared(q.model, {.length = g.length, .window = g.block_length});
-    session<kind> context(q.model, {.length = g.length, .window = g.length});
+    session<kind> own(q.model, {.length = g.length, .window = g.length});
     const std::vector<float> first = decoded(shared, p, q);
-    EXPECT_EQ(first, decoded(context, p, q)) << "seed " << seed;
+    EXPECT_EQ(first, decoded(own, p, q)) << "seed " << seed;
     EXPECT_EQ(first, decoded(shared, p, q)) << "seed " << seed;  // the slot once more
     static_cast<void>(shared.next());
   }
@@ -320,20 +320,20 @@ TEST_P(adaptive_credit_of, follows_the_committed_share) {
                             const index_t b = (at.position - at.geometry.prompt_length) / length;
                             const index_t first = at.geometry.prompt_length + b * length;
                             const index_t last = std::min(first + length, at.geometry.length);
-                            double settled = 0.0;
+                            double share = 0.0;
                             for (index_t p = first; p < last; ++p) {
-                              settled += at.stands(p) ? 1.0 : 0.0;
+                              share += at.stands(p) ? 1.0 : 0.0;
                             }
-                            settled /= last - first;
-                            std::vector<double>& context = (*credit)[at.position];
-                            context.resize(z.size());
+                            share /= last - first;
+                            std::vector<double>& own = (*credit)[at.position];
+                            own.resize(z.size());
                             const seen_row raw = dense_statistics(z, at.position);
-                            for (double& x : context) {
-                              x *= settled;
+                            for (double& x : own) {
+                              x *= share;
                             }
-                            context[static_cast<std::size_t>(raw.token)] += raw.confidence;
+                            own[static_cast<std::size_t>(raw.token)] += raw.confidence;
                             for (std::size_t v = 0; v < z.size(); ++v) {
-                              z[v] += settled * std::log1p(context[v]);
+                              z[v] += share * std::log1p(own[v]);
                             }
                           },
                           [=](index_t p) { credit->erase(p); }};

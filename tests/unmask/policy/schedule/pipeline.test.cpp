@@ -28,7 +28,7 @@ class stage {
     view_.masked_count = length;
   }
 
-  void settle(index_t first, index_t last, token_id token = 1) {
+  void commit(index_t first, index_t last, token_id token = 1) {
     for (index_t p = first; p < last; ++p) {
       view_.masked_count -= view_.is_masked(p) ? 1 : 0;
       marks_[static_cast<std::size_t>(p)] = mark::committed;
@@ -56,14 +56,14 @@ class stage {
 TEST(pipeline, test_vector_20) {
   stage s({.add = 0.1F, .activate = 0.95F}, 32, 96);
   EXPECT_EQ(s.next().score, (range{0, 32}));
-  s.settle(0, 3);  // 29 masks: .09375
+  s.commit(0, 3);  // 29 masks: .09375
   EXPECT_EQ(s.next().last_block, 1);
-  s.settle(3, 4);  // 28 masks: .125
+  s.commit(3, 4);  // 28 masks: .125
   EXPECT_EQ(s.next().score, (range{0, 64}));
   EXPECT_EQ(s.next().forced, 1U);
-  s.settle(4, 30);  // 2 masks: .9375
+  s.commit(4, 30);  // 2 masks: .9375
   EXPECT_EQ(s.next().forced, 1U);
-  s.settle(30, 31);  // 1 mask: .96875
+  s.commit(30, 31);  // 1 mask: .96875
   EXPECT_EQ(s.next().forced, 3U);
 }
 
@@ -71,11 +71,11 @@ TEST(pipeline, runs_the_blocks_so_far_or_the_whole_canvas) {
   stage so_far({.add = 0.5F}, 4, 18);
   stage whole({.add = 0.5F, .whole_canvas = true}, 4, 18);
   const struct {
-    index_t settled, last;
+    index_t committed, last;
   } steps[] = {{0, 4}, {2, 8}, {3, 8}, {6, 12}};
-  for (const auto& [settled, last] : steps) {
-    so_far.settle(0, settled);
-    whole.settle(0, settled);
+  for (const auto& [committed, last] : steps) {
+    so_far.commit(0, committed);
+    whole.commit(0, committed);
     plan p = so_far.next();
     EXPECT_EQ(p.query, (range{0, last}));
     plan q = whole.next();
@@ -92,7 +92,7 @@ TEST(pipeline, adds_one_block_a_step_and_at_most_so_many) {
   for (index_t expected : {1, 2, 3, 3, 3}) {
     EXPECT_EQ(s.next().last_block, expected);
   }
-  s.settle(0, 4);
+  s.commit(0, 4);
   const plan n = s.next();
   EXPECT_EQ(n.first_block, 1);
   EXPECT_EQ(n.last_block, 4);
@@ -106,56 +106,56 @@ TEST(pipeline, an_activated_block_stays_activated_when_it_becomes_the_first) {
   stage s({.add = 0.0F, .activate = 0.5F}, 4, 40);
   s.next();
   s.next();
-  s.settle(0, 2);
+  s.commit(0, 2);
   EXPECT_EQ(s.next().forced, 3U);
-  s.settle(2, 4);
-  s.settle(4, 6);
+  s.commit(2, 4);
+  s.commit(4, 6);
   EXPECT_EQ(s.next().forced & 3U, 3U);
 }
 
 TEST(pipeline, grows_when_nothing_is_masked_whatever_add_says) {
   stage s({.add = 1.0F, .activate = 1.0F}, 4, 8);
   EXPECT_EQ(s.next().score, (range{0, 4}));
-  s.settle(0, 3);
+  s.commit(0, 3);
   EXPECT_EQ(s.next().score, (range{0, 4}));
-  s.settle(3, 4);
+  s.commit(3, 4);
   EXPECT_EQ(s.next().score, (range{4, 8}));
-  s.settle(4, 8);
+  s.commit(4, 8);
   EXPECT_EQ(s.next().end, ending::complete);
 }
 
 TEST(pipeline, an_eos_token_stops_the_growth_and_the_blocks_so_far_are_decoded) {
   stage s({.add = 0.5F, .activate = 1.0F}, 4, 40);
   s.next();
-  s.settle(2, 4, 7);
+  s.commit(2, 4, 7);
   for (int k = 0; k < 3; ++k) {
     EXPECT_EQ(s.next().score, (range{0, 4}));
   }
-  s.settle(0, 2);
+  s.commit(0, 2);
   EXPECT_EQ(s.next().end, ending::eos_token);
 }
 
 TEST(pipeline, passes_by_blocks_in_which_nothing_is_masked) {
   stage s({.add = 0.1F, .activate = 1.0F}, 4, 40);
-  s.settle(0, 12);
-  s.settle(16, 32);
+  s.commit(0, 12);
+  s.commit(16, 32);
   EXPECT_EQ(s.next().score, (range{12, 16}));
-  s.settle(12, 16);
+  s.commit(12, 16);
   const plan n = s.next();
   EXPECT_EQ(n.score, (range{32, 36}));
   EXPECT_EQ(n.first_block, 8);
   EXPECT_EQ(n.forced, 1U);
   EXPECT_EQ(n.freeze, (range{12, 32}));
-  s.settle(32, 40);
+  s.commit(32, 40);
   EXPECT_EQ(s.next().end, ending::complete);
 }
 
 TEST(pipeline, sees_an_eos_token_in_a_block_that_it_passes_by) {
   stage s({.add = 0.1F, .activate = 1.0F}, 4, 40);
   EXPECT_EQ(s.next().score, (range{0, 4}));
-  s.settle(5, 8);
-  s.settle(4, 5, 7);
-  s.settle(0, 4);
+  s.commit(5, 8);
+  s.commit(4, 5, 7);
+  s.commit(0, 4);
   EXPECT_EQ(s.next().end, ending::eos_token);
 }
 

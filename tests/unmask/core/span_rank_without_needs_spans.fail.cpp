@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks within runs are computed only if a part declares needs_spans.
+// Ranks within spans are computed only if a part declares needs_spans.
 // expect: span_rank
 #include <unmask/unmask.hpp>
 
