@@ -18,18 +18,18 @@
 struct unmask_session {
   unmask_session(const unmask::named_parts& parts,
                  const unmask::model_info& about,
-                 const unmask::session_capacity& capacity,
+                 const unmask::session_capacity& sizes,
                  const unmask_options& options)
       : model(about)
-      , session_capacity(capacity)
+      , capacity(sizes)
       , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
       , stream(options.stream)
       , wants_a_loop(parts.beyond_a_step) {
-    const auto slots = static_cast<std::size_t>(session_capacity.sequences);
-    const auto window = static_cast<std::size_t>(session_capacity.window);
+    const auto slots = static_cast<std::size_t>(capacity.sequences);
+    const auto window = static_cast<std::size_t>(capacity.window);
     if (space == unmask::memory::device) {
 #ifdef UNMASK_C_API_CUDA
-      session = example::device_session(parts, model, session_capacity, stream);
+      session = example::device_session(parts, model, capacity, stream);
       fetched.resize(window);
 #endif
     } else {
@@ -38,14 +38,14 @@ struct unmask_session {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
-      auto made = unmask::make_any_layer_session(parts, model, session_capacity, where);
+      auto made = unmask::make_any_layer_session(parts, model, capacity, where);
       layers = made.get();
       session = std::move(made);
     }
     segments.reserve(slots * (1 + unmask::max_branches));
     commits.reserve(window + 1);
     answers.reserve(window * unmask::logits_processor_list::most_asked);
-    editable.resize(static_cast<std::size_t>(session_capacity.length));
+    editable.resize(static_cast<std::size_t>(capacity.length));
     started.resize(slots);
   }
 
@@ -62,7 +62,7 @@ struct unmask_session {
   }
 
   unmask::model_info model;
-  unmask::session_capacity session_capacity;
+  unmask::session_capacity capacity;
   unmask::memory space;
   void* stream;
   std::string_view wants_a_loop;
@@ -543,11 +543,11 @@ unmask_status unmask_decide(unmask_session* session,
                    s.wants_a_loop,
                    "one that looks at one step alone, for others there are unmask_start(), "
                    "unmask_next() and unmask_supply()");
-    check_argument(count >= 1 && count <= s.session_capacity.window,
+    check_argument(count >= 1 && count <= s.capacity.window,
                    "count",
                    count,
                    "in [1, ",
-                   s.session_capacity.window,
+                   s.capacity.window,
                    "], the smaller of unmask_options::window and length");
     unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
     check_argument(rows.space == s.space,

@@ -210,7 +210,7 @@ class sharded_session : private session<Policy, Backend> {
   /// session, step or cut, for messages that do not cover every row, and for a token outside the
   /// columns of its message; the session is then unchanged, and this rank's message stays valid. On
   /// a stream it throws for a wrong size only, and next() for the rest. Not detected: messages of a
-  /// session whose sequences were started with equal layouts and seeds, and damaged numbers.
+  /// session whose sequences were started with equal shapes and seeds, and damaged numbers.
   void supply(messages everyones) {
     check_order(base::waiting(), "supply() without a request: call next() first");
     const std::size_t bytes = message_bytes();

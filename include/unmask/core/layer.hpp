@@ -311,8 +311,8 @@ concept allocating =
     };
 
 /// A layer rule with an upper bound on the number of rows that it selects: `most(info, geometry,
-/// query)`, for passes without refresh that feed `query`. With it, an engine on a device need not
-/// synchronise to learn the number. In `info`, `active` is an upper bound, too, and mean and
+/// query)`, for passes without refresh that compute `query`. With it, an engine on a device need
+/// not synchronise to learn the number. In `info`, `active` is an upper bound, too, and mean and
 /// maximum are 0. The bound excludes rows that the library adds to a selection. Without most() the
 /// bound is every row.
 template <class P>
@@ -370,7 +370,7 @@ template <layer_rule P>
 /// schedule requests as keys, and clears plan::refresh in passes in which layers may skip
 /// positions.
 ///
-/// Positions that no pass has computed yet, and positions that are decided, are fed in any case.
+/// Positions that no pass has computed yet, and positions that are decided, enter in any case.
 template <class P>
 concept caching =
     part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {
@@ -378,7 +378,7 @@ concept caching =
     };
 
 /// A cache that excludes single positions from plan::query: `in_query(row, context) -> bool`,
-/// called in passes without refresh, for rows without drift. Positions that are decided are fed
+/// called in passes without refresh, for rows without drift. Positions that are decided enter
 /// whatever it returns.
 template <class P>
 concept picking =

@@ -329,8 +329,8 @@ UNMASK_RULE(memory_behind_lists,
             "trace_credit: they would give credit to tokens that can never be proposed")
 UNMASK_RULE(text_without_branches,
             !(c.follows_text && c.branches()),
-            "at_frontier does not go with lookahead: a branch places a token that the grammar "
-            "masked without knowing what stands left of it")
+            "at_frontier does not go with lookahead: the bitmask of the token that a branch places "
+            "was made without the tokens left of it")
 UNMASK_RULE(
     text_that_stays,
     !(c.follows_text && c.rewrites),

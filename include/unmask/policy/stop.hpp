@@ -47,9 +47,9 @@ static_assert(stopping<stop_at_eos>);
 /// The match may cross blocks and may contain tokens that the caller gave (fixed slots), but not
 /// those of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
 /// Tokens committed behind the match stay. Positions still masked become the EOS token if the model
-/// has one, and sequence_report::committed is then the length of the sequence: trim the text with
-/// find(). Without an EOS token they stay masked, and sequence_report::committed is the first
-/// masked position.
+/// has one, and sequence_report::committed_prefix is then the length of the sequence: trim the text
+/// with find(). Without an EOS token they stay masked, and sequence_report::committed_prefix is the
+/// first masked position.
 ///
 /// The stop sequence is formed by those of the first `count` of the `Length` tokens that are given,
 /// at least one and without a gap; tokens that a policy rewrites are compared again.

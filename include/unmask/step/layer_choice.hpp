@@ -38,7 +38,7 @@ template <class Policy>
   }
 }
 
-/// Present row i with its measurement.
+/// Active row i with its measurement.
 template <class Policy>
 [[nodiscard]] UNMASK_HD layer_row measured_row(const slot_memory<Policy>& m,
                                                index_t i,

@@ -133,7 +133,7 @@ UNMASK_HD void map_rows(const deciding_group auto& t, const slot_memory<Policy>&
 }  // namespace layers
 
 /// Lane 0: calls the cache for the positions that enter the next pass, and for the eviction of
-/// keys. Positions that were never computed are fed, and so are the rows that are decided.
+/// keys. Positions that were never computed enter it, and so do those that are decided.
 template <class Policy>
 UNMASK_HD void
 set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {

@@ -81,7 +81,7 @@ struct calibrated_threshold {
   static constexpr index_t capacity = Cells;
 
   /// Errors: std::invalid_argument unless the knobs are in range and the profile, if there is one,
-  /// has the block length of the sequence_shape.
+  /// has the block length of the sequence.
   void check(const sequence_shape& g) const {
     check_values();
     if (blocks > 0) {

@@ -12,7 +12,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// A grammar engine knows which tokens may follow a prefix, so it has a mask for the frontier only.
 /// In each step, give the frontier's row that mask in row_modifiers::allowed and every other row a
-/// mask of ones; report().committed is the frontier if the whole answer is constrained. Each
+/// mask of ones; report().committed_prefix is the frontier if the whole answer is constrained. Each
 /// committed token then continues the prefix, and the answer satisfies the grammar if it is long
 /// enough for the grammar to end. With reach > 0 a mask must be valid for any tokens committed left
 /// of it in the same step: fields of fixed length, or a lexer with a lookahead of `reach` tokens.
@@ -25,7 +25,7 @@ namespace UNMASK_NAMESPACE {
 /// proposed, and counts in sequence_report::invalid_rows.
 ///
 /// Goes with every ranking, commit rule, schedule and edit. Not with lookahead, whose branches
-/// place tokens that were masked without knowing the tokens left of them; not with parts that
+/// place tokens whose bitmask was made without the tokens left of them; not with parts that
 /// rewrite committed tokens; not with a canvas, which commits nothing before its end.
 /// Range: reach >= 0, 0 <= first <= last. With reach 0 one token a step.
 /// Cost: O(answer) a candidate in the worst case. No state.

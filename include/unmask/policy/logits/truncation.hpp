@@ -24,7 +24,7 @@
 /// LLaDA; with confidence_after_truncation{} that among the kept tokens, as in Dream.
 ///
 /// Goes with every ranking, commit rule and schedule, and with edits of tracked tokens that keep no
-/// state (penalties, bias, lists, end rules). Not with trace_credit and adaptive_credit, which
+/// state (penalties, bias, lists, EOS rules). Not with trace_credit and adaptive_credit, which
 /// raise tokens that the read does not hold separately, nor with such edits and lookahead together.
 namespace UNMASK_NAMESPACE {
 

@@ -6,8 +6,8 @@
 #include <unmask/core/policy.hpp>
 
 /// Remasking of committed tokens, as long as their block is scored. Their rows are read like those
-/// of masked positions, with the edits of tokens.hpp, repetition.hpp and eos.hpp. Positions
-/// before sequence_report::committed may then still change.
+/// of masked positions, with the edits of tokens.hpp, repetition.hpp and eos.hpp. Positions before
+/// sequence_report::committed_prefix may then still change.
 namespace UNMASK_NAMESPACE {
 
 /// Remasks a position when its committed token has become less probable than `confidence`.
@@ -53,7 +53,7 @@ static_assert(token_editing<remask_current_below> && current_tracking<remask_cur
 ///
 /// A step commits at least one candidate more than there are such positions, the best ones first,
 /// masked positions with invalid rows last: it takes no additional forward passes. Goes with every
-/// commit rule; candidates of both kinds form the runs of hierarchical. Reads stat::confidence. No
+/// commit rule; candidates of both kinds form the spans of hierarchical. Reads stat::confidence. No
 /// state.
 /// Range: [0, 1], strict; 0 remasks nothing.
 /// Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.

@@ -15,8 +15,8 @@ namespace UNMASK_NAMESPACE {
 /// confidence `promising` or more, or one position if there is none. Once the standard deviation
 /// (of the population) of two consecutive estimates is below `spread` positions the later one is
 /// used; without that, their mean, rounded down. Filling: passes over the stretch until no position
-/// of it is masked; from the second pass on, positions behind it are not fed. A complete block ends
-/// at once, also while exploring.
+/// of it is masked; from the second pass on, positions behind it do not enter. A complete block
+/// ends at once, also while exploring.
 ///
 /// Range: exploration >= 1; promising in [0, 1]; spread >= 0. Reads stat::confidence.
 /// State: 24 bytes a sequence.
