@@ -198,7 +198,7 @@ int main(int argc, char** argv) {
   const int prompt = static_cast<int>(tiny.canvas(question, 0).size());
   const int vocab = tiny.model().vocab;
   const task arithmetic{
-      probe, 40, {.prompt_length = prompt, .length = prompt + 40, .block_length = 20}};
+      question, 40, {.prompt_length = prompt, .length = prompt + 40, .block_length = 20}};
   const auto even = unmask::padded_cuts(vocab, check.ranks(), vocab / check.ranks() + 1);
   check.all(tiny, arithmetic, even, false);
 
