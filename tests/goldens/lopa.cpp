@@ -168,7 +168,7 @@ class lopa_trace {
     if (r.prefix_end >= 0) {
       std::vector<commit> expected;
       std::vector<commit> got;
-      for (const lopa_spawn& s : r.create_branches) {
+      for (const lopa_spawn& s : r.spawned) {
         expected.push_back(s.placed);
       }
       for (index_t b = 0; b < next.branches; ++b) {
@@ -178,10 +178,9 @@ class lopa_trace {
         return difference_of("spawn", list_of(expected), list_of(got));
       }
       for (std::size_t k = 0; k < got.size(); ++k) {
-        if (!is_close(next.branch[k].lookahead_score, r.create_branches[k].conf)) {
-          return difference_of("conf",
-                               r.create_branches[k].conf,
-                               static_cast<double>(next.branch[k].lookahead_score));
+        if (!is_close(next.branch[k].lookahead_score, r.spawned[k].conf)) {
+          return difference_of(
+              "conf", r.spawned[k].conf, static_cast<double>(next.branch[k].lookahead_score));
         }
       }
     }

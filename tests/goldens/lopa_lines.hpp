@@ -47,7 +47,7 @@ struct lopa_round {
   int winner = 0;
   bool winner_tie = false;
   std::vector<commit> filled;
-  std::vector<lopa_spawn> create_branches;  ///< empty where no candidate was left
+  std::vector<lopa_spawn> spawned;  ///< empty where no candidate was left
 };
 
 /// A line of lopa.jsonl.
@@ -101,12 +101,11 @@ inline lopa_round read_lopa_round(const node& n) {
   if (r.winner < 0 || r.winner >= static_cast<int>(r.branches.size())) {
     n.at("winner_index").fail("no such branch");
   }
-  const node create_branches = n.at("spawn");
-  for (std::size_t k = 0; k < create_branches.size(); ++k) {
-    const node placed = create_branches.at(k).at("commit");
+  const node spawned = n.at("spawn");
+  for (std::size_t k = 0; k < spawned.size(); ++k) {
+    const node placed = spawned.at(k).at("commit");
     if (placed.size() > 0) {
-      r.create_branches.push_back(
-          {read_commit(placed.at(0)), create_branches.at(k).get<double>("conf")});
+      r.spawned.push_back({read_commit(placed.at(0)), spawned.at(k).get<double>("conf")});
     }
   }
   return r;

@@ -81,7 +81,7 @@ class held_list {
 };
 
 /// Columns held for each row of a truncating policy. State: 520 bytes a row of side memory. The
-/// usual tokens_per_step is 20 to 50, and the nucleus of a language model is mostly smaller.
+/// usual top_k is 20 to 50, and the nucleus of a language model is mostly smaller.
 using held_tokens = held_list<64>;
 
 /// Selects the columns of a row that are kept: the longest prefix of the row's order that satisfies

@@ -92,7 +92,8 @@ static_assert(logits_processor<adaptive_threshold> && commit_rule<adaptive_thres
 /// last two steps, a divergence from the previous row below `divergence` nats. If there is none,
 /// the `fallback` best candidates by the policy's ranking commit.
 ///
-///     p > confidence,  KL(row(s), row(s - 1)) < divergence,  KL(row(s - 1), row(s - 2)) < divergence
+///     p > confidence,  KL(row(s), row(s - 1)) < divergence,
+///     KL(row(s - 1), row(s - 2)) < divergence
 ///
 /// Range: confidence in [0, 1], divergence >= 0, fallback >= 0. Reads stat::confidence, divergence.
 /// State: 8 bytes a position and the previous row (4 bytes a column).
