@@ -65,7 +65,7 @@ recording decode(const std::string& titled, demo::engine& model) {
 
   recording result{.title = has_title ? titled.substr(0, end) : titled,
                    .commits = std::vector<commit>(std::size_t(shape.answer_length))};
-  const auto track = [&](const demo::step_seen& step) {
+  const auto record = [&](const demo::step_seen& step) {
     for (const unmask::commit_entry& c : step.committed) {
       const bool ends = c.token == model.text().end();
       result.commits[std::size_t(c.position - step.prompt_length)] = {
@@ -75,7 +75,7 @@ recording decode(const std::string& titled, demo::engine& model) {
     }
     ++result.passes;
   };
-  static_cast<void>(demo::decode(*session, 1, model, problems, shape, track));
+  static_cast<void>(demo::decode(*session, 1, model, problems, shape, record));
   return result;
 }
 

@@ -68,13 +68,13 @@ struct row_kernel<portable_vectors> {
     alignas(64) float z[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     held_of<S> held(row.held);
-    index_t excluded =
+    index_t next_excluded =
         first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
       const token_id token = row.first_token + first;
-      stage_kernel<portable_vectors>::stage(row, edit, first, count, excluded, z);
+      stage_kernel<portable_vectors>::stage(row, edit, first, count, next_excluded, z);
       record<S> r = canonical::fold_columns<S>(z, count, token);
       if (r.token != no_token) {
         if (canonical::draws<S>(row)) {

@@ -30,13 +30,13 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     leader<S> so_far{.held = held_of<S>(row.held)};
-    index_t excluded =
+    index_t next_excluded =
         first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
       const index_t first = chunk * canonical::chunk_columns;
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
       const next_chunk<sizeof(T)> next(row.logits + first);
-      const form seen = stages::form_of(row, edit, first, count, excluded);
+      const form seen = stages::form_of(row, edit, first, count, next_excluded);
       if constexpr (reads_memory<S, T>) {
         if (seen == form::plain) {
           push(tree, read_chunk<S>(row, next, row.logits + first, first, count, so_far));
@@ -51,7 +51,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
           continue;
         }
       }
-      stages::stage(row, edit, first, count, excluded, buffer);
+      stages::stage(row, edit, first, count, next_excluded, buffer);
       const float* const staged = buffer;
       push(tree, read_chunk<S>(row, next, staged, first, count, so_far));
     }

@@ -22,23 +22,24 @@ struct staged_row {
                 row_edit edit,
                 index_t first,
                 index_t count,
-                index_t& excluded,
+                index_t& next_excluded,
                 float* buffer);
 };
 
 template <element T>
 [[nodiscard]] staged_row staged(const row_input<T>& row, row_edit edit, instruction_set level) {
-  return {&row, edit, with_vectors(level, []<class Simd>(Simd) -> decltype(staged_row::stage) {
-            return [](const row_options& options,
-                      row_edit by,
-                      index_t first,
-                      index_t count,
-                      index_t& excluded,
-                      float* buffer) {
-              stage_kernel<Simd>::stage(
-                  static_cast<const row_input<T>&>(options), by, first, count, excluded, buffer);
-            };
-          })};
+  return {
+      &row, edit, with_vectors(level, []<class Simd>(Simd) -> decltype(staged_row::stage) {
+        return [](const row_options& options,
+                  row_edit by,
+                  index_t first,
+                  index_t count,
+                  index_t& next_excluded,
+                  float* buffer) {
+          stage_kernel<Simd>::stage(
+              static_cast<const row_input<T>&>(options), by, first, count, next_excluded, buffer);
+        };
+      })};
 }
 
 // Calls use(logits, count, token of the first) for each chunk of a row, with the logits of tracked
@@ -47,11 +48,11 @@ template <class Use>
 void sweep(const staged_row& row, const tracked_logits& tracked, const Use& use) {
   alignas(64) float buffer[canonical::chunk_columns];
   const row_options& options = *row.options;
-  index_t excluded = first_excluded(options, options.first_token);
+  index_t next_excluded = first_excluded(options, options.first_token);
   index_t k = 0;
   for (index_t first = 0; first < options.columns; first += canonical::chunk_columns) {
     const index_t count = math::min(canonical::chunk_columns, options.columns - first);
-    row.stage(options, row.edit, first, count, excluded, buffer);
+    row.stage(options, row.edit, first, count, next_excluded, buffer);
     const token_id token = options.first_token + first;
     for (; k < tracked.count && tracked.tokens[k] < token + count; ++k) {
       const bool returns =

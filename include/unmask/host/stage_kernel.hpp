@@ -16,13 +16,14 @@ struct stage_kernel<UNMASK_SIMD> {
 
   // Complete groups of lanes without any option are read from the engine's memory, and a mask can
   // be applied to them on the way; others are written to a buffer first. So are columns that a mask
-  // mostly excludes, which then need not be read. `excluded` is the first excluded token not yet
-  // reached.
+  // mostly excludes, which then need not be read. `next_excluded` is the first excluded token not
+  // yet reached.
   template <element T>
-  UNMASK_TARGET static form
-  form_of(const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t excluded) {
+  UNMASK_TARGET static form form_of(
+      const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t next_excluded) {
     const token_id begin = row.first_token + first;
-    const bool excludes = excluded < row.excluded_count && row.excluded[excluded] < begin + count;
+    const bool excludes =
+        next_excluded < row.excluded_count && row.excluded[next_excluded] < begin + count;
     if (edit || row.unconditional != nullptr || excludes || count % lanes != 0) {
       return form::staged;
     }
@@ -40,13 +41,13 @@ struct stage_kernel<UNMASK_SIMD> {
   }
 
   // Edits and masks the columns [first, first + count) of `row` into `buffer`, with -inf for
-  // excluded tokens and as padding to complete groups of lanes; advances `excluded`.
+  // excluded tokens and as padding to complete groups of lanes; advances `next_excluded`.
   template <element T>
   UNMASK_TARGET static void stage(const row_input<T>& row,
                                   row_edit edit,
                                   index_t first,
                                   index_t count,
-                                  index_t& excluded,
+                                  index_t& next_excluded,
                                   float* buffer) {
     const token_id token = row.first_token + first;
     for (index_t done = 0; done < count; done += lanes) {
@@ -60,10 +61,11 @@ struct stage_kernel<UNMASK_SIMD> {
       }
     }
     const token_id end = token + count;
-    for (; excluded < row.excluded_count && row.excluded[excluded] < end; ++excluded) {
-      float& z = buffer[row.excluded[excluded] - token];
+    for (; next_excluded < row.excluded_count && row.excluded[next_excluded] < end;
+         ++next_excluded) {
+      float& z = buffer[row.excluded[next_excluded] - token];
       if (row.excluded_logits != nullptr) {
-        row.excluded_logits[excluded] = z;
+        row.excluded_logits[next_excluded] = z;
       }
       z = -math::infinity();
     }
