@@ -57,7 +57,7 @@ struct part_traits {
   bool remembers = false;  ///< keeps state at each position
   bool edits_tokens = false;
   bool remasks = false;
-  bool rewrites = false;  ///< committed tokens: edits tokens or remasks
+  bool rewrites = false;  ///< rewrites committed tokens: edits tokens or remasks
   bool remasks_current = false;
   bool renoises = false;
   bool reduces = false;
@@ -68,14 +68,14 @@ struct part_traits {
   bool names_tokens = false;  ///< names tracked tokens
   bool processes_logits = false;
   bool is_probe = false;
-  bool turns = false;  ///< processes rows: processes or is_probe
+  bool turns = false;  ///< reads rows after their read: a logits processor or a probe
   bool restricts = false;
   bool filter = false;
   bool stops = false;
   bool paces = false;
   bool replans = false;
   bool commits = false;
-  bool idles = false;  ///< may plan passes that commit nothing: schedules or paints
+  bool idles = false;  ///< may plan passes that commit nothing: schedules or renoises
   bool reaches = false;
   bool compares = false;  ///< compares rows with those of the previous step
   bool reads_ahead = false;

@@ -9,7 +9,7 @@
 #if defined(__aarch64__)
 #  include <arm_neon.h>
 
-/// The vectors of instruction set::neon; simd.hpp describes the members. Every AArch64 processor
+/// The vectors of instruction_set::neon; simd.hpp describes the members. Every AArch64 processor
 /// has them, so they need no target attribute.
 namespace UNMASK_NAMESPACE::host::detail {
 

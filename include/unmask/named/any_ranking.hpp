@@ -14,7 +14,7 @@ enum class order : std::uint8_t { confidence, margin, entropy, left_to_right, ra
 
 /// by_confidence, by_margin, by_entropy, left_to_right or at_random, selected at run time; with
 /// `looseness` other than 0 alg_temperature{} of it at that temperature.
-/// Range: looseness >= 0; 0 for random.
+/// Range: looseness >= 0; 0 for at_random.
 struct any_ranking {
   order by = order::confidence;
   float looseness = 0.0F;
@@ -26,7 +26,7 @@ struct any_ranking {
     check_argument(looseness == 0.0F || (looseness >= least_temperature && by != order::random),
                    "any_ranking::looseness",
                    looseness,
-                   "0, or at least least_temperature unless the order is random");
+                   "0, or at least least_temperature unless the order is at_random");
   }
 
   UNMASK_HD float score(const auto& c, const auto& context) const {

@@ -81,7 +81,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
   };
   fail_above(p.logits_processors.count + 1,
              logits_processor_list::capacity,
-             "parts that edit or ask about tokens");
+             "parts that edit or probe tokens");
   p.logits_processors.rules[p.logits_processors.count++] = part;
   const auto tracked = [](const auto& r) {
     using rule = std::remove_cvref_t<decltype(r)>;
@@ -105,7 +105,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
              "tokens tracked at a position");
   fail_above(sum_of(p.logits_processors, asked),
              logits_processor_list::most_asked,
-             "tokens asked about at a position");
+             "tokens probed at a position");
   p.has.tracks = true;
 }
 

@@ -19,7 +19,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
 /// by place and then by name. Exactly one commit rule, where any_of(...) and all_of(...) combine
-/// several; at most one ranking (default: confidence), schedule (default: semi_autoregressive),
+/// several; at most one ranking (default: by_confidence), schedule (default: semi_autoregressive),
 /// cache, draw and lookahead. The name of a method stands for its parts: known_methods(). Parts of
 /// one stage apply in written order; temperature precedes a canvas, whose own stop comes last.
 ///
