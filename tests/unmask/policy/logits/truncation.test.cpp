@@ -135,7 +135,7 @@ renormalised(const truncation& t, float temperature) {
           confidence_after_truncation{}};
 }
 
-TEST(keep, draws_the_token_of_the_definition) {
+TEST(truncation, draws_the_token_of_the_definition) {
   int compared = 0;
   int read_again = 0;
   int read_once = 0;
@@ -189,7 +189,7 @@ TEST(keep, draws_the_token_of_the_definition) {
   EXPECT_GT(read_once, 400);
 }
 
-TEST(keep, is_distributed_as_the_softmax_over_what_is_kept) {
+TEST(truncation, is_distributed_as_the_softmax_over_what_is_kept) {
   std::vector<float> row(300, -0.5F);
   for (std::size_t v = 0; v < 8; ++v) {
     row[37 * v] = 0.3F * static_cast<float>(v);
@@ -266,7 +266,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   ASSERT_NEAR(first.weighted, second.weighted, 1e-5 * (1.0 - static_cast<double>(first.weighted)));
 }
 
-TEST(keep, does_not_depend_on_how_much_was_held) {
+TEST(truncation, does_not_depend_on_how_much_was_held) {
   int proved = 0;
   int open = 0;
   for (std::uint64_t round = 0; round < 600 && !HasFailure(); ++round) {
@@ -286,7 +286,7 @@ TEST(keep, does_not_depend_on_how_much_was_held) {
 }
 
 // A flat row keeps more than a read holds: each such row is read again, and counted.
-TEST(keep, counts_the_rows_it_had_to_read_again) {
+TEST(truncation, counts_the_rows_it_had_to_read_again) {
   const std::vector<float> flat(3000, 1.0F);
   std::vector<float> peaked(3000, -8.0F);
   for (std::size_t v = 100; v < 120; ++v) {
@@ -308,7 +308,7 @@ TEST(keep, counts_the_rows_it_had_to_read_again) {
   EXPECT_EQ(reads(policy{left_to_right{}, tokens_per_step{9}, sampling{}}, {flat, flat}), 0);
 }
 
-TEST(keep, that_keeps_all_is_the_plain_draw) {
+TEST(truncation, that_keeps_all_is_the_plain_draw) {
   for (std::uint64_t round = 0; round < 40; ++round) {
     dice d(round);
     const index_t vocab = d.one_of(std::vector<index_t>{2, 65, 300, 5000});
@@ -324,7 +324,7 @@ TEST(keep, that_keeps_all_is_the_plain_draw) {
   }
 }
 
-TEST(keep, of_one_token_is_the_best_one_the_lowest_of_equals) {
+TEST(truncation, of_one_token_is_the_best_one_the_lowest_of_equals) {
   std::vector<float> row(200, 0.0F);
   row[7] = row[9] = row[130] = 3.0F;
   for (const auto& rules : {truncation{.tokens = 1}, truncation{.mass = 0.0F}}) {
@@ -342,7 +342,7 @@ TEST(keep, of_one_token_is_the_best_one_the_lowest_of_equals) {
   EXPECT_GT(std::min({hits[7], hits[9], hits[130]}), 60);
 }
 
-TEST(keep, cuts_equal_tokens_at_exactly_k) {
+TEST(truncation, cuts_equal_tokens_at_exactly_k) {
   const std::vector<float> flat(500, 2.0F);
   for (const index_t k : {2, 64, 65, 100, 498}) {
     std::vector<int> hits(500, 0);
@@ -358,7 +358,7 @@ TEST(keep, cuts_equal_tokens_at_exactly_k) {
 }
 
 // Invalid rows stay invalid; the progress guarantee holds.
-TEST(keep, leaves_rows_alone_that_cannot_be_decided_on) {
+TEST(truncation, leaves_rows_alone_that_cannot_be_decided_on) {
   const std::vector<float> none(100, -math::infinity());
   std::vector<float> broken(100, 0.0F);
   broken[70] = math::from_bits(0x7fc00000U);
@@ -374,7 +374,7 @@ TEST(keep, leaves_rows_alone_that_cannot_be_decided_on) {
   EXPECT_EQ(one.tokens[0], 0) << "the only token that is not the mask";
 }
 
-TEST(keep, gives_the_same_for_every_instruction_set_and_thread_count) {
+TEST(truncation, gives_the_same_for_every_instruction_set_and_thread_count) {
   dice d(5);
   std::vector<std::vector<float>> rows;
   for (int i = 0; i < 5; ++i) {
@@ -402,7 +402,7 @@ TEST(keep, gives_the_same_for_every_instruction_set_and_thread_count) {
 }
 
 // Penalties come before the cut: a token may be pushed out of what is kept, or drawn into it.
-TEST(keep, cuts_off_the_row_as_penalties_have_edited_it) {
+TEST(truncation, cuts_off_the_row_as_penalties_have_edited_it) {
   int compared = 0;
   int again = 0;
   for (std::uint64_t round = 0; round < 300; ++round) {
@@ -442,7 +442,7 @@ TEST(keep, cuts_off_the_row_as_penalties_have_edited_it) {
 }
 
 // Tokens that a list excludes are not kept either, however large their logits are.
-TEST(keep, cuts_off_what_a_allowed_tokens_leaves) {
+TEST(truncation, cuts_off_what_a_allowed_tokens_leaves) {
   int compared = 0;
   for (std::uint64_t round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
@@ -478,7 +478,7 @@ TEST(keep, cuts_off_what_a_allowed_tokens_leaves) {
   EXPECT_GT(compared, 80);
 }
 
-TEST(keep, is_the_same_for_any_batch) {
+TEST(truncation, is_the_same_for_any_batch) {
   for (std::uint64_t round = 0; round < 30 && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     chances c(round);
@@ -514,7 +514,7 @@ TEST(keep, is_the_same_for_any_batch) {
 }
 
 // Dream at temperature 0: the best token, by its probability among the kept.
-TEST(keep, without_a_draw_changes_the_confidence_only) {
+TEST(truncation, without_a_draw_changes_the_confidence_only) {
   const std::vector<float> row = {1.0F, 3.0F, 2.5F, 0.0F, -1.0F, 9.0F};
   const policy p{
       onlooker{}, tokens_per_step{1}, temperature{0.5F}, top_k{2}, confidence_after_truncation{}};
@@ -525,7 +525,7 @@ TEST(keep, without_a_draw_changes_the_confidence_only) {
 }
 
 // A canvas draws, too; its rows are sharpened before the cut.
-TEST(keep, goes_with_a_canvas) {
+TEST(truncation, goes_with_a_canvas) {
   const std::vector<float> row = {1.0F, 0.5F, 0.0F, -3.0F, -4.0F};
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     std::vector<token_id> text(3, 0);
@@ -550,7 +550,7 @@ TEST(keep, goes_with_a_canvas) {
   }
 }
 
-TEST(keep, refuses_knobs_outside_their_range) {
+TEST(truncation, refuses_knobs_outside_their_range) {
   const sequence_shape g{.length = 4};
   EXPECT_NO_THROW(check_part(top_k{1}, g));
   EXPECT_THROW(check_part(top_k{0}, g), std::invalid_argument);
