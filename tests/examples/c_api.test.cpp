@@ -351,7 +351,7 @@ TEST(c_api, decides_once_from_tokens_and_logits) {
   std::vector<std::int32_t> tokens = {3, 1, 3, 3, 3, 0};
   std::vector<float> z(6 * 5, 0.0F);  // a padding column
   z[0 * 5 + 2] = 5.0F;
-  z[1 * 5 + 0] = 9.0F;  // not open
+  z[1 * 5 + 0] = 9.0F;  // not masked
   z[3 * 5 + 3] = 9.0F;  // the mask token is never proposed
   z[4 * 5 + 4] = 9.0F;  // padding
   z[4 * 5 + 1] = 4.0F;

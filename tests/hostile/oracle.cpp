@@ -248,7 +248,7 @@ class sequence_oracle {
       any = any || is_masked(p);
     }
     expect(any || f_.stays, "a forward pass", "nothing in it is masked");
-    was_open_ = any;
+    was_masked_ = any;
   }
 
   void check_lists(const step_record& now) const {
@@ -366,7 +366,7 @@ class sequence_oracle {
 
   /// Takes over what the step committed. Returns how many positions it committed.
   index_t apply(const step_record& now, index_t winner) {
-    index_t settled = 0;
+    index_t committed = 0;
     index_t rewritten = 0;
     const index_t streamed = before_.report.committed_prefix;
     std::vector<token_id> expected = before_.tokens;
@@ -376,7 +376,7 @@ class sequence_oracle {
       expect(f_.renoises || opens || e.token != s_.model.mask_token, "no mask token", e.position);
       expect(m == mark::masked || f_.rewrites, "a committed token", e.position);
       expect(e.position >= streamed || f_.rewrites, "what was streamed", e.position);
-      settled += m == mark::masked ? 1 : 0;
+      committed += m == mark::masked ? 1 : 0;
       rewritten += m == mark::committed ? 1 : 0;
       if (!opens) {
         const bool is_placed =
@@ -396,26 +396,26 @@ class sequence_oracle {
     }
     for (index_t p = 0; p < static_cast<index_t>(expected.size()); ++p) {
       const token_id token = now.tokens[at(p)];
-      const bool was_open = p < g_.length && is_masked(p);
+      const bool was_masked = p < g_.length && is_masked(p);
       expect(token >= 0 && token < s_.model.vocab, "a token of the vocabulary in the buffer", p);
-      expect(token == expected[at(p)] || (f_.renoises && was_open) ||
-                 (was_open && now.report.end != ending::running && token == s_.model.eos_token),
+      expect(token == expected[at(p)] || (f_.renoises && was_masked) ||
+                 (was_masked && now.report.end != ending::running && token == s_.model.eos_token),
              "committed() is what changed",
              p);
       expect(p < g_.length || token == given_[at(p)], "tokens behind the sequence", p);
     }
-    expect(now.report.committed == before_.report.committed + settled,
+    expect(now.report.committed == before_.report.committed + committed,
            "a report",
            "committed",
            now.report.committed,
-           before_.report.committed + settled);
+           before_.report.committed + committed);
     expect(now.report.rewritten == before_.report.rewritten + rewritten,
            "a report",
            "rewritten",
            now.report.rewritten,
            before_.report.rewritten + rewritten);
     expect(now.report.forced >= before_.report.forced &&
-               now.report.forced <= before_.report.forced + settled + rewritten,
+               now.report.forced <= before_.report.forced + committed + rewritten,
            "a report",
            "forced",
            now.report.forced,
@@ -425,13 +425,13 @@ class sequence_oracle {
            "invalid_rows",
            now.report.invalid_rows,
            before_.report.invalid_rows);
-    return settled;
+    return committed;
   }
 
-  void check_progress(const step_record& now, index_t settled) const {
+  void check_progress(const step_record& now, index_t committed) const {
     const bool may_wait = now.report.forwards <= waits_ || f_.renoises || !s_.model.suppress_mask ||
-                          (f_.stays && !was_open_);
-    expect(settled > 0 || may_wait,
+                          (f_.stays && !was_masked_);
+    expect(committed > 0 || may_wait,
            "a commit in every step",
            "step " + std::to_string(now.report.forwards));
   }
@@ -490,7 +490,7 @@ class sequence_oracle {
   const facts& f_;
   const bans& bans_;
   std::int64_t waits_;
-  bool was_open_ = false;  ///< anything that was decided about
+  bool was_masked_ = false;  ///< anything that was decided about
   std::set<token_id> suppressed_;
   std::vector<token_id> given_;
   std::vector<mark> marks_;

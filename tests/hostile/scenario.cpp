@@ -112,7 +112,7 @@ std::string description(const scenario& s) {
     out << m.eos_token;
   }
   out << ", logits_shift " << m.logits_shift << ", layers " << m.layers << ", suppress_mask "
-      << m.suppress_mask << "\n  session    " << s.slots << " slots, limits "
+      << m.suppress_mask << "\n  session    " << s.slots << " slots, capacity "
       << (s.tight ? "tight" : "wide") << ", "
       << (s.kind == element_kind::f32    ? "f32"
           : s.kind == element_kind::bf16 ? "bf16"

@@ -158,7 +158,7 @@ TEST(Sizes, AVocabularyOutOfRangeIsRefusedByName) {
   EXPECT_EQ(state_bytes<comparing>({.length = 1, .window = 1, .vocab = max_vocab}) >> 32U, 1U);
 }
 
-TEST(Sizes, ALayoutOutOfRangeIsRefusedByName) {
+TEST(Sizes, AShapeOutOfRangeIsRefusedByName) {
   std::vector<token_id> tokens(6);
   const auto start = [&](sequence_shape g) {
     return refusal_of([&] {

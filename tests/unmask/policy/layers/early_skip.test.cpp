@@ -63,7 +63,7 @@ const line eight{{0.0F, 0.0F, 0.2F, 0.7F, 0.1F, 0.6F, 0.3F, 0.05F},
                  2,
                  1};
 
-TEST(EarlySkip, TheReleasedTiers) {
+TEST(EarlySkip, TheReleasedImportances) {
   const std::vector<float> scores = importances(released::early_skip_released(), eight);
   const std::vector<float> expected{0.0F, 3.45F, 5.15F, 2.375F, 0.25F, 2.31F, 0.55F, 0.175F};
   for (std::size_t i = 0; i < scores.size(); ++i) {

@@ -57,7 +57,7 @@ TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
 }
 
 // "Yes or no?": the decision is the list's, and one knows how much of the row it stands for.
-TEST(probability_of, beside_a_allowed_tokens_makes_a_classifier) {
+TEST(probability_of, beside_allowed_tokens_makes_a_classifier) {
   std::vector<token_id> text = {0};
   session s{policy{by_confidence{},
                    tokens_per_step{1},

@@ -99,7 +99,7 @@ TEST(sampling, draws_from_the_row_as_penalties_have_edited_it) {
   expect_draws(frequencies(p, scene, 8000), expected, 8000);
 }
 
-TEST(sampling, draws_from_a_allowed_tokens) {
+TEST(sampling, draws_from_allowed_tokens) {
   for (const scene_of_draws& scene : {small_scene(), wide_scene()}) {
     const token_id a = scene.tokens[0];
     const token_id b = scene.tokens[4];

@@ -442,7 +442,7 @@ TEST(truncation, cuts_off_the_row_as_penalties_have_edited_it) {
 }
 
 // Tokens that a list excludes are not kept either, however large their logits are.
-TEST(truncation, cuts_off_what_a_allowed_tokens_leaves) {
+TEST(truncation, cuts_off_what_allowed_tokens_leaves) {
   int compared = 0;
   for (std::uint64_t round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
