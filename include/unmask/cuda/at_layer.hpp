@@ -160,7 +160,7 @@ UNMASK_HD void choose_rows(const auto& b,
                [&](index_t i) { return step::layers::is_mandatory(m, i, first, step_reduction); });
     b.sync();
   }
-  step::layers::commit_choice(b, m, size);
+  step::layers::complete_choice(b, m, size);
 }
 
 /// Work of one of the `blocks` blocks of a hook: measures its share of the rows, one warp for each,

@@ -46,7 +46,7 @@ commits(const Part& p, const auto& c, const auto& of_all, auto& context) {
 
 /// Rank information of a candidate that the policy's commit rule needs.
 template <class Policy>
-using standing_of = std::conditional_t<Policy::anchors, standing_by_anchors, rank_info_in_span>;
+using rank_info_of = std::conditional_t<Policy::anchors, standing_by_anchors, rank_info_in_span>;
 
 /// Score of a candidate by the policy's ranking.
 template <class Policy>
@@ -67,7 +67,7 @@ struct expression {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
                                               const candidate<Policy::required>& c,
-                                              const standing_of<Policy>& s,
+                                              const rank_info_of<Policy>& s,
                                               const step_info& at) {
     auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<E::required>();
@@ -80,7 +80,7 @@ struct expression<I, all_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
                                               const candidate<Policy::required>& c,
-                                              const standing_of<Policy>& s,
+                                              const rank_info_of<Policy>& s,
                                               const step_info& at) {
     const bool first = expression<I, A>::commits(m, c, s, at);
     const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
@@ -93,7 +93,7 @@ struct expression<I, any_of<A, B>> {
   template <class Policy>
   [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
                                               const candidate<Policy::required>& c,
-                                              const standing_of<Policy>& s,
+                                              const rank_info_of<Policy>& s,
                                               const step_info& at) {
     const bool first = expression<I, A>::commits(m, c, s, at);
     const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
@@ -122,7 +122,7 @@ struct of<policy<Parts...>> : find<0, Parts...> {};
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool commits(const slot_memory<Policy>& m,
                                      const candidate<Policy::required>& c,
-                                     const standing_of<Policy>& s,
+                                     const rank_info_of<Policy>& s,
                                      const step_info& at) {
   return detail_commit_rule::of<Policy>::type::commits(m, c, s, at);
 }

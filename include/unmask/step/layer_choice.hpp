@@ -212,11 +212,11 @@ quota_of(const slot_memory<Policy>& m, const layer_reduction_of<rule_of<Policy>>
 /// writes the positions to m.layers.chosen and, if skipped rows are dropped, makes the selected
 /// rows the active ones. `size` is lane 0's.
 template <class Policy>
-UNMASK_HD void commit_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
-  const bool leaves = unmask::detail::rule_drops(rule_in(m));
+UNMASK_HD void complete_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
+  const bool drops = unmask::detail::rule_drops(rule_in(m));
   const layer_memory& l = m.layers;
   if (t.lane() == 0) {
-    if (leaves && !l.state->info.refresh) {
+    if (drops && !l.state->info.refresh) {
       ensure_progress(m, size);
     }
     l.state->chosen = size;
@@ -227,7 +227,7 @@ UNMASK_HD void commit_choice(const auto& t, const slot_memory<Policy>& m, index_
     l.chosen[k] = l.active[l.chosen_rows[k]];
   }
   t.sync();
-  if (leaves) {
+  if (drops) {
     for (index_t k = t.lane(); k < chosen; k += t.lanes()) {
       l.active[k] = l.chosen[k];
     }
@@ -286,7 +286,7 @@ void choose_rows(const slot_memory<Policy>& m) {
           return layers::is_mandatory(m, i, first, step_reduction);
         });
   }
-  layers::commit_choice(alone, m, size);
+  layers::complete_choice(alone, m, size);
 }
 
 }  // namespace unmask::step

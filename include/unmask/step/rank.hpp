@@ -10,8 +10,8 @@ namespace UNMASK_NAMESPACE::step::phase {
 
 /// Step reductions of one candidate, for every part that has one.
 template <class Policy>
-[[nodiscard]] UNMASK_HD step_reductions_of<Policy>
-notes_of(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
+[[nodiscard]] UNMASK_HD step_reductions_of<Policy> reductions_of(
+    const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
   step_reductions_of<Policy> out{};
   detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
@@ -48,7 +48,8 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
         const candidate<Policy::required> c = candidate_at(m, i);
-        m.surveyed[i] = notes_of(m, c, info_of(*m.state, m.status->next, c.position));
+        m.candidate_reductions[i] =
+            reductions_of(m, c, info_of(*m.state, m.status->next, c.position));
       }
     }
     t.sync();
@@ -56,7 +57,7 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
       step_reductions_of<Policy> sum{};
       for (index_t i = 0; i < size; ++i) {
         if (counts(i)) {
-          merge_step_reductions<Policy>(sum, m.surveyed[i]);
+          merge_step_reductions<Policy>(sum, m.candidate_reductions[i]);
         }
       }
       *m.step_reductions = sum;
@@ -185,7 +186,7 @@ UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, in
     }
     const candidate<Policy::required> c = candidate_at(m, i);
     const step_info at = info_of(*m.state, m.status->next, c.position);
-    standing_of<Policy> s;
+    rank_info_of<Policy> s;
     s.rank = r;
     s.candidates = count;
     if constexpr (stages<Policy>::costs > 0) {

@@ -120,7 +120,7 @@ struct slot_memory {
   sequence_states<Policy>* sequence = at.take<sequence_states<Policy>>(1);
   step_reductions_of<Policy>* step_reductions = at.take<step_reductions_of<Policy>>(1);
   /// By position - score.first: the reduction of each candidate. Only with a step reduction.
-  step_reductions_of<Policy>* surveyed =
+  step_reductions_of<Policy>* candidate_reductions =
       at.take<step_reductions_of<Policy>>(Policy::reduces ? window : 0);
   /// By cell = position % window.
   position_states<Policy>* cells = at.take<position_states<Policy>>(window);
