@@ -16,9 +16,9 @@ namespace UNMASK_NAMESPACE {
 struct start_options {
   /// One byte for each position of the sequence, 1 = masked at the start; positions of the prompt
   /// are never masked. Empty: the whole answer is masked. Used for infilling and fixed slots.
-  std::span<const std::uint8_t> editable;
+  std::span<const std::uint8_t> editable = {};
   /// Tokens that are never proposed, beside the mask token.
-  std::span<const token_id> suppressed;
+  std::span<const token_id> suppressed = {};
 };
 
 /// Checks a model.
