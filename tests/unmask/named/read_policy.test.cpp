@@ -148,9 +148,11 @@ TEST(read_policy, names_what_is_wrong) {
       {"temperature(1e-45)+tokens_per_step",
        {"value of temperature", "at least 1e-06", "got 1e-45"}},
       {"treshold(0.9)", {"column 1", "'treshold'", "did you mean threshold?"}},
+      {"timesteps(64)+alg_temp(0.5)", {"column 15", "did you mean alg_temperature?"}},
+      {"repetition(1.1)+threshold", {"did you mean repetition_penalty?"}},
       {"zzz", {"no part 'zzz'", "threshold", "any_of"}},
       {"threshold(level=1)", {"'level' is no argument of threshold", "it has value"}},
-      {"threshold(0.9, 1)", {"at most 1 arguments"}},
+      {"tokens_per_step(2, 1)", {"at most 1 arguments"}},
       {"by_margin(2)+tokens_per_step", {"by_margin takes no arguments"}},
       {"threshold(0.9, value=0.8)", {"given twice"}},
       {"trace_credit(decay=0.5, 0.2)+tokens_per_step", {"by place must come before"}},
@@ -480,7 +482,7 @@ TEST(known_parts, are_told_apart_and_described) {
     EXPECT_FALSE(part.about.empty());
     EXPECT_THAT(describe_parts(), HasSubstr(signature_of(part)));
   }
-  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(value=0.9)");
+  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(value=0.9, inclusive=false)");
 }
 
 }  // namespace
