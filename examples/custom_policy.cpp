@@ -35,6 +35,7 @@ struct leaning_left {
 struct seen_again {
   float threshold = 0.6F;
   static constexpr unmask::statistics required = unmask::stat::confidence;
+  static constexpr unmask::part_label label{"seen_again", "tokens that lead a second time"};
   static constexpr unmask::knob<seen_again> knobs[] = {
       {"threshold", &seen_again::threshold, unmask::within(0, 1)}};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A misspelt function: no step would call it.
-// expect: a part of this policy has no function that a step calls
+// expect: a part of this policy has no function that a step calls: check the names, the arguments
 #include <unmask/unmask.hpp>
 
 struct misspelt {
