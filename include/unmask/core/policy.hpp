@@ -204,8 +204,7 @@ class policy : public detail::pack<Parts...> {
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names, the arguments "
         "and the return types of score, commits, edit, process, reduce, filter, edit_token, "
-        "remasks, "
-        "stop, schedule");
+        "remasks, stop, schedule");
     static_assert(((extending<Parts> || !(pacing<Parts> || renoising<Parts>)) && ...),
                   "a schedule that paces itself, or a part that decides on a canvas, must say how "
                   "many forward passes it takes beside one for each position: "
