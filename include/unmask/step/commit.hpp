@@ -39,7 +39,7 @@ template <class Policy>
 /// which is possible only if that is not suppressed, is never accepted.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool wins(const slot_memory<Policy>& m, index_t i) {
-  return m.roles[i] == role::committed && proposal(m, i) != m.state->model.mask_token;
+  return m.roles[i] == role::accepted && proposal(m, i) != m.state->model.mask_token;
 }
 
 /// True if scored position i gets another token: a committed candidate may win with the token that
@@ -70,13 +70,13 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
     const index_t size = now.score.size();
     std::uint64_t own = 0;
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
-      own |= m.roles[i] == role::committed ? bit_of(m, i) : 0;
+      own |= m.roles[i] == role::accepted ? bit_of(m, i) : 0;
     }
     std::uint64_t served = t.any(own);
     // Positions in rank order, then those without a rank.
     const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
     const auto force_commit = [&](index_t i) {
-      m.roles[i] = role::committed;
+      m.roles[i] = role::accepted;
       m.status->report.forced += writes(m, i) ? 1 : 0;
     };
     const auto serve = [&](std::uint64_t blocks) {
@@ -121,16 +121,16 @@ commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>&
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competes = is_there && m.roles[i] != role::bystander;
       wanted += t.count(competes && m.marks[scored.first + i] == mark::committed).all;
-      wanted -= t.count(competes && m.roles[i] == role::committed).all;
+      wanted -= t.count(competes && m.roles[i] == role::accepted).all;
     });
     while_in_rounds(t, count + scored.size(), [&](index_t r, bool is_there) {
       const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
-      const bool competes = r < count ? m.roles[i] != role::committed
+      const bool competes = r < count ? m.roles[i] != role::accepted
                                       : m.roles[i] == role::invalid || m.roles[i] == role::excluded;
       const lane_count left = t.count(is_there && competes);
       const bool is_taken = is_there && competes && left.before < wanted;
       if (is_taken) {
-        m.roles[i] = role::committed;
+        m.roles[i] = role::accepted;
       }
       forced += t.count(is_taken && writes(m, i)).all;
       wanted -= left.all;
@@ -244,13 +244,13 @@ UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_mem
 
 /// Effect of a step on a scored position.
 enum class outcome : std::uint8_t {
-  none,            ///< no candidate, and not changed by a part
-  stays,           ///< a candidate without a change: masked, or committed with its proposal
-  commits_tokens,  ///< a masked position gets its token
-  rewins,          ///< a committed candidate gets another token
-  loses,           ///< a committed candidate is remasked
-  edited,          ///< a part replaces a committed token
-  remasked         ///< a part remasks a committed position
+  none,     ///< no candidate, and not changed by a part
+  stays,    ///< a candidate without a change: masked, or committed with its proposal
+  commits,  ///< a masked position gets its token
+  rewins,   ///< a committed candidate gets another token
+  loses,    ///< a committed candidate is remasked
+  edited,   ///< a part replaces a committed token
+  remasked  ///< a part remasks a committed position
 };
 
 /// Returns the effect of the step on scored position i.
@@ -274,7 +274,7 @@ template <class Policy>
       return !wins(m, i) ? outcome::loses : changes ? outcome::rewins : outcome::stays;
     }
   }
-  return wins(m, i) ? outcome::commits_tokens : outcome::stays;
+  return wins(m, i) ? outcome::commits : outcome::stays;
 }
 
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
@@ -310,22 +310,21 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
       }
       traced += entries.all;
     }
-    const lane_count entries = t.count(rewrites || o == outcome::commits_tokens);
-    if (rewrites || o == outcome::commits_tokens) {
+    const lane_count entries = t.count(rewrites || o == outcome::commits);
+    if (rewrites || o == outcome::commits) {
       const token_id token = opens ? s.model.mask_token : proposal(m, i);
       const index_t skipped = before > 0 && position < placed.position ? 1 : 0;
       m.entries[noted + entries.before - skipped] =
           entry_of(m, position, token, log_probability_of(candidate_at(m, i)));
       s.tokens[position] = token;
-      if (opens || o == outcome::commits_tokens) {
+      if (opens || o == outcome::commits) {
         m.marks[position] = opens ? mark::masked : mark::committed;
         m.reset(m.cell_of(position));
       }
     }
     noted += entries.all;
     if constexpr (Policy::branches) {
-      at_placed +=
-          t.count((rewrites || o == outcome::commits_tokens) && position < placed.position).all;
+      at_placed += t.count((rewrites || o == outcome::commits) && position < placed.position).all;
     }
     if constexpr (Policy::edits_tokens) {
       const lane_count changes = t.count(rewrites);
@@ -374,13 +373,13 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
     if (is_candidate) {
       const candidate<Policy::required> c = candidate_at(m, i);
       const step_info at = info_of(s, m.status->next, c.position);
-      token = m.roles[i] == role::committed ? proposal(m, i) : renoise(m, c.position, at, false);
+      token = m.roles[i] == role::accepted ? proposal(m, i) : renoise(m, c.position, at, false);
       changes = token != c.current;
     }
     if (m.traced != nullptr) {
       const lane_count entries = t.count(is_candidate);
       if (is_candidate) {
-        trace(m, traced + entries.before, i, proposal(m, i), m.roles[i] == role::committed);
+        trace(m, traced + entries.before, i, proposal(m, i), m.roles[i] == role::accepted);
       }
       traced += entries.all;
     }

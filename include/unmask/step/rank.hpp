@@ -202,7 +202,7 @@ UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, in
       s.anchor_distance = anchor_distance_of(m, i, radius);
     }
     if (commits(m, c, s, at)) {
-      m.roles[i] = role::committed;
+      m.roles[i] = role::accepted;
     }
   }
   t.sync();

@@ -54,9 +54,9 @@ enum class role : std::uint8_t {
   rejected,     ///< a candidate that is rejected without calling the commit rule
   excluded,     ///< masked, but excluded from this step's commits
   invalid,      ///< masked, but its row is invalid
-  committed,
-  replaced,  ///< committed; a part replaces it by its proposed token
-  remasked   ///< committed; a part remasks it
+  accepted,     ///< a candidate that the commit rule, or the progress guarantee, commits
+  replaced,     ///< committed; a part replaces it by its proposed token
+  remasked      ///< committed; a part remasks it
 };
 
 /// True if a part of the policy edits committed tokens with its current values.
