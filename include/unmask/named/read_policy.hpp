@@ -141,12 +141,12 @@ class named_parts_reader {
     throw policy_text_error(text_, column, problem);
   }
 
-  // True if the name begins with the text, or about one letter in five is wrong. A text much longer
+  // True if the name contains the text, or about one letter in five is wrong. A text much longer
   // than a name is not near it.
   [[nodiscard]] static bool is_near(std::string_view name, std::string_view written) {
-    const bool begins = written.size() >= 4 && name.starts_with(written);
-    return begins || (written.size() <= 2 * name.size() &&
-                      spelling_distance(name, written) <= 1 + written.size() / 4);
+    const bool contains = written.size() >= 4 && name.find(written) != std::string_view::npos;
+    return contains || (written.size() <= 2 * name.size() &&
+                        spelling_distance(name, written) <= 1 + written.size() / 4);
   }
 
   // For an unknown name the message suggests names with a similar spelling, otherwise it lists all.

@@ -150,6 +150,8 @@ TEST(read_policy, names_what_is_wrong) {
       {"treshold(0.9)", {"column 1", "'treshold'", "did you mean threshold?"}},
       {"timesteps(64)+alg_temp(0.5)", {"column 15", "did you mean alg_temperature?"}},
       {"repetition(1.1)+threshold", {"did you mean repetition_penalty?"}},
+      {"random+threshold", {"did you mean at_random?"}},
+      {"entropy+timesteps", {"did you mean by_entropy or entropy_bound or entropy_cache?"}},
       {"zzz", {"no part 'zzz'", "threshold", "any_of"}},
       {"threshold(level=1)", {"'level' is no argument of threshold", "it has value"}},
       {"tokens_per_step(2, 1)", {"at most 1 arguments"}},
