@@ -59,7 +59,7 @@ struct shared_pass {
   unmask::skipping skipped = pass.skipped;
 
   std::span<const index_t> positions() const { return pass.positions(); }
-  unmask::range attend() const { return pass.attend(); }
+  unmask::range keys() const { return pass.keys(); }
   bool hooks(index_t layer) const { return pass.has_hooks && pass.hooks(layer); }
   unmask::layer_choice at_layer(index_t layer,
                                 const unmask::host_hidden<float>& now,

@@ -58,7 +58,7 @@ logits_view llada_model::forward(Pass& pass,
                                  const dropped_keys& dropping) {
   const sequence_window whole{tokens, 0, tokens.size()};
   validate({&whole, 1});
-  const unmask::range attend = pass.attend();
+  const unmask::range attend = pass.keys();
   unmask::check_argument(attend.first == 0 && attend.last <= std::ssize(tokens),
                          "positions to attend to",
                          attend.first,

@@ -59,7 +59,7 @@ class basic_any_layer_session : public any_session {
     /// The positions that the next layer gets, ascending.
     [[nodiscard]] list positions() const { return session_->positions(segment_); }
     /// The positions that they attend to.
-    [[nodiscard]] range attend() const { return about().keys; }
+    [[nodiscard]] range keys() const { return about().keys; }
     /// Which keys outside the blocks are attended to.
     [[nodiscard]] eviction evict() const { return about().evict; }
     /// True if at_layer() has to be called for a layer.

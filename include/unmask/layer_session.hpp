@@ -40,7 +40,7 @@ template <class Policy>
 ///
 ///     hidden = embed(pass.positions());
 ///     for (l = 0; l < layers; ++l) {
-///       hidden = layer[l](hidden, pass.positions(), attending to pass.attend());  // writes K/V
+///       hidden = layer[l](hidden, pass.positions(), attending to pass.keys());  // writes K/V
 ///       if (pass.hooks(l)) {
 ///         hidden = gather(hidden, pass.at_layer(l, hidden, previous[l]).rows);
 ///       }
@@ -121,7 +121,7 @@ class layer_session : public session<Policy, Backend, true> {
     /// Positions that the next layer computes, ascending: initially those that enter the pass.
     [[nodiscard]] list positions() const { return session_->positions_of(*segment_); }
     /// Key range of these positions.
-    [[nodiscard]] range attend() const { return segment_->keys; }
+    [[nodiscard]] range keys() const { return segment_->keys; }
 
     /// Which of these keys receive attention, if the policy evicts keys: see key_eviction and
     /// host::key_selector, or device::key_selector.

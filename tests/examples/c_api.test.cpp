@@ -205,7 +205,7 @@ struct pass_in_c {
     EXPECT_EQ(unmask_positions(session, 0, &entries, &count), UNMASK_OK) << unmask_last_error();
     return {entries, std::size_t(count)};
   }
-  [[nodiscard]] unmask::range attend() const { return {segment.keys_first, segment.keys_last}; }
+  [[nodiscard]] unmask::range keys() const { return {segment.keys_first, segment.keys_last}; }
   [[nodiscard]] bool hooks(std::int32_t layer) const {
     std::int32_t hooked = 7;
     EXPECT_EQ(unmask_hooks(session, 0, layer, &hooked), UNMASK_OK) << unmask_last_error();

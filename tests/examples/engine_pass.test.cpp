@@ -77,7 +77,7 @@ struct random_pass {
   std::vector<float> last_seen = {};
 
   [[nodiscard]] std::span<const index_t> positions() const { return active; }
-  [[nodiscard]] range attend() const { return {0, length}; }
+  [[nodiscard]] range keys() const { return {0, length}; }
   [[nodiscard]] static eviction evict() { return eviction::none; }
   [[nodiscard]] bool hooks(index_t layer) const { return layer >= hooked_from; }
   layer_choice at_layer(index_t, const host_hidden<float>& now, const host_state<float>& stored) {
@@ -256,7 +256,7 @@ trace decode(const Policy& p, const std::string& prompt, const key_eviction& dro
   layer_session session(p, info(), t.sequence, shape_of(t.sequence));
   for (; session.next(); ++t.forwards) {
     auto pass = session.pass(0);
-    t.attended += static_cast<std::int64_t>(pass.attend().size()) * layers();
+    t.attended += static_cast<std::int64_t>(pass.keys().size()) * layers();
     const range blocks = session.planned().score;
     const logits_view z = model.forward(
         pass, t.sequence, memory, {blocks.first, blocks.last, dropping.keep, dropping.pool});

@@ -39,12 +39,12 @@ class Transformer:
             asked = session.hooks(i, l)
             if asked and session.reads != "hidden":
                 chosen = session.at_layer(i, l, np.tanh(hidden), self.stored[l])
-                assert session.stays
+                assert session.kept
             self.layer(l, hidden[chosen], [positions[k] for k in chosen], segment.keys)
             hidden = hidden + self.added[l, positions]
             if asked and session.reads == "hidden":
                 hidden = hidden[session.at_layer(i, l, hidden, self.stored[l])]
-                assert not session.stays
+                assert not session.kept
             positions = session.positions(i)
             assert len(positions) == len(hidden)
         return (hidden @ self.head)[session.rows(i)]
@@ -119,6 +119,6 @@ def test_layers_are_named_where_they_are_asked():
     with pytest.raises(ValueError, match="model_info::layers must be at least 1"):
         decode("es_dllm")
     session = unmask.Session("tokens_per_step", vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH)
-    assert session.reads is None and not session.stays
+    assert session.reads is None and not session.kept
     with pytest.raises(RuntimeError, match="next"):
         session.positions(0)

@@ -114,7 +114,7 @@ struct erased_pass {
   any_layer_session::layer_pass pass;
 
   [[nodiscard]] std::span<const index_t> positions() const { return pass.positions(); }
-  [[nodiscard]] range attend() const { return pass.attend(); }
+  [[nodiscard]] range keys() const { return pass.keys(); }
   [[nodiscard]] bool hooks(index_t layer) const { return pass.hooks(layer); }
   layer_choice
   at_layer(index_t layer, const host_hidden<float>& now, const host_state<float>& previous) {

@@ -49,7 +49,7 @@ struct full_pass {
     }
   }
   [[nodiscard]] std::span<const index_t> positions() const { return every; }
-  [[nodiscard]] range attend() const { return {0, static_cast<index_t>(every.size())}; }
+  [[nodiscard]] range keys() const { return {0, static_cast<index_t>(every.size())}; }
   [[nodiscard]] static bool hooks(index_t) { return false; }
   [[nodiscard]] std::span<const index_t> rows() const { return wanted; }
   static layer_choice at_layer(index_t, const host_hidden<float>&, const host_state<float>&) {
@@ -88,7 +88,7 @@ class toy_transformer {
           }
         }
       }
-      compute(l, hidden, positions, rows, pass.attend(), memory);
+      compute(l, hidden, positions, rows, pass.keys(), memory);
       if constexpr (asked_behind(std::remove_cvref_t<Pass>::reads)) {
         if (pass.hooks(l)) {
           const layer_choice kept = pass.at_layer(l, view(hidden), stored(memory, l));

@@ -296,7 +296,7 @@ None.)doc")
           "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
           "another one inside it, before attention. None if the policy has no layer rule.")
       .def_prop_ro(
-          "stays",
+          "kept",
           [](const session& s) { return s.asked().skipped == unmask::skipping::kept; },
           "Whether a position that is not chosen goes on with what the engine stored of the layer; "
           "otherwise it leaves the pass.")

@@ -188,7 +188,7 @@ constexpr void check_declarations() {
       !requires { P::needs_spans; } || basic_commit_rule<P>,
       "this part says needs_spans and has no commits(candidate, rank_info_in_span)");
   static_assert(!anchoring<P> || basic_commit_rule<P>,
-                "this part has anchors(candidate) and no commits(candidate, standing_by_anchors)");
+                "this part has anchors(candidate) and no commits(candidate, rank_info_by_anchors)");
   static_assert(
       !requires { P::paces; } || scheduling<P>,
       "this part says paces and has no schedule(sequence, plan, context)");

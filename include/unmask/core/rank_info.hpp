@@ -37,7 +37,7 @@ inline constexpr index_t no_anchor = INT32_MAX;
 
 /// Adds the distance to the nearest anchor, for a part with anchors(). span_rank is 0 unless a part
 /// declares `needs_spans`.
-struct standing_by_anchors : rank_info_in_span {
+struct rank_info_by_anchors : rank_info_in_span {
   /// Positions to the nearest anchor on either side, 0 for an anchor; no_anchor if none is within
   /// the part's anchor_radius().
   index_t anchor_distance = no_anchor;
@@ -45,7 +45,7 @@ struct standing_by_anchors : rank_info_in_span {
 
 /// A commit rule with anchors among the candidates: `anchors(candidate) -> bool`, called for every
 /// candidate before any commits, and `anchor_radius() -> index_t`, the largest distance in the
-/// standing_by_anchors that its commits() gets; below 0 there is no search. At most one part of a
+/// rank_info_by_anchors that its commits() gets; below 0 there is no search. At most one part of a
 /// policy.
 /// Cost: O(anchor_radius()) a candidate, a byte a position.
 template <class P>
@@ -66,7 +66,7 @@ inline constexpr bool ranks_in_spans<P> = true;
 template <class P>
 using rank_info_for =
     std::conditional_t<anchoring<P>,
-                       standing_by_anchors,
+                       rank_info_by_anchors,
                        std::conditional_t<ranks_in_spans<P>, rank_info_in_span, rank_info>>;
 
 }  // namespace detail

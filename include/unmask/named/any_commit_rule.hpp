@@ -133,7 +133,7 @@ class any_commit_rule : public commit_rule_expression {
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
-  UNMASK_HD bool commits(const auto& c, const standing_by_anchors& s, auto& context) const {
+  UNMASK_HD bool commits(const auto& c, const rank_info_by_anchors& s, auto& context) const {
     return evaluate([&](const commit_rule_part& l) {
       return l.visit_with(context, [&](const auto& operand, auto& inner) -> bool {
         using part = std::remove_cvref_t<decltype(operand)>;

@@ -13,32 +13,32 @@ inline constexpr statistics named_statistics = stat::confidence | stat::margin |
 enum class order : std::uint8_t { confidence, margin, entropy, left_to_right, random };
 
 /// by_confidence, by_margin, by_entropy, left_to_right or at_random, selected at run time; with
-/// `looseness` other than 0 alg_temperature{} of it at that temperature.
-/// Range: looseness >= 0; 0 for at_random.
+/// `temperature` other than 0 alg_temperature{} of it at that temperature.
+/// Range: temperature >= 0; 0 for at_random.
 struct any_ranking {
   order by = order::confidence;
-  float looseness = 0.0F;
+  float temperature = 0.0F;
 
   static constexpr statistics required = named_statistics;
   static constexpr bool orders_by_confidence = true;  // or the reader of names refuses it
 
   void check(const sequence_shape&) const {
-    check_argument(looseness == 0.0F || (looseness >= least_temperature && by != order::random),
-                   "any_ranking::looseness",
-                   looseness,
+    check_argument(temperature == 0.0F || (temperature >= least_temperature && by != order::random),
+                   "any_ranking::temperature",
+                   temperature,
                    "0, or at least least_temperature unless the order is at_random");
   }
 
   UNMASK_HD float score(const auto& c, const auto& context) const {
     switch (by) {
     case order::confidence:
-      return loosened(by_confidence{}, c, context);
+      return with_noise(by_confidence{}, c, context);
     case order::margin:
-      return loosened(by_margin{}, c, context);
+      return with_noise(by_margin{}, c, context);
     case order::entropy:
-      return loosened(by_entropy{}, c, context);
+      return with_noise(by_entropy{}, c, context);
     case order::left_to_right:
-      return loosened(left_to_right{}, c, context);
+      return with_noise(left_to_right{}, c, context);
     case order::random:
       break;
     }
@@ -47,9 +47,9 @@ struct any_ranking {
 
  private:
   template <class Order>
-  UNMASK_HD float loosened(const Order& order, const auto& c, const auto& context) const {
-    return looseness == 0.0F ? order.score(c)
-                             : alg_temperature<Order>{order, looseness}.score(c, context);
+  UNMASK_HD float with_noise(const Order& order, const auto& c, const auto& context) const {
+    return temperature == 0.0F ? order.score(c)
+                               : alg_temperature<Order>{order, temperature}.score(c, context);
   }
 };
 static_assert(ranking<any_ranking>);

@@ -46,7 +46,7 @@ commits(const Part& p, const auto& c, const auto& of_all, auto& context) {
 
 /// Rank information of a candidate that the policy's commit rule needs.
 template <class Policy>
-using rank_info_of = std::conditional_t<Policy::anchors, standing_by_anchors, rank_info_in_span>;
+using rank_info_of = std::conditional_t<Policy::anchors, rank_info_by_anchors, rank_info_in_span>;
 
 /// Score of a candidate by the policy's ranking.
 template <class Policy>

@@ -41,7 +41,7 @@ TEST(EmulatedAnyLayerSession, SaysWhatIsAsked) {
     EXPECT_EQ(pass.reads, feature::hidden);
     EXPECT_EQ(pass.skipped, skipping::dropped);
     EXPECT_EQ(pass.hooks(1), hooked);
-    EXPECT_EQ(pass.attend(), (range{0, length}));
+    EXPECT_EQ(pass.keys(), (range{0, length}));
     EXPECT_EQ(pass.positions().most, length);
     EXPECT_EQ(pass.rows().most, 12);
   }

@@ -19,7 +19,7 @@ struct at_a_distance {
   static constexpr statistics required = stat::none;
   UNMASK_HD bool anchors(const auto& c) const { return (at >> c.position & 1U) != 0; }
   UNMASK_HD index_t anchor_radius() const { return radius; }
-  UNMASK_HD bool commits(const auto&, const standing_by_anchors& s) const {
+  UNMASK_HD bool commits(const auto&, const rank_info_by_anchors& s) const {
     return s.anchor_distance == distance;
   }
 };

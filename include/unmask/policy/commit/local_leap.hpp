@@ -43,7 +43,7 @@ struct local_leap {
   UNMASK_HD bool anchors(const auto& c) const { return c.confidence() >= threshold; }
   UNMASK_HD index_t anchor_radius() const { return radius; }
 
-  UNMASK_HD bool commits(const auto& c, const standing_by_anchors& s) const {
+  UNMASK_HD bool commits(const auto& c, const rank_info_by_anchors& s) const {
     return c.confidence() >= (s.anchor_distance <= radius ? relaxed : threshold);
   }
 };
