@@ -101,7 +101,7 @@ TEST(entropy_cache, runs_what_its_definition_says) {
       for (const index_t recent : {0, 1, 5, 64}) {
         const entropy_cache rule{threshold, recent};
         const passes some = expect_the_rule(rule, blocks, shift, tokens_per_step{2});
-        const passes more = expect_the_rule(rule, blocks, shift, threshold{0.4F});
+        const passes more = expect_the_rule(rule, blocks, shift, unmask::threshold{0.4F});
         all.whole += some.whole + more.whole;
         all.partial += some.partial + more.partial;
       }
