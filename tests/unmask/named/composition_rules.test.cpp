@@ -79,7 +79,7 @@ bool refuses(const composition_rule& rule, const parts& chosen) {
 std::string listed(const parts& all) {
   std::string text;
   for (const known_part* p : all) {
-    text.append(text.empty() ? "`" : ", `").append(p->type).append("`");
+    text.append(text.empty() ? "`" : ", `").append(p->name).append("`");
   }
   return text;
 }
