@@ -460,7 +460,7 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
                {"not compiled by name", "lookahead, sampling"});
   EXPECT_EQ(unmask_abi_version(), std::uint32_t{UNMASK_ABI_VERSION});
   EXPECT_THAT(unmask_version(), HasSubstr("."));
-  EXPECT_THAT(unmask_describe_parts(), HasSubstr("threshold(value=0.9)"));
+  EXPECT_THAT(unmask_describe_parts(), HasSubstr("threshold(value=0.9, inclusive=false)"));
 }
 
 TEST(c_api, takes_structures_of_other_sizes) {

@@ -94,7 +94,7 @@ class Program(unittest.TestCase):
 
     def test_help_lists_options_and_policies(self):
         text = run("--help").stdout
-        for word in ("--model", "--json", "threshold(value=0.9)", "lookahead"):
+        for word in ("--model", "--json", "threshold(value=0.9, inclusive=false)", "lookahead"):
             self.assertIn(word, text)
 
     def test_refusals_say_what_is_wrong(self):

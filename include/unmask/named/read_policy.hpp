@@ -33,7 +33,7 @@ namespace UNMASK_NAMESPACE {
 [[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
                                                      const file_source& files = contents_of_file);
 
-/// A part as shown in the help: "threshold(value=0.9)".
+/// A part as shown in the help: "threshold(value=0.9, inclusive=false)".
 [[nodiscard]] UNMASK_LIBRARY std::string signature_of(const known_part& part);
 
 /// The tables as text: each part with its stage, its arguments with their ranges, and its
