@@ -159,9 +159,13 @@ struct record : statistic_fields::of<S> {
   template <statistics Fewer>
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD record<Fewer> narrowed() const {
-    record<Fewer> r;
-    copy_statistics<Fewer>(*this, r);
-    return r;
+    if constexpr (Fewer == S) {
+      return *this;
+    } else {
+      record<Fewer> r;
+      copy_statistics<Fewer>(*this, r);
+      return r;
+    }
   }
 
  private:

@@ -282,7 +282,7 @@ class chunk_tree {
   [[nodiscard]] UNMASK_HD record<S> finish() const {
     record<S> result = record<S>::empty();
     bool any = false;
-    for (int level = 0; level < tree_levels; ++level) {
+    for (int level = 0; (count_ >> level) != 0; ++level) {
       if (((count_ >> level) & 1) != 0) {
         result = any ? merged(node_[level], result) : node_[level];
         any = true;

@@ -115,10 +115,10 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_ranked_last(const slot_memory<Policy>& m,
                                             const candidate<Policy::required>& c) {
   if constexpr (filters_any<Policy>) {
-    const auto nobody =
+    const auto no_neighbour =
         candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
     const step_info at = info_of(*m.state, m.status->next, c.position);
-    return filter_between(m, c, {nobody, nobody}, at) != filter_result::keep;
+    return filter_between(m, c, {no_neighbour, no_neighbour}, at) != filter_result::keep;
   } else {
     return false;
   }
