@@ -15,7 +15,7 @@ using policy_of = std::remove_cvref_t<decltype(P)>;
 
 using drawn_edited = policy_of<testing::drawn_edited>;
 using patient = policy_of<testing::patient>;
-using painted = policy_of<testing::painted>;
+using redrawn = policy_of<testing::redrawn>;
 
 template __global__ void
 read_rows<float, exact_exponential, drawn_edited>(const session_device_view<drawn_edited>,
@@ -24,7 +24,7 @@ template __global__ void
 read_rows<float, exact_exponential, patient>(const session_device_view<patient>,
                                              const __grid_constant__ row_batch);
 template __global__ void
-read_rows<float, exact_exponential, painted>(const session_device_view<painted>,
+read_rows<float, exact_exponential, redrawn>(const session_device_view<redrawn>,
                                              const __grid_constant__ row_batch);
 
 }  // namespace unmask::device

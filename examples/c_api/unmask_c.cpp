@@ -220,7 +220,7 @@ unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
 unmask::any_layer_session::layer_pass pass_of(unmask_session* session, std::int32_t segment) {
   unmask::any_layer_session* const layers = needed(session, "session").layers;
   if (layers == nullptr) {
-    throw unsupported("a session on a device is not asked at layers");
+    throw unsupported("a session on a device has no layer hooks");
   }
   check_argument(segment >= 0, "segment", segment, "at least 0");
   return layers->pass(static_cast<std::size_t>(segment));
@@ -461,10 +461,10 @@ unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* 
     const unmask_session& s = needed(session, "session");
     unmask_layer_rule answer = UNMASK_LAYER_RULE_INIT;
     if (s.layers != nullptr) {
-      const auto asked = s.layers->asked();
-      answer.asks = asked.has_hooks ? 1 : 0;
-      answer.reads = static_cast<std::int32_t>(asked.reads);
-      answer.kept = asked.skipped == unmask::skipping::kept ? 1 : 0;
+      const auto info = s.layers->rule_info();
+      answer.has_hooks = info.has_hooks ? 1 : 0;
+      answer.reads = static_cast<std::int32_t>(info.reads);
+      answer.kept = info.skipped == unmask::skipping::kept ? 1 : 0;
     }
     give(rule, answer, "rule");
   });

@@ -108,7 +108,7 @@ logits_view llada_model::forward(Pass& pass,
       continue;
     }
     const auto previous = detail::lent(memory.layers[l].previous, tokens.size(), config().width);
-    if (unmask::asked_behind(pass.reads)) {
+    if (unmask::hook_follows_layer(pass.reads)) {
       // Behind the layer: from its hidden states the policy chooses those that go on.
       compute(l, attended, rows, memory);
       choose_keys(l, rows);

@@ -43,16 +43,16 @@ class basic_any_layer_session : public any_session {
   using list = index_list<M>;  ///< Rows or positions, ascending: in host memory, or on the device.
 
   /// The constants of layer_session, as values.
-  struct layer_questions {
+  struct layer_rule_info {
     bool has_hooks = false;                ///< As layer_session::has_hooks.
     feature reads = feature::hidden;       ///< As layer_session::reads.
     skipping skipped = skipping::dropped;  ///< As layer_session::skipped.
   };
   /// The constants of the session's policy.
-  [[nodiscard]] virtual layer_questions asked() const = 0;
+  [[nodiscard]] virtual layer_rule_info rule_info() const = 0;
 
   /// The pass of one segment through the layers. A handle, valid until its segment is read.
-  class layer_pass : public layer_questions {
+  class layer_pass : public layer_rule_info {
    public:
     /// The segment of the pass.
     [[nodiscard]] const segment& about() const { return session_->about(segment_); }
@@ -75,8 +75,8 @@ class basic_any_layer_session : public any_session {
 
    private:
     friend basic_any_layer_session;
-    explicit layer_pass(const layer_questions& asked)
-        : layer_questions(asked) {}
+    explicit layer_pass(const layer_rule_info& info)
+        : layer_rule_info(info) {}
 
     basic_any_layer_session* session_ = nullptr;
     std::size_t segment_ = 0;
@@ -84,7 +84,7 @@ class basic_any_layer_session : public any_session {
 
   /// Begins the pass of segment `index`. Errors: as layer_session::pass.
   [[nodiscard]] layer_pass pass(std::size_t index) {
-    layer_pass p(asked());
+    layer_pass p(rule_info());
     p.session_ = this;
     p.segment_ = index;
     static_cast<void>(about(index));
@@ -129,7 +129,7 @@ class any_layer_session_of final : public any_session_of<Policy,
  public:
   using base::base;
 
-  [[nodiscard]] typename erased::layer_questions asked() const override {
+  [[nodiscard]] typename erased::layer_rule_info rule_info() const override {
     if constexpr (typed::has_hooks) {
       const auto& rule = base::rules().template part_at<step::layers::rule_index<Policy>>();
       return {true, rule.reads, rule.skipped};

@@ -212,7 +212,7 @@ typedef struct unmask_plan {
 /// The layer rule of a policy, for engines that compute single positions of their layers.
 typedef struct unmask_layer_rule {
   uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t asks;   ///< not 0: call unmask_at_layer() at the layers where unmask_hooks() is true
+  int32_t has_hooks;     ///< not 0: call unmask_at_layer() where unmask_hooks() is true
   int32_t reads;  ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
                   ///< layers that follow; others: inside it, before attention, for this layer
   int32_t kept;   ///< not 0: positions that are not selected keep the attention and feed-forward

@@ -89,7 +89,7 @@ std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& par
                               &detail::compiled_session<3>,
                               &detail::compiled_session<4>};
   named_parts complete = parts;
-  complete.paint.vocab = model.vocab;
+  complete.canvas.vocab = model.vocab;
   auto made = makers[detail::part_of(parts.has) - 1](complete, model, capacity, where);
   if (made == nullptr) {
     detail::refuse_together(parts.has);

@@ -254,7 +254,7 @@ class layer_session : public session<Policy, Backend, true> {
     check_order(layer >= base::workspace().next_hook(s.slot),
                 "at_layer() for a layer that the pass is already behind");
     check_order(layer == base::workspace().next_hook(s.slot),
-                "at_layer() behind a layer with a hook that was not asked");
+                "at_layer() behind a layer with a hook that was not called");
     const index_t present = size_of(positions_of(s));
     check_argument(hook.now.rows == present,
                    "rows at the layer",

@@ -260,7 +260,7 @@ void expect_same_layers(const char* text, const Policy& composed) {
   const session_pointer s = made(text, options);
   unmask_layer_rule rule = UNMASK_LAYER_RULE_INIT;
   ASSERT_EQ(unmask_get_layer_rule(s.get(), &rule), UNMASK_OK);
-  EXPECT_EQ(rule.asks, 1);
+  EXPECT_EQ(rule.has_hooks, 1);
   EXPECT_EQ(rule.reads, static_cast<int>(typed::reads));
   EXPECT_EQ(rule.kept, typed::skipped == unmask::skipping::kept ? 1 : 0);
   std::vector<std::int32_t> tokens = prompted(model, shape);
@@ -298,7 +298,7 @@ TEST(c_api, says_what_is_wrong_with_a_call_about_layers) {
   const session_pointer plain = made("tokens_per_step", o);
   unmask_layer_rule rule = UNMASK_LAYER_RULE_INIT;
   ASSERT_EQ(unmask_get_layer_rule(plain.get(), &rule), UNMASK_OK);
-  EXPECT_EQ(rule.asks, 0);
+  EXPECT_EQ(rule.has_hooks, 0);
   expect_fails(unmask_get_layer_rule(plain.get(), nullptr), bad, {"rule", "null"});
   o.layers = 8;
   const session_pointer s = made("es_dllm", o);
@@ -341,7 +341,7 @@ TEST(c_api, says_what_is_wrong_with_a_call_about_layers) {
   expect_fails(at(1), bad, {"rows at the layer", "5", "6"});
   now.rows = 6;
   expect_fails(at(0), UNMASK_OUT_OF_ORDER, {"no hook"});
-  expect_fails(at(2), UNMASK_OUT_OF_ORDER, {"not asked"});
+  expect_fails(at(2), UNMASK_OUT_OF_ORDER, {"not called"});
   EXPECT_EQ(at(1), UNMASK_OK) << unmask_last_error();
   EXPECT_EQ(count, 6);
 }

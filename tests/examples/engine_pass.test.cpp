@@ -166,7 +166,7 @@ TEST(EnginePass, SkippingInAnUnchangedSequenceChangesNoLogits) {
   for (const feature reads :
        {feature::hidden, feature::input, feature::query, feature::key, feature::value}) {
     for (const skipping skipped : {skipping::dropped, skipping::kept}) {
-      if (asked_behind(reads) && skipped == skipping::kept) {
+      if (hook_follows_layer(reads) && skipped == skipping::kept) {
         continue;
       }
       for (index_t from = 0; from < layers(); ++from) {
@@ -183,7 +183,7 @@ TEST(EnginePass, SkippingInAnUnchangedSequenceChangesNoLogits) {
           const std::vector<float> logits = copy(model.forward(pass, sequence, memory));
           EXPECT_TRUE(same_bits(logits, rows_of(full, pass.active)));
           EXPECT_EQ(pass.active.size() == sequence.size(), skipped == skipping::kept);
-          const bool too_late = asked_behind(reads) && from + 1 == layers();
+          const bool too_late = hook_follows_layer(reads) && from + 1 == layers();
           EXPECT_EQ(memory.computed - before == layers() * length, too_late);
         }
       }

@@ -39,7 +39,7 @@ facts facts_of(const scenario& s) {
   f.remasks = parts.has.remasks;
   f.branches = parts.has.branches;
   f.draws = parts.has.draws;
-  f.edits_rows = parts.has.edits || parts.has.tracks;
+  f.edits_rows = parts.has.transforms || parts.has.tracks;
   f.stays = names(s.policy, "edited_blocks");
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");

@@ -74,7 +74,7 @@ class toy_transformer {
       for (std::size_t i = 0; i < rows.size(); ++i) {
         rows[i] = static_cast<index_t>(i);
       }
-      if constexpr (!asked_behind(std::remove_cvref_t<Pass>::reads)) {
+      if constexpr (!hook_follows_layer(std::remove_cvref_t<Pass>::reads)) {
         if (pass.hooks(l)) {
           const std::vector<float> inputs = normalised(hidden);
           const layer_choice kept = pass.at_layer(l, view(inputs), stored(memory, l));
@@ -89,7 +89,7 @@ class toy_transformer {
         }
       }
       compute(l, hidden, positions, rows, pass.keys(), memory);
-      if constexpr (asked_behind(std::remove_cvref_t<Pass>::reads)) {
+      if constexpr (hook_follows_layer(std::remove_cvref_t<Pass>::reads)) {
         if (pass.hooks(l)) {
           const layer_choice kept = pass.at_layer(l, view(hidden), stored(memory, l));
           hidden = gathered(hidden, kept.rows);

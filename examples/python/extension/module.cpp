@@ -289,15 +289,15 @@ None.)doc")
           "reads",
           [](const session& s) -> std::optional<const char*> {
             static constexpr const char* names[] = {"hidden", "input", "query", "key", "value"};
-            const auto asked = s.asked();
-            return asked.has_hooks ? std::optional(names[static_cast<std::size_t>(asked.reads)])
-                                   : std::nullopt;
+            const auto info = s.rule_info();
+            return info.has_hooks ? std::optional(names[static_cast<std::size_t>(info.reads)])
+                                  : std::nullopt;
           },
           "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
           "another one inside it, before attention. None if the policy has no layer rule.")
       .def_prop_ro(
           "kept",
-          [](const session& s) { return s.asked().skipped == unmask::skipping::kept; },
+          [](const session& s) { return s.rule_info().skipped == unmask::skipping::kept; },
           "Whether a position that is not chosen goes on with what the engine stored of the layer; "
           "otherwise it leaves the pass.")
       .def("positions",

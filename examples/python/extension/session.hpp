@@ -206,8 +206,8 @@ class session {
   }
 
   /// The hooks of the policy inside the layers; none on a device.
-  [[nodiscard]] unmask::any_layer_session::layer_questions asked() const {
-    return layers_ == nullptr ? unmask::any_layer_session::layer_questions{} : layers_->asked();
+  [[nodiscard]] unmask::any_layer_session::layer_rule_info rule_info() const {
+    return layers_ == nullptr ? unmask::any_layer_session::layer_rule_info{} : layers_->rule_info();
   }
   [[nodiscard]] std::vector<unmask::index_t> positions(std::size_t segment) {
     return alone([&] { return copied(pass_of(segment).positions()); });
@@ -267,7 +267,7 @@ class session {
     s.tokens.publish(s.geometry.prompt_length, s.geometry.length);
   }
   [[nodiscard]] unmask::any_layer_session::layer_pass pass_of(std::size_t segment) {
-    unmask::check_order(layers_ != nullptr, "a session on a stream is not asked at layers");
+    unmask::check_order(layers_ != nullptr, "a session on a stream has no layer hooks");
     return layers_->pass(segment);
   }
   // Number of rows of logits of a segment.

@@ -118,7 +118,7 @@ enum class feature : unsigned char {
 
 /// True if a rule that reads `f` is called behind the layer, for the layers that follow; false if
 /// it is called inside the layer, before attention, for this layer.
-[[nodiscard]] constexpr bool asked_behind(feature f) {
+[[nodiscard]] constexpr bool hook_follows_layer(feature f) {
   return f == feature::hidden;
 }
 
@@ -172,11 +172,10 @@ inline constexpr drift_terms cosine_terms =
 
 /// A layer of a forward pass, as given to a rule.
 struct layer_info {
-  index_t layer = 0;   ///< Index of the layer.
-  index_t layers = 0;  ///< Layers of the model.
-  /// Number of positions that entered the pass, and of those among them that reached this layer.
-  index_t fed = 0;
-  index_t active = 0;  ///< Positions that reached this layer.
+  index_t layer = 0;    ///< Index of the layer.
+  index_t layers = 0;   ///< Layers of the model.
+  index_t entered = 0;  ///< Number of positions that entered the pass.
+  index_t active = 0;   ///< Number of those that reached this layer.
   /// Number of tokens that the last step wrote.
   index_t commits = 0;
   /// Number of positions of the first block that is decided.

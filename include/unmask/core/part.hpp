@@ -150,16 +150,17 @@ struct is_composite : std::false_type {};
 template <class P>
 concept commit_rule = detail::basic_commit_rule<P> || detail::is_composite<P>::value;
 
-/// Elementwise transform of the logits, applied while a row is read: `edit(logit, token) -> float`,
-/// or `edit(logit, token, at)` with the step (no block). A part that only transforms with some
-/// values of its knobs has `edits_now() -> bool`: without any active transform rows are not copied.
+/// Elementwise transform of the logits, applied while a row is read: `transform(logit, token) ->
+/// float`, or `transform(logit, token, at)` with the step (no block). A part that only transforms
+/// with some values of its knobs has `transforms_now() -> bool`: without any active transform rows
+/// are not copied.
 template <class P>
 concept logits_transform = part<P> &&(
     requires(const P& p, float z, token_id v) {
-      { p.edit(z, v) } -> std::same_as<float>;
+      { p.transform(z, v) } -> std::same_as<float>;
     } ||
     requires(const P& p, float z, token_id v, const step_info& at) {
-      { p.edit(z, v, at) } -> std::same_as<float>;
+      { p.transform(z, v, at) } -> std::same_as<float>;
     });
 
 /// Draws the proposed token at random instead of taking the best one. It reads stat::sampled;

@@ -19,9 +19,9 @@ namespace UNMASK_NAMESPACE::detail {
 // The names of the stage functions. If P has a member of one of these names, whatever it is, the
 // name is ambiguous in a class with both bases.
 struct stage_names {
-  int score, commits, cost, anchors, anchor_radius, edit, draw_temperature, track, process, probe,
-      filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan, check,
-      set_query, in_query, evicts, allows, extra_forwards;
+  int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
+      probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
+      check, set_query, in_query, evicts, allows, extra_forwards;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -56,10 +56,11 @@ constexpr void check_functions() {
                         anchoring<P>,
                         "anchor_radius() must be const and return index_t, in a part that has "
                         "anchors(candidate)");
-  UNMASK_CHECK_FUNCTION(edit,
-                        logits_transform<P>,
-                        "edit(logit, token) or edit(logit, token, at) must be const and return "
-                        "float");
+  UNMASK_CHECK_FUNCTION(
+      transform,
+      logits_transform<P>,
+      "transform(logit, token) or transform(logit, token, at) must be const and return "
+      "float");
   UNMASK_CHECK_FUNCTION(
       draw_temperature, drawing<P>, "draw_temperature() must be const and return float");
   UNMASK_CHECK_FUNCTION(

@@ -64,7 +64,7 @@ struct part_traits {
   bool reviews = false;       ///< reduces over the commits of a step
   bool costs = false;         ///< computes a cost of candidates
   bool anchors = false;       ///< marks candidates for others near them
-  bool edits = false;         ///< transforms logits while they are read
+  bool transforms = false;    ///< transforms logits while they are read
   bool names_tokens = false;  ///< names tracked tokens
   bool processes_logits = false;
   bool is_probe = false;
@@ -122,7 +122,7 @@ inline constexpr part_traits traits_of{.ranks = ranking<P>,
                                        .reviews = reviewing<P>,
                                        .costs = detail::basic_commit_rule<P> && detail::costing<P>,
                                        .anchors = anchoring<P>,
-                                       .edits = logits_transform<P>,
+                                       .transforms = logits_transform<P>,
                                        .names_tokens = tracking<P>,
                                        .processes_logits = logits_processor<P>,
                                        .is_probe = probing<P>,
@@ -304,7 +304,7 @@ UNMASK_RULE(truncation_of_some,
 UNMASK_RULE(branches_of_their_blocks,
             !(c.reads_ahead && c.branches()),
             "a policy that reads rows ahead of the scored range cannot look ahead with branches: a "
-            "branch is scored and fed as far as its own blocks go")
+            "branch is scored and run as far as its own blocks go")
 UNMASK_RULE(canvas_alone,
             !(c.renoises && (c.rewrites || c.branches())),
             "a canvas commits nothing before its end, so there is nothing to edit and no branch "

@@ -74,7 +74,7 @@ class warp_holder {
     }
     waiting_ += count_bits(who);
     if (waiting_ > warp_list::room - warp_list::held - warp_threads) {
-      settle();
+      sort();
     }
   }
 
@@ -108,7 +108,7 @@ class warp_holder {
   }
 
   /// Sorts the list.
-  UNMASK_HD void settle() {
+  UNMASK_HD void sort() {
     for (index_t i = warp_list::held + waiting_ + b_.warp_lane(); i < warp_list::room;
          i += warp_threads) {
       keys_[i] = step::no_key;

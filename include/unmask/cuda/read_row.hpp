@@ -163,7 +163,7 @@ UNMASK_HD bool read_row(const auto& b,
   }
   if constexpr (provides_v<S, stat::kept>) {
     if (row.held != nullptr) {
-      holder.settle();
+      holder.sort();
     }
   }
   b.sync();
@@ -175,7 +175,7 @@ UNMASK_HD bool read_row(const auto& b,
       for (index_t w = 1; w < b.warps(); ++w) {
         holder.push_list(lists[w].keys);
       }
-      holder.settle();
+      holder.sort();
     }
   }
   detail::merge_tree(b, nodes, count);
@@ -188,7 +188,7 @@ UNMASK_HD bool read_row(const auto& b,
   if constexpr (provides_v<S, stat::kept>) {
     if (row.held != nullptr) {
       if (runs > 1) {
-        holder.settle();
+        holder.sort();
       }
       if (b.warp_lane() == 0) {
         row.held->clear();

@@ -52,7 +52,7 @@ runs_of_shard(range columns, index_t vocab, index_t run_chunks) {
 /// Layout of a shard's arrays in its device memory.
 template <class Policy>
 struct shard_arrays {
-  shard_run* run = nullptr;
+  shard_run* run_list = nullptr;
   record<Policy::required>* parts = nullptr;
   std::uint32_t* arrived = nullptr;
   std::byte* message = nullptr;
@@ -63,7 +63,7 @@ struct shard_arrays {
     const auto rows = static_cast<std::size_t>(device_view.header.all_rows);
     arena next{base};
     shard_arrays a;
-    a.run = next.take<shard_run>(static_cast<std::size_t>(device_view.runs));
+    a.run_list = next.take<shard_run>(static_cast<std::size_t>(device_view.runs));
     a.parts =
         next.take<record<Policy::required>>(rows * static_cast<std::size_t>(device_view.runs));
     a.arrived = next.take<std::uint32_t>(rows * static_cast<std::size_t>(device_view.nodes));
@@ -99,14 +99,14 @@ on_stream::shard_workspace<Policy>::shard_workspace(const model_info& model,
   memory_ = device::make_device_bytes(where.allocator, bytes, where.stream);
   mirror_ = device::make_pinned_bytes(sizeof(ranks::complaint), where.stream);
   const auto arrays = device::shard_arrays<Policy>::at(memory_.get(), device_view_);
-  device_view_.run = arrays.run;
+  device_view_.run_list = arrays.run_list;
   device_view_.parts = arrays.parts;
   device_view_.arrived = arrays.arrived;
   device_view_.message = arrays.message;
   device_view_.found = std::construct_at(reinterpret_cast<ranks::complaint*>(mirror_.get()));
   device::check(cudaMemsetAsync(memory_.get(), 0, bytes, where.stream), "cudaMemsetAsync");
   if (!runs_.empty()) {  // else this rank has no columns
-    device::check(cudaMemcpyAsync(arrays.run,
+    device::check(cudaMemcpyAsync(arrays.run_list,
                                   runs_.data(),
                                   runs_.size() * sizeof(device::shard_run),
                                   cudaMemcpyHostToDevice,

@@ -15,7 +15,7 @@ namespace UNMASK_NAMESPACE::device {
 struct shard_run {
   range node;
   index_t which = 0;  ///< index among the shard's nodes
-  index_t run = 0;    ///< index among the node's runs
+  index_t index = 0;  ///< index among the node's runs
 };
 
 /// Device view of a rank's shard, in addition to that of its session.
@@ -29,7 +29,7 @@ struct shard_device_view {
   index_t nodes = 0;
   index_t runs = 0;
   /// [runs]
-  const shard_run* run = nullptr;
+  const shard_run* run_list = nullptr;
   /// For each row of a message: `runs` records, and for each node a counter, which is zero between
   /// launches. Cross-block reduction workspace of a node.
   record<contents>* parts = nullptr;
@@ -170,12 +170,12 @@ UNMASK_HD void read_shard(const auto& b,
   const index_t row = line * m.window + i;
   if (b.lane() == 0) {
     const index_t begin = shard.header.columns.first;
-    const shard_run mine = run < shard.runs ? shard.run[run] : shard_run{{begin, begin}, 0, 0};
+    const shard_run mine = run < shard.runs ? shard.run_list[run] : shard_run{{begin, begin}, 0, 0};
     row_input<T> in;
     space.read.verdict = detail::shard_row_of(m, shard, batch, from, i, row, mine.node, in);
     space.read.row = in;
     space.run = mine;
-    space.at = {shard.parts + (std::ptrdiff_t{row} * shard.runs + run - mine.run),
+    space.at = {shard.parts + (std::ptrdiff_t{row} * shard.runs + run - mine.index),
                 shard.arrived + (std::ptrdiff_t{row} * shard.nodes + mine.which)};
     space.out = &shard.node_at(row, mine.which);
   }
@@ -189,8 +189,8 @@ UNMASK_HD void read_shard(const auto& b,
   if (run < shard.runs) {
     const bool through = read_row<Policy::required, Exponential>(b,
                                                                  space.read.row,
-                                                                 step::edit_of(m),
-                                                                 space.run.run,
+                                                                 step::transform_of(m),
+                                                                 space.run.index,
                                                                  shard.run_chunks,
                                                                  space.at,
                                                                  space.read.nodes,

@@ -13,10 +13,10 @@ namespace UNMASK_NAMESPACE::host {
 template <class Policy>
 [[nodiscard]] row_edit slot_edit(const step::slot_memory<Policy>& m) {
   if constexpr (step::stages<Policy>::edits > 0) {
-    if (step::edits_now(*m.policy)) {
+    if (step::transforms_now(*m.policy)) {
       return {&m,
               [](const void* slot, float* z, index_t count, token_id first, instruction_set level) {
-                const auto edit = step::edit_of(*static_cast<decltype(&m)>(slot));
+                const auto edit = step::transform_of(*static_cast<decltype(&m)>(slot));
                 row_edit::apply<std::remove_const_t<decltype(edit)>>(&edit, z, count, first, level);
               }};
     }

@@ -35,14 +35,14 @@ template <abilities A, class... More>
 [[nodiscard]] auto compose_named(const named_parts& p, const More&... more) {
   const auto parts = std::tuple_cat(
       std::tuple{p.ranking, any_commit_rule<A.compares>(p.commit_rule)},
-      detail::part_if<A.edits>(p.edit),
+      detail::part_if<A.transforms>(p.transform),
       detail::part_if<A.tracks>(any_logits_processors<A.remembers>{p.logits_processors}),
       std::tuple{p.filter, p.stops},
       detail::part_if<!A.layered>(p.cache),
       detail::part_if<A.layered>(any_picking_cache{p.cache}),
       detail::part_if<A.layered>(p.layers),
       detail::part_if<!A.renoises>(p.schedule),
-      detail::part_if<A.renoises>(p.paint),
+      detail::part_if<A.renoises>(p.canvas),
       detail::part_if<A.draws>(p.draw),
       detail::part_if<A.keeps>(p.keep),
       detail::part_if<A.edits_tokens>(p.edits_tokens),
@@ -57,7 +57,7 @@ template <abilities A, class... More>
 /// every other ability of a type is always used.
 [[nodiscard]] constexpr bool fits(const abilities& has, const abilities& type) {
   const auto at_most = [](bool used, bool there) { return !used || there; };
-  return at_most(has.edits, type.edits) && at_most(has.tracks, type.tracks) &&
+  return at_most(has.transforms, type.transforms) && at_most(has.tracks, type.tracks) &&
          at_most(has.remembers, type.remembers) && at_most(has.edits_tokens, type.edits_tokens) &&
          at_most(has.branches, type.branches) && has.compares == type.compares &&
          has.draws == type.draws && has.keeps == type.keeps && has.remasks == type.remasks &&
@@ -87,7 +87,7 @@ using joined = typename detail::joined_compositions<A, B>::type;
 /// Abilities together with all edits that go with them and cost almost nothing when unused.
 [[nodiscard]] constexpr abilities edits_and(const abilities& more) {
   abilities all = more;
-  all.edits = true;
+  all.transforms = true;
   all.tracks = true;
   all.remembers = !more.keeps;
   return all;
@@ -102,8 +102,8 @@ using common_compositions =
                  edits_and({.draws = true, .edits_tokens = true, .remasks = true}),
                  edits_and({.draws = true, .keeps = true}),
                  edits_and({.renoises = true}),
-                 abilities{.edits = true, .compares = true},
-                 abilities{.edits = true, .compares = true, .remasks = true}>;
+                 abilities{.transforms = true, .compares = true},
+                 abilities{.transforms = true, .compares = true, .remasks = true}>;
 
 /// The given abilities and a layer rule.
 [[nodiscard]] constexpr abilities layered(const abilities& without) {
@@ -117,8 +117,8 @@ using common_layer_compositions =
     joined<compositions<layered(edits_and({.edits_tokens = true})),
                         layered(edits_and({.edits_tokens = true, .remasks = true})),
                         layered(edits_and({.draws = true})),
-                        layered({.edits = true, .draws = true, .keeps = true}),
-                        layered({.edits = true, .compares = true})>,
+                        layered({.transforms = true, .draws = true, .keeps = true}),
+                        layered({.transforms = true, .compares = true})>,
            common_compositions>;
 
 namespace detail {
@@ -173,7 +173,7 @@ template <class Compositions = common_compositions, class Use, class... More>
                                const Use& use,
                                const More&... more) {
   named_parts complete = parts;
-  complete.paint.vocab = model.vocab;
+  complete.canvas.vocab = model.vocab;
   return detail::with_policy(Compositions{}, complete, use, more...);
 }
 

@@ -9,7 +9,7 @@
 #include <unmask/named/any_schedule.hpp>
 #include <unmask/named/policy_text.hpp>
 #include <unmask/policy/canvas.hpp>
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
 
@@ -26,7 +26,7 @@ static_assert(truncating<any_keep>);
 /// Abilities that select the type of a composition: those that cost time or memory even when
 /// unused, or that change the data a step reads.
 struct abilities {
-  bool edits = false;         ///< transforms logits in the read: temperature
+  bool transforms = false;    ///< transforms logits in the read: temperature
   bool tracks = false;        ///< edits or probes tracked tokens
   bool remembers = false;     ///< has credit
   bool compares = false;      ///< compares rows with those of the previous step
@@ -50,13 +50,13 @@ struct named_parts {
   any_schedule schedule = {};
   any_cache cache = {};
   any_layer_rule layers = {};
-  temperature edit = {};
+  temperature transform = {};
   sampling draw = {};
   any_keep keep = {};
   any_edits_tokens edits_tokens = {};
   remask_below remask = {};
   lookahead_by<any_lookahead_score> look = {};
-  canvas paint = {};
+  unmask::canvas canvas = {};
   /// Name of a part that depends on more than one step; empty if there is none.
   std::string_view beyond_a_step = {};
 };

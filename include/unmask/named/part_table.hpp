@@ -93,7 +93,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
       return index_t{rule::tracks};
     }
   };
-  const auto asked = [](const auto& r) {
+  const auto probed = [](const auto& r) {
     if constexpr (probing<std::remove_cvref_t<decltype(r)>>) {
       return r.count;
     } else {
@@ -103,7 +103,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
   fail_above(sum_of(p.logits_processors, tracked),
              logits_processor_list::most_tracked,
              "tokens tracked at a position");
-  fail_above(sum_of(p.logits_processors, asked),
+  fail_above(sum_of(p.logits_processors, probed),
              logits_processor_list::most_asked,
              "tokens probed at a position");
   p.has.tracks = true;
@@ -148,8 +148,8 @@ void put(parts p, values v, const P& part) {
     v.take_only(p.filter.keeps_unequal, P::label.name);
     p.filter.unequal = part;
   } else if constexpr (std::is_same_v<P, temperature>) {
-    v.take_only(p.has.edits, P::label.name);
-    p.edit = part;
+    v.take_only(p.has.transforms, P::label.name);
+    p.transform = part;
   } else if constexpr (std::is_same_v<P, sampling>) {
     p.has.draws = true;
     p.draw = part;
@@ -170,7 +170,7 @@ void put(parts p, values v, const P& part) {
     p.look = part;
   } else if constexpr (std::is_same_v<P, canvas>) {
     p.has.renoises = true;
-    p.paint = part;
+    p.canvas = part;
   } else if constexpr (std::is_same_v<P, key_eviction>) {
     v.take_only(p.cache.drops_keys, P::label.name);
     p.cache.dropped = part;

@@ -76,7 +76,7 @@ struct canvas {
     const float left = math::divide(static_cast<float>(steps - step), static_cast<float>(steps));
     return math::fma(hottest - coldest, left, coldest);
   }
-  UNMASK_HD float edit(float logit, token_id, const step_info& at) const {
+  UNMASK_HD float transform(float logit, token_id, const step_info& at) const {
     return logit * math::divide(1.0F, temperature(at.step));
   }
   [[nodiscard]] UNMASK_HD float draw_temperature() const {

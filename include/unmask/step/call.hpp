@@ -136,7 +136,7 @@ struct stages {
   static constexpr int schedules = number_of<&part_traits::schedules>;
   static constexpr int paces = number_of<&part_traits::paces>;
   static constexpr int replans = number_of<&part_traits::replans>;
-  static constexpr int edits = number_of<&part_traits::edits>;
+  static constexpr int edits = number_of<&part_traits::transforms>;
   static constexpr int logits_processors = number_of<&part_traits::processes_logits>;
   static constexpr int filter = number_of<&part_traits::filter>;
   static constexpr int reviews = number_of<&part_traits::reviews>;
@@ -231,7 +231,7 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
           row};
       const index_t i = at.position - m.status->next.score.first;
       token_probability* const out =
-          m.asked + i * Policy::probes + detail::probes_before<Policy, I>;
+          m.probed + i * Policy::probes + detail::probes_before<Policy, I>;
       const index_t count = part.probe(narrow, context, out);
       for (index_t k = 0; k < count; ++k) {
         out[k].slot = m.slot;

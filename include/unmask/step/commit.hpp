@@ -229,10 +229,10 @@ UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_mem
     index_t probe_results = 0;
     for_each_in_rounds(
         t, m.status->next.score.size() * Policy::probes, [&](index_t n, bool is_there) {
-          const bool is_answer = is_there && m.asked[n].token != no_token;
+          const bool is_answer = is_there && m.probed[n].token != no_token;
           const lane_count found = t.count(is_answer);
           if (is_answer) {
-            m.probe_results[probe_results + found.before] = m.asked[n];
+            m.probe_results[probe_results + found.before] = m.probed[n];
           }
           probe_results += found.all;
         });

@@ -7,12 +7,12 @@ namespace UNMASK_NAMESPACE::step {
 
 /// Progress of a pass through the layers.
 struct layer_state {
-  index_t fed = 0;     ///< positions that entered
-  index_t fresh = 0;   ///< those of them that no pass computed before
-  index_t active = 0;  ///< positions that reach the next layer
-  index_t chosen = 0;  ///< positions that the last hook selected
-  index_t rows = 0;    ///< rows of logits to return
-  index_t next = 0;    ///< the next layer with a hook; the number of layers behind the last
+  index_t entered = 0;  ///< positions that entered
+  index_t fresh = 0;    ///< those of them that no pass computed before
+  index_t active = 0;   ///< positions that reach the next layer
+  index_t chosen = 0;   ///< positions that the last hook selected
+  index_t rows = 0;     ///< rows of logits to return
+  index_t next = 0;     ///< the next layer with a hook; the number of layers behind the last
   layer_info info;
 };
 

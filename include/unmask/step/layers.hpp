@@ -251,7 +251,7 @@ UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Poli
     if (t.lane() == 0) {
       layer_info info;
       info.layers = m.state->model.layers;
-      info.fed = count;
+      info.entered = count;
       info.active = count;
       info.commits = m.state->view.commit_count;
       info.block_length = m.state->view.block(next.first_block).size();

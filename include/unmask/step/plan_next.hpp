@@ -165,7 +165,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
       for (index_t k = 0; k < Policy::probes; ++k) {
-        m.asked[i * Policy::probes + k].token = no_token;
+        m.probed[i * Policy::probes + k].token = no_token;
       }
       if (!m.reads(i)) {
         continue;

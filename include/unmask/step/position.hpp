@@ -126,7 +126,7 @@ template <class Policy>
 
 /// The logits transforms of a policy as one function of a logit, in written order.
 template <class Policy>
-struct policy_edit {
+struct policy_transform {
   const Policy* parts;
   step_info at;
   [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
@@ -140,10 +140,10 @@ struct policy_edit {
       return logit;
     } else {
       using part_type = typename Policy::template part_type<I>;
-      if constexpr (requires(const part_type& p) { p.edit(logit, token, at); }) {
-        return apply<I + 1>(parts->template part_at<I>().edit(logit, token, at), token);
+      if constexpr (requires(const part_type& p) { p.transform(logit, token, at); }) {
+        return apply<I + 1>(parts->template part_at<I>().transform(logit, token, at), token);
       } else if constexpr (logits_transform<part_type>) {
-        return apply<I + 1>(parts->template part_at<I>().edit(logit, token), token);
+        return apply<I + 1>(parts->template part_at<I>().transform(logit, token), token);
       } else {
         return apply<I + 1>(logit, token);
       }
@@ -154,40 +154,40 @@ struct policy_edit {
 /// The only logits transform of a policy, as a type independent of the policy: kernels that read
 /// rows are compiled once for all policies with that transform and the same statistics.
 template <class Edit>
-struct part_edit {
+struct part_transform {
   Edit part;
   step_info at;
   [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
-    if constexpr (requires { part.edit(logit, token, at); }) {
-      return part.edit(logit, token, at);
+    if constexpr (requires { part.transform(logit, token, at); }) {
+      return part.transform(logit, token, at);
     } else {
-      return part.edit(logit, token);
+      return part.transform(logit, token);
     }
   }
 };
 
 /// The first part with a logits transform.
 template <class Policy>
-[[nodiscard]] UNMASK_HD const auto& first_edit(const Policy& p) {
-  return p.template part_at<detail::part_that<Policy, &part_traits::edits>>();
+[[nodiscard]] UNMASK_HD const auto& first_transform(const Policy& p) {
+  return p.template part_at<detail::part_that<Policy, &part_traits::transforms>>();
 }
 
 /// True if a part transforms logits with its current values.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool edits_now(const Policy& p) {
-  return detail::any_part_now<Policy, &part_traits::edits>(
-      p, [](const auto& part) -> decltype(part.edits_now()) { return part.edits_now(); });
+[[nodiscard]] UNMASK_HD bool transforms_now(const Policy& p) {
+  return detail::any_part_now<Policy, &part_traits::transforms>(
+      p, [](const auto& part) -> decltype(part.transforms_now()) { return part.transforms_now(); });
 }
 
 /// The logits transforms of the slot's policy as a functor for the kernel that reads its rows;
 /// no_edit without any.
 template <class Policy>
-[[nodiscard]] UNMASK_HD auto edit_of(const slot_memory<Policy>& m) {
+[[nodiscard]] UNMASK_HD auto transform_of(const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::edits == 1) {
-    const auto& part = first_edit(*m.policy);
-    return part_edit<std::remove_cvref_t<decltype(part)>>{part, info_of(*m.state)};
+    const auto& part = first_transform(*m.policy);
+    return part_transform<std::remove_cvref_t<decltype(part)>>{part, info_of(*m.state)};
   } else if constexpr (stages<Policy>::edits > 1) {
-    return policy_edit<Policy>{m.policy, info_of(*m.state)};
+    return policy_transform<Policy>{m.policy, info_of(*m.state)};
   } else {
     static_cast<void>(m);
     return no_edit{};

@@ -158,7 +158,7 @@ struct slot_memory {
   candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? window : 0);
   /// [window][Policy::probes]: probe results of the step by position - score.first, no_token if
   /// there is none; and those of the last step without gaps. Only with a probe.
-  token_probability* asked = at.take<token_probability>(places * Policy::probes);
+  token_probability* probed = at.take<token_probability>(places * Policy::probes);
   token_probability* probe_results = at.take<token_probability>(places * Policy::probes);
   token_id* suppressed = at.take<token_id>(max_suppressed);
   mark* marks = at.take<mark>(capacity.length);

@@ -16,5 +16,5 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::patient)>>;
 template class unmask::on_stream::workspace<
     std::remove_const_t<decltype(policies::second_thoughts)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::settled)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::stable)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::paced)>>;

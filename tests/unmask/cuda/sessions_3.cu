@@ -9,7 +9,7 @@
 
 namespace policies = unmask::testing;
 
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::painted)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::redrawn)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::rewriting)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::penalised)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::late_end)>>;

@@ -68,7 +68,7 @@ TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
   decode(policy{by_confidence{}, tokens_per_step{2}, prefix_cache{3}});
 }
 
-/// The host's upper bound for a selection: the share of the fed positions, and a row for the
+/// The host's upper bound for a selection: the share of the positions that enter, and a row for the
 /// guarantee that the block commits something.
 TYPED_TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
   policy p{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};

@@ -48,7 +48,7 @@ TEST(EmulatedNamed, LookaheadIsThatOfTheHost) {
 }
 
 TEST(EmulatedNamed, ComparisonsAreThoseOfTheHost) {
-  decode_named_beside<abilities{.edits = true, .compares = true}>(
+  decode_named_beside<abilities{.transforms = true, .compares = true}>(
       "any_of(adaptive_threshold(0.4), stable_and_confident(0.3, 0.1)) + eos_last");
 }
 

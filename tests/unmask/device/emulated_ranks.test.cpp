@@ -26,7 +26,7 @@ void for_each_policy(const auto& use) {
   use(drawn);
   use(drawn_edited);
   use(patient);
-  use(settled);
+  use(stable);
   use(branching_out);
   use(rewriting);
   use(asking);

@@ -22,10 +22,10 @@
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/logits/credit.hpp>
-#include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/logits/probability.hpp>
 #include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
@@ -69,8 +69,8 @@ inline constexpr policy drawn_edited{
     presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F},
     trace_credit<4>{}};
 inline constexpr policy patient{by_confidence{}, adaptive_threshold{.start = 0.4F, .raise = 0.3F}};
-inline constexpr policy settled{by_confidence{},
-                                stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
+inline constexpr policy stable{by_confidence{},
+                               stable_and_confident{.confidence = 0.2F, .divergence = 0.5F}};
 inline constexpr policy rewriting{by_confidence{},
                                   threshold{0.3F},
                                   edit_committed{.threshold = 0.2F},
@@ -84,7 +84,7 @@ inline constexpr policy paced{by_confidence{},
                               threshold{0.5F} || early_commit{.steps = 6, .late = 1.0F} ||
                                   (steady_leader{2} && threshold{0.2F}),
                               slow_fast{}};
-inline constexpr policy painted{
+inline constexpr policy redrawn{
     by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 inline constexpr policy penalised{
     by_confidence{},
@@ -186,10 +186,10 @@ using every_part_2 = policy_list<with<branching_out>,
                                  with<drawn>,
                                  with<patient>,
                                  with<second_thoughts>,
-                                 with<settled>,
+                                 with<stable>,
                                  with<paced>,
                                  with<cut_off>>;
-using every_part_3 = policy_list<with<painted>,
+using every_part_3 = policy_list<with<redrawn>,
                                  with<rewriting>,
                                  with<penalised>,
                                  with<late_end>,

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using few = compositions<layered(edits_and({})), layered({.edits = true, .compares = true})>;
+using few = compositions<layered(edits_and({})), layered({.transforms = true, .compares = true})>;
 
 constexpr sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
 constexpr session_capacity capacity{.sequences = 1, .length = 37, .window = 37};

@@ -124,9 +124,9 @@ TEST(read_policy, sets_the_parts_named) {
                   "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
   EXPECT_EQ(p.ranking.by, order::margin);
   EXPECT_EQ(p.commit_rule.size(), 3);
-  EXPECT_EQ(p.edit.value, 0.5F);
+  EXPECT_EQ(p.transform.value, 0.5F);
   EXPECT_EQ(p.stops.count, 2);
-  EXPECT_TRUE(p.has.tracks && p.has.remembers && p.has.edits);
+  EXPECT_TRUE(p.has.tracks && p.has.remembers && p.has.transforms);
   p.logits_processors.rules[0].visit_on_host([](const auto& rule) {
     if constexpr (requires { rule.strength; }) {
       EXPECT_EQ(rule.strength, 0.5F);

@@ -165,10 +165,10 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_committed) {
     session s{p, q.model, tokens_view<memory::host>(tokens), g};
     text before;
     while (const auto request = s.next()) {
-      const index_t settled = s.report().committed_prefix;
+      const index_t prefix = s.report().committed_prefix;
       const auto begin = tokens.begin() + g.prompt_length;
-      EXPECT_EQ(std::search(begin, tokens.begin() + settled, stop.tokens, stop.tokens + stop.count),
-                tokens.begin() + settled)
+      EXPECT_EQ(std::search(begin, tokens.begin() + prefix, stop.tokens, stop.tokens + stop.count),
+                tokens.begin() + prefix)
           << "a match is committed and it runs on";
       before = tokens;
       std::vector<float> logits;

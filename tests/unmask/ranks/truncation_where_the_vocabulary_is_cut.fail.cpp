@@ -2,7 +2,7 @@
 // expect: leave them out where the vocabulary is cut
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/sharded_session.hpp>

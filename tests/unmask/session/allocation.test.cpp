@@ -4,7 +4,7 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>

@@ -2,8 +2,8 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/logits/eos.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>

@@ -62,11 +62,11 @@ struct entropy_cache {
   }
   UNMASK_HD bool in_query(const layer_row& row, const auto& context) const {
     const sequence_state& s = context.sequence;
-    bool is_fed = s.scored.contains(row.position) && context.at.view->is_masked(row.position);
-    for (index_t k = 0; k < s.count && !is_fed; ++k) {
-      is_fed = s.latest[k] == row.position;
+    bool runs = s.scored.contains(row.position) && context.at.view->is_masked(row.position);
+    for (index_t k = 0; k < s.count && !runs; ++k) {
+      runs = s.latest[k] == row.position;
     }
-    return is_fed;
+    return runs;
   }
 
  private:

@@ -95,7 +95,7 @@ enum class budget_scope : unsigned char {
 /// State: 8 bytes a layer; the engine lends a row of the feature's width for each position and
 /// layer, and keeps the attention and feed-forward outputs as well as K/V.
 /// Ties: the lower position.
-/// Cost: O(fed) a layer, O(layers^2) a pass.
+/// Cost: O(entered) a layer, O(layers^2) a pass.
 /// Source: T. Wu et al., Dynamic-dLLM (2026), section 3.1, equations 4 to 7, algorithm 1, and
 /// section 4.1 for the defaults; the paper does not define the rounding. The release is
 /// released::cache_budget_released().
@@ -235,7 +235,7 @@ static_assert(counting<cache_budget> && mandating<cache_budget> && allocating<ca
 /// Range: share in [0, 1].
 /// State: the engine lends memory as for cache_budget.
 /// Ties: the lower position.
-/// Cost: O(fed) a layer.
+/// Cost: O(entered) a layer.
 /// Source: Z. Liu et al., dLLM-Cache (2025), its V-verify.
 template <feature Feature = feature::value>
 struct basic_similarity_refresh {

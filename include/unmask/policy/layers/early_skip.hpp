@@ -6,7 +6,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// From layer depth * layers on, the share `keep` of the fed positions is computed. In double
+/// From layer depth * layers on, the share `keep` of the pass is computed. In double
 /// precision, because the product is truncated.
 struct skip_stage {
   double depth = 1.0;  ///< Share of the layers in front of the stage.
@@ -34,7 +34,7 @@ inline constexpr index_t max_skip_stages = 8;
 /// default weight all 60 with both (bench/stored_rows.cpp). A rule derived from this one with
 /// stores_all = true is that of algorithm 1.
 ///
-/// At the first layer of each stage the int(keep * fed) most important positions are kept. With
+/// At the first layer of each stage the int(keep * entered) most important positions are kept. With
 /// `floor` at least min(commits + 2, block length) are kept, where commits are those of the last
 /// step. `cap` divides the second term by its largest value at the layer, if that exceeds 1.
 /// Bonuses are added to the importance: `first_masked` for the leftmost masked position,
@@ -46,7 +46,7 @@ inline constexpr index_t max_skip_stages = 8;
 /// Reads stat::confidence.
 /// State: 4 bytes a position; the engine lends `width` numbers a position and stage.
 /// Ties: the lower position.
-/// Cost: O(fed) a stage.
+/// Cost: O(entered) a stage.
 /// Source: Z. Zhu et al., ES-dLLM (2026), section 5, equation 1, algorithm 1; the floor, the cap
 /// and the bonuses are its released code's only: early_skip_released.
 template <feature Indicator = feature::hidden>
@@ -157,7 +157,7 @@ struct basic_early_skip {
     return {};
   }
 
-  /// Share of the fed positions that layer `layer` of `layers` keeps for the next layer.
+  /// Share of the entered positions that layer `layer` of `layers` keeps for the next layer.
   [[nodiscard]] UNMASK_HD constexpr double kept(index_t layer, index_t layers) const {
     double keep = 1.0;
     for (index_t i = 0; i < stage_count; ++i) {
@@ -203,10 +203,10 @@ struct basic_early_skip {
 
   UNMASK_HD index_t quota(const layer_info& l, const auto&) const { return most(l, {}, {}); }
 
-  /// The exact quota: it depends on the numbers of fed and committed positions only, and no
+  /// The exact quota: it depends on the numbers of entered and committed positions only, and no
   /// importance is infinite.
   [[nodiscard]] UNMASK_HD index_t most(const layer_info& l, const sequence_shape&, range) const {
-    const auto share = static_cast<index_t>(kept(l.layer, l.layers) * l.fed);
+    const auto share = static_cast<index_t>(kept(l.layer, l.layers) * l.entered);
     return floor ? math::max(share, math::min(l.commits + 2, l.block_length)) : share;
   }
 };

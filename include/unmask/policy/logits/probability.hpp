@@ -29,7 +29,7 @@ namespace UNMASK_NAMESPACE {
 /// models are few-shot learners (2020), section 2.4.
 template <int Count = 2>
 struct probability_of {
-  static_assert(Count >= 1, "a probability_of no tokens asks nothing: leave it out");
+  static_assert(Count >= 1, "a probability_of no tokens reads nothing: leave it out");
 
   listed_token tokens[Count] = {};  ///< The probed tokens.
   index_t count = Count;            ///< Number of tokens.
@@ -78,16 +78,16 @@ struct probability_of {
     if (!whole.valid()) {
       return 0;  // an edit before this one has taken it out of the range of float
     }
-    index_t asked = 0;
+    index_t found = 0;
     float best = -math::infinity();
     for (index_t k = 0; k < count; ++k) {
       if (tokens[k] != no_token) {
-        out[asked++].token = tokens[k];
+        out[found++].token = tokens[k];
         best = math::max(best, row.logit(tokens[k]));
       }
     }
     float sum = 0.0F;
-    for (index_t k = 0; k < asked; ++k) {
+    for (index_t k = 0; k < found; ++k) {
       const float z = row.logit(out[k].token);
       const bool possible = z > -math::infinity();
       out[k].share = possible ? math::exp_nonpositive(z - best) : 0.0F;
@@ -95,10 +95,10 @@ struct probability_of {
           possible ? math::divide(math::exp_nonpositive(z - whole.best), whole.total()) : 0.0F;
       sum += out[k].share;
     }
-    for (index_t k = 0; k < asked && sum > 0.0F; ++k) {
+    for (index_t k = 0; k < found && sum > 0.0F; ++k) {
       out[k].share = math::divide(out[k].share, sum);
     }
-    return asked;
+    return found;
   }
 
  private:

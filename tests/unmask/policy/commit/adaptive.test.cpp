@@ -2,7 +2,7 @@
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/presets/released/dynamic_dllm.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>

@@ -5,8 +5,8 @@
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/logits/credit.hpp>
-#include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>

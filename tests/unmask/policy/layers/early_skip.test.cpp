@@ -173,7 +173,7 @@ TEST(EarlySkip, TheNumberThatStays) {
   const layer_context<early_skip> context{state, nothing, best, at};
   layer_info info;
   info.layers = 8;
-  info.fed = 33;
+  info.entered = 33;
   info.block_length = 32;
   info.commits = 9;
   info.layer = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>

@@ -5,8 +5,8 @@
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/logits/edit.hpp>
 #include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>

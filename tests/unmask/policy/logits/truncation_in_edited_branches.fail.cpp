@@ -2,7 +2,7 @@
 // expect: can track tokens or look ahead
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>

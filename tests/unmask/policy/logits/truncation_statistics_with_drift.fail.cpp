@@ -3,7 +3,7 @@
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/ranking.hpp>
 

@@ -144,14 +144,14 @@ TEST(edit_committed, only_a_token_editing_part_rewrites_committed_tokens) {
     std::vector<token_id> tokens(21, 0);
     const policy p{by_confidence{}, unmask::threshold{0.6F}, edited_blocks{4}};
     session s{p, model.info(), tokens, g};
-    std::map<index_t, token_id> settled;
+    std::map<index_t, token_id> done;
     index_t idle = 0;
     observe_decode(s, model, tokens, [&](const observed_step& seen) {
       idle += seen.masked.empty() ? 1 : 0;
       for (const commit_entry& e : seen.committed) {
-        EXPECT_TRUE(settled.emplace(e.position, e.token).second) << "position " << e.position;
+        EXPECT_TRUE(done.emplace(e.position, e.token).second) << "position " << e.position;
       }
-      for (const auto& [position, token] : settled) {
+      for (const auto& [position, token] : done) {
         EXPECT_EQ(tokens[static_cast<std::size_t>(position)], token);
       }
     });

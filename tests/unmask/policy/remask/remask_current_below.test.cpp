@@ -53,7 +53,7 @@ TEST(edit_token, sees_the_probability_of_the_committed_token_in_the_edited_row) 
     const policy p{by_confidence{}, tokens_per_step{2}, trace_credit<8>{}, bias, current_witness{}};
     std::vector<token_id> text(static_cast<std::size_t>(g.length), 0);
     session s{p, q.model, tokens_view<memory::host>(text), g};
-    std::vector<bool> settled(text.size(), false);
+    std::vector<bool> done(text.size(), false);
     while (const auto request = s.next()) {
       std::vector<float> logits;
       for (index_t r = request->segments[0].rows.first; r < request->segments[0].rows.last; ++r) {
@@ -66,7 +66,7 @@ TEST(edit_token, sees_the_probability_of_the_committed_token_in_the_edited_row) 
       s.supply(host_logits<float>(logits.data(), request->rows, vocab));
       std::size_t k = 0;
       for (index_t i = score.first; i < score.last; ++i) {
-        if (!settled[static_cast<std::size_t>(i)]) {
+        if (!done[static_cast<std::size_t>(i)]) {
           continue;
         }
         std::vector<double> z;
@@ -93,7 +93,7 @@ TEST(edit_token, sees_the_probability_of_the_committed_token_in_the_edited_row) 
       }
       EXPECT_EQ(k, current_witness::seen.size());
       for (const commit_entry& e : s.committed()) {
-        settled[static_cast<std::size_t>(e.position)] = true;
+        done[static_cast<std::size_t>(e.position)] = true;
       }
     }
     ASSERT_FALSE(HasFailure());
@@ -205,7 +205,7 @@ TEST(edit_committed, writes_what_the_edits_allow) {
     q.logits.love = 0.5;
     q.logits.loved = c.chance(0.5) ? banned : q.model.mask_token;
     index_t committed = 0;
-    std::vector<bool> settled(static_cast<std::size_t>(q.geometry.length), false);
+    std::vector<bool> done(static_cast<std::size_t>(q.geometry.length), false);
     const policy p{by_confidence{},
                    tokens_per_step{2},
                    logit_bias<1>{{{banned, ban}}},
@@ -216,8 +216,8 @@ TEST(edit_committed, writes_what_the_edits_allow) {
         EXPECT_NE(e.token, banned);
         EXPECT_NE(e.token, q.model.mask_token);
         EXPECT_NE(e.token, before[static_cast<std::size_t>(e.position)]);
-        replaced += settled[static_cast<std::size_t>(e.position)] ? 1 : 0;
-        settled[static_cast<std::size_t>(e.position)] = true;
+        replaced += done[static_cast<std::size_t>(e.position)] ? 1 : 0;
+        done[static_cast<std::size_t>(e.position)] = true;
         ++committed;
       }
     });

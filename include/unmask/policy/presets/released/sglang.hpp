@@ -12,7 +12,7 @@
 namespace UNMASK_NAMESPACE::released {
 
 /// SGLang's loop: blocks are aligned at multiples of the block length from position 0, the first
-/// contains the end of the prompt, and nothing right of the block is fed. A forward pass over a
+/// contains the end of the prompt, and nothing right of the block is run. A forward pass over a
 /// block without masks ends the block. After block_length + 1 passes that decided there is one
 /// more, which decides nothing, and the block stays as it is.
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/logits/edit.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ struct favour {
   token_id token = 0;
   float by = 0.0F;
   static constexpr statistics required = stat::none;
-  float edit(float z, token_id v) const { return v == token ? z + by : z; }
+  float transform(float z, token_id v) const { return v == token ? z + by : z; }
 };
 static_assert(logits_transform<favour>);
 

@@ -18,9 +18,11 @@ struct temperature {
   static constexpr knob<temperature> knobs[] = {
       {"value", &temperature::value, at_least(least_temperature).in("(least_temperature)")}};
 
-  UNMASK_HD float edit(float logit, token_id) const { return logit * math::divide(1.0F, value); }
+  UNMASK_HD float transform(float logit, token_id) const {
+    return logit * math::divide(1.0F, value);
+  }
   /// False at temperature 1, which changes nothing.
-  [[nodiscard]] UNMASK_HD bool edits_now() const { return value != 1.0F; }
+  [[nodiscard]] UNMASK_HD bool transforms_now() const { return value != 1.0F; }
 };
 static_assert(logits_transform<temperature>);
 
