@@ -44,7 +44,7 @@ struct unmask_session {
     }
     segments.reserve(slots * (1 + unmask::max_branches));
     commits.reserve(window + 1);
-    answers.reserve(window * unmask::logits_processor_list::most_asked);
+    answers.reserve(window * unmask::logits_processor_list::most_probed);
     editable.resize(static_cast<std::size_t>(capacity.length));
     started.resize(slots);
   }

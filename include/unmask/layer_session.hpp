@@ -165,7 +165,7 @@ class layer_session : public session<Policy, Backend, true> {
   /// ascending; errors in any of them are thrown before anything is selected.
   template <element T>
   void at_layer(index_t layer, std::span<layer_hook<T, Backend::space>> hooks) {
-    check_order(has_hooks, "at_layer() of a policy that has no hook: ask hooks() first");
+    check_order(has_hooks, "at_layer() of a policy that has no hook: call hooks() first");
     check_order(base::waiting(), "at_layer() without a request: call next() first");
     if constexpr (has_hooks) {
       for (std::size_t i = 0; i < hooks.size(); ++i) {
@@ -250,7 +250,7 @@ class layer_session : public session<Policy, Backend, true> {
 
   template <element T>
   void check(const segment& s, index_t layer, const layer_hook<T, Backend::space>& hook) {
-    check_order(hooks_at(s, layer), "at_layer() at a layer that has no hook: ask hooks() first");
+    check_order(hooks_at(s, layer), "at_layer() at a layer that has no hook: call hooks() first");
     check_order(layer >= base::workspace().next_hook(s.slot),
                 "at_layer() for a layer that the pass is already behind");
     check_order(layer == base::workspace().next_hook(s.slot),

@@ -100,7 +100,7 @@ class Demo(unittest.TestCase):
         self.assertLess(other["forwards"], other["committed"])
         self.fails(["--policy", "trace_credit + treshold(0.9)"], "column 16", "did you mean threshold?")
         self.fails(["--policy", "tokens_per_step(-1)"], "count of tokens_per_step", "at least 0", "-1")
-        self.fails(["--policy", "any_of(by_margin)"], "by_margin is no commit rule")
+        self.fails(["--policy", "any_of(by_margin)"], "got by_margin (ranking)")
         self.fails(["--policy", "top_k + tokens_per_step"], "sampling")
         done = run("--parts")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

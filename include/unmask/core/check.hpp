@@ -94,7 +94,7 @@ namespace detail {
 inline void check_tokens(const listed_token* tokens, index_t count, std::string_view name) {
   bool any = false;
   for (index_t k = 0; k < count; ++k) {
-    check_argument(tokens[k] >= 0, name, tokens[k].token, "tokens");
+    check_argument(tokens[k] >= 0, name, tokens[k].token, "at least 0");
     any = any || tokens[k] != no_token;
   }
   check_argument(any, name, "none", "at least one token");

@@ -16,8 +16,8 @@ struct semi_autoregressive {
   };
 
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{"semi_autoregressive",
-                                    "block after block; the schedule of a policy that names none"};
+  static constexpr part_label label{
+      "semi_autoregressive", "one block after another, from left to right; the default schedule"};
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
     index_t& b = context.sequence.block;

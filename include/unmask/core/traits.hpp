@@ -250,7 +250,7 @@ UNMASK_RULE(one_lookahead,
             "a policy looks ahead with one part, such as lookahead{}")
 UNMASK_RULE(one_draw,
             c.draws <= 1,
-            "a policy draws tokens with one part, such as sampling{}; a canvas draws itself")
+            "a policy draws tokens with one part, such as sampling{}; canvas{} is such a part")
 UNMASK_RULE(one_cache, c.caches <= 1, "a policy has at most one cache, such as block_cache{}")
 UNMASK_RULE(one_eviction,
             c.evictions <= 1,
@@ -261,85 +261,84 @@ UNMASK_RULE(one_layer_rule,
 UNMASK_RULE(
     one_remask_current,
     c.remasks_current <= 1,
-    "a policy remasks with one remask_current_below: of two, the larger confidence decides anyway")
+    "a policy has at most one remask_current_below: of two, the larger confidence decides alone")
 UNMASK_RULE(one_anchoring,
             c.anchorings <= 1,
-            "a policy has one part with anchors, such as local_leap{}: an anchor of one is none of "
-            "another")
+            "a policy has at most one part with anchors, such as local_leap{}: the distance to the "
+            "nearest anchor is computed for one part")
 UNMASK_RULE(layers_without_branches,
             !(c.layered() && c.branches()),
-            "a policy that looks ahead cannot skip positions at its layers: each branch would need "
-            "its own stored hidden states")
+            "a policy with lookahead cannot skip positions at its layers: each branch would need "
+            "stored hidden states of its own")
 UNMASK_RULE(layers_without_canvas,
             !(c.layered() && c.renoises),
-            "a canvas decides about every position in each pass: none of them can be skipped")
+            "a canvas decides about every position in each pass: a layer rule, or a cache that "
+            "computes single positions, must not skip any")
 UNMASK_RULE(comparison_alone,
             !(c.compares && (c.tracks() > 0 || c.branches())),
-            "a policy that compares rows with the step before can neither track tokens nor look "
-            "ahead with branches: the rows it keeps would lack the tracked tokens, or belong to a "
-            "branch that lost")
+            "a policy that compares rows with those of the step before can neither track tokens "
+            "nor have lookahead: the stored rows would lack the tracked tokens, or belong to a "
+            "branch that was not kept")
+UNMASK_RULE(comparison_of_whole_rows,
+            !(c.compares && c.renormalisations > 0),
+            "a policy with confidence_after_truncation{} cannot compare rows with those of the "
+            "step before: drift and divergence are of whole rows, not of truncated ones")
 UNMASK_RULE(
-    comparison_of_whole_rows,
-    !(c.compares && c.renormalisations > 0),
-    "a policy with confidence_after_truncation{} cannot compare rows with the step before: drift "
-    "and divergence are of whole rows")
-UNMASK_RULE(truncation_without_memory,
-            !(c.truncations > 0 && c.tracks_with_memory),
-            "a policy that keeps the most probable tokens only cannot have a part with a memory "
-            "that edits logits, such as trace_credit: it raises tokens that the read did not keep "
-            "apart")
-UNMASK_RULE(truncation_of_one_row,
-            !(c.truncations > 0 && c.tracks() > 0 && c.branches()),
-            "a policy that keeps the most probable tokens only can track tokens or look ahead, not "
-            "both: what is kept is decided while a row is read, its edits in a branch are not "
-            "known before the branch has won")
+    truncation_without_memory,
+    !(c.truncations > 0 && c.tracks_with_memory),
+    "a policy that truncates rows cannot have a part that stores tokens between steps and edits "
+    "their logits, such as trace_credit: a truncated read does not keep those logits apart")
+UNMASK_RULE(
+    truncation_of_one_row,
+    !(c.truncations > 0 && c.tracks() > 0 && c.branches()),
+    "a policy that truncates rows can track tokens or have lookahead, not both: the kept tokens "
+    "are chosen while a row is read, and the edits of a branch are known only after it has won")
 UNMASK_RULE(truncation_with_effect,
             c.truncations == 0 || c.draws > 0 || c.renormalisations > 0,
-            "a part that keeps some tokens has no effect unless a token is drawn or the statistics "
-            "are theirs: add sampling{} or confidence_after_truncation{}")
+            "a part that truncates rows has no effect unless a token is drawn or the statistics "
+            "are of the kept tokens: add sampling{} or confidence_after_truncation{}")
 UNMASK_RULE(truncation_of_some,
             c.renormalisations == 0 || c.truncations > c.renormalisations,
-            "confidence_after_truncation{} needs a part that keeps less than all: top_k, top_p or "
-            "min_p")
+            "confidence_after_truncation{} has no effect without a part that truncates rows: add "
+            "top_k, top_p or min_p")
 UNMASK_RULE(branches_of_their_blocks,
             !(c.reads_ahead && c.branches()),
-            "a policy that reads rows ahead of the scored range cannot look ahead with branches: a "
-            "branch is scored and run as far as its own blocks go")
+            "a policy that reads rows right of its active blocks cannot have lookahead: a branch "
+            "is run and scored only up to the end of its active blocks")
 UNMASK_RULE(canvas_alone,
             !(c.renoises && (c.rewrites || c.branches())),
-            "a canvas commits nothing before its end, so there is nothing to edit and no branch "
-            "to look ahead with")
+            "a canvas commits nothing before its end: there is no token to edit or to remask, and "
+            "none for a branch of lookahead")
+UNMASK_RULE(remasking_without_branches,
+            !(c.remasks && c.branches()),
+            "a policy in which committed positions become candidates again cannot have lookahead: "
+            "a branch would be created from a position that another branch committed")
+UNMASK_RULE(remasking_in_one_way,
+            !(c.remasks && c.remasks_current > 0),
+            "a policy has remask_below or remask_current_below, not both: the one makes a "
+            "committed position a candidate again, the other masks it")
 UNMASK_RULE(
-    remasking_without_branches,
-    !(c.remasks && c.branches()),
-    "a policy that lets committed positions compete again cannot look ahead with branches: a "
-    "branch would be created from a position that another one committed")
+    confidence_in_order,
+    !c.follows_confidence || c.by_confidence,
+    "factor, hierarchical and similar rules need candidates in the order of their confidence: rank "
+    "with by_confidence, or with a ranking that has orders_by_confidence = true")
 UNMASK_RULE(
-    remasking_in_one_way,
-    !(c.remasks && c.remasks_current > 0),
-    "a policy has remask_below or remask_current_below: a committed token competes again or is "
-    "remasked")
-UNMASK_RULE(confidence_in_order,
-            !c.follows_confidence || c.by_confidence,
-            "factor, hierarchical and their like go along the order of confidence: rank with "
-            "by_confidence, or a ranking that says orders_by_confidence")
-UNMASK_RULE(memory_behind_lists,
-            !c.after_memory,
-            "write allowed_tokens and min_new_tokens before parts that remember tokens, such as "
-            "trace_credit: they would give credit to tokens that can never be proposed")
+    memory_behind_lists,
+    !c.after_memory,
+    "write allowed_tokens and min_new_tokens before parts that store tokens between steps, such as "
+    "trace_credit: those would otherwise give credit to tokens that can never be proposed")
 UNMASK_RULE(text_without_branches,
             !(c.follows_text && c.branches()),
-            "at_frontier does not go with lookahead: the bitmask of the token that a branch places "
-            "was made without the tokens left of it")
-UNMASK_RULE(
-    text_that_stays,
-    !(c.follows_text && c.rewrites),
-    "at_frontier does not go with parts that rewrite committed tokens: the grammar has read "
-    "them already")
+            "at_frontier does not go with lookahead: the bitmask of a branch was made before the "
+            "tokens left of it were known")
+UNMASK_RULE(text_that_stays,
+            !(c.follows_text && c.rewrites),
+            "at_frontier does not go with parts that rewrite committed tokens: the grammar has "
+            "already read them")
 UNMASK_RULE(text_without_canvas,
             !(c.follows_text && c.renoises),
-            "at_frontier does not go with a canvas, which has no frontier: nothing on it is "
-            "committed before its end")
+            "at_frontier does not go with a canvas: nothing on it is committed before its end, so "
+            "it has no frontier")
 #undef UNMASK_RULE
 
 }  // namespace goes_together

@@ -16,11 +16,11 @@ namespace UNMASK_NAMESPACE {
 /// one of which may be trace_credit or adaptive_credit.
 ///
 /// The others together track at most `most_tracked` tokens at a position, and probe at most
-/// `most_asked`.
+/// `most_probed`.
 struct logits_processor_list {
   static constexpr index_t capacity = 8;
   static constexpr index_t most_tracked = 128;
-  static constexpr index_t most_asked = 16;
+  static constexpr index_t most_probed = 16;
   static constexpr index_t slots = 64;
   static constexpr index_t most_tokens = 16;
 
@@ -47,7 +47,7 @@ struct any_logits_processors : logits_processor_list {
 
   static constexpr statistics required = stat::confidence;
   static constexpr index_t tracks = most_tracked + (Remembers ? slots : 0);
-  static constexpr index_t probes = most_asked;
+  static constexpr index_t probes = most_probed;
   static constexpr bool reads_sequence = true;
   static constexpr bool processes_committed = true;
 

@@ -28,7 +28,7 @@ using file_source = std::function<std::string(const std::string& name)>;
     contents.append(part, count);
   }
   if (file == nullptr || std::ferror(file.get()) != 0 || contents.size() > 1U << 24U) {
-    throw std::invalid_argument("there is no such file of at most 16 MB that can be read");
+    throw std::invalid_argument("the file cannot be read, or has more than 16 MB");
   }
   return contents;
 }
@@ -233,8 +233,8 @@ class argument_values {
   /// Marks `there` as used. Errors: policy_text_error if it already is.
   void take_only(bool& there, std::string_view what) const {
     if (there) {
-      fail("a policy has one " + std::string(what) + ", and " + std::string(part_.name) +
-           " is the second");
+      fail("a policy has at most one " + std::string(what) +
+           ", got another: " + std::string(part_.name));
     }
     there = true;
   }
@@ -261,7 +261,7 @@ class argument_values {
         length = is_first ? here : length;
         holds = holds && here == length && here <= static_cast<std::size_t>(a.capacity) &&
                 (here > 0 || !a.must_be_given());
-        rule += is_first ? (a.must_be_given() ? " has 1 to " : " has at most ") +
+        rule += is_first ? (a.must_be_given() ? " must have 1 to " : " must have at most ") +
                                std::to_string(a.capacity) + " "
                          : " and as many ";
         rule += a.name;
@@ -269,7 +269,7 @@ class argument_values {
       }
     }
     if (!holds) {
-      fail(std::string(part_.name) + rule + ", this has " + found);
+      fail(std::string(part_.name) + rule + ", got " + found);
     }
   }
 
@@ -292,17 +292,19 @@ class argument_values {
       for (std::size_t k = 0; k < place; ++k) {
         if (!written_.arguments[k].name.empty()) {
           refuse(written.value,
-                 "an argument of " + name + " by place must come before those by name");
+                 "an argument of " + name + " without a name must come before those with one");
         }
       }
     }
     if (i >= values_.size()) {
       const std::string most = std::to_string(values_.size());
       refuse(written.value,
-             !written.name.empty() ? detail::quoted(written.name) + " is no argument of " + name +
-                                         (values_.empty() ? ": it has none" : ": it has " + names())
-             : values_.empty() ? name + " takes no arguments"
-                               : name + " takes at most " + most + " arguments: " + names());
+             !written.name.empty() ? name + " has no argument " + detail::quoted(written.name) +
+                                         (values_.empty() ? "" : ": it has " + names())
+             : values_.empty()
+                 ? name + " has no arguments"
+                 : name + " has " + most + (values_.size() == 1 ? " argument: " : " arguments: ") +
+                       names());
     }
     if (given_[i]) {
       refuse(written.value,
@@ -321,8 +323,12 @@ class argument_values {
       if (!holds) {
         const std::string of = a.name == part_.name ? "" : " of " + std::string(part_.name);
         const bool is_short = from.text.size() <= 100;
+        const bool is_real = (a.kind == knob_kind::real || a.kind == knob_kind::exact) &&
+                             rule_text(a).rfind("a ", 0) != 0;
         refuse(from,
-               std::string(a.name) + of + " must be " + rule_text(a) + ", got " +
+               std::string(a.name) + of + " must be " +
+                   (from.is != value_text::kind::number && is_real ? "a number " : "") +
+                   rule_text(a) + ", got " +
                    (is_short ? std::string(from.text) : detail::quoted(from.text)));
       }
     };

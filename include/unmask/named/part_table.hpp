@@ -75,7 +75,7 @@ template <class P>
 inline void process(parts p, values v, const logits_processor_list::rule& part) {
   const auto fail_above = [&v](index_t count, index_t most, const char* what) {
     if (count > most) {
-      v.fail("a policy by name has at most " + std::to_string(most) + " " + what + ", this is " +
+      v.fail("a policy by name has at most " + std::to_string(most) + " " + what + ", got " +
              std::to_string(count));
     }
   };
@@ -104,7 +104,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
              logits_processor_list::most_tracked,
              "tokens tracked at a position");
   fail_above(sum_of(p.logits_processors, probed),
-             logits_processor_list::most_asked,
+             logits_processor_list::most_probed,
              "tokens probed at a position");
   p.has.tracks = true;
 }
@@ -116,18 +116,19 @@ void put(parts p, values v, const P& part) {
   } else if constexpr (is_one_of<P, commit_rules>) {
     if (p.commit_rule.size() == commit_rule_expression::capacity) {
       v.fail("a commit rule has at most " + std::to_string(commit_rule_expression::capacity) +
-             " parts");
+             " parts, got another: " + std::string(P::label.name));
     }
     p.commit_rule.push(part);
     p.has.compares = p.has.compares || traits_of<P>.compares;
   } else if constexpr (is_one_of<P, logits_processor_list::rule::list>) {
     if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
-      v.take_only(p.has.remembers, "credit");
+      v.take_only(p.has.remembers, "part with credit");
     }
     process(p, v, part);
   } else if constexpr (is_one_of<P, any_stops::rule::list>) {
     if (p.stops.count == any_stops::capacity) {
-      v.fail("a policy by name has at most " + std::to_string(any_stops::capacity) + " stops");
+      v.fail("a policy by name has at most " + std::to_string(any_stops::capacity) +
+             " stops, got another: " + std::string(P::label.name));
     }
     p.stops.rules[p.stops.count++] = part;
   } else if constexpr (is_one_of<P, any_schedule::rules::list>) {

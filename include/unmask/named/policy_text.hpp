@@ -155,7 +155,7 @@ class policy_text_reader {
   [[nodiscard]] part_text part(int level) {
     skip_spaces();
     if (level == most_levels) {
-      fail("parts may stand in parts " + std::to_string(most_levels) + " deep, not deeper");
+      fail("parts may be nested at most " + std::to_string(most_levels) + " deep");
     }
     part_text p;
     p.column = at_ + 1;
@@ -209,7 +209,7 @@ class policy_text_reader {
       at_ = text_.find(next, start + 1);
       if (at_ == std::string_view::npos) {
         at_ = start;
-        fail("what begins with " + std::string(1, next) + " must end with " + std::string(1, next));
+        fail("a quoted text that begins with " + std::string(1, next) + " must end with it");
       }
       ++at_;
     } else {
@@ -230,7 +230,7 @@ class policy_text_reader {
       fail("the number " + quoted(number) + " is out of range");
     }
     if (result.ec != std::errc{} || result.ptr == first) {
-      fail("expected a number, a list, a name or what is quoted, got " + here());
+      fail("expected a number, a list, a name or a quoted text, got " + here());
     }
     at_ += static_cast<std::size_t>(result.ptr - first);
     return read;

@@ -197,8 +197,8 @@ class named_parts_reader {
       if (taken == stage) {
         const bool can_join = stage == "commit rule" && !in_method && method_.empty();
         fail(written.column,
-             "a policy has one " + std::string(stage) + ": " + first + " and " + name +
-                 (can_join ? " are joined by any_of(...) or all_of(...)" : " are two"));
+             "a policy has at most one " + std::string(stage) + ", got " + first + " and " + name +
+                 (can_join ? ": join them by any_of(...) or all_of(...)" : ""));
       }
     }
     taken_.push_back({stage, name, !method_.empty()});
@@ -206,17 +206,23 @@ class named_parts_reader {
 
   void commit(const part_text& written) {
     if (!joins(written.name)) {
+      if (method_of(written.name) != nullptr) {
+        fail(written.column,
+             "any_of and all_of join commit rules, got " + std::string(written.name) +
+                 " (method): write the parts that it stands for");
+      }
       const known_part& part = find(written);
       if (part.stage != part_stage::commit_rule) {
         fail(written.column,
-             std::string(part.name) + " is no commit rule: it stands beside any_of and all_of, not "
-                                      "in them");
+             "any_of and all_of join commit rules, got " + std::string(part.name) + " (" +
+                 std::string(to_string(part.stage)) + "): write it outside, joined by '+'");
       }
       put(part, written);
       return;
     }
     if (written.arguments.empty()) {
-      fail(written.column, std::string(written.name) + " joins at least one commit rule");
+      fail(written.column,
+           std::string(written.name) + " needs at least one commit rule, such as threshold(0.9)");
     }
     for (std::size_t i = 0; i < written.arguments.size(); ++i) {
       const argument_text& a = written.arguments[i];
@@ -259,7 +265,7 @@ class named_parts_reader {
       for (const note* before = notes_.data(); has_place && before != &n; ++before) {
         if (before->part == n.part) {
           fail(n.column,
-               "a policy by name has one " + std::string(n.part->name) + ", this is the second");
+               "a policy by name has at most one " + std::string(n.part->name) + ", got another");
         }
       }
     }

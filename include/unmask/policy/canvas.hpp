@@ -53,8 +53,9 @@ struct canvas {
 
   static constexpr statistics required = stat::entropy | stat::sampled;
 
-  static constexpr part_label label{"canvas",
-                                    "a canvas of random tokens, redrawn where the model is unsure"};
+  static constexpr part_label label{
+      "canvas",
+      "fills the answer with random tokens and draws uncertain positions again in each step"};
   static constexpr knob<canvas> knobs[] = {
       {"steps", &canvas::steps, at_least(1)},
       {"coldest", &canvas::coldest, at_least(least_temperature).in("(least_temperature)")},
@@ -66,7 +67,8 @@ struct canvas {
     check_argument(vocab >= 1, "canvas::vocab", vocab, "at least 1");
   }
   void check(const sequence_shape&) const {
-    check_argument(hottest >= coldest, "canvas::hottest", hottest, "at least canvas::coldest");
+    check_argument(
+        hottest >= coldest, "canvas::hottest", hottest, "at least canvas::coldest = ", coldest);
   }
   [[nodiscard]] index_t reach(const sequence_shape& g) const { return g.length - g.prompt_length; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const { return steps; }

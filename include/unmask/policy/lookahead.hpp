@@ -48,8 +48,8 @@ struct lookahead_by {
 
   static constexpr statistics required = Ranking::required;
 
-  static constexpr part_label label{"lookahead",
-                                    "branches that try further tokens in the same forward pass"};
+  static constexpr part_label label{
+      "lookahead", "also runs copies of the sequence with one more token each, and keeps the best"};
   static constexpr knob<lookahead_by> knobs[] = {
       {"branches", &lookahead_by::branches, within(0, max_branches)},
       {"lowest_share", &lookahead_by::lowest_share, above(0).up_to(1)},

@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE {
 struct by_confidence {
   static constexpr statistics required = stat::confidence;
   static constexpr part_label label{
-      "by_confidence", "the most probable token first; the ranking of a policy that names none"};
+      "by_confidence", "the highest probability of the best token first; the default ranking"};
   static constexpr bool orders_by_confidence = true;
   UNMASK_HD float score(const auto& c) const { return c.confidence(); }
 };
@@ -30,8 +30,8 @@ static_assert(ranking<by_confidence>);
 /// in Dream.
 struct by_margin {
   static constexpr statistics required = stat::margin;
-  static constexpr part_label label{"by_margin",
-                                    "the largest gap between best and second probability first"};
+  static constexpr part_label label{
+      "by_margin", "the largest difference between the two highest probabilities first"};
   UNMASK_HD float score(const auto& c) const { return c.margin(); }
 };
 static_assert(ranking<by_margin>);
@@ -61,7 +61,7 @@ static_assert(ranking<left_to_right>);
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, random remasking.
 struct at_random {
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{"at_random", "positions in an order drawn afresh each step"};
+  static constexpr part_label label{"at_random", "a new random order in each step"};
   UNMASK_HD float score(const auto& c, const auto& context) const {
     return random_uniform({.seed = context.at.seed,
                            .sequence = context.at.sequence,
@@ -89,7 +89,8 @@ struct alg_temperature {
   static constexpr statistics required = Order::required;
 
   static constexpr part_label label{
-      "alg_temperature", "another order made random: Gumbel noise on score / temperature"};
+      "alg_temperature",
+      "the order of another ranking with Gumbel noise added to score / temperature"};
   static constexpr knob<alg_temperature> knobs[] = {
       {"temperature",
        &alg_temperature::temperature,

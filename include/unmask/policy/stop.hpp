@@ -18,8 +18,8 @@ struct stop_at_eos {
     index_t seen = 0;
   };
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{"stop_at_eos",
-                                    "ends once an EOS token is committed and all before it"};
+  static constexpr part_label label{
+      "stop_at_eos", "ends when an EOS token and all tokens before it are committed"};
 
   void check(const sequence_shape&, const model_info& m) const {
     check_argument(m.eos_token != no_token,
@@ -69,19 +69,25 @@ struct stop_sequence {
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{
-      "stop_sequence", "ends once these tokens are committed and all before them; at most 8"};
+      "stop_sequence",
+      "ends when these tokens and all before them are committed; at most 8 tokens"};
   static constexpr knob<stop_sequence> knobs[] = {
       {"tokens", knob_kind::tokens, Length, &detail::fill_tokens<stop_sequence>},
       {"min_tokens", &stop_sequence::min_tokens, at_least(0)}};
 
   void check(const sequence_shape&) const {
-    check_argument(count >= 1 && count <= Length, "stop_sequence::count", count, "in [1, Length]");
+    check_argument(count >= 1 && count <= Length,
+                   "stop_sequence::count",
+                   count,
+                   "in [1, Length = ",
+                   Length,
+                   "]");
     detail::check_tokens(tokens, count, "stop_sequence::tokens");
     for (index_t k = length(); k < count; ++k) {
       check_argument(tokens[k] == no_token,
                      "stop_sequence::tokens",
                      tokens[k],
-                     "no_token behind an entry that is: a sequence has no gaps");
+                     "no_token behind another no_token: a sequence has no gaps");
     }
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a policy that reads rows ahead of the scored range cannot look ahead with branches
+// expect: a policy that reads rows right of its active blocks cannot have lookahead
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>

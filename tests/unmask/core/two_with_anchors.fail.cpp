@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a policy has one part with anchors
+// expect: a policy has at most one part with anchors
 #include <unmask/unmask.hpp>
 
 constexpr unmask::policy p{unmask::by_confidence{},

@@ -50,7 +50,8 @@ struct prefix_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"prefix_cache", "K/V left of the block are kept"};
+  static constexpr part_label label{
+      "prefix_cache", "reuses K/V left of the block; everything runs in the first pass of a block"};
   static constexpr knob<prefix_cache> knobs[] = {{"period", &prefix_cache::period, at_least(0)}};
 
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
@@ -75,7 +76,8 @@ struct dual_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"dual_cache", "K/V on both sides of the block are kept"};
+  static constexpr part_label label{
+      "dual_cache", "reuses K/V on both sides of the block; everything runs in its first pass"};
   static constexpr knob<dual_cache> knobs[] = {{"period", &dual_cache::period, at_least(0)},
                                                {"whole", &dual_cache::whole, at_least(1)}};
 
@@ -111,7 +113,8 @@ struct block_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"block_cache", "the same, refreshed by the count of passes"};
+  static constexpr part_label label{
+      "block_cache", "runs the block alone; positions left of it in every prompt_period-th pass"};
   static constexpr knob<block_cache> knobs[] = {
       {"prompt_period", &block_cache::prompt_period, at_least(0)},
       {"block_period", &block_cache::block_period, at_least(0)},
@@ -149,7 +152,7 @@ struct interval_cache {
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{"interval_cache",
-                                    "runs the answer, and the prompt now and then"};
+                                    "runs the answer; the prompt in every prompt_period-th pass"};
   static constexpr knob<interval_cache> knobs[] = {
       {"prompt_period", &interval_cache::prompt_period, at_least(0)},
       {"answer_period", &interval_cache::answer_period, at_least(0)}};
@@ -177,8 +180,8 @@ struct delayed_cache {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"delayed_cache",
-                                    "K/V of every token, one pass after it was committed"};
+  static constexpr part_label label{
+      "delayed_cache", "reuses the K/V of a token from the second pass on that reads it"};
   static constexpr knob<delayed_cache> knobs[] = {{"period", &delayed_cache::period, at_least(0)}};
 
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
@@ -215,7 +218,7 @@ struct key_eviction {
 
   static constexpr part_label label{
       "key_eviction",
-      "drops the keys that the block attends to least; goes with dual_cache(whole=2)"};
+      "drops the keys to which the block attends least; use with dual_cache(whole=2)"};
   static constexpr knob<key_eviction> knobs[] = {{"keep", &key_eviction::keep, within(0, 1)},
                                                  {"delay", &key_eviction::delay, at_least(0)},
                                                  {"pool", &key_eviction::pool, at_least(1)}};

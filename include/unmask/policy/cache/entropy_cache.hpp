@@ -44,8 +44,9 @@ struct entropy_cache {
 
   static constexpr statistics required = stat::entropy;
 
-  static constexpr part_label label{"entropy_cache",
-                                    "refreshed after a token that the model was unsure of"};
+  static constexpr part_label label{
+      "entropy_cache",
+      "runs masked and recent positions; all of them after a token of entropy above threshold"};
   static constexpr knob<entropy_cache> knobs[] = {
       {"threshold", &entropy_cache::threshold, at_least(0).in("nats")},
       {"recent", &entropy_cache::recent, within(0, most)}};

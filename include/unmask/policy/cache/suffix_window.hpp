@@ -26,8 +26,8 @@ struct suffix_window {
   using sequence_state = detail::block_clock;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"suffix_window",
-                                    "prefix_cache, and nothing far behind the block is run"};
+  static constexpr part_label label{
+      "suffix_window", "prefix_cache that runs at most window positions right of the block"};
   static constexpr knob<suffix_window> knobs[] = {{"window", &suffix_window::window, at_least(0)},
                                                   {"period", &suffix_window::period, at_least(0)}};
 

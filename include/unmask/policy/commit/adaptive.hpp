@@ -49,7 +49,8 @@ struct adaptive_threshold {
   static constexpr statistics required = stat::confidence | stat::margin | stat::drift;
 
   static constexpr part_label label{
-      "adaptive_threshold", "a threshold for each position, moving with what its logits do"};
+      "adaptive_threshold",
+      "a threshold for each position: falls while one token leads, rises while logits change"};
   static constexpr knob<adaptive_threshold> knobs[] = {
       {"start", &adaptive_threshold::start, within(0, 1)},
       {"lower", &adaptive_threshold::lower, at_least(0)},
@@ -114,8 +115,9 @@ struct stable_and_confident {
 
   static constexpr statistics required = stat::confidence | stat::divergence;
 
-  static constexpr part_label label{"stable_and_confident",
-                                    "tokens that are sure and whose logits have come to rest"};
+  static constexpr part_label label{
+      "stable_and_confident",
+      "commits tokens above confidence whose row changed by less than divergence in two steps"};
   static constexpr knob<stable_and_confident> knobs[] = {
       {"confidence", &stable_and_confident::confidence, within(0, 1)},
       {"divergence", &stable_and_confident::divergence, at_least(0).in("nats")},

@@ -77,7 +77,7 @@ struct calibrated_threshold {
   static constexpr bool counts_steps = true;
   static constexpr part_label label{
       "calibrated_threshold",
-      "the thresholds of a profile that was recorded and saved, one a block or a step of it"};
+      "takes the threshold of each block, or of each step of it, from a saved profile"};
   static constexpr index_t capacity = Cells;
 
   /// Errors: std::invalid_argument unless the knobs are in range and the profile, if there is one,

@@ -24,7 +24,8 @@ struct threshold {
   bool inclusive = false;
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{"threshold", "every token that is likelier than the threshold"};
+  static constexpr part_label label{"threshold",
+                                    "commits every token whose probability is above value"};
   static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)},
                                               {"inclusive", &threshold::inclusive}};
 
@@ -42,7 +43,8 @@ struct tokens_per_step {
   index_t count = 1;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"tokens_per_step", "the best-ranked, count in each step"};
+  static constexpr part_label label{"tokens_per_step",
+                                    "commits the best-ranked count tokens of each step"};
   static constexpr knob<tokens_per_step> knobs[] = {
       {"count", &tokens_per_step::count, at_least(0)}};
 
@@ -65,7 +67,8 @@ struct steps_per_block {
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
 
-  static constexpr part_label label{"steps_per_block", "a fixed number of steps for each block"};
+  static constexpr part_label label{"steps_per_block",
+                                    "divides the tokens of a block evenly among so many steps"};
   static constexpr knob<steps_per_block> knobs[] = {
       {"steps", &steps_per_block::steps, at_least(1)}};
 
@@ -96,7 +99,8 @@ struct factor {
   static constexpr statistics required = stat::confidence;
   static constexpr bool follows_confidence = true;
 
-  static constexpr part_label label{"factor", "the more tokens at once, the surer each has to be"};
+  static constexpr part_label label{
+      "factor", "commits rank n while its probability is at least 1 - value / (n + 1)"};
   static constexpr knob<factor> knobs[] = {{"value", &factor::value, at_least(0)},
                                            {"accept_last", &factor::accept_last}};
 
@@ -131,8 +135,9 @@ struct entropy_bound {
   float bound = 0.1F;
   static constexpr statistics required = stat::entropy;
 
-  static constexpr part_label label{"entropy_bound",
-                                    "ranks while their joint uncertainty, in nats, stays small"};
+  static constexpr part_label label{
+      "entropy_bound",
+      "commits ranks while the sum of their entropies, less the largest, is within bound"};
   static constexpr knob<entropy_bound> knobs[] = {
       {"bound", &entropy_bound::bound, at_least(0).in("nats")}};
 

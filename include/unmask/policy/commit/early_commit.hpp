@@ -38,7 +38,8 @@ struct early_commit {
   static constexpr statistics required = stat::margin;
   static constexpr bool counts_steps = true;
   static constexpr part_label label{
-      "early_commit", "all at once where the mean gap of the two best logits is wide"};
+      "early_commit",
+      "commits all candidates when the mean gap between their two best logits is wide"};
   static constexpr knob<early_commit> knobs[] = {{"steps", &early_commit::steps, at_least(1)},
                                                  {"early", &early_commit::early, at_least(0)},
                                                  {"middle", &early_commit::middle, at_least(0)},

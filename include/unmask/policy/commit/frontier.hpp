@@ -39,13 +39,14 @@ struct at_frontier {
 
   static constexpr part_label label{
       "at_frontier",
-      "nothing far behind the first masked position: for grammars that read from left to right"};
+      "commits at most reach behind the first masked position: for left-to-right grammars"};
   static constexpr knob<at_frontier> knobs[] = {{"reach", &at_frontier::reach, at_least(0)},
                                                 {"first", &at_frontier::first, at_least(0)},
                                                 {"last", &at_frontier::last, at_least(0)}};
 
   void check(const sequence_shape&) const {
-    check_argument(last >= first, "at_frontier::last", last, "at least at_frontier::first");
+    check_argument(
+        last >= first, "at_frontier::last", last, "at least at_frontier::first = ", first);
   }
 
   UNMASK_HD bool commits(const auto& c, const rank_info&, const auto& context) const {

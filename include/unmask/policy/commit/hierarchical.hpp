@@ -29,7 +29,8 @@ struct hierarchical {
   static constexpr bool needs_spans = true;
 
   static constexpr part_label label{
-      "hierarchical", "a threshold, and the best of each span of masked positions at a lower one"};
+      "hierarchical",
+      "commits tokens above threshold, and the best of each span of masked positions above low"};
   static constexpr knob<hierarchical> knobs[] = {
       {"low", &hierarchical::low, within(0, 1)},
       {"threshold", &hierarchical::threshold, within(0, 1)}};

@@ -34,8 +34,9 @@ struct local_leap {
 
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{"local_leap",
-                                    "a threshold, and a lower one beside tokens that reach it"};
+  static constexpr part_label label{
+      "local_leap",
+      "commits tokens of at least threshold, and of at least relaxed within radius of one"};
   static constexpr knob<local_leap> knobs[] = {{"threshold", &local_leap::threshold, within(0, 1)},
                                                {"relaxed", &local_leap::relaxed, within(0, 1)},
                                                {"radius", &local_leap::radius, at_least(0)}};

@@ -46,7 +46,8 @@ struct timesteps {
   static constexpr bool counts_steps = true;
 
   static constexpr part_label label{
-      "timesteps", "as many as a falling noise level says; a step may commit nothing"};
+      "timesteps",
+      "commits the share of the masked positions that Dream's noise schedule has for the step"};
   static constexpr knob<timesteps> knobs[] = {{"steps", &timesteps::steps, at_least(1)},
                                               {"epsilon", &timesteps::epsilon, above(0).below(1)}};
 
@@ -72,8 +73,9 @@ struct independent_timesteps {
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
 
-  static constexpr part_label label{"independent_timesteps",
-                                    "the same, each position for itself by chance"};
+  static constexpr part_label label{
+      "independent_timesteps",
+      "commits each masked position by chance, with the share of timesteps as probability"};
   static constexpr knob<independent_timesteps> knobs[] = {
       {"steps", &independent_timesteps::steps, at_least(1)},
       {"epsilon", &independent_timesteps::epsilon, above(0).below(1)}};

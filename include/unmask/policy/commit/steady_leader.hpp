@@ -30,8 +30,8 @@ struct steady_leader {
   };
 
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{"steady_leader",
-                                    "tokens that have led their rows for some steps in a row"};
+  static constexpr part_label label{
+      "steady_leader", "commits a token that was the best of its row in the last steps"};
   static constexpr knob<steady_leader> knobs[] = {{"steps", &steady_leader::steps, at_least(1)}};
 
   UNMASK_HD void process(auto& row, auto& context) const {

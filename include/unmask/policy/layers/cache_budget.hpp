@@ -119,7 +119,7 @@ struct basic_cache_budget {
 
   static constexpr part_label label{
       "cache_budget",
-      "each layer computes as many positions as it changed lately; goes with interval_cache"};
+      "each layer runs a number of positions that follows its change; use with interval_cache"};
   static constexpr knob<basic_cache_budget> knobs[] = {
       {"budget", &basic_cache_budget::budget, at_least(0)},
       {"window", &basic_cache_budget::window, at_least(0)},
@@ -249,7 +249,7 @@ struct basic_similarity_refresh {
 
   static constexpr part_label label{
       "similarity_refresh",
-      "each layer computes the share of the answer that changed most; goes with interval_cache"};
+      "each layer runs the share of the answer that changed most; use with interval_cache"};
   static constexpr knob<basic_similarity_refresh> knobs[] = {
       {"share", &basic_similarity_refresh::share, within(0, 1)}};
 

@@ -112,8 +112,7 @@ struct basic_early_skip {
     }
   }
   static constexpr part_label label{
-      "early_skip",
-      "deeper layers compute the important part of the block only; goes with block_cache"};
+      "early_skip", "deeper layers run the most important positions only; use with block_cache"};
   static constexpr knob<basic_early_skip> knobs[] = {
       {"weight", &basic_early_skip::weight, within(0, 1)},
       {"depths", knob_kind::reals, max_skip_stages, &take_depths, "[0.125, 0.25]"},

@@ -86,7 +86,9 @@ struct trace_credit {
   static constexpr statistics required = stat::confidence;
   static constexpr index_t tracks = Slots;
 
-  static constexpr part_label label{"trace_credit", "tokens that keep leading a row are raised"};
+  static constexpr part_label label{
+      "trace_credit",
+      "raises the logits of tokens that were the best of their row in earlier steps"};
   static constexpr knob<trace_credit> knobs[] = {
       {"strength", &trace_credit::strength, at_least(0)},
       {"decay", &trace_credit::decay, within(0, 1)},
@@ -121,7 +123,8 @@ struct adaptive_credit {
 
   static constexpr statistics required = stat::confidence;
   static constexpr part_label label{
-      "adaptive_credit", "the same without knobs: credit counts as far as the answer is committed"};
+      "adaptive_credit",
+      "trace_credit with the committed share of the answer as strength and decay"};
   static constexpr knob<adaptive_credit> knobs[] = {
       word_knob<&adaptive_credit::of>("of", "answer|block")};
   static constexpr index_t tracks = Slots;

@@ -47,7 +47,7 @@ struct eos_penalty {
   static constexpr index_t tracks = 2;
   static constexpr bool processes_committed = true;
 
-  static constexpr part_label label{"eos_penalty", "lowers the EOS token's logit"};
+  static constexpr part_label label{"eos_penalty", "subtracts penalty from the EOS token's logit"};
   static constexpr knob<eos_penalty> knobs[] = {{"penalty", &eos_penalty::penalty, any_finite()},
                                                 {"also", &eos_penalty::also, a_token}};
 
@@ -78,7 +78,7 @@ struct min_new_tokens {
   static constexpr bool processes_committed = true;
 
   static constexpr part_label label{"min_new_tokens",
-                                    "no EOS token among the first tokens of the answer"};
+                                    "excludes the EOS token at the first positions of the answer"};
   static constexpr knob<min_new_tokens> knobs[] = {{"tokens", &min_new_tokens::tokens, at_least(0)},
                                                    {"also", &min_new_tokens::also, a_token}};
 
@@ -112,7 +112,8 @@ struct eos_gate {
 
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"eos_gate", "no EOS token behind a masked position"};
+  static constexpr part_label label{"eos_gate",
+                                    "rejects an EOS token whose left neighbour is masked"};
   static constexpr knob<eos_gate> knobs[] = {{"until_first", &eos_gate::until_first},
                                              {"also", &eos_gate::also, a_token}};
 
@@ -148,7 +149,7 @@ struct eos_last {
 
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"eos_last", "EOS tokens rank behind all others"};
+  static constexpr part_label label{"eos_last", "ranks EOS tokens behind all others"};
   static constexpr knob<eos_last> knobs[] = {{"also", &eos_last::also, a_token}};
 
   UNMASK_HD filter_result filter(const auto& c, const auto& context) const {

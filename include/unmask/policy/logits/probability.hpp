@@ -42,14 +42,19 @@ struct probability_of {
 
   static constexpr part_label label{
       "probability_of",
-      "reports how probable these tokens are, at answer positions [first, last); at most 16"};
+      "reports the probabilities of tokens at answer positions [first, last); at most 16"};
   static constexpr knob<probability_of> knobs[] = {
       {"tokens", knob_kind::tokens, Count, &detail::fill_tokens<probability_of>},
       {"first", &probability_of::first, at_least(0)},
       {"last", &probability_of::last, at_least(0)}};
 
   void check(const sequence_shape&) const {
-    check_argument(count >= 1 && count <= Count, "probability_of::count", count, "in [1, Count]");
+    check_argument(count >= 1 && count <= Count,
+                   "probability_of::count",
+                   count,
+                   "in [1, Count = ",
+                   Count,
+                   "]");
     detail::check_tokens(tokens, count, "probability_of::tokens");
     for (index_t k = 0; k < count && k < Count; ++k) {  // g++ 12 does not see that count <= Count
       for (index_t j = 0; j < k; ++j) {
@@ -59,7 +64,8 @@ struct probability_of {
                        "different from the others: a repeat would count twice among them");
       }
     }
-    check_argument(last >= first, "probability_of::last", last, "at least probability_of::first");
+    check_argument(
+        last >= first, "probability_of::last", last, "at least probability_of::first = ", first);
   }
 
   UNMASK_HD void track(auto& list, const auto& context) const {

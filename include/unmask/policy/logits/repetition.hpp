@@ -80,7 +80,7 @@ struct repetition_penalty {
 
   static constexpr part_label label{
       "repetition_penalty",
-      "divides the positive and multiplies the negative logits of tokens nearby"};
+      "divides positive and multiplies negative logits of tokens within window by penalty"};
   static constexpr knob<repetition_penalty> knobs[] = {
       {"penalty", &repetition_penalty::penalty, above(0).finite()},
       {"window", &repetition_penalty::window, at_least(1)},
@@ -128,7 +128,7 @@ struct presence_frequency_penalty {
 
   static constexpr part_label label{
       "presence_frequency_penalty",
-      "lowers the logits of tokens nearby, by being there and by how often"};
+      "subtracts presence + frequency * count from logits of tokens within window"};
   static constexpr knob<presence_frequency_penalty> knobs[] = {
       {"presence", &presence_frequency_penalty::presence, any_finite()},
       {"frequency", &presence_frequency_penalty::frequency, any_finite()},
@@ -169,7 +169,8 @@ struct neighbour_penalty {
   static constexpr bool reads_sequence = true;
   static constexpr bool processes_committed = true;
 
-  static constexpr part_label label{"neighbour_penalty", "lowers the logit of the token next door"};
+  static constexpr part_label label{
+      "neighbour_penalty", "subtracts penalty from the logit of the token at the left neighbour"};
   static constexpr knob<neighbour_penalty> knobs[] = {
       {"penalty", &neighbour_penalty::penalty, at_least(0).finite()},
       {"both_sides", &neighbour_penalty::both_sides}};
@@ -207,7 +208,8 @@ struct no_equal_neighbours {
   bool eos_too = false;
   static constexpr statistics required = stat::confidence;
   static constexpr part_label label{
-      "no_equal_neighbours", "of neighbours that propose the same token only the surer commits"};
+      "no_equal_neighbours",
+      "rejects the less probable of two neighbours that propose the same token"};
   static constexpr knob<no_equal_neighbours> knobs[] = {{"eos_too", &no_equal_neighbours::eos_too}};
 
   UNMASK_HD filter_result filter(const auto& c, const auto& beside, const auto& context) const {

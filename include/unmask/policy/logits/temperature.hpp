@@ -13,8 +13,8 @@ namespace UNMASK_NAMESPACE {
 struct temperature {
   float value = 1.0F;
   static constexpr statistics required = stat::none;
-  static constexpr part_label label{"temperature",
-                                    "divides every logit before anything is taken of it"};
+  static constexpr part_label label{
+      "temperature", "divides every logit by value before any statistic is computed"};
   static constexpr knob<temperature> knobs[] = {
       {"value", &temperature::value, at_least(least_temperature).in("(least_temperature)")}};
 
@@ -41,8 +41,8 @@ struct sampling {
   float temperature = 1.0F;
   static constexpr statistics required = stat::sampled;
 
-  static constexpr part_label label{
-      "sampling", "proposes a token drawn at a temperature instead of the most probable one"};
+  static constexpr part_label label{"sampling",
+                                    "proposes a drawn token instead of the most probable one"};
   static constexpr knob<sampling> knobs[] = {{"temperature", &sampling::temperature, above(0)}};
 
   [[nodiscard]] UNMASK_HD float draw_temperature() const { return temperature; }

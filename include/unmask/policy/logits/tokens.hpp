@@ -71,7 +71,7 @@ struct logit_bias {
     }
   }
   static constexpr part_label label{"logit_bias",
-                                    "adds biases[i] to the logit of tokens[i]; at most 16 of them"};
+                                    "adds biases[i] to the logit of tokens[i]; at most 16 tokens"};
   static constexpr knob<logit_bias> knobs[] = {{"tokens", knob_kind::tokens, Count, &take_tokens},
                                                {"biases", knob_kind::reals, Count, &take_biases}};
   static constexpr index_t tracks = Count;
@@ -143,16 +143,23 @@ struct allowed_tokens {
   static constexpr bool processes_committed = true;
 
   static constexpr part_label label{
-      "allowed_tokens", "allows these tokens only, at answer positions [first, last); at most 16"};
+      "allowed_tokens",
+      "excludes all other tokens at answer positions [first, last); at most 16 tokens"};
   static constexpr knob<allowed_tokens> knobs[] = {
       {"tokens", knob_kind::tokens, Count, &detail::fill_tokens<allowed_tokens>},
       {"first", &allowed_tokens::first, at_least(0)},
       {"last", &allowed_tokens::last, at_least(0)}};
 
   void check(const sequence_shape&) const {
-    check_argument(count >= 1 && count <= Count, "allowed_tokens::count", count, "in [1, Count]");
+    check_argument(count >= 1 && count <= Count,
+                   "allowed_tokens::count",
+                   count,
+                   "in [1, Count = ",
+                   Count,
+                   "]");
     detail::check_tokens(tokens, count, "allowed_tokens::tokens");
-    check_argument(last >= first, "allowed_tokens::last", last, "at least allowed_tokens::first");
+    check_argument(
+        last >= first, "allowed_tokens::last", last, "at least allowed_tokens::first = ", first);
   }
 
   UNMASK_HD void track(auto& list, const auto& context) const {

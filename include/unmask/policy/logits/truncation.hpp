@@ -38,8 +38,9 @@ namespace UNMASK_NAMESPACE {
 struct confidence_after_truncation {
   static constexpr statistics required = stat::kept;
   static constexpr bool renormalises = true;
-  static constexpr part_label label{"confidence_after_truncation",
-                                    "statistics of the kept tokens, renormalised"};
+  static constexpr part_label label{
+      "confidence_after_truncation",
+      "computes confidence, margin and entropy from the kept tokens only"};
 
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.renormalises = true}; }
 };
@@ -72,8 +73,8 @@ struct top_p {
   float p = 0.95F;
   static constexpr statistics required = stat::kept;
 
-  static constexpr part_label label{"top_p",
-                                    "draws among the most probable tokens of a probability mass"};
+  static constexpr part_label label{
+      "top_p", "draws among the most probable tokens up to the one with which their sum exceeds p"};
   static constexpr knob<top_p> knobs[] = {{"p", &top_p::p, within(0, 1)}};
 
   [[nodiscard]] UNMASK_HD truncation kept() const { return {.mass = p}; }

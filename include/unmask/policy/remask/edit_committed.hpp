@@ -21,8 +21,9 @@ struct edit_committed {
   float threshold = 0.0F;
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{"edit_committed",
-                                    "rewrites committed tokens that the model now sees otherwise"};
+  static constexpr part_label label{
+      "edit_committed",
+      "replaces a committed token when another one has a probability above threshold"};
   static constexpr knob<edit_committed> knobs[] = {
       {"threshold", &edit_committed::threshold, within(0, 1)}};
 
@@ -57,8 +58,9 @@ struct edited_blocks {
   static constexpr bool counts_steps = true;
   static constexpr bool paces = true;
 
-  static constexpr part_label label{"edited_blocks",
-                                    "block after block, each until edits have come to rest"};
+  static constexpr part_label label{
+      "edited_blocks",
+      "one block after another, each until a pass on the complete block changes nothing"};
   static constexpr knob<edited_blocks> knobs[] = {
       {"most_edits", &edited_blocks::most_edits, at_least(0)}};
 

@@ -29,8 +29,9 @@ struct remask_current_below {
   static constexpr bool remasks_current = true;
   static constexpr bool tracks_current = true;
 
-  static constexpr part_label label{"remask_current_below",
-                                    "masks committed tokens again that became unlikely"};
+  static constexpr part_label label{
+      "remask_current_below",
+      "masks a committed token again when its probability falls below confidence"};
   static constexpr knob<remask_current_below> knobs[] = {
       {"confidence", &remask_current_below::confidence, within(0, 1)},
       {"allowance", &remask_current_below::allowance, at_least(0)}};
@@ -61,8 +62,9 @@ struct remask_below {
   float confidence = 0.4F;
   static constexpr statistics required = stat::confidence;
 
-  static constexpr part_label label{"remask_below",
-                                    "committed positions that became unsure compete again"};
+  static constexpr part_label label{
+      "remask_below",
+      "makes a committed position a candidate again when its best probability is below confidence"};
   static constexpr knob<remask_below> knobs[] = {
       {"confidence", &remask_below::confidence, within(0, 1)}};
 

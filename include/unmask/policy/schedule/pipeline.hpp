@@ -42,8 +42,8 @@ struct block_pipeline {
 
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"block_pipeline",
-                                    "a block starts before the one before it is complete"};
+  static constexpr part_label label{
+      "block_pipeline", "starts a block when the share add of the one before it is committed"};
   static constexpr knob<block_pipeline> knobs[] = {
       {"add", &block_pipeline::add, within(0, 1)},
       {"activate", &block_pipeline::activate, within(0, 1)},

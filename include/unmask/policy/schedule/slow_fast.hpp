@@ -51,7 +51,7 @@ struct slow_fast {
   static constexpr bool counts_steps = true;
 
   static constexpr part_label label{
-      "slow_fast", "explores how far the model is ready to go, then fills that stretch"};
+      "slow_fast", "explores how far the model is confident, then decodes that stretch"};
   static constexpr knob<slow_fast> knobs[] = {{"exploration", &slow_fast::exploration, at_least(1)},
                                               {"promising", &slow_fast::promising, within(0, 1)},
                                               {"spread", &slow_fast::spread, at_least(0)}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: write allowed_tokens and min_new_tokens before parts that remember tokens
+// expect: write allowed_tokens and min_new_tokens before parts that store tokens between steps
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>

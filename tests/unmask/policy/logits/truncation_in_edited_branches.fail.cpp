@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: can track tokens or look ahead
+// expect: can track tokens or have lookahead, not both
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/temperature.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: confidence_after_truncation{} needs a part that keeps less than all
+// expect: confidence_after_truncation{} has no effect without a part that truncates rows
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/truncation.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a policy has remask_below or remask_current_below
+// expect: a policy has remask_below or remask_current_below, not both
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
