@@ -71,6 +71,7 @@ struct unmask_session {
   unmask::any_layer_session* layers = nullptr;  // the same on the host
   std::vector<unmask_segment> segments;
   std::vector<unmask_commit> commits;
+  std::vector<unmask_candidate> candidates;
   std::vector<unmask_probability> answers;
   std::vector<std::uint8_t> editable;
   std::vector<std::int32_t> fetched;
@@ -87,6 +88,8 @@ static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
 static_assert(sizeof(unmask_plan) == 20 && sizeof(unmask_layer_rule) == 16 &&
                   sizeof(unmask_stored) == 40,
               "the layout since version 2");
+static_assert(sizeof(unmask_candidate) == 52, "the layout since version 3");
+static_assert(UNMASK_FROM_BRANCH == static_cast<int>(unmask::candidate_outcome::from_branch));
 static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
               UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
@@ -428,16 +431,21 @@ unmask_status unmask_committed(unmask_session* session,
 
 unmask_status unmask_candidates(unmask_session* session,
                                 std::int32_t slot,
-                                const unmask_commit** entries,
+                                const unmask_candidate** entries,
                                 std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     const auto from = s.session->candidates(slot);
-    s.commits.clear();
+    s.candidates.clear();
     for (const unmask::candidate_entry& e : from) {
-      s.commits.push_back(commit_of(e, e.committed));
+      s.candidates.push_back({commit_of(e, e.committed),
+                              static_cast<std::int32_t>(e.outcome),
+                              e.part,
+                              e.confidence,
+                              e.margin,
+                              e.entropy});
     }
-    lend(s.commits, entries, count);
+    lend(s.candidates, entries, count);
   });
 }
 

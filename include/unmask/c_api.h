@@ -40,7 +40,7 @@ extern "C" {
 
 /// Incremented with every change of this header; two libraries with equal unmask_abi_version() have
 /// the same calls.
-#define UNMASK_ABI_VERSION 2
+#define UNMASK_ABI_VERSION 3
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -84,6 +84,19 @@ enum unmask_endings {
   UNMASK_STOP_TOKENS = 3,  ///< a stop sequence is committed, and everything left of it
   UNMASK_MAX_STEPS = 4,    ///< the number of forward passes it was given is used up
   UNMASK_CANCELLED = 5     ///< unmask_cancel() was called
+};
+
+/// What a step did with a candidate.
+enum unmask_outcomes {
+  UNMASK_COMMITTED = 0,   ///< committed by the commit rule
+  UNMASK_FORCED = 1,      ///< committed by the progress guarantee
+  UNMASK_HELD = 2,        ///< still masked: rejected by the commit rule or by a part's filter
+  UNMASK_EXCLUDED = 3,    ///< still masked: a part excluded it from this step
+  UNMASK_INVALID = 4,     ///< still masked: its row is invalid
+  UNMASK_REPLACED = 5,    ///< a committed token became the proposed one
+  UNMASK_REMASKED = 6,    ///< a committed position is masked again
+  UNMASK_KEPT = 7,        ///< a committed position was a candidate again, and keeps its token
+  UNMASK_FROM_BRANCH = 8  ///< committed with the winning lookahead branch
 };
 
 /// A session: slots that decode with one policy. Opaque.
@@ -179,6 +192,16 @@ typedef struct unmask_commit {
   int32_t step, block, block_step;  ///< when: as commit_entry
   int32_t committed;                ///< 0: the step did not write it
 } unmask_commit;
+
+/// A candidate of a step, the token proposed for it, and why it was committed or not.
+typedef struct unmask_candidate {
+  unmask_commit commit;  ///< where it stands, and which token
+  int32_t outcome;       ///< one of unmask_outcomes
+  int32_t part;          ///< the part that decided, counted as in the text from 0; -1: none
+  float confidence;      ///< softmax probability of the token
+  float margin;          ///< confidence minus the runner-up's; NaN: not known
+  float entropy;         ///< of the row, in nats; NaN: not known
+} unmask_candidate;
 
 /// The probability of a token that the policy probes: probability_of.
 typedef struct unmask_probability {
@@ -287,10 +310,11 @@ UNMASK_API unmask_status unmask_committed(unmask_session* session,
                                           int32_t slot,
                                           const unmask_commit** entries,
                                           int32_t* count);
-/// The same for every position that the step decided, with unmask_options::trace.
+/// Candidates of the last step: the positions that it decided, and committed ones that it changed.
+/// Needs unmask_options::trace. Owned as those.
 UNMASK_API unmask_status unmask_candidates(unmask_session* session,
                                            int32_t slot,
-                                           const unmask_commit** entries,
+                                           const unmask_candidate** entries,
                                            int32_t* count);
 /// Probabilities of the tokens that the policy probes, in the last step. Owned as those.
 UNMASK_API unmask_status unmask_probabilities(unmask_session* session,

@@ -248,10 +248,10 @@ class session {
     return workspace_.committed(slot, status(slot).report.last_commits);
   }
 
-  /// Every position that was masked in the scored range of the last supply() in `slot`, with its
-  /// proposed token and whether that was written, in ascending positions. Valid until the next
-  /// supply(). A token chosen by lookahead is in committed() only. Errors: std::logic_error unless
-  /// session_capacity::trace is set.
+  /// Every position that was masked in the scored range of the last supply() in `slot`, and every
+  /// committed one that a part made a candidate again, replaced or remasked: the proposed token and
+  /// what the step did, in ascending positions. Valid until the next supply(). Errors:
+  /// std::logic_error unless session_capacity::trace is set.
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot = 0) {
     check_order(capacity_.trace, "candidates() of a session without session_capacity::trace");
     return workspace_.candidates(slot, status(slot).report.last_candidates);

@@ -410,13 +410,19 @@ TEST(c_api, answers_questions_and_reports_candidates) {
   const std::vector<float> z(6 * 4, 0.0F);
   const unmask_logits l = logits_of(z, 4);
   ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK);
-  const unmask_commit* entries = nullptr;
+  const unmask_candidate* entries = nullptr;
   const unmask_probability* answers = nullptr;
   std::int32_t count = 0;
   ASSERT_EQ(unmask_candidates(s.get(), 0, &entries, &count), UNMASK_OK);
   ASSERT_EQ(count, 6);
-  EXPECT_EQ(entries[0].committed, 1);
-  EXPECT_EQ(entries[1].committed, 0);
+  EXPECT_EQ(entries[0].commit.committed, 1);
+  EXPECT_EQ(entries[1].commit.committed, 0);
+  EXPECT_EQ(entries[0].outcome, UNMASK_COMMITTED);
+  EXPECT_EQ(entries[1].outcome, UNMASK_HELD);
+  EXPECT_EQ(entries[1].part, 0);
+  EXPECT_NEAR(entries[1].confidence, 1.0 / 3.0, 1e-6);
+  EXPECT_NEAR(entries[1].margin, 0.0, 1e-6);
+  EXPECT_NEAR(entries[1].entropy, std::log(3.0), 1e-5);
   ASSERT_EQ(unmask_probabilities(s.get(), 0, &answers, &count), UNMASK_OK);
   ASSERT_EQ(count, 12);
   EXPECT_NEAR(answers[0].probability, 1.0 / 3.0, 1e-6);
@@ -721,7 +727,8 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   expect_fails(unmask_get_plan(nullptr, 0, &plan), bad, {"session", "null"});
   expect_fails(unmask_committed(s.get(), 0, nullptr, &count), bad, {"entries", "null"});
   expect_fails(unmask_committed(s.get(), 0, &entries, nullptr), bad, {"count", "null"});
-  expect_fails(unmask_candidates(s.get(), 0, &entries, &count), UNMASK_OUT_OF_ORDER, {"trace"});
+  const unmask_candidate* candidates = nullptr;
+  expect_fails(unmask_candidates(s.get(), 0, &candidates, &count), UNMASK_OUT_OF_ORDER, {"trace"});
   expect_fails(unmask_probabilities(s.get(), -1, &answers, &count), bad, {"slot", "-1"});
 
   std::vector<std::uint8_t> transfer(6);

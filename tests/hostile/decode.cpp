@@ -529,7 +529,9 @@ bool same(const commit_entry& a, const commit_entry& b) {
 }
 bool same(const candidate_entry& a, const candidate_entry& b) {
   return same(static_cast<const commit_entry&>(a), static_cast<const commit_entry&>(b)) &&
-         a.committed == b.committed;
+         a.committed == b.committed && a.outcome == b.outcome && a.part == b.part &&
+         same_bits(a.confidence, b.confidence) && same_bits(a.margin, b.margin) &&
+         same_bits(a.entropy, b.entropy);
 }
 bool same(const token_probability& a, const token_probability& b) {
   return a.position == b.position && a.token == b.token && a.step == b.step &&

@@ -23,6 +23,7 @@ struct facts {
   bool stays = false;       ///< on full blocks, to edit them
   bool has_budget = false;
   bool has_sequence_stop = false;
+  index_t parts = 0;
 };
 
 bool names(const written_policy& policy, const std::string& name) {
@@ -43,6 +44,7 @@ facts facts_of(const scenario& s) {
   f.stays = names(s.policy, "edited_blocks");
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
+  f.parts = parts.count;
   return f;
 }
 
@@ -180,15 +182,12 @@ class sequence_oracle {
   }
   [[nodiscard]] bool is_masked(index_t p) const { return marks_[at(p)] == mark::masked; }
 
-  /// The branch that the step went on with: the one whose placement is among the commits, with
-  /// lookahead the plan says so.
+  /// The branch that the step went on with: the one whose placement was committed with the branch.
   [[nodiscard]] index_t winner_of(const step_record& now) const {
     for (const segment& s : now.segments) {
-      for (const commit_entry& e : now.commits) {
+      for (const candidate_entry& e : now.candidates) {
         if (s.branch > 0 && e.position == s.placed.position && e.token == s.placed.token &&
-            std::none_of(now.candidates.begin(), now.candidates.end(), [&](const auto& c) {
-              return c.position == e.position;
-            })) {
+            e.outcome == candidate_outcome::from_branch) {
           return s.branch;
         }
       }
@@ -297,10 +296,20 @@ class sequence_oracle {
     for (const candidate_entry& e : now.candidates) {
       expect(e.position > last, "candidates() ascends", e.position);
       last = e.position;
-      expect(e.position < g_.length && (is_masked(e.position) ||
-                                        (f_.remasks && marks_[at(e.position)] == mark::committed)),
+      const bool was_committed = e.outcome == candidate_outcome::replaced ||
+                                 e.outcome == candidate_outcome::remasked ||
+                                 e.outcome == candidate_outcome::kept;
+      expect(e.position < g_.length &&
+                 (was_committed ? f_.rewrites && marks_[at(e.position)] == mark::committed
+                                : is_masked(e.position)),
              "candidates()",
              e.position);
+      expect(e.outcome != candidate_outcome::kept || f_.remasks, "a kept candidate", e.position);
+      const bool has_part =
+          e.outcome != candidate_outcome::invalid && e.outcome != candidate_outcome::forced;
+      expect(has_part ? e.part >= 0 && e.part < f_.parts : e.part == -1,
+             "part of a candidate",
+             std::to_string(e.part) + " at position " + std::to_string(e.position));
       expect(e.token >= 0 && e.token < s_.model.vocab,
              "a candidate's token",
              std::to_string(e.token) + " at position " + std::to_string(e.position));
@@ -312,11 +321,8 @@ class sequence_oracle {
       });
       const bool is_written = c != now.commits.end() && c->token == e.token &&
                               e.token != s_.model.mask_token;  // which remasks
-      const bool stays = before_.tokens[at(e.position)] == e.token;
       const bool was_filled = c != now.commits.end() && is_filled(*c, now) && !e.committed;
-      expect(e.committed == is_written || was_filled || (stays && !is_masked(e.position)),
-             "candidates() and committed()",
-             e.position);
+      expect(e.committed == is_written || was_filled, "candidates() and committed()", e.position);
     }
   }
 

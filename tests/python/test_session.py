@@ -190,6 +190,13 @@ def test_what_a_step_wrote():
         candidates = session.candidates()
         assert [c.position for c in candidates] == [i for i in open_ if before[i] == MASK]
         assert [c.position for c in candidates if c.committed] == [c.position for c in written]
+        for c in candidates:
+            row = np.sort(p[c.position])[::-1]
+            assert c.committed == (c.outcome in (unmask.Outcome.committed, unmask.Outcome.forced))
+            assert c.part == (-1 if c.outcome == unmask.Outcome.forced else 0)
+            assert c.confidence == pytest.approx(row[0], abs=1e-5)
+            assert c.margin == pytest.approx(row[0] - row[1], abs=1e-5)
+            assert c.entropy == pytest.approx(-(row[row > 0] * np.log(row[row > 0])).sum(), abs=1e-4)
         step += 1
 
 

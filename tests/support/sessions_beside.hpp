@@ -172,6 +172,12 @@ inline void expect_equal(std::span<const candidate_entry> a, std::span<const can
   for (std::size_t i = 0; i < a.size(); ++i) {
     expect_equal(static_cast<const commit_entry&>(a[i]), b[i]);
     EXPECT_EQ(a[i].committed, b[i].committed);
+    EXPECT_EQ(a[i].outcome, b[i].outcome);
+    EXPECT_EQ(a[i].part, b[i].part);
+    const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+    EXPECT_EQ(bits(a[i].confidence), bits(b[i].confidence));
+    EXPECT_EQ(bits(a[i].margin), bits(b[i].margin));
+    EXPECT_EQ(bits(a[i].entropy), bits(b[i].entropy));
   }
 }
 

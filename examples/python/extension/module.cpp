@@ -48,7 +48,27 @@ void supply(session& s,
 }
 
 void bind_values(nb::module_& m) {
+  using unmask::candidate_outcome;
   using unmask::ending;
+  nb::enum_<candidate_outcome>(m, "Outcome", "What a step did with a candidate.")
+      .value("committed", candidate_outcome::committed, "Committed by the commit rule.")
+      .value("forced", candidate_outcome::forced, "Committed by the progress guarantee.")
+      .value("held",
+             candidate_outcome::held,
+             "Still masked: the commit rule, or the filter of a part, rejected it.")
+      .value("excluded",
+             candidate_outcome::excluded,
+             "Still masked: a part excluded it from this step.")
+      .value("invalid", candidate_outcome::invalid, "Still masked: its row is invalid.")
+      .value("replaced", candidate_outcome::replaced, "A committed token became the proposed one.")
+      .value("remasked", candidate_outcome::remasked, "A committed position is masked again.")
+      .value("kept",
+             candidate_outcome::kept,
+             "A committed position was a candidate again, and keeps its token.")
+      .value("from_branch",
+             candidate_outcome::from_branch,
+             "Committed with the winning lookahead branch.");
+
   nb::enum_<ending>(m, "Ending", "Why a sequence came to its end.")
       .value("running", ending::running, "It has not.")
       .value("complete", ending::complete, "No position is masked any more.")
@@ -148,8 +168,17 @@ void bind_values(nb::module_& m) {
                ", log_probability=" + std::to_string(c.log_probability) + ")";
       });
   nb::class_<candidate_entry, commit_entry>(
-      m, "Candidate", "A masked position of a step, and the token proposed for it.")
-      .def_ro("committed", &candidate_entry::committed);
+      m, "Candidate", "A candidate of a step, the token proposed for it, and what the step did.")
+      .def_ro("committed", &candidate_entry::committed, "Whether the step wrote the token.")
+      .def_ro("outcome", &candidate_entry::outcome, "What the step did with it.")
+      .def_ro("part",
+              &candidate_entry::part,
+              "The part of the policy that decided, counted as in the text from 0; -1 if none did.")
+      .def_ro("confidence", &candidate_entry::confidence, "Softmax probability of the token.")
+      .def_ro("margin",
+              &candidate_entry::margin,
+              "Confidence minus the runner-up's probability; NaN if not known.")
+      .def_ro("entropy", &candidate_entry::entropy, "Of the row, in nats; NaN if not known.");
 
   using unmask::token_probability;
   nb::class_<token_probability>(m, "Probability", "The probability of a probed token.")
@@ -331,7 +360,7 @@ the sequence, the engine's own of this layer, and is written.)doc")
       .def("candidates",
            &session::candidates,
            "slot"_a = 0,
-           "Positions that the last step decided; needs trace=True.")
+           "Candidates of the last step, and why each was committed or not; needs trace=True.")
       .def("probabilities",
            &session::probabilities,
            "slot"_a = 0,

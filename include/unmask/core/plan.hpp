@@ -63,7 +63,7 @@ struct session_capacity {
   index_t vocab = 0;
   index_t layers = 0;  ///< Set by the session: model_info::layers.
   /// Whether each step also reports every candidate: session::candidates(). Cost: sequences *
-  /// window candidate_entry of memory, one logarithm a candidate and step; nothing if false.
+  /// window candidate_entry of memory, about two logarithms a candidate and step; nothing if false.
   bool trace = false;
 };
 
@@ -157,12 +157,43 @@ struct commit_entry {
   index_t block_step = 0;
 };
 
-/// A masked position of a step's scored range, and the token proposed for it.
+/// What a step did with a candidate.
+enum class candidate_outcome : unsigned char {
+  committed,    ///< committed by the commit rule
+  forced,       ///< committed by the progress guarantee
+  held,         ///< still masked: the commit rule, or the filter of a part, rejected it
+  excluded,     ///< still masked: a part excluded it from this step
+  invalid,      ///< still masked: its row is invalid
+  replaced,     ///< a committed token became the proposed one
+  remasked,     ///< a committed position is masked again
+  kept,         ///< a committed position was a candidate again, and keeps its token
+  from_branch,  ///< committed with the winning lookahead branch
+};
+
+/// A candidate of a step: a masked position of its scored range, or a committed one that a part
+/// made a candidate again, replaced or remasked, and the token proposed for it.
 ///
-/// log_probability is -inf if the row was invalid; `token` is then the one it would have committed.
+/// If the row was invalid, `token` is the one it would have committed, log_probability is -inf,
+/// confidence 0, margin and entropy NaN. A candidate that a part ranks last has the statistics of
+/// the worst possible row: -inf, 0, 0, infinity. One from a branch has those of the step that
+/// created the branch: its confidence is e^log_probability, margin and entropy are NaN.
 struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool committed = false;
+  candidate_outcome outcome = candidate_outcome::held;  ///< What the step did with it.
+  /// The part that decided, as an index into the parts in written order, those inside any_of and
+  /// all_of counted one by one; -1 if none did: invalid and forced.
+  ///
+  /// In a commit rule it is the first part that decides the result when the expression is read from
+  /// left to right: the first to commit the candidate in any_of, the first to reject it in all_of,
+  /// the last part where none of them does. Otherwise it is the part that excluded or rejected the
+  /// candidate, that edits tokens, that remasks, or that looks ahead.
+  index_t part = -1;
+  float confidence = 0.0F;  ///< Softmax probability of the token, in [0, 1].
+  /// Confidence minus the probability of the runner-up; NaN if the policy does not read it.
+  float margin = 0.0F;
+  /// Entropy of the row in nats; NaN if the policy does not read it.
+  float entropy = 0.0F;
 };
 
 /// The probability of a probed token at a masked position of a step.
@@ -204,7 +235,7 @@ struct sequence_report {
   index_t last_commits = 0;
   /// Size of probabilities(): tokens that the policy probed in the last step.
   index_t last_probabilities = 0;
-  /// Size of candidates(): masked positions that the last step decided; 0 without trace.
+  /// Size of candidates() of the last step; 0 without trace.
   index_t last_candidates = 0;
 
   /// Committed tokens per forward pass; 0 before the first.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/decided.hpp>
 #include <unmask/named/any_ranking.hpp>
 #include <unmask/named/choice.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
@@ -47,13 +48,15 @@ class commit_rule_expression {
  public:
   static constexpr index_t capacity = 8;
 
-  void push(const commit_rule_part& operand) {
+  /// `text_index` is the part's place among those of the policy as written, -1 if not known.
+  void push(const commit_rule_part& operand, index_t text_index = -1) {
+    text_index_[size_] = text_index;
     parts_[size_++] = operand;
     postfix_[length_++] = operation::operand;
   }
-  void push(const calibrated_threshold<>& profile) {
+  void push(const calibrated_threshold<>& profile, index_t text_index = -1) {
     profile_ = profile;
-    push(calibrated_place{});
+    push(calibrated_place{}, text_index);
   }
   void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
   [[nodiscard]] index_t size() const { return size_; }
@@ -91,13 +94,13 @@ class commit_rule_expression {
  protected:
   enum class operation : std::uint8_t { operand, both, either };
 
-  // Evaluates the expression with holds(part i) as the value of part i.
-  UNMASK_HD bool evaluate(const auto& holds) const {
+  // Evaluates the expression; bit i of `results` is the value of part i.
+  [[nodiscard]] UNMASK_HD bool evaluate(std::uint32_t results) const {
     std::uint32_t stack = 0;  // its top is the lowest bit
-    index_t operand = 0;
     for (index_t i = 0; i < length_; ++i) {
       if (postfix_[i] == operation::operand) {
-        stack = stack << 1U | (holds(parts_[operand++]) ? 1U : 0U);
+        stack = stack << 1U | (results & 1U);
+        results >>= 1U;
       } else {
         const std::uint32_t right = stack & 1U;
         const std::uint32_t left = stack >> 1U & 1U;
@@ -108,7 +111,33 @@ class commit_rule_expression {
     return (stack & 1U) != 0;
   }
 
+  // The part that decides the value (candidate_entry::part), by its text index.
+  [[nodiscard]] UNMASK_HD index_t deciding_part(std::uint32_t results) const {
+    index_t part[capacity] = {};
+    std::uint32_t value = 0;  // bit k: entry k of the stack
+    index_t height = 0;
+    index_t operand = 0;
+    for (index_t i = 0; i < length_; ++i) {
+      if (postfix_[i] == operation::operand) {
+        const std::uint32_t bit = results >> static_cast<std::uint32_t>(operand) & 1U;
+        value = (value & ~(1U << static_cast<std::uint32_t>(height))) |
+                bit << static_cast<std::uint32_t>(height);
+        part[height++] = text_index_[operand++];
+      } else {
+        --height;
+        const auto left = static_cast<std::uint32_t>(height - 1);
+        const bool is_decided = ((value >> left & 1U) == 0) == (postfix_[i] == operation::both);
+        if (!is_decided) {  // then the value is that of the right side
+          value = (value & ~(1U << left)) | (value >> (left + 1U) & 1U) << left;
+          part[left] = part[left + 1];
+        }
+      }
+    }
+    return height > 0 ? part[0] : -1;
+  }
+
   commit_rule_part parts_[capacity] = {};
+  index_t text_index_[capacity] = {};
   operation postfix_[2 * capacity] = {};
   index_t size_ = 0;
   index_t length_ = 0;
@@ -134,20 +163,29 @@ class any_commit_rule : public commit_rule_expression {
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
   UNMASK_HD bool commits(const auto& c, const rank_info_by_anchors& s, auto& context) const {
-    return evaluate([&](const commit_rule_part& l) {
-      return l.visit_with(context, [&](const auto& operand, auto& inner) -> bool {
-        using part = std::remove_cvref_t<decltype(operand)>;
-        if constexpr (std::is_same_v<part, calibrated_place>) {
-          return this->profile_.commits(c, s, context);
-        } else if constexpr (!can_hold<part>) {
-          return false;
-        } else if constexpr (requires { operand.commits(c, s, inner); }) {
-          return operand.commits(c, s, inner);
-        } else {
-          return operand.commits(c, s);
-        }
-      });
-    });
+    return commits_by(c, s, context, false).result;
+  }
+
+  UNMASK_HD decided<bool>
+  commits_by(const auto& c, const rank_info_by_anchors& s, auto& context, bool wants_part) const {
+    std::uint32_t results = 0;
+    for (index_t i = 0; i < size_; ++i) {
+      const bool holds =
+          parts_[i].visit_with(context, [&](const auto& operand, auto& inner) -> bool {
+            using part = std::remove_cvref_t<decltype(operand)>;
+            if constexpr (std::is_same_v<part, calibrated_place>) {
+              return this->profile_.commits(c, s, context);
+            } else if constexpr (!can_hold<part>) {
+              return false;
+            } else if constexpr (requires { operand.commits(c, s, inner); }) {
+              return operand.commits(c, s, inner);
+            } else {
+              return operand.commits(c, s);
+            }
+          });
+      results |= (holds ? 1U : 0U) << static_cast<std::uint32_t>(i);
+    }
+    return {evaluate(results), wants_part ? deciding_part(results) : -1};
   }
 
   UNMASK_HD bool anchors(const auto& c) const {
@@ -178,13 +216,22 @@ class any_commit_rule : public commit_rule_expression {
   }
 
   UNMASK_HD filter_result filter(const auto& c, auto& context) const {
-    filter_result strictest = filter_result::keep;
-    for_each(context, [&](const auto& operand, auto& inner) {
-      if constexpr (candidate_filter<std::remove_cvref_t<decltype(operand)>>) {
-        const filter_result wanted = operand.filter(c, inner);
-        strictest = wanted > strictest ? wanted : strictest;
-      }
-    });
+    return filter_by(c, context).result;
+  }
+
+  UNMASK_HD decided<filter_result> filter_by(const auto& c, auto& context) const {
+    decided<filter_result> strictest{filter_result::keep, -1};
+    for (index_t i = 0; i < size_; ++i) {
+      parts_[i].visit_with(context, [&](const auto& operand, auto& inner) {
+        using part = std::remove_cvref_t<decltype(operand)>;
+        if constexpr (can_hold<part> && candidate_filter<part>) {
+          const filter_result wanted = operand.filter(c, inner);
+          if (wanted > strictest.result) {
+            strictest = {wanted, text_index_[i]};
+          }
+        }
+      });
+    }
     return strictest;
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/decided.hpp>
 #include <unmask/named/choice.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
@@ -136,9 +137,9 @@ static_assert(tracking<any_logits_processors<true>> &&
 
 /// Any of eos_gate, eos_last and no_equal_neighbours, selected at run time.
 struct any_filters {
-  eos_gate hold = {};
-  eos_last last = {};
-  no_equal_neighbours unequal = {};
+  placed<eos_gate> hold = {};
+  placed<eos_last> last = {};
+  placed<no_equal_neighbours> unequal = {};
   bool holds = false;
   bool lasts = false;
   bool keeps_unequal = false;
@@ -151,20 +152,31 @@ struct any_filters {
   }
 
   UNMASK_HD filter_result filter(const auto& c, const auto& beside, const auto& context) const {
-    const filter_result of_hold = holds ? hold.filter(c, context) : filter_result::keep;
-    const filter_result of_last = lasts ? last.filter(c, context) : filter_result::keep;
-    const filter_result of_equal =
-        keeps_unequal ? unequal.filter(c, beside, context) : filter_result::keep;
-    const filter_result strictest = of_hold > of_last ? of_hold : of_last;
-    return of_equal > strictest ? of_equal : strictest;
+    return filter_by(c, beside, context).result;
+  }
+
+  UNMASK_HD decided<filter_result>
+  filter_by(const auto& c, const auto& beside, const auto& context) const {
+    decided<filter_result> strictest{filter_result::keep, -1};
+    const auto add = [&strictest](filter_result wanted, index_t part) {
+      const bool is_first = wanted == strictest.result && part < strictest.part;
+      if (wanted > strictest.result || is_first) {
+        strictest = {wanted, part};
+      }
+    };
+    add(holds ? hold.filter(c, context) : filter_result::keep, hold.text_index);
+    add(lasts ? last.filter(c, context) : filter_result::keep, last.text_index);
+    add(keeps_unequal ? unequal.filter(c, beside, context) : filter_result::keep,
+        unequal.text_index);
+    return strictest;
   }
 };
 static_assert(candidate_filter<any_filters>);
 
 /// edit_committed and remask_current_below, selected at run time, in written order.
 struct any_edits_tokens {
-  edit_committed edit = {};
-  remask_current_below remask = {};
+  placed<edit_committed> edit = {};
+  placed<remask_current_below> remask = {};
   bool edits = false;
   bool remasks_current = false;
   bool remasks_first = false;
@@ -184,15 +196,20 @@ struct any_edits_tokens {
   }
 
   UNMASK_HD verdict edit_token(const auto& c, auto& context) const {
+    return edit_token_by(c, context).result;
+  }
+
+  UNMASK_HD decided<verdict> edit_token_by(const auto& c, auto& context) const {
     if (remasks_current && remasks_first) {
       const verdict v = remask.edit_token(c, context);
       if (v != verdict::keep) {
-        return v;
+        return {v, remask.text_index};
       }
     }
     const verdict v = edits ? edit.edit_token(c, context) : verdict::keep;
-    return v == verdict::keep && remasks_current && !remasks_first ? remask.edit_token(c, context)
-                                                                   : v;
+    return v == verdict::keep && remasks_current && !remasks_first
+               ? decided<verdict>{remask.edit_token(c, context), remask.text_index}
+               : decided<verdict>{v, edit.text_index};
   }
 };
 static_assert(token_editing<any_edits_tokens> && current_tracking<any_edits_tokens>);

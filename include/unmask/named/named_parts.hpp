@@ -54,9 +54,11 @@ struct named_parts {
   sampling draw = {};
   any_keep keep = {};
   any_edits_tokens edits_tokens = {};
-  remask_below remask = {};
-  lookahead_by<any_lookahead_score> look = {};
+  placed<remask_below> remask = {};
+  placed<lookahead_by<any_lookahead_score>> look = {};
   unmask::canvas canvas = {};
+  /// Number of parts, those inside any_of and all_of counted one by one.
+  index_t count = 0;
   /// Name of a part that depends on more than one step; empty if there is none.
   std::string_view beyond_a_step = {};
 };

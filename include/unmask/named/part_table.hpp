@@ -118,7 +118,7 @@ void put(parts p, values v, const P& part) {
       v.fail("a commit rule has at most " + std::to_string(commit_rule_expression::capacity) +
              " parts, got another: " + std::string(P::label.name));
     }
-    p.commit_rule.push(part);
+    p.commit_rule.push(part, p.count);
     p.has.compares = p.has.compares || traits_of<P>.compares;
   } else if constexpr (is_one_of<P, logits_processor_list::rule::list>) {
     if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
@@ -141,13 +141,13 @@ void put(parts p, values v, const P& part) {
     p.keep.rules = p.keep.rules.tightened(part.kept());
   } else if constexpr (std::is_same_v<P, eos_gate>) {
     v.take_only(p.filter.holds, P::label.name);
-    p.filter.hold = part;
+    p.filter.hold = {part, p.count};
   } else if constexpr (std::is_same_v<P, eos_last>) {
     v.take_only(p.filter.lasts, P::label.name);
-    p.filter.last = part;
+    p.filter.last = {part, p.count};
   } else if constexpr (std::is_same_v<P, no_equal_neighbours>) {
     v.take_only(p.filter.keeps_unequal, P::label.name);
-    p.filter.unequal = part;
+    p.filter.unequal = {part, p.count};
   } else if constexpr (std::is_same_v<P, temperature>) {
     v.take_only(p.has.transforms, P::label.name);
     p.transform = part;
@@ -157,18 +157,18 @@ void put(parts p, values v, const P& part) {
   } else if constexpr (std::is_same_v<P, edit_committed>) {
     v.take_only(p.edits_tokens.edits, P::label.name);
     p.has.edits_tokens = true;
-    p.edits_tokens.edit = part;
+    p.edits_tokens.edit = {part, p.count};
   } else if constexpr (std::is_same_v<P, remask_current_below>) {
     v.take_only(p.edits_tokens.remasks_current, P::label.name);
     p.has.edits_tokens = true;
     p.edits_tokens.remasks_first = !p.edits_tokens.edits;
-    p.edits_tokens.remask = part;
+    p.edits_tokens.remask = {part, p.count};
   } else if constexpr (std::is_same_v<P, remask_below>) {
     v.take_only(p.has.remasks, P::label.name);
-    p.remask = part;
+    p.remask = {part, p.count};
   } else if constexpr (std::is_same_v<P, lookahead_by<any_lookahead_score>>) {
     p.has.branches = true;
-    p.look = part;
+    p.look = {part, p.count};
   } else if constexpr (std::is_same_v<P, canvas>) {
     p.has.renoises = true;
     p.canvas = part;

@@ -127,6 +127,7 @@ class named_parts_reader {
 
   void put(const known_part& part, const part_text& written) {
     part.add(parts_, argument_values(text_, part, written, files_));
+    ++parts_.count;
     notes_.push_back({&part, written.column});
     if (part.traits.looks_beyond_a_step()) {
       parts_.beyond_a_step = part.name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/decided.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/stats/row.hpp>
 #include <unmask/step/slot.hpp>
@@ -18,6 +19,16 @@ context_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
           detail::get_indexed<I, sequence_state_of<part_type>>(*m.sequence),
           detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions),
           at};
+}
+
+/// Index of part I among the parts as written.
+template <std::size_t I, class Policy>
+[[nodiscard]] UNMASK_HD index_t text_index_of([[maybe_unused]] const Policy& p) {
+  if constexpr (requires { p.template part_at<I>().text_index; }) {
+    return p.template part_at<I>().text_index;
+  } else {
+    return static_cast<index_t>(I);
+  }
 }
 
 namespace call {
@@ -65,39 +76,44 @@ namespace detail_commit_rule {
 template <std::size_t I, class E>
 struct expression {
   template <class Policy>
-  [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
-                                              const candidate<Policy::required>& c,
-                                              const rank_info_of<Policy>& s,
-                                              const step_info& at) {
+  [[nodiscard]] UNMASK_HD static decided<bool> commits(const slot_memory<Policy>& m,
+                                                       const candidate<Policy::required>& c,
+                                                       const rank_info_of<Policy>& s,
+                                                       const step_info& at) {
+    const E& part = m.policy->template part_at<I>();
     auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<E::required>();
-    return call::commits(m.policy->template part_at<I>(), narrow, s, context);
+    if constexpr (requires { part.commits_by(narrow, s, context, true); }) {
+      return part.commits_by(narrow, s, context, m.reasons != nullptr);
+    } else {
+      return {call::commits(part, narrow, s, context), text_index_of<I>(*m.policy)};
+    }
   }
 };
 
 template <std::size_t I, class A, class B>
 struct expression<I, all_of<A, B>> {
   template <class Policy>
-  [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
-                                              const candidate<Policy::required>& c,
-                                              const rank_info_of<Policy>& s,
-                                              const step_info& at) {
-    const bool first = expression<I, A>::commits(m, c, s, at);
-    const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
-    return first && second;
+  [[nodiscard]] UNMASK_HD static decided<bool> commits(const slot_memory<Policy>& m,
+                                                       const candidate<Policy::required>& c,
+                                                       const rank_info_of<Policy>& s,
+                                                       const step_info& at) {
+    const decided<bool> first = expression<I, A>::commits(m, c, s, at);
+    const decided<bool> second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
+    return {first.result && second.result, first.result ? second.part : first.part};
   }
 };
 
 template <std::size_t I, class A, class B>
 struct expression<I, any_of<A, B>> {
   template <class Policy>
-  [[nodiscard]] UNMASK_HD static bool commits(const slot_memory<Policy>& m,
-                                              const candidate<Policy::required>& c,
-                                              const rank_info_of<Policy>& s,
-                                              const step_info& at) {
-    const bool first = expression<I, A>::commits(m, c, s, at);
-    const bool second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
-    return first || second;
+  [[nodiscard]] UNMASK_HD static decided<bool> commits(const slot_memory<Policy>& m,
+                                                       const candidate<Policy::required>& c,
+                                                       const rank_info_of<Policy>& s,
+                                                       const step_info& at) {
+    const decided<bool> first = expression<I, A>::commits(m, c, s, at);
+    const decided<bool> second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
+    return {first.result || second.result, first.result ? first.part : second.part};
   }
 };
 
@@ -118,12 +134,13 @@ struct of<policy<Parts...>> : find<0, Parts...> {};
 
 }  // namespace detail_commit_rule
 
-/// True if the policy's commit rule commits a candidate with that rank information.
+/// Whether the policy's commit rule commits a candidate with that rank information, and which part
+/// decides it (candidate_entry::part).
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool commits(const slot_memory<Policy>& m,
-                                     const candidate<Policy::required>& c,
-                                     const rank_info_of<Policy>& s,
-                                     const step_info& at) {
+[[nodiscard]] UNMASK_HD decided<bool> commits(const slot_memory<Policy>& m,
+                                              const candidate<Policy::required>& c,
+                                              const rank_info_of<Policy>& s,
+                                              const step_info& at) {
   return detail_commit_rule::of<Policy>::type::commits(m, c, s, at);
 }
 
@@ -260,13 +277,15 @@ template <class Policy>
 template <class Policy>
 inline constexpr bool filters_any = stages<Policy>::filter > 0;
 
-/// The strictest result of the parts' filter() for a candidate between these neighbours.
+/// The strictest result of the parts' filter() for a candidate between these neighbours, and the
+/// first part that returns it.
 template <class Policy>
-[[nodiscard]] UNMASK_HD filter_result filter_between(const slot_memory<Policy>& m,
-                                                     const candidate<Policy::required>& c,
-                                                     const neighbours<Policy::required>& beside,
-                                                     const step_info& at) {
-  filter_result strictest = filter_result::keep;
+[[nodiscard]] UNMASK_HD decided<filter_result>
+filter_between(const slot_memory<Policy>& m,
+               const candidate<Policy::required>& c,
+               const neighbours<Policy::required>& beside,
+               const step_info& at) {
+  decided<filter_result> strictest{filter_result::keep, -1};
   detail::for_each_part<Policy, &part_traits::filter>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     using part_type = typename Policy::template part_type<I>;
@@ -274,15 +293,23 @@ template <class Policy>
     const part_type& p = m.policy->template part_at<I>();
     auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<seen>();
-    filter_result wanted = filter_result::keep;
+    decided<filter_result> wanted{filter_result::keep, text_index_of<I>(*m.policy)};
     if constexpr (detail::filters_alone<part_type>) {
-      wanted = p.filter(narrow, context);
+      if constexpr (requires { p.filter_by(narrow, context); }) {
+        wanted = p.filter_by(narrow, context);
+      } else {
+        wanted.result = p.filter(narrow, context);
+      }
     } else {
       const neighbours<seen> near{beside.left.template as<seen>(),
                                   beside.right.template as<seen>()};
-      wanted = p.filter(narrow, near, context);
+      if constexpr (requires { p.filter_by(narrow, near, context); }) {
+        wanted = p.filter_by(narrow, near, context);
+      } else {
+        wanted.result = p.filter(narrow, near, context);
+      }
     }
-    strictest = wanted > strictest ? wanted : strictest;
+    strictest = wanted.result > strictest.result ? wanted : strictest;
   });
   return strictest;
 }
@@ -306,20 +333,27 @@ template <class Policy>
 
 /// Result of edit_token() for a committed position: that of the first part that does not keep it.
 template <class Policy>
-[[nodiscard]] UNMASK_HD verdict edit_token(const slot_memory<Policy>& m,
-                                           const candidate<Policy::required>& c,
-                                           const step_info& at) {
-  verdict decided = verdict::keep;
+[[nodiscard]] UNMASK_HD decided<verdict> edit_token(const slot_memory<Policy>& m,
+                                                    const candidate<Policy::required>& c,
+                                                    const step_info& at) {
+  decided<verdict> found{verdict::keep, -1};
   static_cast<void>(detail::any_part<Policy, &part_traits::edits_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
+    const auto& p = m.policy->template part_at<I>();
     auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<Policy::template part_type<I>::required>();
-    const verdict v = m.policy->template part_at<I>().edit_token(narrow, context);
-    const bool decides = v == verdict::replace || (v == verdict::remask && at.may_remask);
-    decided = decides ? v : verdict::keep;
+    decided<verdict> v{verdict::keep, text_index_of<I>(*m.policy)};
+    if constexpr (requires { p.edit_token_by(narrow, context); }) {
+      v = p.edit_token_by(narrow, context);
+    } else {
+      v.result = p.edit_token(narrow, context);
+    }
+    const bool decides =
+        v.result == verdict::replace || (v.result == verdict::remask && at.may_remask);
+    found = decides ? v : found;
     return decides;
   }));
-  return decided;
+  return found;
 }
 
 /// Calls the renoising part for the next token of a position that is not committed or, with `last`,

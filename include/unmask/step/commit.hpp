@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/rank.hpp>
+#include <unmask/step/outcome.hpp>
 
 /// Writes of a step: the progress guarantee, commits, rewrites of committed tokens, the next
 /// canvas. Distributed over the lanes, and reported in position order.
@@ -12,41 +12,6 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD std::uint64_t bit_of(const slot_memory<Policy>& m, index_t i) {
   const plan& now = m.status->next;
   return std::uint64_t{1} << (block_of(m.state->view, now, now.score.first + i) - now.first_block);
-}
-
-/// The token that scored position i gets if it is committed. An invalid row commits its best token
-/// or, without a finite logit, the lowest that may be proposed; if row mask, suppressed tokens and
-/// parts exclude every token, first the row mask and then the parts are ignored.
-template <class Policy>
-[[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
-  token_id token = candidate_at(m, i).token;
-  token = token == no_token ? m.row(i).token : token;
-  token = token == no_token ? listed_name(m, i) : token;
-  if (token == no_token) {
-    const range all = {0, m.state->model.vocab};
-    token = lowest_allowed(m, m.status->next.score.first + i, all, nullptr);
-  }
-  if (token == no_token) {
-    token = 0;
-    for (index_t k = 0; k < m.state->suppressed_count && m.suppressed[k] == token; ++k) {
-      ++token;
-    }
-  }
-  return token;
-}
-
-/// True if the commit rule accepts scored position i. A position that proposes the mask token,
-/// which is possible only if that is not suppressed, is never accepted.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool wins(const slot_memory<Policy>& m, index_t i) {
-  return m.roles[i] == role::accepted && proposal(m, i) != m.state->model.mask_token;
-}
-
-/// True if scored position i gets another token: a committed candidate may win with the token that
-/// it has.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool writes(const slot_memory<Policy>& m, index_t i) {
-  return wins(m, i) && proposal(m, i) != m.state->tokens[m.status->next.score.first + i];
 }
 
 /// True while a commit rule may leave a step without a commit.
@@ -77,6 +42,7 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
     const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
     const auto force_commit = [&](index_t i) {
       m.roles[i] = role::accepted;
+      m.note(i, {-1, true});
       m.status->report.forced += writes(m, i) ? 1 : 0;
     };
     const auto serve = [&](std::uint64_t blocks) {
@@ -131,6 +97,7 @@ commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>&
       const bool is_taken = is_there && competes && left.before < wanted;
       if (is_taken) {
         m.roles[i] = role::accepted;
+        m.note(i, {-1, true});
       }
       forced += t.count(is_taken && writes(m, i)).all;
       wanted -= left.all;
@@ -209,7 +176,8 @@ UNMASK_HD void edit_token(const deciding_group auto& t, const slot_memory<Policy
       at.commits = commits;
       at.current_probability = current_probability(m, m.row(i), i);
       at.may_remask = spare > 0 || s.remasked < most;
-      const verdict v = step::edit_token(m, c, at);
+      const auto [v, part] = step::edit_token(m, c, at);
+      m.note(i, {part});
       if (v == verdict::remask) {
         s.remasked += spare > 0 ? 0 : 1;
         spare -= spare > 0 ? 1 : 0;
@@ -242,41 +210,6 @@ UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_mem
   }
 }
 
-/// Effect of a step on a scored position.
-enum class outcome : std::uint8_t {
-  none,     ///< no candidate, and not changed by a part
-  stays,    ///< a candidate without a change: masked, or committed with its proposal
-  commits,  ///< a masked position gets its token
-  rewins,   ///< a committed candidate gets another token
-  loses,    ///< a committed candidate is remasked
-  edited,   ///< a part replaces a committed token
-  remasked  ///< a part remasks a committed position
-};
-
-/// Returns the effect of the step on scored position i.
-template <class Policy>
-[[nodiscard]] UNMASK_HD outcome outcome_of(const slot_memory<Policy>& m, index_t i) {
-  const role is = m.roles[i];
-  if (is == role::bystander) {
-    return outcome::none;
-  }
-  if constexpr (Policy::edits_tokens) {
-    const index_t position = m.status->next.score.first + i;
-    if (is == role::remasked) {
-      return outcome::remasked;
-    }
-    const token_id token = proposal(m, i);
-    const bool changes = token != m.state->tokens[position] && token != m.state->model.mask_token;
-    if (is == role::replaced) {
-      return changes ? outcome::edited : outcome::none;
-    }
-    if (Policy::remasks && m.marks[position] == mark::committed) {
-      return !wins(m, i) ? outcome::loses : changes ? outcome::rewins : outcome::stays;
-    }
-  }
-  return wins(m, i) ? outcome::commits : outcome::stays;
-}
-
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
 UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m) {
@@ -304,9 +237,12 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
     const bool rewrites = opens || o == outcome::rewins || o == outcome::edited;
     invalid += t.count(competed && !m.row(i).valid()).all;
     if (m.traced != nullptr) {
-      const lane_count entries = t.count(competed);
-      if (competed) {
-        trace(m, traced + entries.before, i, proposal(m, i), wins(m, i));
+      const bool is_placed = is_there && before > 0 && position == placed.position;
+      const lane_count entries = t.count(is_placed || o != outcome::none);
+      if (is_placed) {
+        m.traced[traced + entries.before] = branch_entry(m, placed);
+      } else if (o != outcome::none) {
+        m.traced[traced + entries.before] = candidate_entry_of(m, i, o);
       }
       traced += entries.all;
     }
@@ -379,7 +315,9 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
     if (m.traced != nullptr) {
       const lane_count entries = t.count(is_candidate);
       if (is_candidate) {
-        trace(m, traced + entries.before, i, proposal(m, i), m.roles[i] == role::accepted);
+        const bool is_accepted = m.roles[i] == role::accepted;
+        m.traced[traced + entries.before] =
+            candidate_entry_of(m, i, is_accepted ? outcome::commits : outcome::stays);
       }
       traced += entries.all;
     }

@@ -99,14 +99,13 @@ template <class Policy>
 
 /// Result of the parts' filter() for the candidate at scored position i.
 template <class Policy>
-[[nodiscard]] UNMASK_HD filter_result filter_at(const slot_memory<Policy>& m,
-                                                index_t i,
-                                                const step_info& at) {
+[[nodiscard]] UNMASK_HD decided<filter_result>
+filter_at(const slot_memory<Policy>& m, index_t i, const step_info& at) {
   if constexpr (filters_any<Policy>) {
     const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
     return filter_between(m, candidate_at(m, i), beside, at);
   } else {
-    return filter_result::keep;
+    return {filter_result::keep, -1};
   }
 }
 
@@ -118,7 +117,7 @@ template <class Policy>
     const auto no_neighbour =
         candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
     const step_info at = info_of(*m.state, m.status->next, c.position);
-    return filter_between(m, c, {no_neighbour, no_neighbour}, at) != filter_result::keep;
+    return filter_between(m, c, {no_neighbour, no_neighbour}, at).result != filter_result::keep;
   } else {
     return false;
   }
@@ -303,15 +302,6 @@ template <class Policy>
 entry_of(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
   const step_info at = info_of(*m.state, m.status->next, position);
   return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step};
-}
-
-/// Writes scored position i as entry `at` of the step's trace.
-template <class Policy>
-UNMASK_HD void
-trace(const slot_memory<Policy>& m, index_t at, index_t i, token_id token, bool committed) {
-  m.traced[at] = {
-      entry_of(m, m.status->next.score.first + i, token, log_probability_of(candidate_at(m, i))),
-      committed};
 }
 
 /// Lane 0: writes a token to a masked position, and reports it.

@@ -104,13 +104,15 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const index_t position = score_range.first + i;
     m.roles[i] = role::bystander;
+    m.note(i, {});
     if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);
     m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
-      const filter_result d = filter_at(m, i, at);
+      const auto [d, part] = filter_at(m, i, at);
+      m.note(i, {part});
       if (d == filter_result::excluded) {
         m.roles[i] = role::excluded;
         continue;
@@ -201,7 +203,9 @@ UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, in
     if constexpr (Policy::anchors) {
       s.anchor_distance = anchor_distance_of(m, i, radius);
     }
-    if (commits(m, c, s, at)) {
+    const auto [accepts, part] = commits(m, c, s, at);
+    m.note(i, {part});
+    if (accepts) {
       m.roles[i] = role::accepted;
     }
   }

@@ -59,6 +59,12 @@ enum class role : std::uint8_t {
   remasked      ///< committed; a part remasks it
 };
 
+/// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.
+struct role_reason {
+  index_t part = -1;    ///< As candidate_entry::part.
+  bool forced = false;  ///< Whether the commit rule did not accept it.
+};
+
 /// True if a part of the policy edits committed tokens with its current values.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool edits_tokens_now(const Policy& p) {
@@ -154,8 +160,10 @@ struct slot_memory {
   float* branch_scores = at.take<float>(Policy::branches ? 1 + capacity.branches : 0);
   /// Tokens that the last step committed.
   commit_entry* entries = at.take<commit_entry>(window + 1);
-  /// Candidates of the last step. Only with session_capacity::trace.
+  /// Candidates of the last step, and by position - score.first the reasons of the roles. Only with
+  /// session_capacity::trace.
   candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? window : 0);
+  role_reason* reasons = at.take<role_reason>(capacity.trace ? window : 0);
   /// [window][Policy::probes]: probe results of the step by position - score.first, no_token if
   /// there is none; and those of the last step without gaps. Only with a probe.
   token_probability* probed = at.take<token_probability>(places * Policy::probes);
@@ -261,6 +269,13 @@ struct slot_memory {
     } else {
       static_cast<void>(in);
       static_cast<void>(i);
+    }
+  }
+
+  /// Stores why scored position i has its role; nothing without trace.
+  UNMASK_HD void note(index_t i, role_reason why) const {
+    if (reasons != nullptr) {
+      reasons[i] = why;
     }
   }
 

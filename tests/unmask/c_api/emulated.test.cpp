@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -106,7 +107,7 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
         logits_in(z, stream == nullptr ? UNMASK_HOST : UNMASK_DEVICE, request.rows);
     EXPECT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
     for (std::int32_t slot = 0; slot < 2; ++slot) {  // waits, and the logits may go
-      const unmask_commit* entries = nullptr;
+      const unmask_candidate* entries = nullptr;
       std::int32_t count = 0;
       EXPECT_EQ(unmask_candidates(s.get(), slot, &entries, &count), UNMASK_OK);
       unmask_plan plan = UNMASK_PLAN_INIT;
@@ -115,7 +116,14 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
                      {plan.winner, plan.freeze_first, plan.freeze_last, plan.refresh});
       for (std::int32_t i = 0; i < count; ++i) {
         said[2].insert(said[2].end(),
-                       {entries[i].position, entries[i].token, entries[i].committed});
+                       {entries[i].commit.position,
+                        entries[i].commit.token,
+                        entries[i].commit.committed,
+                        entries[i].outcome,
+                        entries[i].part,
+                        std::bit_cast<std::int32_t>(entries[i].confidence),
+                        std::bit_cast<std::int32_t>(entries[i].margin),
+                        std::bit_cast<std::int32_t>(entries[i].entropy)});
       }
     }
   }

@@ -151,6 +151,13 @@ void expect_equal(const lone_slot<Policy>& a, const lone_slot<Policy>& b) {
   for (index_t i = 0; a.m.traced != nullptr && i < a.status.report.last_candidates; ++i) {
     EXPECT_EQ(a.m.traced[i].position, b.m.traced[i].position);
     EXPECT_EQ(a.m.traced[i].token, b.m.traced[i].token);
+    EXPECT_EQ(a.m.traced[i].committed, b.m.traced[i].committed);
+    EXPECT_EQ(a.m.traced[i].outcome, b.m.traced[i].outcome);
+    EXPECT_EQ(a.m.traced[i].part, b.m.traced[i].part);
+    const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+    EXPECT_EQ(bits(a.m.traced[i].confidence), bits(b.m.traced[i].confidence));
+    EXPECT_EQ(bits(a.m.traced[i].margin), bits(b.m.traced[i].margin));
+    EXPECT_EQ(bits(a.m.traced[i].entropy), bits(b.m.traced[i].entropy));
   }
 }
 

@@ -84,10 +84,14 @@ class threshold_calibrator {
       add(e);
     }
   }
-  /// Records the candidates of one step.
+  /// Records the candidates of one step, those of masked positions; tokens of branches, whose
+  /// probability is of the step before, are ignored.
   void add(std::span<const candidate_entry> entries) {
     for (const candidate_entry& e : entries) {
-      add(static_cast<const commit_entry&>(e));
+      const bool was_masked = e.outcome < candidate_outcome::replaced;
+      if (was_masked) {
+        add(static_cast<const commit_entry&>(e));
+      }
     }
   }
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/types.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// A result, and the part that it is from: an index into the parts in written order, -1 if none.
+///
+/// A part that stands for several offers commits_by(candidate, rank_info, context, wants_part),
+/// filter_by(...) and edit_token_by(...), which return one, beside the functions of a stage.
+template <class Result>
+struct decided {
+  Result result = {};
+  index_t part = -1;
+};
+
+/// A part whose place in the text of a policy is not its index in the type of the policy.
+template <class Part>
+struct placed : Part {
+  index_t text_index = -1;  ///< Index into the parts as written; -1 if not known.
+};
+
+}  // namespace unmask
