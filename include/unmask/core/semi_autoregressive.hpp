@@ -9,6 +9,8 @@ namespace UNMASK_NAMESPACE {
 /// Decodes block after block, each until no position of it is masked: semi-autoregressive decoding.
 /// The default schedule of a policy.
 ///
+/// Example: `tokens_per_step + semi_autoregressive`, rows a60 b70 c90 d80, blocks of 2: `_b__`
+/// `ab__` `abc_` `abcd`.
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4 and appendix B.
 struct semi_autoregressive {
   struct sequence_state {

@@ -142,9 +142,8 @@ namespace detail {
 }
 
 [[noreturn]] inline void refuse_together(const abilities& has) {
-  throw std::invalid_argument(
-      "a policy with " + text_of(has) +
-      " together is not compiled by name: compose it in C++ as unmask::policy{...}");
+  throw std::invalid_argument("this combination is not compiled by name: " + text_of(has) +
+                              "; compose it in C++ as unmask::policy{...}");
 }
 
 template <abilities Head, abilities... Tail, class Use, class... More>

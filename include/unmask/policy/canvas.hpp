@@ -24,6 +24,7 @@ namespace UNMASK_NAMESPACE {
 /// vocab >= 1: the number of tokens that random tokens are drawn from. Reads stat::entropy,
 /// sampled.
 /// State: 8 bytes a position.
+/// Example: `by_entropy + entropy_bound(0.01) + canvas(3)`, rows a99 b60 c99: `ayf` `apc` `abc`.
 /// Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and llama.cpp.
 struct canvas {
   index_t vocab = 0;  ///< Number of tokens that noise is drawn from.

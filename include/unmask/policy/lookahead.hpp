@@ -33,6 +33,7 @@ namespace UNMASK_NAMESPACE {
 /// semi_autoregressive it would commit an unverified token at the end of every block.
 ///
 /// Reads the statistics of the ranking.
+/// Example: `tokens_per_step + lookahead(1, anchor_competes=false)`, rows a90 b80 c70: `a__` `abc`.
 /// Source: LoPA (2025), sections 3.1 to 3.4, equations 1 and 2, algorithm 1; equation 2 has no
 /// value for a branch without masked positions.
 template <ranking Ranking>

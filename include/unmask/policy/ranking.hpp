@@ -11,6 +11,7 @@ namespace UNMASK_NAMESPACE {
 /// 1].
 ///
 /// Reads stat::confidence.
+/// Example: `by_confidence + tokens_per_step`, rows a60 b90 c80: `_b_` `_bc` `abc`.
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, which calls
 /// committing in this order low-confidence remasking.
 struct by_confidence {
@@ -26,6 +27,7 @@ static_assert(ranking<by_confidence>);
 /// 1].
 ///
 /// Reads stat::margin.
+/// Example: `by_margin + tokens_per_step`, rows a60b35 b50c20d15: `_b` `ab`.
 /// Source: J. Kim et al., Train for the worst, plan for the best (2025), section 4; `topk_margin`
 /// in Dream.
 struct by_margin {
@@ -40,6 +42,7 @@ static_assert(ranking<by_margin>);
 ///
 /// Reads stat::entropy. Source: J. Ye et al., Dream 7B (2025), decoding by `entropy`; H. Ben-Hamu
 /// et al., Accelerated sampling from masked diffusion models via entropy bounded unmasking (2025).
+/// Example: `by_entropy + tokens_per_step`, rows a70b15c15 b60a40: `_b` `ab`.
 struct by_entropy {
   static constexpr statistics required = stat::entropy;
   static constexpr part_label label{"by_entropy", "the lowest entropy first"};
@@ -48,6 +51,7 @@ struct by_entropy {
 static_assert(ranking<by_entropy>);
 
 /// Lowest position first.
+/// Example: `left_to_right + tokens_per_step`, rows a60 b90: `a_` `ab`.
 struct left_to_right {
   static constexpr statistics required = stat::none;
   static constexpr part_label label{"left_to_right", "the lowest position first"};
@@ -58,6 +62,7 @@ static_assert(ranking<left_to_right>);
 /// Random order, drawn again at each step, uniformly, from the request's seed. The proposed token
 /// is still the best one.
 ///
+/// Example: `at_random + tokens_per_step`, rows a90 b80 c70 d60: `_b__` `_b_d` `ab_d` `abcd`.
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4, random remasking.
 struct at_random {
   static constexpr statistics required = stat::none;
@@ -76,6 +81,8 @@ static_assert(ranking<at_random>);
 /// without replacement with probabilities softmax(score / temperature).
 ///
 /// Range: temperature >= least_temperature.
+/// Example: `alg_temperature(by_confidence, 0.5) + tokens_per_step`, rows a90 b80 c70 d60: `_b__`
+/// `ab__` `ab_d` `abcd`.
 /// Source: J. Ye et al., Dream 7B (2025), its sampler's `alg_temp`.
 template <ranking Order>
 struct alg_temperature {

@@ -12,6 +12,7 @@ namespace UNMASK_NAMESPACE {
 /// Reads the answer only, not the prompt.
 /// Cost: O(newly committed) a step.
 /// Errors: a model without an EOS token is refused, because the part would never stop a sequence.
+/// Example: `tokens_per_step + stop_at_eos`, rows a90 e80 c70, EOS e: `a__` `aee`.
 /// Source: CreditDecoding (2025), appendix C.7, early stop.
 struct stop_at_eos {
   struct sequence_state {
@@ -55,6 +56,7 @@ static_assert(stopping<stop_at_eos>);
 /// at least one and without a gap; tokens that a policy rewrites are compared again.
 /// Range: count in [1, Length], tokens >= 0, min_tokens >= 0.
 /// Cost: at most O(newly committed * count) a step.
+/// Example: `tokens_per_step + stop_sequence([0, 1])`, rows a90 b80 c70: `a__` `ab_`.
 template <int Length = 8>
 struct stop_sequence {
   static_assert(Length >= 1, "a stop sequence of no tokens would end every text at once");
@@ -139,6 +141,7 @@ static_assert(stopping<stop_sequence<>>);
 /// Ends a sequence that is not complete after `steps` forward passes. Positions still masked become
 /// the EOS token if the model has one, and stay masked otherwise.
 /// Range: steps >= 1.
+/// Example: `tokens_per_step + max_steps(2)`, rows a90 b80 c70: `a__` `ab_`.
 struct max_steps {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;

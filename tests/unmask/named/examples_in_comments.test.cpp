@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The examples in comments of parts do what they say: a policy as text, the confidences of the
-// masked positions of one block, and those that the first step commits.
+// The examples in comments of parts do what they say, and every part that has a name has one.
+// include/unmask/policy/README.md, "Examples in comments", says how they are written.
+#include <unmask/any_layer_session.hpp>
+#include <unmask/named/read_policy.hpp>
 #include <unmask/named_policy.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -16,56 +20,328 @@
 namespace unmask {
 namespace {
 
-std::vector<double> numbers(const std::string& text) {
+constexpr token_id mask = 26;  // behind the letters
+
+std::vector<std::string> words(const std::string& text) {
   std::istringstream in(text);
-  std::vector<double> values;
-  for (double x = 0.0; in >> x;) {
-    values.push_back(x);
+  std::vector<std::string> all;
+  for (std::string x; in >> x;) {
+    all.push_back(x);
   }
-  return values;
+  return all;
 }
 
-// Two tokens of probabilities p and 1 - p at each position; the third is the mask.
-std::vector<double> committed(const std::string& text, const std::vector<double>& confidences) {
-  const auto n = static_cast<index_t>(confidences.size());
-  const auto s = make_any_session(text, {.vocab = 3, .mask_token = 2}, {.length = n, .window = n});
-  std::vector<token_id> tokens(confidences.size());
-  s->start(0, tokens.data(), n, {.length = n, .block_length = n});
-  std::vector<float> logits;
-  for (const double p : confidences) {
-    logits.push_back(static_cast<float>(std::log(p)));
-    logits.push_back(static_cast<float>(std::log(1.0 - p)));
-    logits.push_back(0.0F);
-  }
-  EXPECT_TRUE(s->next());
-  s->supply(host_logits<float>(logits.data(), n, 3));
-  std::vector<double> found;
-  for (const commit_entry& e : s->committed(0)) {
-    found.push_back(confidences[static_cast<std::size_t>(e.position)]);
-  }
-  return found;
+std::string rounded(double x) {
+  std::ostringstream out;
+  out << std::round(x * 100.0) / 100.0;
+  return out.str();
 }
 
-TEST(examples_in_comments, commit_as_they_say) {
-  const std::regex example(R"(Example: `([^`]+)`, confidences ([\d. ]+): commits ([\d. ]+)\.)");
-  int count = 0;
-  const auto headers = std::filesystem::path(UNMASK_EXAMPLES_DIR) / "../include/unmask/policy";
-  for (const auto& file : std::filesystem::recursive_directory_iterator(headers)) {
-    if (file.path().extension() != ".hpp") {
+struct example {
+  std::string part;    ///< that the comment is of
+  std::string whole;   ///< as it stands in the comment
+  std::string policy;  ///< a text
+  std::string input;   ///< ", rows a90 b80, blocks of 2"
+  std::string output;  ///< "runs 0-3 2-3"
+};
+
+// Examples of the comments of a header: each belongs to the type that is declared behind it.
+void add_examples(std::vector<example>& all, std::ifstream in) {
+  const std::regex form(R"(Example: `([^`]+)`((?:, [^:]*)?): (.*?)\.(?= [A-Z]|\s*$))");
+  const std::regex declared(R"(^(?:struct|class|using) (?:basic_)?(\w+?)(?:_by)?(?: |$))");
+  std::string comment;
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("///", 0) == 0) {
+      comment += line.substr(3);
       continue;
     }
-    std::ifstream in(file.path());
-    std::ostringstream whole;
-    whole << in.rdbuf();
-    const std::string text = std::regex_replace(whole.str(), std::regex("\n///"), "");
-    for (auto m = std::sregex_iterator(text.begin(), text.end(), example);
+    if (line.rfind("template <", 0) == 0) {
+      continue;
+    }
+    std::smatch name;
+    std::regex_search(line, name, declared);
+    for (auto m = std::sregex_iterator(comment.begin(), comment.end(), form);
          m != std::sregex_iterator();
          ++m) {
-      EXPECT_EQ(committed((*m)[1], numbers((*m)[2])), numbers((*m)[3])) << (*m)[0];
-      ++count;
+      all.push_back({name[1], (*m)[0], (*m)[1], (*m)[2], (*m)[3]});
+    }
+    comment.clear();
+  }
+}
+
+std::vector<example> examples_of_the_headers() {
+  std::vector<example> all;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(
+           std::filesystem::path(UNMASK_EXAMPLES_DIR) / "../include/unmask")) {
+    if (file.path().extension() == ".hpp") {
+      add_examples(all, std::ifstream(file.path()));
     }
   }
-  EXPECT_GE(count, 6) << "of the parts that decide about one step";
+  return all;
+}
+
+// Probabilities of the 26 letters and the mask: those of "a60b30"; z has the rest.
+std::vector<double> row_of(const std::string& text) {
+  std::vector<double> row(mask + 1, 0.0);
+  const std::regex entry(R"(([a-y])(\d+(?:\.\d+)?))");
+  double rest = 1.0;
+  std::string read;
+  for (auto m = std::sregex_iterator(text.begin(), text.end(), entry); m != std::sregex_iterator();
+       ++m) {
+    const double p = std::stod((*m)[2]) / 100.0;
+    row[std::size_t((*m)[1].str()[0] - 'a')] = p;
+    rest -= p;
+    read += (*m)[0];
+  }
+  EXPECT_EQ(read, text) << "a row of an example";
+  EXPECT_GT(rest, -1e-9) << text;
+  row['z' - 'a'] = std::max(rest, 0.0);
+  return row;
+}
+
+struct scene {
+  std::vector<std::vector<std::vector<double>>> rows;  ///< [pass][position of the answer][token]
+  std::string prompt;
+  index_t block_length = 0;
+  token_id eos = no_token;
+  index_t layers = 0;
+  calibrated_threshold<> profile;
+  [[nodiscard]] index_t start() const { return static_cast<index_t>(prompt.size()); }
+  [[nodiscard]] index_t length() const { return start() + static_cast<index_t>(rows[0].size()); }
+};
+
+scene scene_of(const std::string& input) {
+  scene s;
+  const std::regex clause(", ([^,]+)");
+  for (auto m = std::sregex_iterator(input.begin(), input.end(), clause);
+       m != std::sregex_iterator();
+       ++m) {
+    const std::vector<std::string> w = words((*m)[1]);
+    if (w[0] == "rows" || w[0] == "then" || w[0] == "confidences") {
+      s.rows.emplace_back();
+      for (std::size_t i = 1; i < w.size(); ++i) {
+        const bool is_number = w[0] == "confidences";
+        s.rows.back().push_back(
+            row_of(is_number ? "a" + std::to_string(100.0 * std::stod(w[i])) : w[i]));
+      }
+    } else if (w[0] == "prompt") {
+      s.prompt = w[1];
+    } else if (w[0] == "blocks") {
+      s.block_length = std::stoi(w[2]);
+    } else if (w[0] == "EOS") {
+      s.eos = w[1][0] - 'a';
+    } else if (w[0] == "thresholds") {
+      for (std::size_t i = 1; i < w.size(); ++i) {
+        s.profile.cells[i - 1] = std::stof(w[i]);
+        s.profile.ends[i - 1] = static_cast<std::uint16_t>(i);
+      }
+      s.profile.blocks = static_cast<index_t>(w.size() - 1);
+    } else if (w.size() == 2 && w[1] == "layers") {
+      s.layers = std::stoi(w[0]);
+    } else {
+      ADD_FAILURE() << "'" << (*m)[1] << "' is no input of an example";
+    }
+  }
+  s.block_length = s.block_length > 0 ? s.block_length : s.length() - s.start();
+  s.profile.block_length = s.block_length;
+  s.profile.cap = 1.0F;
+  s.profile.slack = 0.0F;
+  return s;
+}
+
+// "2-4+7" for positions 2, 3, 4 and 7.
+std::string listed(const std::vector<index_t>& positions) {
+  std::string text;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::size_t first = i;
+    while (i + 1 < positions.size() && positions[i + 1] == positions[i] + 1) {
+      ++i;
+    }
+    text += (text.empty() ? "" : "+") + std::to_string(positions[first]);
+    text += i > first ? "-" + std::to_string(positions[i]) : "";
+  }
+  return text.empty() ? "none" : text;
+}
+
+// All that an example may show of a decode, a word a pass.
+struct trace {
+  std::vector<std::string> states, runs, decides, computes, evicts, commits, reports;
+  std::string probability;  ///< of the last token that was written
+};
+
+// Runs a segment through the layers: the positions that each computes. The row of a position is
+// (1, 0) while it is masked and (0, 1) as soon as it has a token. `wanted` gets the positions whose
+// logits the policy reads.
+std::string layers_of(any_layer_session::layer_pass& pass,
+                      const std::vector<token_id>& tokens,
+                      std::vector<std::vector<float>>& stored,
+                      std::vector<index_t>& wanted,
+                      trace& seen) {
+  std::vector<index_t> active(pass.positions().begin(), pass.positions().end());
+  seen.runs.push_back(listed(active));
+  std::string computed;
+  for (std::size_t l = 0; l < stored.size(); ++l) {
+    std::vector<index_t> here = active;
+    if (pass.hooks(static_cast<index_t>(l))) {
+      std::vector<float> now;
+      for (const index_t p : active) {
+        const bool masked = tokens[std::size_t(p)] == mask;
+        now.insert(now.end(), {masked ? 1.0F : 0.0F, masked ? 0.0F : 1.0F});
+      }
+      const auto chosen = pass.at_layer(
+          static_cast<index_t>(l),
+          host_hidden<float>(now.data(), static_cast<index_t>(active.size()), 2),
+          host_state<float>(stored[l].data(), static_cast<index_t>(tokens.size()), 2));
+      std::vector<index_t> next;
+      for (const index_t r : chosen.rows) {
+        next.push_back(active[std::size_t(r)]);
+      }
+      here = hook_follows_layer(pass.reads) ? here : next;
+      active = pass.skipped == skipping::dropped ? next : active;
+    }
+    computed += (l == 0 ? "" : "/") + listed(here);
+  }
+  for (const index_t r : pass.rows()) {
+    wanted.push_back(active[std::size_t(r)]);
+  }
+  return computed;
+}
+
+trace decode(const example& e, const scene& s) {
+  const file_source files = [&](const std::string&) { return to_json(s.profile); };
+  const named_parts parts = read_policy(e.policy, files);
+  const auto session = make_any_layer_session(parts,
+                                              {.vocab = mask + 1,
+                                               .mask_token = mask,
+                                               .eos_token = s.eos,
+                                               .suppress_mask = !parts.has.renoises,
+                                               .layers = s.layers},
+                                              {.length = s.length(), .window = s.length()});
+  std::vector<token_id> tokens(std::size_t(s.length()), mask);
+  for (std::size_t i = 0; i < s.prompt.size(); ++i) {
+    tokens[i] = s.prompt[i] - 'a';
+  }
+  session->start(
+      0,
+      tokens.data(),
+      s.length(),
+      {.prompt_length = s.start(), .length = s.length(), .block_length = s.block_length});
+  std::vector<std::vector<float>> stored(std::size_t(s.layers),
+                                         std::vector<float>(tokens.size() * 2));
+  trace seen;
+  while (const auto request = session->next()) {
+    const std::size_t pass_number = seen.states.size();
+    if (pass_number == 100) {
+      ADD_FAILURE() << e.whole << " does not end";
+      break;
+    }
+    const auto& rows = s.rows[std::min(pass_number, s.rows.size() - 1)];
+    std::vector<float> logits;
+    const plan planned = session->planned(0);
+    std::vector<index_t> decided;
+    for (index_t p = planned.score.first; p < planned.score.last; ++p) {
+      decided.push_back(p);
+    }
+    seen.decides.push_back(listed(decided));
+    for (std::size_t n = 0; n < request->segments.size(); ++n) {
+      const segment& part = request->segments[n];
+      std::vector<index_t> wanted;
+      for (index_t p = part.rows.first; n > 0 && p < part.rows.last; ++p) {
+        wanted.push_back(p);
+      }
+      if (n == 0) {
+        auto pass = session->pass(n);
+        seen.computes.push_back(layers_of(pass, tokens, stored, wanted, seen));
+        seen.evicts.push_back(part.evict == eviction::none     ? "none"
+                              : part.evict == eviction::choose ? "choose"
+                                                               : "chosen");
+      }
+      for (const index_t p : wanted) {
+        const std::size_t i = std::size_t(std::max(p - s.start(), 0));
+        for (const double x : rows[i]) {
+          logits.push_back(x > 0.0 ? static_cast<float>(std::log(x)) : -60.0F);
+        }
+      }
+    }
+    session->supply(host_logits<float>(
+        logits.data(), static_cast<index_t>(logits.size()) / (mask + 1), mask + 1));
+    for (const commit_entry& c : session->committed(0)) {
+      seen.probability = rounded(std::exp(double(c.log_probability)));
+      if (pass_number == 0) {
+        seen.commits.push_back(seen.probability);
+      }
+    }
+    for (const token_probability& p : session->probabilities(0)) {
+      if (pass_number == 0) {
+        seen.reports.push_back(rounded(p.probability));
+      }
+    }
+    std::string state;
+    for (std::size_t i = s.prompt.size(); i < tokens.size(); ++i) {
+      state += tokens[i] == mask ? '_' : static_cast<char>('a' + tokens[i]);
+    }
+    seen.states.push_back("`" + state + "`");
+  }
+  return seen;
+}
+
+// Compares one part of the output, such as "runs 0-3 2-3", with the decode.
+void compare(const std::string& said, const trace& seen, const example& e) {
+  std::vector<std::string> w = words(said);
+  const bool goes_on = w.size() > 3 && w[w.size() - 3] == "and";  // "and so on"
+  w.resize(w.size() - (goes_on ? 3 : 0));
+  std::vector<std::string> found = seen.states;
+  if (w[0][0] == '`') {
+    if (w.size() > 2 && w[w.size() - 2] == "at") {
+      EXPECT_EQ(w.back(), seen.probability) << e.whole;
+      w.resize(w.size() - 2);
+    }
+    w.insert(w.begin(), "");
+  } else {
+    found = w[0] == "commits"    ? seen.commits
+            : w[0] == "runs"     ? seen.runs
+            : w[0] == "decides"  ? seen.decides
+            : w[0] == "computes" ? seen.computes
+            : w[0] == "evicts"   ? seen.evicts
+            : w[0] == "reports"  ? seen.reports
+                                 : std::vector<std::string>{"no output of an example"};
+  }
+  w.erase(w.begin());
+  if (goes_on && found.size() > w.size()) {
+    found.resize(w.size());
+  }
+  std::string is;
+  for (const std::string& x : found) {
+    is += x + " ";
+  }
+  EXPECT_EQ(found, w) << e.part << ": " << e.whole << "\nis " << is;
+}
+
+TEST(examples_in_comments, do_what_they_say) {
+  for (const example& e : examples_of_the_headers()) {
+    SCOPED_TRACE(e.whole);
+    trace seen;
+    EXPECT_NO_THROW(seen = decode(e, scene_of(e.input)));
+    const std::regex piece("[^;]+");
+    for (auto m = std::sregex_iterator(e.output.begin(), e.output.end(), piece);
+         m != std::sregex_iterator();
+         ++m) {
+      compare((*m)[0], seen, e);
+    }
+  }
+}
+
+TEST(examples_in_comments, are_in_the_comment_of_every_part) {
+  std::set<std::string> with_one;
+  for (const example& e : examples_of_the_headers()) {
+    if (e.policy.find(e.part) != std::string::npos) {
+      with_one.insert(e.part);
+    }
+  }
+  for (const known_part& part : known_parts()) {
+    EXPECT_TRUE(with_one.contains(std::string(part.name)))
+        << part.name << ": its comment has no 'Example: `POLICY`, INPUT: OUTPUT.'";
+  }
 }
 
 }  // namespace

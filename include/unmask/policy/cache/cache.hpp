@@ -43,6 +43,8 @@ UNMASK_HD inline bool every(index_t period, index_t count) {
 /// pass after it; in the other passes everything from the block on.
 /// Range: period >= 0.
 /// State: 8 bytes a sequence.
+/// Example: `tokens_per_step + prefix_cache`, prompt xy, rows a90 b80 c90 d80, blocks of 2: runs
+/// 0-5 2-5 0-5 4-5.
 /// Source: C. Wu et al., Fast-dLLM (2025), its prefix cache; the period is that of dInfer (2025).
 struct prefix_cache {
   index_t period = 0;
@@ -68,6 +70,8 @@ static_assert(caching<prefix_cache>);
 /// reused. The first `whole` passes of a block compute everything.
 /// Range: period >= 0, whole >= 1.
 /// State: 8 bytes a sequence.
+/// Example: `tokens_per_step + dual_cache`, prompt xy, rows a90 b80 c90 d80, blocks of 2: runs 0-5
+/// 2-3 0-5 4-5.
 /// Source: C. Wu et al., Fast-dLLM (2025), its DualCache; Sparse-dLLM (2025) has two whole passes.
 struct dual_cache {
   index_t period = 0;
@@ -102,6 +106,8 @@ static_assert(caching<dual_cache>);
 ///
 /// Range: periods >= 0.
 /// State: 8 bytes a sequence.
+/// Example: `tokens_per_step + block_cache(4)`, prompt xy, rows a90 b80 c90 d80 e90 f80, blocks of
+/// 2: runs 0-7 2-3 3-5 4-5 0-7 6-7.
 /// Source: Z. Zhu et al., ES-dLLM (2026), section 5.2 and appendix B; `reaches_back` and `aligned`
 /// are those of its released code.
 struct block_cache {
@@ -141,6 +147,8 @@ static_assert(caching<block_cache>);
 /// similarity_refresh or cache_budget, that selects the positions that the passes between compute.
 ///
 /// Range: periods >= 0.
+/// Example: `tokens_per_step + interval_cache(3)`, prompt xy, rows a90 b80 c90 d80: runs 0-5 2-5
+/// 2-5 0-5.
 /// Source: Z. Liu et al., dLLM-Cache (2025), its prompt and response intervals; the defaults are
 /// those of LLaDA-8B-Instruct, as Dynamic-dLLM (2026), appendix B.2, gives them, with 100 and 6 for
 /// LLaDA-1.5 and 50 and 2 for Dream. Dynamic-dLLM itself computes everything in each pass and
@@ -173,6 +181,8 @@ static_assert(caching<interval_cache>);
 /// The computed positions form a set, so the engine decodes with layer_session.
 /// Range: period >= 0.
 /// State: 8 bytes a sequence.
+/// Example: `tokens_per_step + delayed_cache(0)`, prompt xy, rows a90 b80 c70 d60, 1 layers: runs
+/// 0-5 0-5 3-5 4-5.
 /// Source: X. Ma et al., dKV-Cache (2025), its decode variant.
 struct delayed_cache {
   index_t period = 8;
@@ -207,6 +217,8 @@ static_assert(picking<delayed_cache>);
 /// Range: keep in [0, 1], delay >= 0, pool odd and >= 1.
 /// State: 8 bytes a sequence.
 /// Ties: the lower position.
+/// Example: `tokens_per_step + dual_cache(whole=2) + key_eviction`, prompt xy, rows a90 b80 c70:
+/// evicts none choose chosen.
 /// Source: Y. Song et al., Sparse-dLLM (2025); keep is 0.5 in ES-dLLM (2026).
 struct key_eviction {
   double keep = 0.5;

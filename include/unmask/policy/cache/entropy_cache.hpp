@@ -19,6 +19,8 @@ namespace UNMASK_NAMESPACE {
 /// Range: threshold >= 0, recent in [0, most]. Reads stat::entropy.
 /// State: 268 bytes a sequence.
 /// Cost: O(commits + recent) a step and O(recent) a position.
+/// Example: `tokens_per_step + entropy_cache(0.6, 1)`, prompt xy, rows a90 b80 c60b40 d50, 1
+/// layers: runs 0-5 2-5 3-5 0-5.
 /// Source: M. Cheong et al., EntropyCache: decoded token entropy guided KV caching for diffusion
 /// language models (2026): its abstract, and the overview figure of its repository, which has no
 /// code. The figure's comparison, E > tau, is read as the abstract has it: more entropy is more

@@ -15,6 +15,8 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Range: window >= 0, period >= 0.
 /// State: 8 bytes a sequence.
+/// Example: `tokens_per_step + suffix_window(1)`, prompt xy, rows a90 b80 c90 d80, blocks of 2:
+/// runs 0-4 2-4 0-5 4-5.
 /// Source: X. Chen et al., DPad: efficient diffusion language models with suffix dropout (2025),
 /// its sliding window. Not included: its second half, the dropout of single positions in the
 /// window, which grows with their distance. Window and default are this library's: the paper tunes

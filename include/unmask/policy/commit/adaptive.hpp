@@ -31,6 +31,7 @@ enum class threshold_scope : std::uint8_t { answer, block };
 /// State: 8 bytes a position and the previous row (4 bytes a column), reset when the position
 /// commits: for 256 positions of 126,464 columns 130 MB with scope answer, for a block of 32 16 MB.
 /// Cost: scope answer reads the rows of all masked positions of the answer in each step.
+/// Example: `adaptive_threshold(0.8, 0.1, 0, begin=1)`, rows a78 b75 c74: `a__` `abc`.
 /// Source: Dynamic-dLLM (2026), section 3.2, equation 11 and algorithm 2; the defaults are those of
 /// its experiments (figure 6c).
 struct adaptive_threshold {
@@ -98,6 +99,7 @@ static_assert(logits_processor<adaptive_threshold> && commit_rule<adaptive_thres
 ///
 /// Range: confidence in [0, 1], divergence >= 0, fallback >= 0. Reads stat::confidence, divergence.
 /// State: 8 bytes a position and the previous row (4 bytes a column).
+/// Example: `stable_and_confident(0.9, 0.01)`, rows a95 b95 c95 d95: `a___` `ab__` `abcd`.
 /// Source: KLASS (2025), its stability and confidence rule with a history of two.
 struct stable_and_confident {
   float confidence = 0.9F;

@@ -47,6 +47,8 @@ enum class collect : std::uint8_t {
 /// each block, or for each pass and block, at most the positions of an answer if every pass
 /// commits. Reads stat::confidence.
 /// Cost: O(1) a candidate; 6 bytes a cell and 28 more in the value, no state.
+/// Example: `calibrated_threshold("profile.json")`, rows a60 b90 c60 d90, blocks of 2, thresholds
+/// 0.5 0.8: `ab__` `ab_d` `abcd`.
 /// Source: J. Shen and Y. Ro, Beyond static cutoffs: one-shot dynamic thresholding for diffusion
 /// language models (2025), section 3 and algorithm 1; defaults from section 4.1 (GSM8K). Choices
 /// that the paper leaves open (which confidences are recorded, steps and blocks without any,

@@ -16,6 +16,8 @@ namespace UNMASK_NAMESPACE {
 /// row with one finite logit has an infinite gap. Range: steps >= 1, thresholds >= 0, in units of
 /// the logits. Reads stat::margin. Cost: O(1) a candidate, no state.
 ///
+/// Example: `any_of(tokens_per_step, early_commit(early=2))`, rows a90b10 b60c40 c60d40, then
+/// a90b10 b95c5 c95d5: `a__` `abc`.
 /// Source: P. Li et al., Diffusion language models know the answer before decoding (2025), early
 /// commit decoding ("Prophet"), with the phases, the comparison and the defaults of its released
 /// code. The release takes the mean over the positions of the final answer, which the caller has to

@@ -29,6 +29,7 @@ namespace UNMASK_NAMESPACE {
 /// rewrite committed tokens; not with a canvas, which commits nothing before its end.
 /// Range: reach >= 0, 0 <= first <= last. With reach 0 one token a step.
 /// Cost: O(answer) a candidate in the worst case. No state.
+/// Example: `all_of(at_frontier, threshold(0.5))`, rows a60 b90: `a_` `ab`.
 struct at_frontier {
   index_t reach = 0;
   index_t first = 0;

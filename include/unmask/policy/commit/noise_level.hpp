@@ -37,6 +37,7 @@ namespace detail {
 ///     rank < floor(m (1 - t(j + 1) / t(j))),  t(j) = 1 + j (epsilon - 1) / steps
 ///
 /// Range: steps >= 1, 0 < epsilon < 1.
+/// Example: `timesteps(2)`, rows a90 b80 c70 d60: `a___` `abcd`.
 /// Source: J. Ye et al., Dream 7B (2025), its released sampler (`maskgit_plus`, `topk_margin`,
 /// `entropy` by ranking).
 struct timesteps {
@@ -66,6 +67,7 @@ static_assert(commit_rule<timesteps>);
 /// 1 - t(j + 1) / t(j); all of them in the last step. See timesteps.
 ///
 /// Range: steps >= 1, 0 < epsilon < 1.
+/// Example: `independent_timesteps(4)`, rows a90 b80 c70 d60: `____` `____` `___d` `abcd`.
 /// Source: J. Ye et al., Dream 7B (2025), its released sampler, `origin`.
 struct independent_timesteps {
   index_t steps = 512;

@@ -20,6 +20,8 @@ namespace UNMASK_NAMESPACE {
 /// State: 8 bytes a position.
 /// Ties: the lower token leads.
 /// Cost: O(1) a row.
+/// Example: `any_of(threshold(0.9), steady_leader(2))`, rows a60 b50c30 c45d30, then a60 c50b30
+/// c45d30: `a__` `a_c` `acc`.
 /// Source: this library's; stable_and_confident requires stability of the whole distribution.
 struct steady_leader {
   index_t steps = 3;

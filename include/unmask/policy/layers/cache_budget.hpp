@@ -96,6 +96,8 @@ enum class budget_scope : unsigned char {
 /// layer, and keeps the attention and feed-forward outputs as well as K/V.
 /// Ties: the lower position.
 /// Cost: O(entered) a layer, O(layers^2) a pass.
+/// Example: `tokens_per_step + cache_budget(2, 0) + interval_cache(1, 0)`, prompt xy, rows a90 b80
+/// c70, 2 layers: computes 0-4/0-4 0+2/0+2 0+3/0+3.
 /// Source: T. Wu et al., Dynamic-dLLM (2026), section 3.1, equations 4 to 7, algorithm 1, and
 /// section 4.1 for the defaults; the paper does not define the rounding. The release is
 /// released::cache_budget_released().
@@ -236,6 +238,8 @@ static_assert(counting<cache_budget> && mandating<cache_budget> && allocating<ca
 /// State: the engine lends memory as for cache_budget.
 /// Ties: the lower position.
 /// Cost: O(entered) a layer.
+/// Example: `tokens_per_step + similarity_refresh(0.34) + interval_cache`, prompt xy, rows a90 b80
+/// c70, 1 layers: computes 0-4 2 3.
 /// Source: Z. Liu et al., dLLM-Cache (2025), its V-verify.
 template <feature Feature = feature::value>
 struct basic_similarity_refresh {

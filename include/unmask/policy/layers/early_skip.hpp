@@ -47,6 +47,8 @@ inline constexpr index_t max_skip_stages = 8;
 /// State: 4 bytes a position; the engine lends `width` numbers a position and stage.
 /// Ties: the lower position.
 /// Cost: O(entered) a stage.
+/// Example: `tokens_per_step + early_skip(depths=[0.25], keeps=[0.5]) + block_cache`, rows a90 b80
+/// c70 d60, 4 layers: computes 0-3/0-3/0-3/0-3 0-3/0-3/0-1/0-1 0-3/0-3/1-2/1-2 and so on.
 /// Source: Z. Zhu et al., ES-dLLM (2026), section 5, equation 1, algorithm 1; the floor, the cap
 /// and the bonuses are its released code's only: early_skip_released.
 template <feature Indicator = feature::hidden>

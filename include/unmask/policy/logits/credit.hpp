@@ -70,6 +70,7 @@ UNMASK_HD void earn_credit(auto& row,
 /// credit, then for the edited row. By tables 5 and 6 it gains 0.01 and 0.20 points and loses a
 /// tenth of the speed; the paper recommends the leading token.
 ///
+/// Example: `threshold(0.8) + trace_credit`, rows a85 b70 c70: `a__` `abc`.
 /// Source: CreditDecoding (2025), section 4.2, equations 4 to 7 and algorithm 1; the defaults are
 /// those of section 5.1, `credit_released` has those of the code.
 template <int Slots = 64>
@@ -113,6 +114,7 @@ enum class committed_share : std::uint8_t { answer, block };
 /// step, of the whole answer or of the position's block. Credit grows with this fraction and is 0
 /// as long as nothing is committed there. State and slots as in trace_credit.
 ///
+/// Example: `threshold(0.74) + adaptive_credit`, rows a85 b70 c70: `a__` `abc`.
 /// Source: CreditDecoding (2025), section 4.3; section 3.1 defines the masked ratio over the whole
 /// sequence, so `block` is this library's.
 template <int Slots = 64>

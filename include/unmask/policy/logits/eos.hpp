@@ -39,6 +39,7 @@ UNMASK_HD void add_to_eos(auto& row, const step_info& at, token_id also, float d
 /// against floods of EOS tokens.
 /// Range: finite; negative values raise the logit.
 /// Cost: O(1) a row.
+/// Example: `tokens_per_step + eos_penalty(1)`, rows e60b40, EOS e: `b` at 0.64.
 struct eos_penalty {
   float penalty = 1.0F;
   token_id also = no_token;
@@ -67,6 +68,7 @@ static_assert(tracking<eos_penalty> && logits_processor<eos_penalty>);
 /// such as trace_credit.
 /// Range: tokens >= 0.
 /// Cost: O(1) a row.
+/// Example: `tokens_per_step + min_new_tokens(1)`, rows e60b40 e90, EOS e: `b_` `be`.
 /// Source: `min_tokens` of vLLM.
 struct min_new_tokens {
   index_t tokens = 1;
@@ -104,6 +106,7 @@ static_assert(tracking<min_new_tokens> && logits_processor<min_new_tokens> &&
 ///
 /// With `until_first` the rule stops once an EOS token is committed in the answer.
 /// Cost: O(1) a candidate, with `until_first` O(length) for one that would be rejected.
+/// Example: `threshold(0.7) + eos_gate`, rows a60 e90 c80, EOS e: `__c` `a_c` `aec`.
 /// Source: ES-dLLM (2026), appendix B.2; `until_first` is `delay_eos_generation` of its released
 /// code, which still commits such a token if a fixed number of commits a step requires it.
 struct eos_gate {
@@ -142,6 +145,7 @@ static_assert(candidate_filter<eos_gate>);
 /// of tokens may commit it. The report has its true log-probability.
 ///
 /// Cost: O(1) a candidate.
+/// Example: `threshold(0.7) + eos_last`, rows e90 b60, EOS e: `_b` `eb`.
 /// Source: S. Nie et al., Large language diffusion models (2025), its sampler's
 /// `confidence_eos_eot_inf`, as intended there.
 struct eos_last {

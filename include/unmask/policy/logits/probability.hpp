@@ -25,6 +25,7 @@ namespace UNMASK_NAMESPACE {
 /// stable_and_confident, as all parts that track tokens. Reads stat::confidence.
 /// Range: count in [1, Count].
 /// Cost: O(count log tracked) a row and 48 bytes a token and position; no state.
+/// Example: `tokens_per_step + probability_of([0, 1])`, rows a60b30: reports 0.6 0.3.
 /// Source: label probabilities as in classifiers made of language models, T. Brown et al., Language
 /// models are few-shot learners (2020), section 2.4.
 template <int Count = 2>

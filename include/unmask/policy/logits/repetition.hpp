@@ -66,6 +66,7 @@ tokens_around(const step_info& at, index_t window, bool prompt) {
 /// the prompt do. Depends on the zero of the logits, as in its source. No state.
 /// Range: penalty > 0, 1 has no effect, below 1 encourages; window >= 1.
 /// Cost: O(window * Distinct) a row.
+/// Example: `tokens_per_step + repetition_penalty(2)`, prompt a, rows a60b40: `b` at 0.53.
 /// Source: N. Keskar et al., CTRL (2019), section 4.1, with the sign rule of its implementations.
 template <int Distinct = 32>
 struct repetition_penalty {
@@ -113,6 +114,8 @@ static_assert(tracking<repetition_penalty<>> && logits_processor<repetition_pena
 /// the prompt do. No state.
 /// Range: nats, finite, negative encourages; window >= 1.
 /// Cost: O(window * Distinct) a row.
+/// Example: `tokens_per_step + presence_frequency_penalty(1, prompt=true)`, prompt a, rows a60b40:
+/// `b` at 0.64.
 /// Source: `presence_penalty` and `frequency_penalty` of the OpenAI completion interface.
 template <int Distinct = 32>
 struct presence_frequency_penalty {
@@ -159,6 +162,7 @@ static_assert(tracking<presence_frequency_penalty<>> &&
 /// No state.
 /// Range: penalty >= 0.
 /// Cost: O(1) a row.
+/// Example: `tokens_per_step + neighbour_penalty(1)`, prompt a, rows a60b40: `b` at 0.64.
 /// Source: SGLang, `JointThreshold`, penalty_lambda.
 struct neighbour_penalty {
   float penalty = 1.0F;
@@ -204,6 +208,7 @@ static_assert(tracking<neighbour_penalty> && logits_processor<neighbour_penalty>
 /// candidate if it has no other. EOS tokens may be adjacent unless `eos_too`. Reads
 /// stat::confidence.
 /// Cost: O(1) a candidate, no state.
+/// Example: `threshold(0.7) + no_equal_neighbours`, rows a80 a90 b85: `_ab` `aab`.
 struct no_equal_neighbours {
   bool eos_too = false;
   static constexpr statistics required = stat::confidence;

@@ -10,6 +10,7 @@ namespace UNMASK_NAMESPACE {
 /// Divides every logit by `value` before any statistic, as Dream's sampler does: a value below 1
 /// sharpens the distribution.
 /// Range: value >= least_temperature.
+/// Example: `tokens_per_step + temperature(0.5)`, rows a80b20: `a` at 0.94.
 struct temperature {
   float value = 1.0F;
   static constexpr statistics required = stat::none;
@@ -35,6 +36,7 @@ static_assert(logits_transform<temperature>);
 /// and keep this temperature at 1. Tokens whose logits are edited after the read (credit,
 /// penalties, bias) are drawn with their edited logits.
 /// Range: temperature > 0; for temperature 0 leave the part out.
+/// Example: `tokens_per_step(4) + sampling`, rows a60b40 a60b40 a60b40 a60b40: `aaab`.
 /// Source: S. Nie et al., Large language diffusion models (2025), its sampler (Gumbel noise on the
 /// logits, confidence without).
 struct sampling {

@@ -50,6 +50,7 @@ struct token_bias {
 ///
 /// Range: bias finite or -inf, tokens >= 0; tokens outside the vocabulary have no effect.
 /// Cost: O(Count log Count) a row.
+/// Example: `tokens_per_step + logit_bias([1], [1])`, rows a60b40: `b` at 0.64.
 /// Source: `logit_bias` of the OpenAI completion interface.
 template <int Count = 16>
 struct logit_bias {
@@ -127,6 +128,7 @@ static_assert(tracking<logit_bias<>> && logits_processor<logit_bias<>> &&
 ///
 /// Range: count in [1, Count].
 /// Cost: O(count * tracked) a row.
+/// Example: `tokens_per_step + allowed_tokens([1, 2])`, rows a60b30c10: `b` at 0.75.
 /// Source: choice-constrained decoding as in engines (vLLM `structured_outputs.choice`).
 template <int Count = 16>
 struct allowed_tokens {

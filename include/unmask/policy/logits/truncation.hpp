@@ -34,6 +34,8 @@ namespace UNMASK_NAMESPACE {
 ///
 /// A row with one kept token has confidence 1. Does not go with parts that compare rows with those
 /// of the previous step.
+/// Example: `threshold(0.9) + sampling + top_k(1) + confidence_after_truncation`, rows a60 b50:
+/// `ab` at 1.
 /// Source: J. Ye et al., Dream 7B (2025), its `sample_tokens`.
 struct confidence_after_truncation {
   static constexpr statistics required = stat::kept;
@@ -50,6 +52,8 @@ static_assert(truncating<confidence_after_truncation>);
 ///
 /// Range: k >= 1; k >= vocab keeps all.
 /// Ties: the lower token; released code keeps all that equal the k-th.
+/// Example: `tokens_per_step + sampling + top_k(2) + confidence_after_truncation`, rows a60b30: `a`
+/// at 0.67.
 /// Source: A. Fan et al., Hierarchical neural story generation (2018), section 5.4.
 struct top_k {
   index_t k = 50;
@@ -67,6 +71,8 @@ static_assert(truncating<top_k>);
 ///
 /// Masses are compared in whole units of 2^-38 of the best token's.
 /// Range: p in [0, 1]; 0 keeps the best token, 1 keeps all.
+/// Example: `tokens_per_step + sampling + top_p(0.7) + confidence_after_truncation`, rows a60b30:
+/// `a` at 0.67.
 /// Source: A. Holtzman et al., The curious case of neural text degeneration (2020), section 3.1,
 /// with the strict comparison of Dream's code.
 struct top_p {
@@ -85,6 +91,8 @@ static_assert(truncating<top_p>);
 ///
 /// Computed on logits: z - max z >= ln ratio.
 /// Range: ratio in [0, 1]; 0 keeps all, 1 those equal to the best.
+/// Example: `tokens_per_step + sampling + min_p(0.4) + confidence_after_truncation`, rows a60b30:
+/// `a` at 0.67.
 /// Source: M. Nguyen et al., Turning up the heat: min-p sampling (2024), section 3.
 struct min_p {
   float ratio = 0.05F;

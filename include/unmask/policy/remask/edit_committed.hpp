@@ -15,6 +15,8 @@ namespace UNMASK_NAMESPACE {
 /// range. Goes with edited_blocks: other schedules leave a block as soon as it is complete. Reads
 /// stat::confidence. No state.
 /// Range: [0, 1].
+/// Example: `tokens_per_step + edit_committed(0.5) + edited_blocks`, rows a90, then b80: `a` `b`
+/// `b`.
 /// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its edits of tokens. Its penalty on
 /// repeating the left neighbour is neighbour_penalty.
 struct edit_committed {
@@ -43,6 +45,8 @@ static_assert(token_editing<edit_committed>);
 /// Range: most_edits >= 0; 0 is semi_autoregressive.
 /// State: 12 bytes a sequence.
 /// Cost: O(block length) a step, at most most_edits additional forward passes a block.
+/// Example: `tokens_per_step + edit_committed + edited_blocks(1)`, rows a90, then b80, then c80:
+/// `a` `b`.
 /// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its `max_post_edit_steps`. There one
 /// more pass follows, which decides nothing.
 struct edited_blocks {

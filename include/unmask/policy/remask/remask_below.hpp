@@ -19,6 +19,8 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Range: confidence in [0, 1], 0 remasks nothing; allowance >= 0.
 /// Cost: O(1) a position.
+/// Example: `tokens_per_step(2) + remask_current_below(0.4)`, rows a90 b80 c70 d60, then a90 e80b10
+/// c70 d60: `ab__` `a_cd` `aecd`.
 /// Source: dInfer (2025), `hierarchy_remasking`, whose rule for the net progress this is; there the
 /// best token's probability is tested, and more commit instead of fewer being remasked.
 struct remask_current_below {
@@ -57,6 +59,8 @@ static_assert(token_editing<remask_current_below> && current_tracking<remask_cur
 /// commit rule; candidates of both kinds form the spans of hierarchical. Reads stat::confidence. No
 /// state.
 /// Range: [0, 1], strict; 0 remasks nothing.
+/// Example: `tokens_per_step(2) + remask_below(0.4)`, rows a90 b80 c70 d60, then a90 e35b30 c70
+/// d60: `ab__` `a_cd` `aecd`.
 /// Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.
 struct remask_below {
   float confidence = 0.4F;

@@ -25,6 +25,8 @@ namespace UNMASK_NAMESPACE {
 /// block_length positions.
 ///
 /// Range: shares in [0, 1], at_once in [1, max_active_blocks].
+/// Example: `tokens_per_step + block_pipeline(0.5, 0.5)`, rows a60 b70 c50 d80, blocks of 2:
+/// decides 0-1 0-3 2-3; `_b__` `ab_d` `abcd`.
 /// Source: X. Wang et al., Diffusion LLMs can do faster-than-AR inference via discrete diffusion
 /// forcing (2025), its pipelined decoding, as used by LoPA (2025), section 4.
 struct block_pipeline {

@@ -10,6 +10,8 @@ namespace UNMASK_NAMESPACE {
 /// Decodes the whole answer as one block, whatever sequence_shape::block_length says. The session's
 /// window must hold the answer.
 ///
+/// Example: `tokens_per_step + single_block`, rows a60 b70 c90 d80, blocks of 2: `__c_` `__cd`
+/// `_bcd` `abcd`.
 /// Source: J. Ye et al., Dream 7B (2025), which decodes without blocks.
 struct single_block {
   static constexpr statistics required = stat::none;

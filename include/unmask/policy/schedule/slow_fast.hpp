@@ -21,6 +21,8 @@ namespace UNMASK_NAMESPACE {
 /// Range: exploration >= 1; promising in [0, 1]; spread >= 0. Reads stat::confidence.
 /// State: 24 bytes a sequence.
 /// Cost: O(block length) a step.
+/// Example: `threshold(0.9) + slow_fast(2)`, rows a70 b95 c40d30e30 d25e25f25 e25f25g25: decides
+/// 0-4 0-4 0-2 3-4 3-4; `_b___` `ab___` `abc__` `abcd_` `abcde`.
 /// Source: Q. Wei et al., Accelerating diffusion large language models with SlowFast sampling: the
 /// three golden principles (2025), and its released code, which goes on exploring in a complete
 /// block. Its commits, all confident candidates if there are two and the best one otherwise, are
