@@ -7,6 +7,8 @@ tokens. Three ways in, by who owns the loop:
 Session   asks the engine for forward passes: any number of sequences, any schedule, caches.
 Block     decides one block of one request in a loop that the host owns.
 Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
+
+TraceView shows a recorded decode in a notebook.
 """
 from ._unmask import (
     Candidate,
@@ -23,6 +25,7 @@ from ._unmask import (
 )
 from .block import Block
 from .decider import Decider
+from .trace_view import TraceView
 
 __all__ = [
     "Block",
@@ -37,5 +40,6 @@ __all__ = [
     "Request",
     "Segment",
     "Session",
+    "TraceView",
     "describe_parts",
 ]
