@@ -110,13 +110,15 @@ std::unique_ptr<any_session> make_any_session(const named_parts& parts,
 namespace host {
 
 #  if !defined(UNMASK_PART) || UNMASK_PART == 5
-UNMASK_READS_A()
+UNMASK_STATISTICS_A(UNMASK_DEFINE_READS)
 #  endif
 #  if !defined(UNMASK_PART) || UNMASK_PART == 6
-UNMASK_READS_B()
+UNMASK_STATISTICS_B(UNMASK_DEFINE_READS)
 #  endif
 #  if !defined(UNMASK_PART) || UNMASK_PART == 7
-UNMASK_READS_C()
+UNMASK_STATISTICS_C(UNMASK_DEFINE_READS)
+UNMASK_SECOND_READS()
+UNMASK_DRIFTS()
 #  endif
 
 }  // namespace host

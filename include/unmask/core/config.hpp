@@ -58,6 +58,18 @@
 #  endif
 #endif
 
+/// UNMASK_KERNELS is 1 where kernels that read rows of logits or of a layer are defined: everywhere
+/// but in programs with UNMASK_COMPILED, which need not compile them. Such a program defines it as
+/// 1 for a policy that requires statistics that the library has no kernel for; the compiler says
+/// so.
+#if !defined(UNMASK_KERNELS)
+#  if !defined(UNMASK_COMPILED) || defined(UNMASK_IMPLEMENTATION)
+#    define UNMASK_KERNELS 1
+#  else
+#    define UNMASK_KERNELS 0
+#  endif
+#endif
+
 /// The versioned namespace: types of two versions can live in one program.
 #define UNMASK_NAMESPACE unmask::inline v0_1
 

@@ -14,7 +14,7 @@
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/truncate.hpp>
 
-#include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -71,7 +71,7 @@ class on_host::workspace {
     token_id suppressed[max_suppressed];
     const index_t count = suppressed_tokens(model_, options, suppressed);
     std::copy(suppressed, suppressed + count, m.suppressed);
-    std::construct_at(m.policy, policy);  // the type may be const
+    ::new (const_cast<void*>(static_cast<const void*>(m.policy))) Policy(policy);
     *m.sequence = {};
     *m.step_reductions = {};
     *m.state = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/host/simd.hpp>
+#include <unmask/host/instruction_set.hpp>
 
 namespace UNMASK_NAMESPACE::host {
 
@@ -43,28 +43,6 @@ void call_on_instruction_set([[maybe_unused]] instruction_set level, const Work&
   }
 #endif
   detail::call_portable(work);
-}
-
-/// Returns call(vectors{}) with the vectors of an available instruction set: selects a kernel that
-/// each_instruction_set.hpp compiled.
-template <class Call>
-[[nodiscard]] auto with_vectors([[maybe_unused]] instruction_set level, const Call& call) {
-#if UNMASK_HAS_AVX512
-  if (level == instruction_set::avx512) {
-    return call(detail::avx512_vectors{});
-  }
-#endif
-#if UNMASK_HAS_AVX2
-  if (level == instruction_set::avx2) {
-    return call(detail::avx2_vectors{});
-  }
-#endif
-#if defined(__aarch64__)
-  if (level == instruction_set::neon) {
-    return call(detail::neon_vectors{});
-  }
-#endif
-  return call(detail::portable_vectors{});
 }
 
 }  // namespace unmask::host

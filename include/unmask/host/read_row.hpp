@@ -4,6 +4,7 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/host/held_pool.hpp>
 #include <unmask/host/row_edit.hpp>
+#include <unmask/host/simd.hpp>
 #include <unmask/stats/canonical.hpp>
 #include <unmask/stats/compare.hpp>
 
@@ -128,16 +129,6 @@ read_run(const row_input<T>& row, range chunks, row_edit edit, instruction_set l
   return with_vectors(level, [&]<class Simd>(Simd) {
     return detail::row_kernel<Simd>::template read_run<S>(row, chunks, edit);
   });
-}
-
-/// Writes -inf for every excluded token: the value of those outside the row's columns.
-template <element T>
-void clear_excluded_logits(const row_input<T>& row) {
-  if (row.excluded_logits != nullptr) {
-    for (index_t i = 0; i < row.excluded_count; ++i) {
-      row.excluded_logits[i] = -math::infinity();
-    }
-  }
 }
 
 /// Returns the record of one row, and writes the edited logits of its excluded tokens and its held

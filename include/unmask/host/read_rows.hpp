@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/logits.hpp>
 #include <unmask/host/executor.hpp>
-#include <unmask/host/read_row.hpp>
+#include <unmask/host/row_edit.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#if UNMASK_KERNELS
+#  include <unmask/host/read_row.hpp>
+#endif
 
 namespace UNMASK_NAMESPACE::host {
 
@@ -18,6 +23,26 @@ inline constexpr std::int64_t parallel_logits = std::int64_t{1} << 19;
   return 8 * static_cast<std::size_t>(concurrency);
 }
 
+/// Reads every row once: out[r] = read_row<S>(rows[r], edits[r], level), and the edited logits of
+/// its excluded tokens.
+///
+/// Rows are distributed over the threads of `threads`, and divided into runs of chunks if there are
+/// few rows, so that one row uses every thread; the canonical tree makes the bits independent of
+/// this. With fewer than parallel_logits logits in total only the calling thread works.
+///
+/// Shape: `edits` has one entry for each row, or is null; edits are called from any thread. `out`
+/// has one record for each row; `scratch` has scratch_records(threads.concurrency()), `held` the
+/// same number with stat::kept. Rows may differ in length. Does not allocate.
+template <statistics S, element T>
+void read_rows(std::span<const row_input<T>> rows,
+               const row_edit* edits,
+               record<S>* out,
+               executor_ref threads,
+               instruction_set level,
+               std::span<record<S>> scratch,
+               std::span<held_tokens> held = {});
+
+#if UNMASK_KERNELS
 namespace detail {
 
 // Division of rows into pieces of work: aligned runs of 2^k chunks.
@@ -40,16 +65,6 @@ struct division {
 
 }  // namespace detail
 
-/// Reads every row once: out[r] = read_row<S>(rows[r], edits[r], level), and the edited logits of
-/// its excluded tokens.
-///
-/// Rows are distributed over the threads of `threads`, and divided into runs of chunks if there are
-/// few rows, so that one row uses every thread; the canonical tree makes the bits independent of
-/// this. With fewer than parallel_logits logits in total only the calling thread works.
-///
-/// Shape: `edits` has one entry for each row, or is null; edits are called from any thread. `out`
-/// has one record for each row; `scratch` has scratch_records(threads.concurrency()), `held` the
-/// same number with stat::kept. Rows may differ in length. Does not allocate.
 template <statistics S, element T>
 void read_rows(std::span<const row_input<T>> rows,
                const row_edit* edits,
@@ -57,7 +72,7 @@ void read_rows(std::span<const row_input<T>> rows,
                executor_ref threads,
                instruction_set level,
                std::span<record<S>> scratch,
-               std::span<held_tokens> held = {}) {
+               std::span<held_tokens> held) {
   const auto count = static_cast<index_t>(rows.size());
   const auto edit_of = [edits](index_t r) { return edits == nullptr ? row_edit{} : edits[r]; };
   const auto read_whole = [&](index_t r) noexcept {
@@ -117,10 +132,22 @@ void read_rows(std::span<const row_input<T>> rows,
     out[r] = tree.finish();
   }
 }
+#endif
+
+/// True if read_rows() for the statistics S is defined or in the library.
+template <statistics S>
+inline constexpr bool has_kernel = UNMASK_KERNELS != 0;
 
 #if defined(UNMASK_COMPILED)
-// unmask::compiled contains read_rows() for the statistics that most policies require; for others
-// it is compiled at the call. The numbers are statistics::bits.
+// unmask::compiled contains read_rows() for the statistics that most policies require. Each list
+// calls a macro with statistics::bits.
+#  define UNMASK_STATISTICS_A(list) /* confidence; with margin, entropy, both */                   \
+    list(1U) list(3U) list(5U) list(7U)
+#  define UNMASK_STATISTICS_B(list) /* the same with a drawn token; that of a truncated row */     \
+    list(17U) list(23U) list(145U)
+#  define UNMASK_STATISTICS_C(list) /* all of the sessions by name that truncate, that compare */  \
+    list(151U) list(111U)
+
 #  define UNMASK_READ(prefix, bits, type)                                                          \
     prefix template void read_rows<statistics{bits}, type>(std::span<const row_input<type>>,       \
                                                            const row_edit*,                        \
@@ -133,16 +160,14 @@ void read_rows(std::span<const row_input<T>> rows,
     UNMASK_READ(prefix, bits, float)                                                               \
     UNMASK_READ(prefix, bits, bfloat16)                                                            \
     UNMASK_READ(prefix, bits, float16)
-#  define UNMASK_READS_A(prefix) /* confidence; with margin, entropy, both */                      \
-    UNMASK_READS(prefix, 1U)                                                                       \
-    UNMASK_READS(prefix, 3U) UNMASK_READS(prefix, 5U) UNMASK_READS(prefix, 7U)
-#  define UNMASK_READS_B(prefix) /* the same two and all, with a drawn token */                    \
-    UNMASK_READS(prefix, 17U) UNMASK_READS(prefix, 23U)
-#  define UNMASK_READS_C(prefix) /* all of the sessions by name that truncate, that compare */     \
-    UNMASK_READS(prefix, 151U) UNMASK_READS(prefix, 111U)
-UNMASK_READS_A(extern)
-UNMASK_READS_B(extern)
-UNMASK_READS_C(extern)
+#  define UNMASK_DECLARE_READS(bits)                                                               \
+    UNMASK_READS(extern, bits)                                                                     \
+    template <>                                                                                    \
+    inline constexpr bool has_kernel<statistics{bits}> = true;
+#  define UNMASK_DEFINE_READS(bits) UNMASK_READS(, bits)
+UNMASK_STATISTICS_A(UNMASK_DECLARE_READS)
+UNMASK_STATISTICS_B(UNMASK_DECLARE_READS)
+UNMASK_STATISTICS_C(UNMASK_DECLARE_READS)
 #endif
 
 }  // namespace unmask::host

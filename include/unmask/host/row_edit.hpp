@@ -58,4 +58,14 @@ class row_edit {
   function* call_ = nullptr;
 };
 
+/// Writes -inf for every excluded token: the value of those outside the row's columns.
+template <element T>
+void clear_excluded_logits(const row_input<T>& row) {
+  if (row.excluded_logits != nullptr) {
+    for (index_t i = 0; i < row.excluded_count; ++i) {
+      row.excluded_logits[i] = -math::infinity();
+    }
+  }
+}
+
 }  // namespace unmask::host

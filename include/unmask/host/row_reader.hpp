@@ -3,6 +3,8 @@
 
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
+#include <unmask/stats/truncate.hpp>
+#include <unmask/step/thread_group.hpp>
 
 #include <vector>
 
@@ -12,6 +14,10 @@ namespace UNMASK_NAMESPACE::host {
 /// S.
 template <statistics S>
 class row_reader {
+  static_assert(has_kernel<S>,
+                "this policy requires a set of statistics that unmask::compiled has no kernel for: "
+                "define UNMASK_KERNELS as 1 in this file, so that it is compiled here");
+
   static constexpr bool holds = provides_v<S, stat::kept>;
 
  public:
@@ -100,8 +106,15 @@ class row_reader {
 
   template <class T>
   void read_noted() {
-    read_rows<S, T>(
-        list<T>(), edits_.data(), records_.data(), threads_, level_, scratch_, held_scratch_);
+    // Spans of a pointer and a size: from a vector, they take longer to compile than the rest here.
+    const noted<T>& rows = list<T>();
+    read_rows<S, T>({rows.data(), rows.size()},
+                    edits_.data(),
+                    records_.data(),
+                    threads_,
+                    level_,
+                    {scratch_.data(), scratch_.size()},
+                    {held_scratch_.data(), held_scratch_.size()});
   }
   template <class T>
   void read_noted_again(std::size_t r,

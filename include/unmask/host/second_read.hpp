@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/host/read_row.hpp>
+#include <unmask/core/logits.hpp>
+#include <unmask/host/row_edit.hpp>
 #include <unmask/stats/row.hpp>
-#include <unmask/stats/truncate.hpp>
-#include <unmask/step/thread_group.hpp>
 
-#include <algorithm>
+#if UNMASK_KERNELS
+#  include <unmask/host/read_row.hpp>
+#  include <unmask/stats/truncate.hpp>
+#  include <unmask/step/thread_group.hpp>
+#endif
 
 /// The second read of a row for which the first one did not determine the truncation: a few sweeps
 /// find where the kept tokens end, one more draws among them.
 namespace UNMASK_NAMESPACE::host {
 
+#if UNMASK_KERNELS
 namespace detail {
 
 // A row of logits without its element type: stage() writes a chunk of edited logits to a buffer.
@@ -114,6 +118,7 @@ void read_staged(record<S>& whole,
 }
 
 }  // namespace detail
+#endif
 
 /// Completes the record of a row by reading the row again: canonical::cut_held(), for any number of
 /// kept tokens and with the same result where both have one.
@@ -128,10 +133,37 @@ void read_again(record<S>& whole,
                 row_edit edit,
                 const tracked_logits& tracked,
                 const truncation& rules,
+                instruction_set level);
+
+#if UNMASK_KERNELS
+template <statistics S, element T>
+void read_again(record<S>& whole,
+                const row_input<T>& row,
+                row_edit edit,
+                const tracked_logits& tracked,
+                const truncation& rules,
                 instruction_set level) {
   row_input<T> again = row;
   again.excluded_logits = nullptr;
   detail::read_staged(whole, detail::staged(again, edit, level), tracked, rules, level);
 }
+#endif
+
+#if defined(UNMASK_COMPILED)
+#  define UNMASK_SECOND_READ(prefix, bits, type)                                                   \
+    prefix template void read_again<statistics{bits}, type>(record<statistics{bits}>&,             \
+                                                            const row_input<type>&,                \
+                                                            row_edit,                              \
+                                                            const tracked_logits&,                 \
+                                                            const truncation&,                     \
+                                                            instruction_set);
+#  define UNMASK_SECOND_READS_OF(prefix, bits)                                                     \
+    UNMASK_SECOND_READ(prefix, bits, float)                                                        \
+    UNMASK_SECOND_READ(prefix, bits, bfloat16)                                                     \
+    UNMASK_SECOND_READ(prefix, bits, float16)
+#  define UNMASK_SECOND_READS(prefix) /* of those of read_rows.hpp that hold columns */            \
+    UNMASK_SECOND_READS_OF(prefix, 145U) UNMASK_SECOND_READS_OF(prefix, 151U)
+UNMASK_SECOND_READS(extern)
+#endif
 
 }  // namespace unmask::host

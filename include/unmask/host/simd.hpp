@@ -235,3 +235,29 @@ struct avx512_vectors {
 #endif
 
 }  // namespace unmask::host::detail
+
+namespace UNMASK_NAMESPACE::host {
+
+/// Returns call(vectors{}) with the vectors of an available instruction set: selects a kernel that
+/// each_instruction_set.hpp compiled.
+template <class Call>
+[[nodiscard]] auto with_vectors([[maybe_unused]] instruction_set level, const Call& call) {
+#if UNMASK_HAS_AVX512
+  if (level == instruction_set::avx512) {
+    return call(detail::avx512_vectors{});
+  }
+#endif
+#if UNMASK_HAS_AVX2
+  if (level == instruction_set::avx2) {
+    return call(detail::avx2_vectors{});
+  }
+#endif
+#if defined(__aarch64__)
+  if (level == instruction_set::neon) {
+    return call(detail::neon_vectors{});
+  }
+#endif
+  return call(detail::portable_vectors{});
+}
+
+}  // namespace unmask::host

@@ -131,6 +131,8 @@ template <class Policy>
 struct of;
 template <class... Parts>
 struct of<policy<Parts...>> : find<0, Parts...> {};
+template <class Policy>
+struct of<const Policy> : of<Policy> {};
 
 }  // namespace detail_commit_rule
 

@@ -36,6 +36,17 @@ TEST(session, is_used_in_two_lines) {
   EXPECT_EQ(s.report().end, ending::complete);
 }
 
+TEST(session, has_the_type_of_a_constant_policy) {
+  constexpr greedy p{by_confidence{}, threshold{0.9F}};
+  tokens_of tokens = {2, 0, 0};
+  session<decltype(p)> s(
+      p, small_model, tokens_view<memory::host>(tokens), {.prompt_length = 1, .length = 3});
+  const row logits = repeated(row_with_confidence(0.95, 1), 2);
+  ASSERT_EQ(s.next()->rows, 2);
+  s.supply(host_logits<float>(logits.data(), 2, small_vocab));
+  EXPECT_EQ(tokens, (tokens_of{2, 1, 1}));
+}
+
 TEST(session, writes_the_mask_token_where_it_masks) {
   tokens_of tokens = {0, 1, 2, 3, 0, 1, 2};
   const session s{greedy{by_confidence{}, threshold{}},
