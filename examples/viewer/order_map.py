@@ -40,8 +40,9 @@ class Trace:
     """The sequence `wanted` of a trace: `steps`, each a list of (position, token, confidence, outcome)."""
 
     def __init__(self, lines, wanted):
-        self.text, self.steps, self.ended, self.cut = {}, [], 0, False
-        self.head = None
+        self.wanted, self.text, self.steps, self.cut = wanted, {}, [], False
+        self.head, self.tokens = None, None
+        self.running, self.count = {}, 0  # slot -> index of its sequence
         lines = list(lines)
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -56,42 +57,54 @@ class Trace:
             try:
                 want(isinstance(value, dict), "it is no object")
                 if self.head is None:
-                    self.take_head(value, wanted)
+                    self.take_head(value)
                 elif "step" in value:
                     self.take_step(value)
-                elif "end" in value and value.get("slot", 0) == self.slot:
-                    self.ended += 1
+                elif "end" in value:
+                    self.running.pop(self.slot_of(value), None)
+                elif "start" in value:
+                    self.add_sequence(value["start"])
                 text = value.get("text", {})
                 want(isinstance(text, dict) and all(isinstance(t, str) for t in text.values()), '"text" must be an object of strings')
                 self.text.update(text)
             except Wrong as rule:
                 raise Wrong(f"line {number}: {rule}") from None
         want(self.head is not None, "the file is empty; a trace begins with its head")
+        want(self.tokens is not None, f"there are {self.count} sequences, and --sequence is {wanted}")
 
-    def take_head(self, head, wanted):
+    @staticmethod
+    def slot_of(value):
+        slot = value.get("slot", 0)
+        want(is_int(slot, 0, 2**31 - 1), f'"slot" is {json.dumps(slot)[:40]}; it must be an integer, at least 0')
+        return slot
+
+    def take_head(self, head):
         want(head.get("format") == FORMAT, f'"format" is {json.dumps(head.get("format"))[:60]}; it must be "{FORMAT}"')
         sequences = head.get("sequences")
         want(isinstance(sequences, list) and sequences, '"sequences" must be a list of one sequence or more')
-        want(wanted < len(sequences), f"there are {len(sequences)} sequences, and --sequence is {wanted}")
-        s = sequences[wanted]
+        self.head = head
+        model = head.get("model")
+        self.eos = model.get("eos") if isinstance(model, dict) else None
+        for s in sequences:
+            self.add_sequence(s)
+
+    def add_sequence(self, s):
         want(isinstance(s, dict) and isinstance(s.get("shape"), dict), "a sequence must have a shape")
-        self.head, self.slot = head, s.get("slot")
-        self.before = sum(isinstance(o, dict) and o.get("slot") == self.slot for o in sequences[:wanted])  # in that slot
+        self.running[self.slot_of(s)] = self.count
+        self.count += 1
+        if self.count != self.wanted + 1:
+            return
         self.tokens = s.get("tokens")
         want(isinstance(self.tokens, list) and self.tokens, '"tokens" must be a list')
         self.length = len(self.tokens)
         self.prompt = s["shape"].get("prompt_length")
         want(is_int(self.prompt, 0, self.length), f'"prompt_length" must be an integer from 0 to {self.length}')
-        self.block = s["shape"].get("block_length") or 0
-        want(is_int(self.block, 0, 2**31 - 1), '"block_length" must be an integer')
         fixed = s.get("fixed") or []
         want(isinstance(fixed, list) and all(is_int(p, 0, self.length - 1) for p in fixed), '"fixed" must be a list of positions')
         self.given = set(range(self.prompt)) | set(fixed)
-        model = head.get("model")
-        self.eos = model.get("eos") if isinstance(model, dict) else None
 
     def take_step(self, step):
-        if step.get("slot", 0) != self.slot or self.ended != self.before:
+        if self.running.get(self.slot_of(step)) != self.wanted:
             return
         columns = [step.get(name) for name in ("position", "token", "confidence", "outcome")]
         positions = columns[0]
@@ -105,7 +118,6 @@ class Trace:
             want(is_int(p, before + 1, self.length - 1), f'"position" has {json.dumps(p)[:40]}; positions ascend from 0 to {self.length - 1}')
             want(is_int(token, -1, 2**31 - 1), f'"token" has {json.dumps(token)[:40]}; it must be a token')
             want(c is None or isinstance(c, (int, float)) and not isinstance(c, bool), '"confidence" must have numbers or null')
-            want(letter in "cfhxierw", f'"outcome" has {json.dumps(letter)}; it must be one of c, f, h, x, i, e, r, w')
             before = p
         self.steps.append(list(zip(*columns)))
 
@@ -170,6 +182,9 @@ class Drawing:
                     events.append((r, scored[p]))
                     holds[p] = scored[p][3] != "r"
                     colour = None
+                elif p in scored:
+                    holds[p] = scored[p][3] == "k"  # kept; or a canvas that was given noise again
+                    colour = None if holds[p] else colour
                 if p in runs and runs[p][0] != colour:
                     close(p, r)
                 if colour and p not in runs:

@@ -333,7 +333,8 @@ class Drawing(Page):
         def step(n, positions, letters, by):
             return {"slot": 0, "step": n, "forward": n + 1, "position": positions, "token": [4] * len(positions),
                     "confidence": [0.5] * len(positions), "log_probability": [None] * len(positions), "outcome": letters, "by": by}
-        show([head, step(0, [2, 3, 4, 5, 6, 7], "cfhxiw", [1, -1, 1, 2, -1, -1]), step(1, [2, 3], "er", [2, 2])])
+        show([head, step(0, [2, 3, 4, 5, 6, 7], "cfhxiw", [1, -1, 1, 2, -1, -1]), step(1, [2, 3, 7], "erk", [2, 2, 2]),
+              step(2, [4], "z", [1])])
         wanted = {2: "Committed by rule.", 3: "Forced: no rule chose it", 4: "Held: rule did not choose it",
                   5: "Excluded from this step by filter.", 6: "Invalid row", 7: "Committed with the winning lookahead branch."}
         go(1)
@@ -341,9 +342,31 @@ class Drawing(Page):
             js("unmaskViewer.select(arguments[0]); unmaskViewer.frame()", p)
             self.assertIn(sentence, js("return document.querySelector('#positions .A .sentence').textContent"))
         go(2)
-        for p, sentence in {2: "A committed token, replaced by filter.", 3: "A committed token, masked again by filter."}.items():
+        for p, sentence in {2: "A committed token, replaced by filter.", 3: "A committed token, masked again by filter.",
+                            7: "A committed token, considered again by filter; it stays."}.items():
             js("unmaskViewer.select(arguments[0]); unmaskViewer.frame()", p)
-            self.assertIn(sentence, js("return document.querySelector('#positions .A .sentence').textContent"))
+            self.assertIn(sentence, js("return document.querySelector('#positions .A .sentence').textContent") if p != 7 else
+                          js("return document.querySelector('#positions .A .row:last-child').textContent"))
+        self.assertEqual(js("return [...unmaskViewer.side(0).decode.at(2).state].slice(2)"), [4, 4, 1, 1, 1, 3])
+        go(3)
+        js("unmaskViewer.select(4); unmaskViewer.frame()")  # a letter of a later version: as held
+        self.assertIn("Held: rule", js("return document.querySelector('#positions .A .sentence').textContent"))
+
+    def test_a_canvas_that_is_given_noise_again(self):
+        head = traces.head([3] + [1] * 2, 1, 2, "canvas", ["canvas"], 10, {})
+        step = {"position": [1, 2], "token": [4, 5], "confidence": [0.5, 0.6], "by": [0, 0]}
+        show([head, step | {"step": 0, "outcome": "cc"}, step | {"step": 1, "outcome": "ch"}, step | {"step": 2, "outcome": "hc"}])
+        for n, states in ((1, [3, 3]), (2, [3, 2]), (3, [2, 3])):
+            self.assertEqual(js("return [...unmaskViewer.side(0).decode.at(arguments[0]).state].slice(1)", n), states)
+
+    def test_a_sequence_that_starts_later(self):
+        first, second = traces.decode(0.9), traces.decode(0.8)
+        show(first[:2] + [{"slot": 0, "end": "cancelled"}, {"start": second[0]["sequences"][0] | {"sequence": 9}}] + second[1:])
+        self.assertEqual(js("return unmaskViewer.side(0).decode.forwards"), 1)
+        self.assertEqual(js("return [...document.querySelectorAll('#cards option')].map((o) => o.textContent)"),
+                         ["sequence 0 (slot 0)", "sequence 9 (slot 0)"])
+        js("const s = document.querySelector('#cards select'); s.value = '1'; s.dispatchEvent(new Event('change'))")
+        self.assertEqual(js("return unmaskViewer.side(0).decode.forwards"), len(second) - 2)
 
     def test_layers_branches_caches_and_slots(self):
         tokens = [3] + [1] * 3
@@ -647,7 +670,7 @@ class BadInput(Page):
             ({"sequences": [5]}, r'"sequences"\[0\] is 5; it must be an object'),
             ({"sequences": [sequence | {"shape": shape | {"length": 10**9}}]}, r'\.tokens is a list of 92; it must be a list of shape.length = 1000000000 tokens'),
             ({"sequences": [sequence | {"shape": shape | {"prompt_length": -1}}]}, r'prompt_length is -1; it must be an integer from 0 to 92'),
-            ({"sequences": [sequence | {"tokens": ["a"] * 92}]}, r'tokens\[0\] is "a"; it must be an integer from -1 to'),
+            ({"sequences": [sequence | {"tokens": ["a"] * 92}]}, r'tokens\[0\] is "a"; it must be an integer, at least -1'),
             ({"sequences": [sequence | {"fixed": [92]}]}, r'fixed\[0\] is 92; it must be an integer from 0 to 91'),
             ({"model": "x"}, r'"model" is "x"; it must be an object'),
             ({"model": {"vocab": 0}}, r'"vocab" is 0; it must be an integer, at least 1'),
@@ -669,20 +692,21 @@ class BadInput(Page):
             (self.step(position=[1.5] + positions[1:]), r'"position"\[0\] is 1.5'),
             (self.step(position="abc"), r'"position" is "abc"; it must be a list'),
             (self.step(token=[5]), r'"token" is a list of 1; it must be a list of 20'),
-            (self.step(token=[10**6] * n), r'"token"\[0\] is 1000000; it must be an integer from -1 to'),
+            (self.step(token=[-7] * n), r'"token"\[0\] is -7; it must be an integer, at least -1'),
+            ('{"start":{"slot":0}}\n', r'"start".shape is missing; it must be an object'),
+            (json.dumps({"start": json.loads(self.good[0])["sequences"][0]}) + "\n", r'"start".slot is 0, and a sequence is running there'),
             (self.step(confidence=["high"] * n), r'"confidence"\[0\] is "high"; it must be a number or null'),
-            (self.step(outcome="z" * n), r'"outcome"\[0\] is "z"; it must be one of c, f, h, x, i, e, r, w'),
             (self.step(outcome="c"), r'"outcome" has 1 letters; it must have 20'),
             (self.step(outcome=None), r'"outcome" is missing; it must be a string'),
             (self.step(by=[9] * n), r'"by"\[0\] is 9; it must be an integer from -1 to 1'),
-            (self.step(slot=3), r'"slot" is 3; the head has the slots 0'),
+            (self.step(slot=3), r'"slot" is 3; the slots of this trace are 0'),
             (self.step(slot="__proto__"), r'"slot" is "__proto__"'),
             (self.step(step="one"), r'"step" is "one"'),
             (self.step(score=[60, 50]), r'"score"\[1\] is 50; it must be an integer from 60 to 92'),
             (self.step(layers=[-5]), r'"layers"\[0\] is -5'),
             (self.step(branches=[{"position": 999}]), r'"branches"\[0\].position is 999'),
             (self.step(milliseconds="<b>"), r'"milliseconds" is "<b>"'),
-            ('{"slot":0,"other":1}\n', r'neither "step" nor "end" nor "text"'),
+            ('{"slot":0,"other":1}\n', r'none of "step", "end", "start" and "text"'),
             (self.step().replace('"confidence": [', '"confidence": [NaN, ', 1), r"this is not JSON"),
             ("[" * 200000 + "\n", r"this is not JSON"),
             ("[" * 100000 + "]" * 100000 + "\n", r"The line is a list of 1; it must be an object"),

@@ -94,6 +94,14 @@ class OrderMap(unittest.TestCase):
         self.assertEqual(sum(p.get("fill") == order_map.FORCED for p in picture.iter(SVG + "path")),
                          sum(s["outcome"].count("f") for s in lines[1:-1]))
 
+    def test_sequences_that_start_later(self):
+        first, second = traces.decode(0.9), traces.decode(0.8)
+        lines = first[:2] + [{"slot": 0, "end": "cancelled"}, {"start": second[0]["sequences"][0]}] + second[1:]
+        for n, steps in ((0, 1), (1, len(second) - 2)):
+            picture, _ = self.draw(lines, "--sequence", str(n))
+            self.assertTrue(picture.find(SVG + "title").text.endswith(f": {steps} forward passes"))
+        self.assertIn(b"there are 2 sequences", run("order_map.py", "--sequence", "2", "-", text=traces.text_of(lines)).stderr)
+
     def test_titles_and_several_traces(self):
         with tempfile.TemporaryDirectory() as folder:
             paths = []
@@ -139,7 +147,8 @@ class OrderMap(unittest.TestCase):
             good[0] + json.dumps(step | {"position": [-1] + step["position"][1:]}) + "\n": "positions ascend",
             good[0] + json.dumps(step | {"token": 5}) + "\n": '"token" must have',
             good[0] + json.dumps(step | {"confidence": ["x"] * len(step["token"])}) + "\n": '"confidence" must have numbers',
-            good[0] + json.dumps(step | {"outcome": "z" * len(step["token"])}) + "\n": "it must be one of c",
+            good[0] + json.dumps(step | {"slot": {}}) + "\n": '"slot" is {}',
+            good[0] + '{"start":{"slot":1}}\n': "line 2: a sequence must have a shape",
         }
         for text, sentence in cases.items():
             done = run("order_map.py", "-", text=text)

@@ -10,6 +10,7 @@ export const STATE_NAMES = ['given', 'masked', 'proposed', 'committed', 'changed
 const COMMITS = [...OUTCOMES].map((letter) => 'cfw'.includes(letter));
 const EDITED = OUTCOMES.indexOf('e');
 const REMASKED = OUTCOMES.indexOf('r');
+const KEPT = OUTCOMES.indexOf('k');
 
 /// Least probability of each shade, the last the darkest.
 export const SHADES = [0, 0.5, 0.9, 0.99, 0.999].map(Math.fround);  // as the confidences are kept
@@ -38,6 +39,7 @@ export class Decode {
     this.perStep = [];
     const {position, outcome} = sequence;
     this.first = sequence.length;
+    const holds = sequence.given.slice();
     for (let p = 0; p < this.length; ++p) {
       if (!sequence.given[p]) {
         this.first = Math.min(this.first, p);
@@ -48,9 +50,11 @@ export class Decode {
       for (let i = sequence.offsets[s]; i < sequence.offsets[s + 1]; ++i) {
         const o = outcome.data[i];
         ++counts[o];
-        this.first = Math.min(this.first, position.data[i]);
-        if (COMMITS[o] || o === EDITED || o === REMASKED) {
-          this.events.push(i);
+        const p = position.data[i];
+        this.first = Math.min(this.first, p);
+        if (COMMITS[o] || o === EDITED || o === REMASKED || (holds[p] && o !== KEPT)) {
+          this.events.push(i);  // the last: a canvas that was given noise again
+          holds[p] = COMMITS[o] || o === EDITED ? 1 : 0;
         }
       }
       this.eventOffsets.push(this.events.length);
@@ -116,8 +120,8 @@ export class Decode {
       const p = s.position.data[i];
       const o = s.outcome.data[i];
       candidate[p] = i;
-      if (o === REMASKED) {
-        touched[p] = 1;
+      if (!COMMITS[o] && o !== EDITED) {
+        touched[p] |= o === REMASKED;
         state[p] = STATE.masked;
         token[p] = -1;
       } else {
@@ -194,6 +198,7 @@ export class Decode {
       case 'i': return 'Invalid row: the logits of this position have no finite probabilities.';
       case 'e': return part ? `A committed token, replaced by ${part}.` : 'A committed token, replaced.';
       case 'r': return part ? `A committed token, masked again by ${part}.` : 'A committed token, masked again.';
+      case 'k': return part ? `A committed token, considered again by ${part}; it stays.` : 'A committed token, considered again; it stays.';
       case 'w': return 'Committed with the winning lookahead branch.';
       default: return '';
     }
@@ -201,7 +206,7 @@ export class Decode {
 }
 
 export const OUTCOME_NAMES = {
-  c: 'committed', f: 'forced', h: 'held', x: 'excluded', i: 'invalid row', e: 'replaced', r: 'remasked',
+  c: 'committed', f: 'forced', h: 'held', x: 'excluded', i: 'invalid row', e: 'replaced', r: 'remasked', k: 'kept',
   w: 'winning branch'
 };
 
@@ -239,7 +244,7 @@ export function firstDifference(a, b) {
   const says = (d, step, position, event) => {
     if (event !== undefined) {
       const c = d.sequence.confidence.data[event];
-      const what = {e: 'replaces the token with', r: 'masks it again, which was'}[d.letter(event)] ?? 'commits';
+      const what = {e: 'replaces the token with', r: 'masks it again, which was', c: 'commits', f: 'commits', w: 'commits'}[d.letter(event)] ?? 'proposes';
       return `${what} ${text(d, d.sequence.token.data[event])}${Number.isNaN(c) ? '' : ` at ${percent(c)}`}`;
     }
     const i = step < d.forwards ? d.find(step, position) : -1;
@@ -262,7 +267,7 @@ export function firstDifference(a, b) {
     for (const p of positions) {
       const [i, j] = [x.get(p), y.get(p)];
       if (i === undefined || j === undefined || a.sequence.token.data[i] !== b.sequence.token.data[j] ||
-          (a.letter(i) === 'r') !== (b.letter(j) === 'r')) {
+          COMMITS[a.sequence.outcome.data[i]] !== COMMITS[b.sequence.outcome.data[j]]) {
         return {step: s + 1, position: p,
                 sentence: `First difference: forward ${s + 1}, position ${p}. A ${says(a, s, p, i)}; B ${says(b, s, p, j)}.`};
       }

@@ -92,7 +92,7 @@ function forwardSentence(decode, now) {
   const {counts, commits, rows, layerPositions} = decode.perStep[now - 1];
   const said = [];
   const add = (n, word) => n > 0 && said.push(`${number(n)} ${word}`);
-  const [, forced, held, excluded, invalid, replaced, remasked, winner] = counts;
+  const [, forced, held, excluded, invalid, replaced, remasked, kept, winner] = counts;
   add(commits, 'committed');
   add(forced, 'of them forced');
   add(winner, 'of them with the winning branch');
@@ -101,6 +101,7 @@ function forwardSentence(decode, now) {
   add(invalid, 'invalid');
   add(replaced, 'replaced');
   add(remasked, 'remasked');
+  add(kept, 'considered again and kept');
   const where = info.score && info.score[1] > info.score[0] ? ` (positions ${info.score[0]} to ${info.score[1] - 1})` : '';
   const work = layerPositions !== null ? `, ${number(layerPositions)} positions computed in all layers` : '';
   const extra = [info.cache && `cache: ${info.cache}`,
@@ -185,6 +186,7 @@ const COUNTERS = [
   ['invalid rows', (d) => number(d.totals.i)],
   ['replaced', (d) => number(d.totals.e)],
   ['remasked', (d) => number(d.totals.r)],
+  ['kept', (d) => number(d.totals.k)],
   ['milliseconds', (d) => d.milliseconds === null ? 0 : d.milliseconds.toFixed(1)],
 ];
 

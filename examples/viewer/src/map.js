@@ -115,7 +115,8 @@ export class OrderMap {
         } else if (s.outcome.data[i] === wipe || s.outcome.data[i] === edit) {
           pixels[base + k] = changed;
           state[k] = s.outcome.data[i] === edit ? 1 : 0;
-        } else {
+        } else if (letter !== 'k' || this.all) {
+          state[k] = letter === 'k' ? 1 : 0;
           pixels[base + k] = this.all ? shades[shadeOf(s.confidence.data[i])] : held;
         }
       }
@@ -279,7 +280,7 @@ export class OrderMap {
           const i = decode.events[e];
           const k = s.position.data[i] - decode.first;
           const o = s.outcome.data[i];
-          const of = OUTCOMES[o] === 'e' || OUTCOMES[o] === 'r' ? last : shadeOf(s.confidence.data[i]);
+          const of = 'er'.includes(OUTCOMES[o]) ? last : 'cfw'.includes(OUTCOMES[o]) ? shadeOf(s.confidence.data[i]) : -1;
           if (of === pass && k >= c0 && k < c1) {
             context.fillRect(LEFT + k * cw, TOP + r * ch, w, h);
           }
@@ -299,7 +300,7 @@ export class OrderMap {
     for (let e = decode.eventOffsets[Math.min(r0, decode.forwards)]; e < decode.eventOffsets[Math.min(r1, decode.forwards)]; ++e) {
       const i = decode.events[e];
       const p = s.position.data[i];
-      if (p - decode.first < c0 || p - decode.first >= c1) {
+      if (p - decode.first < c0 || p - decode.first >= c1 || !'cfwer'.includes(decode.letter(i))) {
         continue;
       }
       const row = this.stepOf(e);

@@ -186,7 +186,7 @@ export class PositionView {
         context.fillRect(x(step) - 0.75, height - 9, 1.5, 7);
       }
       before = token;
-      if (letter !== 'h' && letter !== 'x') {
+      if (!'hxk'.includes(letter)) {
         context.fillStyle = letter === 'e' || letter === 'r' ? c.changed : c.ink;
         context.beginPath();
         context.arc(x(step), y(s.confidence.data[index]), 4, 0, 7);

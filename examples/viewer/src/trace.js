@@ -6,7 +6,7 @@
 
 export const FORMAT = 'unmask-trace/1';
 export const MOST_CHARACTERS = 8 * 1024 * 1024;  // of a line
-export const OUTCOMES = 'cfhxierw';
+export const OUTCOMES = 'cfhxierkw';
 export const COLUMNS = ['log_probability', 'confidence', 'margin', 'entropy'];
 
 export class TraceError extends Error {}
@@ -86,7 +86,7 @@ class Column {
 
 /// One decode: its shape, and its steps with their candidates.
 class Sequence {
-  constructor(value, name, vocab) {
+  constructor(value, name) {
     wantObject(value, name);
     this.slot = wantInteger(member(value, 'slot'), `${name}.slot`, 0, MOST);
     this.sequence = optional(value, 'sequence', 0, count);
@@ -100,7 +100,7 @@ class Sequence {
         wantInteger(member(shape, 'prompt_length'), `${name}.shape.prompt_length`, 0, this.length);
     this.blockLength = optional(shape, 'block_length', 0, count);
     this.tokens = Int32Array.from(
-        tokens, (token, i) => wantInteger(token, `${name}.tokens[${i}]`, -1, vocab - 1));
+        tokens, (token, i) => wantInteger(token, `${name}.tokens[${i}]`, -1, MOST));
     this.given = new Uint8Array(this.length).fill(1, 0, this.promptLength);
     const fixed = member(value, 'fixed') ?? [];
     wantList(fixed, `${name}.fixed`).forEach((position, i) => {
@@ -130,7 +130,7 @@ export class TraceReader {
     this.rest = '';
     this.line = 0;
     this.hasHead = false;
-    this.slots = new Map();  // slot -> its sequences that have not ended
+    this.slots = new Map();  // slot -> its sequence, null if that has ended
     this.partial = false;
   }
 
@@ -207,8 +207,10 @@ export class TraceReader {
         this.takeStep(value);
       } else if (Object.hasOwn(value, 'end')) {
         this.takeEnd(value);
+      } else if (Object.hasOwn(value, 'start')) {
+        this.addSequence(value.start, '"start"');
       } else if (!Object.hasOwn(value, 'text')) {
-        throw new TraceError('the line has neither "step" nor "end" nor "text".');
+        throw new TraceError('the line has none of "step", "end", "start" and "text".');
       }
       this.takeText(value);
       this.trace.lines = this.line;
@@ -242,7 +244,7 @@ export class TraceReader {
     const model = optional(head, 'model', {}, wantObject);
     trace.model = {
       name: optional(model, 'name', '', wantString),
-      vocab: optional(model, 'vocab', MOST, (value, name) => wantInteger(value, name, 1, MOST)),
+      vocab: optional(model, 'vocab', 0, (value, name) => wantInteger(value, name, 1, MOST)),
       mask: optional(model, 'mask', -1, (value, name) => wantInteger(value, name, -1, MOST)),
       eos: optional(model, 'eos', -1, (value, name) => wantInteger(value, name, -1, MOST)),
       layers: optional(model, 'layers', 0, count),
@@ -255,12 +257,12 @@ export class TraceReader {
   }
 
   addSequence(value, name) {
-    const sequence = new Sequence(value, name, this.trace.model.vocab);
-    this.trace.sequences.push(sequence);
-    if (!this.slots.has(sequence.slot)) {
-      this.slots.set(sequence.slot, []);
+    const sequence = new Sequence(value, name);
+    if (this.slots.get(sequence.slot)) {
+      throw new TraceError(`${name}.slot is ${sequence.slot}, and a sequence is running there.`);
     }
-    this.slots.get(sequence.slot).push(sequence);
+    this.trace.sequences.push(sequence);
+    this.slots.set(sequence.slot, sequence);
   }
 
   takeText(value) {
@@ -279,20 +281,19 @@ export class TraceReader {
   /// The sequence that runs in the slot of a line.
   running(value) {
     const slot = member(value, 'slot') ?? 0;
-    const queue = this.slots.get(slot);
-    if (!Number.isInteger(slot) || queue === undefined) {
-      throw new TraceError(`"slot" is ${shown(slot)}; the head has the slots ${
+    const sequence = this.slots.get(slot);
+    if (!Number.isInteger(slot) || sequence === undefined) {
+      throw new TraceError(`"slot" is ${shown(slot)}; the slots of this trace are ${
           [...this.slots.keys()].slice(0, 20).join(', ')}.`);
     }
-    if (queue.length === 0) {
+    if (sequence === null) {
       throw new TraceError(`the sequence in slot ${slot} has ended before this line.`);
     }
-    return queue[0];
+    return sequence;
   }
 
   takeStep(value) {
     const s = this.running(value);
-    const {vocab} = this.trace.model;
     const parts = this.trace.parts.length;
     const last = s.steps.at(-1);
     const step = wantInteger(member(value, 'step'), '"step"', last ? last.step + 1 : 0, MOST);
@@ -317,7 +318,7 @@ export class TraceReader {
         wantObject(b, name);
         const score = member(b, 'score');
         return {position: wantInteger(member(b, 'position'), `${name}.position`, -1, s.length - 1),
-                token: wantInteger(member(b, 'token') ?? -1, `${name}.token`, -1, vocab - 1),
+                token: wantInteger(member(b, 'token') ?? -1, `${name}.token`, -1, MOST),
                 score: typeof score === 'number' ? score : NaN};
       }),
       winner: optional(value, 'winner', -1, (v, name) => wantInteger(v, name, -1, MOST)),
@@ -351,10 +352,7 @@ export class TraceReader {
                `an integer from ${before + 1} to ${s.length - 1}, as positions ascend`);
       }
       before = positions[i];
-      wantInteger(tokens[i], `"token"[${i}]`, -1, vocab - 1);
-      if (OUTCOMES.indexOf(outcomes[i]) < 0) {
-        refuse(`"outcome"[${i}]`, outcomes[i], `one of ${[...OUTCOMES].join(', ')}`);
-      }
+      wantInteger(tokens[i], `"token"[${i}]`, -1, MOST);
       if (by !== null) {
         wantInteger(by[i], `"by"[${i}]`, -1, parts - 1);
       }
@@ -372,7 +370,8 @@ export class TraceReader {
     for (let i = 0; i < n; ++i) {
       s.position.data[first + i] = positions[i];
       s.token.data[first + i] = tokens[i];
-      s.outcome.data[first + i] = OUTCOMES.indexOf(outcomes[i]);
+      const letter = OUTCOMES.indexOf(outcomes[i]);  // of a later version: as if held
+      s.outcome.data[first + i] = letter < 0 ? OUTCOMES.indexOf('h') : letter;
       s.by.data[first + i] = by === null ? -1 : by[i];
     }
     COLUMNS.forEach((name, k) => {
@@ -398,9 +397,9 @@ export class TraceReader {
       if (s.end.tokens.length !== s.length) {
         refuse('"tokens"', s.end.tokens, `a list of ${s.length}, as the head has`);
       }
-      s.end.tokens.forEach((t, i) => wantInteger(t, `"tokens"[${i}]`, -1, this.trace.model.vocab - 1));
+      s.end.tokens.forEach((t, i) => wantInteger(t, `"tokens"[${i}]`, -1, MOST));
     }
-    this.slots.get(s.slot).shift();
+    this.slots.set(s.slot, null);
   }
 }
 
