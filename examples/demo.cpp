@@ -199,6 +199,10 @@ int run(const options& o) {
   }
   const auto policies = each_with(o.policies.empty() ? default_policies() : o.policies, o.caches);
   check_policies(policies, model, problems, o);
+  if (!o.trace.empty()) {
+    write_trace(policies.front(), model, first_problems(problems, std::max(1, o.live)), o);
+    return 0;
+  }
   if (o.json) {
     print_json(policies, model, problems, o);
     return 0;

@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     "host/": MATHS + ["host/"],
     "cuda/": MATHS + ["cuda/"],
     "interop/": CORE,
+    "trace/": CORE + ["policy/", "named/", "trace/"],
     "session.hpp": CORE + ["step/"],
     "layer_session.hpp": CORE + ["step/", "session.hpp"],
     "sharded_session.hpp": MATHS + ["session.hpp"],

@@ -70,7 +70,8 @@ decoding decode(unmask::any_layer_session& session,
                 engine& model,
                 std::span<const problem> problems,
                 const geometry& g,
-                const observer& observe) {
+                const observer& observe,
+                unmask::trace_writer* trace) {
   decoding result;
   result.answers.resize(problems.size());
   const auto slots = static_cast<std::size_t>(batch);
@@ -85,14 +86,15 @@ decoding decode(unmask::any_layer_session& session,
     const auto s = static_cast<std::size_t>(slot);
     tokens[s] = model.canvas(problems[waiting].prompt, g.answer_length);
     const auto length = static_cast<index_t>(tokens[s].size());
-    session.start(slot,
-                  tokens[s].data(),
-                  length,
-                  {.prompt_length = length - g.answer_length,
-                   .length = length,
-                   .block_length = g.block_length,
-                   .seed = g.seed,
-                   .sequence = static_cast<std::uint32_t>(waiting)});
+    const unmask::sequence_shape shape{.prompt_length = length - g.answer_length,
+                                       .length = length,
+                                       .block_length = g.block_length,
+                                       .seed = g.seed,
+                                       .sequence = static_cast<std::uint32_t>(waiting)};
+    session.start(slot, tokens[s].data(), length, shape);
+    if (trace != nullptr) {
+      trace->start({.slot = slot, .shape = shape, .tokens = tokens[s]});
+    }
     problem_in[s] = waiting++;
   };
   for (index_t slot = 0; slot < batch; ++slot) {
@@ -104,6 +106,10 @@ decoding decode(unmask::any_layer_session& session,
   std::vector<unmask::segment> segments;  // the request's own are valid until decide() only
   while (const auto request = timed(result.policy_seconds, [&] { return session.next(); })) {
     segments.assign(request->segments.begin(), request->segments.end());
+    if (trace != nullptr) {
+      trace->request(*request, session);
+    }
+    const double seconds_before = result.engine_seconds;
     const auto logits =
         timed(result.engine_seconds, [&] { return model.forward(session, *request, tokens); });
     timed(result.policy_seconds, [&] {
@@ -112,6 +118,9 @@ decoding decode(unmask::any_layer_session& session,
       }
       session.decide();
     });
+    if (trace != nullptr) {
+      trace->step(session, 1000.0 * (result.engine_seconds - seconds_before));
+    }
 
     result.segments += static_cast<std::int64_t>(segments.size());
     for (std::size_t i = 0; i < segments.size(); ++i) {

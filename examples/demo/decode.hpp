@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/any_layer_session.hpp>
+#include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
 
 #include <cstdint>
@@ -68,12 +69,14 @@ unmask::session_capacity capacity_for(const engine& model,
                                       index_t batch);
 
 /// Decodes all problems: as many at a time as the session has slots, each leaving when it is done
-/// and the next one taking its place. `observe` is called after every step of every sequence.
+/// and the next one taking its place. `observe` is called after every step of every sequence;
+/// `trace`, if it is not null, records them, which needs a session with session_capacity::trace.
 decoding decode(unmask::any_layer_session& session,
                 index_t batch,
                 engine& model,
                 std::span<const problem> problems,
                 const geometry& g,
-                const observer& observe = {});
+                const observer& observe = {},
+                unmask::trace_writer* trace = nullptr);
 
 }  // namespace demo

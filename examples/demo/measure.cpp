@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/measure.hpp"
 
+#include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/trace_file.hpp>
+
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +17,13 @@ std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& polic
                                                       engine& model,
                                                       std::span<const problem> problems,
                                                       const options& o,
-                                                      index_t batch) {
+                                                      index_t batch,
+                                                      bool trace) {
+  unmask::session_capacity capacity = capacity_for(model, problems, o.shape, batch);
+  capacity.trace = trace;
   model.drop_keys(policy.parts(o.stop_at_eos).cache.dropped);
   return policy.make({.model = model.info(),
-                      .capacity = capacity_for(model, problems, o.shape, batch),
+                      .capacity = capacity,
                       .block_length = o.shape.block_length,
                       .stop_at_eos = o.stop_at_eos,
                       .decode_first = [&](unmask::any_layer_session& session,
@@ -50,6 +57,30 @@ summary measure(const chosen_policy& policy,
   summary s = summarize(policy.name(), std::string(policy.about()), in_order, all);
   s.cache = policy.cache().label();
   return s;
+}
+
+void write_trace(const chosen_policy& policy,
+                 engine& model,
+                 std::span<const problem> problems,
+                 const options& o) {
+  const std::string rules = policy.text(o.stop_at_eos);
+  unmask::trace_file file(o.trace);
+  unmask::trace_writer trace(file,
+                             {.model = o.model_file.filename().string(),
+                              .info = model.info(),
+                              .policy = rules,
+                              .parts = unmask::part_texts(rules),
+                              .text = [&text = model.text()](token_id token) -> std::string {
+                                return token == text.end()     ? "<eos>"
+                                       : token == text.begin() ? "<bos>"
+                                                               : text.decode({&token, 1});
+                              }});
+  const auto batch = static_cast<index_t>(problems.size());
+  const auto session = session_of(policy, model, problems, o, batch, true);
+  decode(*session, batch, model, problems, o.shape, {}, &trace);
+  if (!trace.ok()) {
+    throw std::runtime_error(file.error());
+  }
 }
 
 }  // namespace demo

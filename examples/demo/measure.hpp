@@ -11,12 +11,13 @@
 namespace demo {
 
 /// A session of this policy for these problems. A policy that learns from a first sequence gets the
-/// first of them. The library itself checks the knobs.
+/// first of them. With `trace` it reports candidates. The library itself checks the knobs.
 std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,
                                                       engine& model,
                                                       std::span<const problem> problems,
                                                       const options& o,
-                                                      index_t batch);
+                                                      index_t batch,
+                                                      bool trace = false);
 
 /// Decodes the problems, task by task, and adds up what the policy got right and what it cost. What
 /// a policy learns from the first problem of a task holds for that task; the decode that it learns
@@ -25,5 +26,12 @@ summary measure(const chosen_policy& policy,
                 engine& model,
                 std::span<const problem> problems,
                 const options& o);
+
+/// Decodes the problems together and writes the steps as a trace to options::trace. Throws
+/// std::runtime_error if the file does not take it.
+void write_trace(const chosen_policy& policy,
+                 engine& model,
+                 std::span<const problem> problems,
+                 const options& o);
 
 }  // namespace demo

@@ -154,6 +154,14 @@ std::vector<option> all_options() {
          }
          r.result.frontier = stem;
        }},
+      {"--trace", "FILE", "write how the first prompts (--live) are decoded by one policy, step by step,\n"
+       "                      as a trace instead; - is the standard output",
+       [](reader& r, std::string_view v) {
+         if (v.empty()) {
+           reject("--trace", "the name of a file, or -", v);
+         }
+         r.result.trace = v;
+       }},
       {"--check", "FILE", "compare tokens and forwards with reference decodes instead",
        [](reader& r, std::string_view v) { r.result.check_file = existing_file("--check", v); }},
   };
@@ -187,6 +195,9 @@ options finished(reader& r) {
   }
   if (!o.check_file.empty() && !o.prompts.empty()) {
     reject("--prompt", "left out with --check, whose file names the prompts", o.prompts.front());
+  }
+  if (!o.trace.empty() && (o.policies.size() != 1 || o.caches.size() > 1)) {
+    reject("--trace", "given with one --policy and at most one --cache", o.trace);
   }
   return o;
 }

@@ -15,7 +15,7 @@ std::unique_ptr<any_layer_session>
 calibrated(named_parts parts, calibrated_threshold<> rule, const session_setup& s) {
   const auto session_of = [&](const session_capacity& capacity) {
     parts.commit_rule = {};
-    parts.commit_rule.push(rule);
+    parts.commit_rule.push(rule, 0);  // in the place of the static rule
     return make_any_layer_session(parts, s.model, capacity);
   };
   if (s.decode_first) {
@@ -78,10 +78,14 @@ chosen_policy chosen_policy::with(const chosen_cache& cache) const {
   return other;
 }
 
+std::string chosen_policy::text(bool stop_at_eos) const {
+  const std::string own = preset_ != nullptr ? text_of(*preset_, value_) : name_;
+  return own + (cache_.text().empty() ? "" : " + " + cache_.text()) +
+         (stop_at_eos ? " + stop_at_eos" : "");
+}
+
 named_parts chosen_policy::parts(bool stop_at_eos) const {
-  std::string text = preset_ != nullptr ? text_of(*preset_, value_) : name_;
-  text += cache_.text().empty() ? "" : " + " + cache_.text();
-  return read_policy(text + (stop_at_eos ? " + stop_at_eos" : ""));
+  return read_policy(text(stop_at_eos));
 }
 
 std::unique_ptr<any_layer_session> chosen_policy::make(const session_setup& setup) const {

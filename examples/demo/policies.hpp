@@ -62,6 +62,10 @@ class chosen_policy {
   chosen_policy with(double value) const;
   chosen_policy with(const chosen_cache& cache) const;
 
+  /// The text of the composition and of its cache. Of a calibrated profile, with the rule of its
+  /// first decode.
+  std::string text(bool stop_at_eos) const;
+
   /// The parts of the composition, and of its cache. Throws std::invalid_argument where they do not
   /// go together. Of a calibrated profile, with the rule of its first decode.
   unmask::named_parts parts(bool stop_at_eos) const;

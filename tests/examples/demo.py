@@ -335,6 +335,31 @@ class Demo(unittest.TestCase):
         self.assertRegex(done.stdout, r"\nthreshold\(0\.5\) +[01]/1 ")
         self.assertTrue(all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout)
 
+    def test_a_trace_is_the_decode_of_a_policy(self):
+        done = run("--policy", "lopa", "--live", "2", "--trace", "-")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        head, *lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(head["format"], "unmask-trace/1")
+        self.assertEqual(head["parts"], ["threshold(0.9)", "lookahead(3)"])
+        tokens = {s["slot"]: list(s["tokens"]) for s in head["sequences"]}
+        ends = {}
+        for line in lines:
+            if "end" in line:
+                ends[line["slot"]] = line
+            else:
+                for position, token, outcome in zip(line["position"], line["token"], line["outcome"]):
+                    if outcome in "cfw":
+                        tokens[line["slot"]][position] = token
+        self.assertEqual(tokens, {slot: end["tokens"] for slot, end in ends.items()})
+        said = "".join(head["text"].get(str(t), "") for t in tokens[0])
+        self.assertTrue(said.startswith("<bos>"), said)
+        self.fails(["--trace", "-"], "--trace", "one --policy", "'-'")
+        self.fails(["--trace", "-", "--policy", "one", "--policy", "lopa"], "--trace", "one --policy")
+        self.fails(["--trace", "", "--policy", "one"], "--trace", "name of a file", "''")
+        self.fails(["--trace", "/no/such/folder/x", "--policy", "one"], "/no/such/folder/x")
+        if os.path.exists("/dev/full"):
+            self.fails(["--trace", "/dev/full", "--policy", "one"], "/dev/full", "last whole line")
+
     def test_check_finds_equality(self):
         done = run("--check", REFERENCE, "--limit", "1", "--batch", "3")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

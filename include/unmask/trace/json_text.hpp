@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/types.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace UNMASK_NAMESPACE {
+
+/// A line of JSON that is written value by value: commas follow from the order of the calls.
+///
+/// Numbers have the fewest digits that read back as the same value; one that is not finite is null.
+/// Strings are valid UTF-8, without control characters and without < > &, so that a line can stand
+/// inside HTML: bytes that are no UTF-8 become U+FFFD.
+class json_text {
+ public:
+  /// Begins an object or a list.
+  void open(char bracket) {
+    separate();
+    text_ += bracket;
+    is_first_ = true;
+  }
+  /// Ends it.
+  void close(char bracket) {
+    text_ += bracket;
+    is_first_ = false;
+  }
+  /// The name of the member whose value is next.
+  void key(std::string_view name) {
+    string(name);
+    text_ += ':';
+    is_first_ = true;
+  }
+
+  /// A number.
+  void number(std::integral auto value) { append(value); }
+  void number(std::floating_point auto value) {
+    if (!std::isfinite(value)) {
+      word("null");
+    } else if (value == 0 && std::signbit(value)) {
+      word("-0.0");  // some readers take -0 for a whole number
+    } else {
+      append(value);
+    }
+  }
+  /// A word of JSON: true, false, null.
+  void word(std::string_view name) {
+    separate();
+    text_ += name;
+  }
+  /// A string.
+  void string(std::string_view value) {
+    separate();
+    text_ += '"';
+    for (std::size_t i = 0; i < value.size();) {
+      const std::size_t size = character_size(value.substr(i));
+      character(value.substr(i, size == 0 ? 1 : size), size > 0);
+      i += size == 0 ? 1 : size;
+    }
+    text_ += '"';
+  }
+
+  /// A list of whole numbers.
+  void numbers(const auto& all) {
+    open('[');
+    for (const auto value : all) {
+      number(value);
+    }
+    close(']');
+  }
+
+  /// Ends the line and returns it, with its line end. Valid until the next call.
+  [[nodiscard]] std::string_view line() {
+    text_ += '\n';
+    return text_;
+  }
+  /// Begins another line.
+  void clear() {
+    text_.clear();
+    is_first_ = true;
+  }
+
+ private:
+  void separate() {
+    text_ += is_first_ ? "" : ",";
+    is_first_ = false;
+  }
+
+  void append(auto value) {
+    separate();
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof digits, value);
+    text_.append(digits, end.ptr);
+  }
+
+  // Bytes of the UTF-8 character at the beginning of `rest`; 0 if there is none.
+  [[nodiscard]] static std::size_t character_size(std::string_view rest) {
+    const auto byte = [&rest](std::size_t i) {
+      return i < rest.size() ? static_cast<unsigned char>(rest[i]) : std::uint32_t{0};
+    };
+    const std::uint32_t first = byte(0);
+    if (first < 0x80) {
+      return 1;
+    }
+    const std::size_t size = first >> 5U == 6    ? 2
+                             : first >> 4U == 14 ? 3
+                             : first >> 3U == 30 ? 4
+                                                 : 0;
+    std::uint32_t code = first & (0x7FU >> size);
+    for (std::size_t i = 1; i < size; ++i) {
+      if (byte(i) >> 6U != 2) {
+        return 0;
+      }
+      code = code << 6U | (byte(i) & 0x3FU);
+    }
+    constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const bool is_surrogate = code >= 0xD800 && code < 0xE000;
+    return code < least[size] || code > 0x10FFFF || is_surrogate ? 0 : size;
+  }
+
+  void character(std::string_view bytes, bool is_valid) {
+    const auto first = static_cast<unsigned char>(bytes[0]);
+    if (!is_valid) {
+      text_ += "\\ufffd";
+    } else if (bytes == "\"" || bytes == "\\") {
+      text_ += '\\';
+      text_ += bytes;
+    } else if (first < 0x20 || first == 0x7F || bytes == "<" || bytes == ">" || bytes == "&") {
+      constexpr std::string_view digits = "0123456789abcdef";
+      text_ += "\\u00";
+      text_ += digits[first >> 4U];
+      text_ += digits[first & 15U];
+    } else if (bytes == "\xE2\x80\xA8" || bytes == "\xE2\x80\xA9") {
+      text_ += bytes == "\xE2\x80\xA8" ? "\\u2028" : "\\u2029";  // line ends of JavaScript
+    } else {
+      text_ += bytes;
+    }
+  }
+
+  std::string text_;
+  bool is_first_ = true;
+};
+
+}  // namespace unmask

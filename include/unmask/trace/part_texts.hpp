@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/named/read_policy.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Host only: the parts of a policy as texts, in the order that candidate_entry::part counts.
+namespace UNMASK_NAMESPACE {
+
+namespace detail {
+
+inline void add_part_texts(const part_text& written, std::vector<std::string>& all) {
+  if (written.name == "any_of" || written.name == "all_of") {
+    for (const argument_text& a : written.arguments) {
+      if (a.value.part != nullptr) {
+        add_part_texts(*a.value.part, all);
+      }
+    }
+    return;
+  }
+  for (const known_method& method : known_methods()) {
+    if (method.name == written.name) {
+      std::vector<part_text> parts = parse_policy_text(method.text);
+      if (!written.arguments.empty()) {
+        parts.front().arguments = written.arguments;
+      }
+      for (const part_text& part : parts) {
+        add_part_texts(part, all);
+      }
+      return;
+    }
+  }
+  std::string text(written.name);
+  for (const argument_text& a : written.arguments) {
+    text += &a == written.arguments.data() ? "(" : ", ";
+    text += a.name.empty() ? std::string() : std::string(a.name) + "=";
+    text += a.value.text;
+  }
+  all.push_back(text + (written.arguments.empty() ? "" : ")"));
+}
+
+}  // namespace detail
+
+/// The parts of a policy given as text: methods stand for their parts, and those inside any_of and
+/// all_of are counted one by one. Errors: policy_text_error where the text does not follow the
+/// grammar.
+///
+/// Example: `part_texts("any_of(threshold(0.9), tokens_per_step(2)) + stop_at_eos")`:
+/// threshold(0.9), tokens_per_step(2), stop_at_eos.
+[[nodiscard]] inline std::vector<std::string> part_texts(std::string_view policy) {
+  std::vector<std::string> all;
+  for (const part_text& part : parse_policy_text(policy)) {
+    detail::add_part_texts(part, all);
+  }
+  return all;
+}
+
+/// The same of a policy composed of types: the names of the parts; "part" for one without a label.
+template <class... Parts>
+[[nodiscard]] std::vector<std::string> part_texts(const policy<Parts...>&) {
+  return []<class... Part>(detail::type_list<Part...>) {
+    const auto name_of = []<class P>(std::type_identity<P>) {
+      if constexpr (requires { P::label.name; }) {
+        return std::string(P::label.name);
+      } else {
+        return std::string("part");
+      }
+    };
+    return std::vector<std::string>{name_of(std::type_identity<Part>{})...};
+  }(typename policy<Parts...>::part_list{});
+}
+
+}  // namespace unmask

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/plan.hpp>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The words of a trace, and what a program adds to what its session knows.
+namespace UNMASK_NAMESPACE {
+
+/// The format that trace_writer writes.
+inline constexpr std::string_view trace_format = "unmask-trace/1";
+
+/// The letters of candidate_outcome in a trace.
+inline constexpr std::string_view trace_outcomes = "cfhxierkw";
+
+/// The words of `ending` in a trace.
+inline constexpr std::array<std::string_view, 6> trace_endings = {
+    "running", "complete", "eos_token", "stop_tokens", "max_steps", "cancelled"};
+
+/// Takes the lines of a trace, one in each call, with its line end. Returns false if it could not
+/// keep the line; the trace then ends there, readable up to its last whole line.
+using trace_sink = std::function<bool(std::string_view)>;
+
+/// Contents of a trace that its session does not know.
+struct trace_head {
+  std::string model;               ///< Name of the model.
+  model_info info;                 ///< The model that the session was made with.
+  std::string policy;              ///< Text of the policy.
+  std::vector<std::string> parts;  ///< Its parts in written order: part_texts().
+  /// Returns the text of a token; empty: the trace has none.
+  std::function<std::string(token_id)> text = {};
+};
+
+/// A sequence of a trace, as the session started it.
+struct trace_sequence {
+  index_t slot = 0;      ///< Slot of the session.
+  sequence_shape shape;  ///< Its geometry and seed.
+  /// Its tokens, in the host's memory, after session::start(). They must outlive the sequence: its
+  /// end is written from them.
+  std::span<const token_id> tokens;
+  /// As start_options::editable: a byte for each position, 0 = fixed. Null: a position behind the
+  /// prompt is fixed if it does not hold the mask token.
+  const std::uint8_t* editable = nullptr;
+};
+
+}  // namespace unmask
