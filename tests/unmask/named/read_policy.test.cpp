@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -479,6 +480,27 @@ TEST(known_parts, are_all_parts_but_those_that_a_text_cannot_say) {
   EXPECT_GT(all.size(), 50U);
   for (const std::string& part : all) {
     EXPECT_EQ(named.count(part) + without_a_name.count(part), 1U) << part;
+  }
+}
+
+// The table's parts are drawn by order_map.cpp, and the page says of each picture what it shows.
+TEST(known_parts, have_a_picture_and_a_sentence) {
+  std::string drawn;
+  for (const std::string& line : lines_of_page("examples/order_map.cpp")) {
+    drawn += line + "\n";
+  }
+  std::string said;
+  bool in_section = false;
+  for (const std::string& line : lines_of_page("include/unmask/policy/README.md")) {
+    in_section = line.rfind("## ", 0) == 0 ? line == "## Pictures" : in_section;
+    said += in_section ? line + "\n" : "";
+  }
+  const auto by_its_method = [](std::string_view name) { return name == "calibrated_threshold"; };
+  for (const known_part& part : known_parts()) {
+    const std::string name(part.name);
+    EXPECT_TRUE(by_its_method(name) || std::regex_search(drawn, std::regex("\\b" + name + "\\b")))
+        << name << " is in no picture of examples/order_map.cpp";
+    EXPECT_THAT(said, HasSubstr("`" + name + "`"));
   }
 }
 
