@@ -10,19 +10,20 @@
 // A forward in which a policy decides what is computed. To give another engine the same:
 //
 // 1. Keep the keys and values of each sequence and layer, and let attention read them while only
-//    some positions are computed: update_keys_values() and add_attention() in llada_layer.hpp. An engine
-//    that does no more than this serves every cache that runs a range, through a plain session:
-//    run segment.query, attend to segment.keys. (Nothing has to be cleared between requests: the
-//    first pass of a sequence computes everything.)
+//    some positions are computed: update_keys_values() and add_attention() in llada_layer.hpp. An
+//    engine that does no more than this serves every cache that runs a range, through a plain
+//    session: run segment.query, attend to segment.keys. (Nothing has to be cleared between
+//    requests: the first pass of a sequence computes everything.)
 // 2. Run a list of positions instead of a range: embed() and the rotation take each row's position
 //    from the list, the rest of a layer does not know where its rows stand.
 // 3. Call at_layer() where hooks(layer) is true and continue with the rows it chose: `behind the
 //    layer` below. That is all that early_skip needs. It compares with rows that the engine lends,
 //    one a position for each such layer; the library writes them.
 // 4. Return the logits of rows(), with row i that of the i-th of them.
-// 5. For rules that keep skipped positions (similarity_refresh, cache_budget), call it before a layer
-//    and keep what a layer added to each position: `in front of the layer` below, compute_some().
-//    An engine without this step needs static_assert(session::skipped == skipping::dropped).
+// 5. For rules that keep skipped positions (similarity_refresh, cache_budget), call it before a
+//    layer and keep what a layer added to each position: `in front of the layer` below,
+//    compute_some(). An engine without this step needs
+//    static_assert(session::skipped == skipping::dropped).
 //
 // 6. For key_eviction, which drops keys: in the pass with evict() == `choose`, score each key by
 //    the block's mean query, keep those that host::key_selector keeps, and attend to them and the
