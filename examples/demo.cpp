@@ -29,8 +29,7 @@ using namespace demo;
 std::vector<problem> wanted_problems(const options& o) {
   std::vector<problem> problems;
   if (o.prompts.empty() || !o.prompts_file.empty()) {
-    const std::filesystem::path held = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
-    const auto all = read_problems(o.prompts_file.empty() ? held : o.prompts_file);
+    const auto all = read_problems(o.prompts_file.empty() ? o.held_prompts : o.prompts_file);
     try {
       problems = choose(all, o.tasks, o.limit.value_or(o.check_file.empty() ? 8 : 0), o.skip);
     } catch (const std::invalid_argument& e) {
@@ -51,7 +50,7 @@ std::vector<problem> wanted_problems(const options& o) {
 void check_prompts(const engine& model, std::span<const problem> problems, const geometry& shape) {
   for (const problem& p : problems) {
     try {
-      static_cast<void>(model.canvas(p.prompt, shape.answer_length));
+      static_cast<void>(model.canvas(p.prompt, shape.answer_length, p.given));
     } catch (const std::invalid_argument& e) {
       throw std::invalid_argument("prompt '" + p.prompt + "': " + e.what());
     }
@@ -63,7 +62,8 @@ void check_policies(std::span<const chosen_policy> policies,
                     engine& model,
                     std::span<const problem> problems,
                     const options& o) {
-  std::vector<token_id> tokens = model.canvas(problems.front().prompt, o.shape.answer_length);
+  const problem& first = problems.front();
+  std::vector<token_id> tokens = model.canvas(first.prompt, o.shape.answer_length, first.given);
   const auto length = static_cast<index_t>(tokens.size());
   for (const chosen_policy& policy : policies) {
     try {
@@ -128,6 +128,8 @@ nlohmann::json as_json(const summary& s) {
           {"right", s.right},
           {"whole", s.whole},
           {"forwards", s.forwards},
+          {"forwards_each", s.forwards_each},
+          {"segments_each", s.segments_each},
           {"segments", s.segments},
           {"layer_positions", s.computed},
           {"layer_positions_in_full", s.in_full},
@@ -188,6 +190,9 @@ int run(const options& o) {
   const std::vector<problem> problems = wanted_problems(o);
   engine model(o.model_file, o.threads);
   check_prompts(model, problems, o.shape);
+  if (o.calibration) {
+    check_prompts(model, {&*o.calibration, 1}, o.shape);
+  }
   if (!o.check_file.empty()) {
     return check(model, problems, o) ? 0 : 1;
   }

@@ -57,7 +57,7 @@ unmask::session_capacity capacity_for(const engine& model,
                                       index_t batch) {
   std::size_t longest = 0;
   for (const problem& p : problems) {
-    longest = std::max(longest, model.canvas(p.prompt, g.answer_length).size());
+    longest = std::max(longest, model.canvas(p.prompt, g.answer_length, p.given).size());
   }
   return {.sequences = batch,
           .length = static_cast<index_t>(longest),
@@ -77,24 +77,34 @@ decoding decode(unmask::any_layer_session& session,
   const auto slots = static_cast<std::size_t>(batch);
   std::vector<std::vector<token_id>> tokens(slots);
   std::vector<std::size_t> problem_in(slots);
-  std::size_t waiting = 0;  // the first problem that has not been started
+  std::vector<index_t> segments_in(slots);  // run for that problem so far
+  std::size_t waiting = 0;                  // the first problem that has not been started
+  std::vector<std::uint8_t> editable;
 
   const auto start_next = [&](index_t slot) {
     if (waiting == problems.size()) {
       return;
     }
     const auto s = static_cast<std::size_t>(slot);
-    tokens[s] = model.canvas(problems[waiting].prompt, g.answer_length);
+    const problem& p = problems[waiting];
+    tokens[s] = model.canvas(p.prompt, g.answer_length, p.given);
     const auto length = static_cast<index_t>(tokens[s].size());
     const unmask::sequence_shape shape{.prompt_length = length - g.answer_length,
                                        .length = length,
                                        .block_length = g.block_length,
                                        .seed = g.seed,
                                        .sequence = static_cast<std::uint32_t>(waiting)};
-    session.start(slot, tokens[s].data(), length, shape);
+    editable.clear();  // the whole answer
+    if (!p.given.empty()) {
+      for (const token_id token : tokens[s]) {
+        editable.push_back(token == model.text().mask() ? 1 : 0);
+      }
+    }
+    session.start(slot, tokens[s].data(), length, shape, {.editable = editable});
     if (trace != nullptr) {
       trace->start({.slot = slot, .shape = shape, .tokens = tokens[s]});
     }
+    segments_in[s] = 0;
     problem_in[s] = waiting++;
   };
   for (index_t slot = 0; slot < batch; ++slot) {
@@ -123,6 +133,9 @@ decoding decode(unmask::any_layer_session& session,
     }
 
     result.segments += static_cast<std::int64_t>(segments.size());
+    for (const unmask::segment& s : segments) {
+      ++segments_in[static_cast<std::size_t>(s.slot)];
+    }
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const unmask::segment& s = segments[i];
       if (s.branch > 0) {
@@ -144,7 +157,9 @@ decoding decode(unmask::any_layer_session& session,
                  .logits = logits[i]});
       }
       if (report.end != unmask::ending::running) {
-        result.answers[problem_in[slot]] = result_of(answer, report, model.text());
+        decoded& d = result.answers[problem_in[slot]];
+        d = result_of(answer, report, model.text());
+        d.segments = segments_in[slot];
         start_next(s.slot);
       }
     }

@@ -28,6 +28,7 @@ struct decoded {
   std::vector<token_id> tokens;  ///< the answer positions
   std::string text;              ///< up to the EOS token
   index_t forwards = 0;
+  index_t segments = 0;  ///< the same, lookahead branches counted, too
   index_t committed = 0;
   index_t forced = 0;
   index_t answer_tokens = 0;  ///< tokens before the EOS token

@@ -38,8 +38,20 @@ unmask::model_info engine::info() const {
           .layers = static_cast<index_t>(models_.front().config().layers)};
 }
 
-std::vector<token_id> engine::canvas(std::string_view prompt, index_t answer_length) const {
-  std::vector<token_id> tokens = text_.canvas(prompt, static_cast<std::size_t>(answer_length));
+std::vector<token_id>
+engine::canvas(std::string_view prompt, index_t answer_length, std::string_view given) const {
+  const auto length = static_cast<std::size_t>(answer_length);
+  unmask::check_argument(given.empty() || given.size() == length,
+                         "characters of the given answer",
+                         given.size(),
+                         "as many as the answer has positions, ",
+                         answer_length);
+  std::vector<token_id> tokens = text_.canvas(prompt, length);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i] != '_') {
+      tokens[tokens.size() - length + i] = text_.encode(given.substr(i, 1)).front();
+    }
+  }
   unmask::check_argument(tokens.size() <= static_cast<std::size_t>(context()),
                          "begin token, prompt and answer",
                          tokens.size(),

@@ -54,8 +54,14 @@ live_view::live_view(std::ostream& out,
     , text_(text)
     , problems_(problems)
     , sequences_(problems.size()) {
-  for (sequence& s : sequences_) {
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    sequence& s = sequences_[i];
     s.answer.assign(static_cast<std::size_t>(shape.answer_length), text.mask());
+    for (std::size_t p = 0; p < problems[i].given.size(); ++p) {
+      if (problems[i].given[p] != '_') {
+        s.answer[p] = text.encode(problems[i].given.substr(p, 1)).front();
+      }
+    }
     s.fresh.assign(s.answer.size(), false);
   }
   draw();
@@ -135,8 +141,10 @@ std::string live_view::status(std::size_t index) const {
   if (running || !p.answered) {
     return line;
   }
-  const bool right = text_.decode(s.answer) == p.answer;
-  const std::string verdict = right ? "right" : "wrong, the answer is " + p.answer;
+  const bool right = is_right(p, text_.decode(s.answer));
+  const std::string verdict = right              ? "right"
+                              : p.answer.empty() ? "wrong"
+                                                 : "wrong, the answer is " + p.answer;
   const std::size_t used = indent.size() + line.size() + 2;
   const std::string shown = clipped(verdict, how_.columns > used + 3 ? how_.columns - used : 8);
   return line + ", " + (how_.in_place ? styled(right ? green : red, shown) : verdict);
@@ -168,7 +176,8 @@ void live_view::draw() {
 
 void live_view::print(std::size_t index) {
   const sequence& s = sequences_[index];
-  out_ << indent << problems_[index].prompt << '\n';
+  const problem& p = problems_[index];
+  out_ << indent << (p.given.empty() ? p.prompt : p.prompt + p.given) << '\n';
   // A few states, evenly spaced, the last one always among them.
   const std::size_t count = s.states.size();
   const std::size_t every = (count + printed_states - 1) / printed_states;

@@ -22,17 +22,16 @@ std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& polic
   unmask::session_capacity capacity = capacity_for(model, problems, o.shape, batch);
   capacity.trace = trace;
   model.drop_keys(policy.parts(o.stop_at_eos).cache.dropped);
-  return policy.make({.model = model.info(),
-                      .capacity = capacity,
-                      .block_length = o.shape.block_length,
-                      .stop_at_eos = o.stop_at_eos,
-                      .decode_first = [&](unmask::any_layer_session& session,
-                                          const std::function<void()>& after_step) {
-                        decode(
-                            session, 1, model, problems.first(1), o.shape, [&](const step_seen&) {
-                              after_step();
-                            });
-                      }});
+  return policy.make(
+      {.model = model.info(),
+       .capacity = capacity,
+       .block_length = o.shape.block_length,
+       .stop_at_eos = o.stop_at_eos,
+       .decode_first = [&](unmask::any_layer_session& session,
+                           const std::function<void()>& after_step) {
+         const std::span first = o.calibration ? std::span(&*o.calibration, 1) : problems.first(1);
+         decode(session, 1, model, first, o.shape, [&](const step_seen&) { after_step(); });
+       }});
 }
 
 summary measure(const chosen_policy& policy,

@@ -2,6 +2,7 @@
 #include "demo/options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <functional>
@@ -41,9 +42,21 @@ std::filesystem::path existing_file(std::string_view option, std::string_view te
   return file;
 }
 
+/// A model of the examples, with the prompts and the shape that it was trained for.
+struct known_model {
+  std::string_view name, weights, prompts;
+  index_t answer_length, block_length;
+};
+constexpr std::array<known_model, 2> models{{
+    {"tiny_llada", "tiny_llada/tiny-f32.gguf", "tiny_llada/prompts.jsonl", 40, 20},
+    {"sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", 36, 36},
+}};
+
 /// The options while they are read: some depend on each other.
 struct reader {
   options result;
+  known_model model = models.front();
+  std::optional<index_t> length;
   std::optional<index_t> blocks;
   std::optional<index_t> block_length;
 };
@@ -89,7 +102,8 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) { r.result.tasks.emplace_back(v); }},
       {"--prompt", "TEXT", "decode this text; may be repeated",
        [](reader& r, std::string_view v) { r.result.prompts.emplace_back(v); }},
-      {"--prompts", "FILE", "lines of JSON {task, prompt, answer} instead of the held prompts",
+      {"--prompts", "FILE", "lines of JSON {task, prompt, answer, given, checker} instead of the model's\n"
+       "                      prompts; given: the answer at the start, '_' where masked",
        [](reader& r, std::string_view v) {
          r.result.prompts_file = existing_file("--prompts", v);
        }},
@@ -101,13 +115,23 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.skip = whole_number("--skip", v, 0, million);
        }},
-      {"--model", "FILE", "weights and vocabulary, GGUF (default: tiny_llada/tiny-f32.gguf)",
-       [](reader& r, std::string_view v) { r.result.model_file = existing_file("--model", v); }},
-      {"--length", "N", "positions of the answer (default 40)",
+      {"--calibration", "FILE", "profiles learn from the first prompt of this file instead of the first of\n"
+       "                      each task",
        [](reader& r, std::string_view v) {
-         r.result.shape.answer_length = whole_number<index_t>("--length", v, 1, million);
+         r.result.calibration = read_problems(existing_file("--calibration", v)).front();
        }},
-      {"--block-length", "N", "positions denoised together (default 20)",
+      {"--model", "NAME", "tiny_llada (default), sudoku, or a GGUF file for the prompts of tiny_llada",
+       [](reader& r, std::string_view v) {
+         const auto found = std::ranges::find(models, v, &known_model::name);
+         r.model = found == models.end() ? models.front() : *found;
+         r.result.model_file =
+             found == models.end() ? existing_file("--model", v) : std::filesystem::path{};
+       }},
+      {"--length", "N", "positions of the answer (default: the model's, 40 and 36)",
+       [](reader& r, std::string_view v) {
+         r.length = whole_number<index_t>("--length", v, 1, million);
+       }},
+      {"--block-length", "N", "positions denoised together (default: the model's, 20 and 36)",
        [](reader& r, std::string_view v) {
          r.block_length = whole_number<index_t>("--block-length", v, 1, million);
        }},
@@ -170,6 +194,13 @@ std::vector<option> all_options() {
 
 options finished(reader& r) {
   options& o = r.result;
+  const std::filesystem::path folder = UNMASK_EXAMPLES_DIR;
+  if (o.model_file.empty()) {
+    o.model_file = folder / r.model.weights;
+  }
+  o.held_prompts = folder / r.model.prompts;
+  o.shape.answer_length = r.length.value_or(r.model.answer_length);
+  o.shape.block_length = r.model.block_length;
   index_t& length = o.shape.block_length;
   if (r.blocks && r.block_length) {
     throw std::invalid_argument("--blocks must be left out where --block-length is given, got '" +
@@ -207,7 +238,6 @@ options finished(reader& r) {
 options parse_options(const std::vector<std::string>& arguments) {
   const std::vector<option> known = all_options();
   reader r;
-  r.result.model_file = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf";
   r.result.threads = static_cast<index_t>(std::max(1U, std::thread::hardware_concurrency()));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];

@@ -19,7 +19,8 @@ struct options {
   std::vector<chosen_cache> caches;     ///< empty: none
   std::vector<std::string> tasks;       ///< empty: all
   std::vector<std::string> prompts;     ///< texts without a known answer
-  std::filesystem::path prompts_file;   ///< empty: the held prompts, unless `prompts` has some
+  std::filesystem::path prompts_file;   ///< empty: those of the model, unless `prompts` has some
+  std::filesystem::path held_prompts;   ///< those of the model
   std::optional<int> limit;             ///< prompts of each task; 0 takes all
   int skip = 0;                         ///< prompts of each task that are left out before them
   std::filesystem::path model_file;
@@ -28,6 +29,7 @@ struct options {
   std::string trace;  ///< file to write a trace to, "-" for standard output; or empty
   geometry shape;
   bool stop_at_eos = false;
+  std::optional<problem> calibration;  ///< what profiles learn from; none: a task's first problem
   std::optional<index_t> batch;
   index_t threads = 1;
   int live = 1;    ///< prompts shown live for each policy

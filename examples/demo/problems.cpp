@@ -8,6 +8,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "demo/checkers.hpp"
+
 namespace demo {
 
 namespace {
@@ -15,15 +17,27 @@ namespace {
 problem problem_of(const nlohmann::json& line) {
   problem p;
   line.at("task").get_to(p.task);
-  line.at("prompt").get_to(p.prompt);
-  p.answered = line.contains("answer");
-  if (p.answered) {
-    line.at("answer").get_to(p.answer);
-  }
+  const auto read = [&](const char* name, std::string& text) {
+    if (line.contains(name)) {
+      line.at(name).get_to(text);
+    }
+  };
+  read("prompt", p.prompt);
+  read("answer", p.answer);
+  read("given", p.given);
+  read("checker", p.checker);
+  p.answered = line.contains("answer") || !p.checker.empty();
   return p;
 }
 
 }  // namespace
+
+bool is_right(const problem& p, std::string_view text) {
+  if (!p.checker.empty()) {
+    return find_checker(p.checker)(p.given, text);
+  }
+  return p.answered && text == p.answer;
+}
 
 std::vector<problem> read_problems(const std::filesystem::path& file) {
   std::ifstream in(file);
@@ -38,10 +52,16 @@ std::vector<problem> read_problems(const std::filesystem::path& file) {
     }
     try {
       problems.push_back(problem_of(nlohmann::json::parse(line)));
+      if (const std::string& name = problems.back().checker; !name.empty()) {
+        static_cast<void>(find_checker(name));
+      }
     } catch (const nlohmann::json::exception& e) {
       throw std::runtime_error(file.string() + ", line " + std::to_string(number) +
-                               ": must be an object with the strings 'task', 'prompt' and, if "
-                               "known, 'answer'; " +
+                               ": must be an object with the string 'task' and, where they apply, "
+                               "'prompt', 'answer', 'given' and 'checker'; " +
+                               e.what());
+    } catch (const std::invalid_argument& e) {
+      throw std::runtime_error(file.string() + ", line " + std::to_string(number) + ": " +
                                e.what());
     }
   }

@@ -4,20 +4,28 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace demo {
 
-/// A prompt with the one answer that is right.
+/// A prompt, and which answers are right.
 struct problem {
   std::string task;
   std::string prompt;
-  std::string answer;
-  bool answered = true;  ///< whether `answer` is known
+  std::string answer;      ///< the one that is right, unless there is a checker
+  bool answered = true;    ///< whether is_right() can tell: there is an answer or a checker
+  std::string given = {};  ///< the answer's positions at the start, one character each and '_' for
+                           ///< a masked one; empty: all are masked
+  std::string checker = {};  ///< name of a checker, which may accept several answers
 };
 
-/// Reads lines of JSON `{"task": ..., "prompt": ..., "answer": ...}`; the answer may be missing.
-/// Throws std::runtime_error naming the file, the line and what is wrong with it.
+/// True if a text answers the problem. False where that is not known.
+bool is_right(const problem& p, std::string_view text);
+
+/// Reads lines of JSON `{"task": ..., "prompt": ..., "answer": ..., "given": ..., "checker": ...}`;
+/// all but the task may be missing. Throws std::runtime_error naming the file, the line and what is
+/// wrong with it.
 std::vector<problem> read_problems(const std::filesystem::path& file);
 
 /// The tasks in the order of their first problem.

@@ -39,13 +39,15 @@ summary summarize(std::string policy,
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const problem& p = problems[i];
     const decoded& answer = results.answers[i];
-    const bool is_right = p.answered && answer.text == p.answer;
+    const bool correct = is_right(p, answer.text);
     exact_match& task = *std::ranges::find(s.tasks, p.task, &exact_match::task);
     task.of += p.answered ? 1 : 0;
-    task.right += is_right ? 1 : 0;
-    s.right += is_right ? '1' : '0';
-    s.whole += is_right && answer.clean_end ? 1 : 0;
+    task.right += correct ? 1 : 0;
+    s.right += correct ? '1' : '0';
+    s.whole += correct && answer.clean_end ? 1 : 0;
     s.forwards += answer.forwards;
+    s.forwards_each.push_back(answer.forwards);
+    s.segments_each.push_back(answer.segments);
     s.committed += answer.committed;
     s.forced += answer.forced;
     s.answer_tokens += answer.answer_tokens;

@@ -10,7 +10,7 @@
 
 namespace demo {
 
-/// How often the answers of one task were exactly right.
+/// How often the answers of one task were right.
 struct exact_match {
   std::string task;
   int right = 0;
@@ -23,10 +23,12 @@ struct summary {
   std::string cache = "none";
   std::string about;
   std::vector<exact_match> tasks;
-  std::string right;               ///< '1' for each problem answered right, else '0', task by task
-  int whole = 0;                   ///< right answers with nothing but EOS tokens behind their end
-  std::int64_t forwards = 0;       ///< of single sequences, however many ran together
-  std::int64_t segments = 0;       ///< the same, lookahead branches counted, too
+  std::string right;          ///< '1' for each problem answered right, else '0', task by task
+  int whole = 0;              ///< right answers with nothing but EOS tokens behind their end
+  std::int64_t forwards = 0;  ///< of single sequences, however many ran together
+  std::vector<index_t> forwards_each;  ///< the same, of each problem
+  std::int64_t segments = 0;           ///< the same, lookahead branches counted, too
+  std::vector<index_t> segments_each;
   std::int64_t committed = 0;      ///< tokens that decisions committed
   std::int64_t forced = 0;         ///< among them, forced commits
   std::int64_t answer_tokens = 0;  ///< tokens before the EOS tokens

@@ -277,6 +277,39 @@ class Demo(unittest.TestCase):
         for forwards in (capped, by_step):
             self.assertGreater(forwards[0], forwards[-1])  # the more slack the sooner
 
+    def test_a_profile_may_come_from_a_prompt_of_another_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "one.jsonl")
+            with open(file, "w", encoding="utf-8") as out:
+                out.write('{"task": "sudoku", "given": "63__21__2________5__61__2_4____63_5_", "checker": "sudoku_6x6"}\n')
+            both = ["--model", "sudoku", "--limit", "20", "--policy", "osdt_by_step"]
+            own, other = measured(*both), measured(*both, "--calibration", file)
+            self.assertEqual(own["prompts"], other["prompts"])
+            self.assertNotEqual(own["policies"][0]["forwards_each"], other["policies"][0]["forwards_each"])
+            self.fails(["--calibration", file], "prompt ''", "characters of the given answer", "as many as")
+
+    def test_sudokus_keep_their_clues_and_are_judged_by_a_checker(self):
+        result = measured("--model", "sudoku", "--limit", "60", "--policy", "threshold(0.9)", "--policy", "threshold(0)")
+        careful, hasty = result["policies"]
+        self.assertEqual((result["answer_length"], result["block_length"]), (36, 36))
+        self.assertGreater(careful["right"].count("1"), hasty["right"].count("1"))
+        self.assertGreater(careful["right"].count("1"), 48)
+        self.assertEqual(hasty["forwards_each"], [1] * 60)
+        self.assertEqual(sum(careful["forwards_each"]), careful["forwards"])
+        with open(os.path.join(os.path.dirname(__file__), "../../examples/sudoku/puzzles.jsonl"), encoding="ascii") as file:
+            masked = sum(json.loads(line)["given"].count("_") for line, _ in zip(file, range(60)))
+        self.assertEqual(hasty["committed"], masked)
+
+    def test_bad_puzzles_name_what_is_wrong(self):
+        for line, *said in (('{"task": "s", "given": "12", "checker": "sudoku_6x6"}', "as many as the answer has positions, 36", "2"),
+                            ('{"task": "s", "given": "%s", "checker": "sudoku_6x6"}' % ("7" + "_" * 35), "'7'", "not in the vocabulary"),
+                            ('{"task": "s", "checker": "chess"}', "line 1", "must be sudoku_6x6, got 'chess'")):
+            with tempfile.TemporaryDirectory() as folder:
+                file = os.path.join(folder, "bad.jsonl")
+                with open(file, "w", encoding="utf-8") as out:
+                    out.write(line + "\n")
+                self.fails(["--model", "sudoku", "--prompts", file], *said)
+
     def test_one_token_a_forward(self):
         found = measured("--limit", "1", "--policy", "one")
         policy, = found["policies"]
