@@ -2,11 +2,16 @@
 #include <unmask/c_api.h>
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
+#include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/trace_file.hpp>
+#include <unmask/trace/trace_writer.hpp>
 #include <unmask/version.hpp>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -69,6 +74,10 @@ struct unmask_session {
   std::optional<unmask::host::thread_pool> pool;
   std::unique_ptr<unmask::any_session> session;
   unmask::any_layer_session* layers = nullptr;  // the same on the host
+  std::string policy;
+  std::optional<unmask::trace_file> file;
+  std::optional<unmask::trace_writer> trace;
+  bool is_requested = false;  // the trace has the request that is out
   std::vector<unmask_segment> segments;
   std::vector<unmask_commit> commits;
   std::vector<unmask_candidate> candidates;
@@ -240,6 +249,14 @@ void lend(const std::vector<T>& from, const T** entries, std::int32_t* count) {
   needed(count, "count") = static_cast<std::int32_t>(from.size());
 }
 
+// Ends a recording whose file is full.
+void check_recording(unmask_session& s) {
+  if (!s.trace->ok()) {
+    s.trace.reset();
+    throw std::runtime_error(s.file->error());
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -307,6 +324,7 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
     const unmask::session_capacity capacity = unmask::validated(
         {.sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0});
     *session = new unmask_session(parts, model, capacity, o);
+    (*session)->policy = policy;
   });
 }
 
@@ -332,15 +350,18 @@ unmask_status unmask_start(unmask_session* session,
     if (q.editable != nullptr) {
       options.editable = {q.editable, static_cast<std::size_t>(std::max(q.length, 0))};
     }
-    s.session->start(slot,
-                     tokens,
-                     count,
-                     {.prompt_length = q.prompt_length,
-                      .length = q.length,
-                      .block_length = q.block_length,
-                      .seed = q.seed,
-                      .sequence = q.sequence},
-                     options);
+    const unmask::sequence_shape shape{.prompt_length = q.prompt_length,
+                                       .length = q.length,
+                                       .block_length = q.block_length,
+                                       .seed = q.seed,
+                                       .sequence = q.sequence};
+    s.session->start(slot, tokens, count, shape, options);
+    if (s.trace) {
+      s.trace->start({.slot = slot,
+                      .shape = shape,
+                      .tokens = {tokens, static_cast<std::size_t>(shape.length)},
+                      .editable = q.editable});
+    }
     s.started[static_cast<std::size_t>(slot)] = true;
   });
 }
@@ -350,6 +371,9 @@ unmask_status unmask_next(unmask_session* session, unmask_request* request) {
     unmask_session& s = needed(session, "session");
     check_argument(request != nullptr, "request", "null", "a pointer");
     const auto wanted = s.session->next();
+    if (s.trace && wanted && !std::exchange(s.is_requested, true)) {
+      s.trace->request(*wanted, *s.session);
+    }
     s.segments.clear();
     unmask_request answer = UNMASK_REQUEST_INIT;
     if (wanted) {
@@ -379,6 +403,10 @@ unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     s.session->supply(rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits")));
+    if (s.trace && std::exchange(s.is_requested, false)) {
+      s.trace->step(*s.session);
+      check_recording(s);
+    }
   });
 }
 
@@ -411,7 +439,14 @@ unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask
 }
 
 unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
-  return guarded([&] { needed(session, "session").session->cancel(slot); });
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    s.session->cancel(slot);
+    if (s.trace) {
+      s.trace->end(slot, s.session->report(slot));
+      check_recording(s);
+    }
+  });
 }
 
 unmask_status unmask_committed(unmask_session* session,
@@ -446,6 +481,26 @@ unmask_status unmask_candidates(unmask_session* session,
                               e.entropy});
     }
     lend(s.candidates, entries, count);
+  });
+}
+
+unmask_status unmask_record(unmask_session* session, const char* file, const char* model) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    check_argument(file != nullptr, "file", "null", "a name");
+    check_argument(model != nullptr, "model", "null", "a name");
+    if (s.space == unmask::memory::device) {
+      throw unsupported("unmask_record() of a session whose tokens are on a device");
+    }
+    unmask::check_order(s.capacity.trace, "unmask_record() without unmask_options::trace");
+    unmask::check_order(std::ranges::find(s.started, true) == s.started.end() && !s.trace,
+                        "unmask_record() after unmask_start(), or twice");
+    s.file.emplace(file);
+    s.trace.emplace(*s.file,
+                    unmask::trace_head{.model = model,
+                                       .info = s.model,
+                                       .policy = s.policy,
+                                       .parts = unmask::part_texts(s.policy)});
   });
 }
 

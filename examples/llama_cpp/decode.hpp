@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/any_layer_session.hpp>
+#include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
 
 #include <chrono>
@@ -36,13 +37,15 @@ inline job job_of(std::vector<unmask::token_id> prompt,
 }
 
 /// Decodes all jobs with a session of `slots` slots: a job takes a slot as soon as one is free.
-/// `observe(job, session, slot)` is called after each step of each.
+/// `observe(job, session, slot)` is called after each step of each. `trace`, if it is not null,
+/// records them, which needs a session with session_capacity::trace.
 template <class Observe>
 void decode(llama_cpp_host& host,
             unmask::any_layer_session& session,
             unmask::index_t slots,
             std::span<job> jobs,
-            Observe&& observe) {
+            Observe&& observe,
+            unmask::trace_writer* trace = nullptr) {
   using clock = std::chrono::steady_clock;
   const auto since = [](clock::time_point start) {
     return std::chrono::duration<double>(clock::now() - start).count();
@@ -59,6 +62,9 @@ void decode(llama_cpp_host& host,
                     tokens[s].data(),
                     static_cast<unmask::index_t>(tokens[s].size()),
                     running[s]->shape);
+      if (trace != nullptr) {
+        trace->start({.slot = slot, .shape = running[s]->shape, .tokens = tokens[s]});
+      }
     }
   };
   for (unmask::index_t slot = 0; slot < slots; ++slot) {
@@ -69,6 +75,9 @@ void decode(llama_cpp_host& host,
   auto start = clock::now();
   while (const auto request = session.next()) {
     ran.assign(request->segments.begin(), request->segments.end());
+    if (trace != nullptr) {
+      trace->request(*request, session);
+    }
     double policy = since(start);
     start = clock::now();
     const auto logits = host.forward(*request, tokens);
@@ -80,6 +89,9 @@ void decode(llama_cpp_host& host,
     }
     session.decide();
     policy += since(start);
+    if (trace != nullptr) {
+      trace->step(session, 1e3 * forward);
+    }
 
     for (const unmask::segment& s : ran) {
       const auto slot = static_cast<std::size_t>(s.slot);

@@ -2,10 +2,14 @@
 //
 // Decodes a masked diffusion language model with llama.cpp as the engine and any policy.
 #include <unmask/named_policy.hpp>
+#include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/trace_file.hpp>
+#include <unmask/trace/trace_writer.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -44,6 +48,7 @@ llama.cpp as the engine and a policy of unmask.
   --threads N           threads of llama.cpp (default 1)
   --gpu-layers N        layers that llama.cpp moves to a GPU (default 0)
   --fast                flash attention and K/V in half precision, as llama.cpp decides
+  --trace FILE          write the decode of the one policy as a trace, too; - is the standard output
   --json                one JSON object a prompt, and nothing else
   --quiet               only the summary
   --verbose             what llama.cpp logs, on standard error
@@ -55,6 +60,7 @@ parts
 struct options {
   std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf";
   std::string prompts_file = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
+  std::string trace;
   std::vector<std::string> policies, prompts;
   index_t length = 40, block_length = 20, batch = 1;
   int limit = 2, threads = 1, gpu_layers = 0;
@@ -111,6 +117,8 @@ std::optional<options> parse(std::span<char*> arguments) {
       o.model = value;
     } else if (name == "--prompts") {
       o.prompts_file = value;
+    } else if (name == "--trace") {
+      o.trace = value;
     } else if (name == "--policy") {
       o.policies.push_back(value);
     } else if (name == "--prompt") {
@@ -123,6 +131,9 @@ std::optional<options> parse(std::span<char*> arguments) {
   }
   if (o.policies.empty()) {
     o.policies.emplace_back("trace_credit + threshold(0.9)");
+  }
+  if (!o.trace.empty() && o.policies.size() > 1) {
+    throw std::invalid_argument("--trace must be given with one --policy, got '" + o.trace + "'");
   }
   return o;
 }
@@ -223,13 +234,28 @@ totals run(example::llama_cpp_host& host,
            const options& o) {
   const bool streaming = !o.json && !o.quiet && o.batch == 1;
   totals sum;
-  const auto session = unmask::make_any_layer_session(policy.parts, host.info(), capacity);
+  unmask::session_capacity with_trace = capacity;
+  with_trace.trace = !o.trace.empty();
+  const auto session = unmask::make_any_layer_session(policy.parts, host.info(), with_trace);
+  std::optional<unmask::trace_file> file;
+  std::optional<unmask::trace_writer> trace;
+  if (!o.trace.empty()) {
+    file.emplace(o.trace);
+    trace.emplace(*file,
+                  unmask::trace_head{.model = std::filesystem::path(o.model).filename().string(),
+                                     .info = host.info(),
+                                     .policy = policy.text,
+                                     .parts = unmask::part_texts(policy.text),
+                                     .text = [&host](unmask::token_id token) {
+                                       return example::text_of(host.vocab(), {&token, 1});
+                                     }});
+  }
   std::optional<demo::progress> progress;
   if (!streaming) {
     progress.emplace(policy.text, problems.size());
   }
   std::optional<stream> shown;
-  example::decode(host, *session, o.batch, jobs, [&](const example::job& j, auto&, index_t) {
+  const auto see = [&](const example::job& j, auto&, index_t) {
     const demo::problem& p = problems[static_cast<std::size_t>(&j - jobs.data())];
     if (streaming && !shown) {
       std::printf("> %s\n", p.prompt.c_str());
@@ -290,7 +316,11 @@ totals run(example::llama_cpp_host& host,
           1e3 * j.forward_seconds,
           1e3 * j.policy_seconds);
     }
-  });
+  };
+  example::decode(host, *session, o.batch, jobs, see, trace ? &*trace : nullptr);
+  if (trace && !trace->ok()) {
+    throw std::runtime_error(file->error());
+  }
   return sum;
 }
 

@@ -322,6 +322,15 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               const unmask_probability** entries,
                                               int32_t* count);
 
+/// Records the decodes of a session with unmask_options::trace from now on as a trace, lines of
+/// JSON (include/unmask/trace/README.md), in a file; "-" is the standard output. `model` is the
+/// name that it gives the model. Host sessions, before the first unmask_start(); tokens must then
+/// outlive their sequence. A line that the file does not take ends the recording: unmask_supply()
+/// and unmask_cancel(), whose step has been decided, then fail once with UNMASK_FAILED.
+UNMASK_API unmask_status unmask_record(unmask_session* session,
+                                       const char* file,
+                                       const char* model);
+
 /// Calls for engines that compute single positions of their layers, which decode every policy: with
 /// a layer rule, delayed_cache or entropy_cache they call these between unmask_next() and
 /// unmask_supply() to learn which positions to compute. Host sessions only. `segment` is an index

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <span>
@@ -427,6 +429,53 @@ TEST(c_api, answers_questions_and_reports_candidates) {
   ASSERT_EQ(count, 12);
   EXPECT_NEAR(answers[0].probability, 1.0 / 3.0, 1e-6);
   EXPECT_NEAR(answers[0].share, 0.5, 1e-6);
+}
+
+TEST(c_api, records_a_decode) {
+  const std::string file = ::testing::TempDir() + "unmask_c_api_trace.jsonl";
+  unmask_options o = small_options();
+  const session_pointer untraced = made("tokens_per_step(1)", o);
+  expect_fails(unmask_record(untraced.get(), file.c_str(), "m"), UNMASK_OUT_OF_ORDER, {"trace"});
+  o.trace = 1;
+  const unmask_sequence q = small_sequence();
+  const auto decode = [&](const session_pointer& s) {
+    std::vector<std::int32_t> tokens(6);
+    EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+    unmask_request request = UNMASK_REQUEST_INIT;
+    int refused = 0;
+    while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+      EXPECT_EQ(unmask_next(s.get(), &request), UNMASK_OK);  // the same request
+      const std::vector<float> z(static_cast<std::size_t>(request.rows) * 4, 0.0F);
+      const unmask_logits l = logits_of(z, 4);
+      refused += unmask_supply(s.get(), &l) == UNMASK_OK ? 0 : 1;
+    }
+    return refused;
+  };
+  {
+    const session_pointer s = made("by_margin + tokens_per_step(2)", o);
+    expect_fails(unmask_record(s.get(), nullptr, "m"), UNMASK_INVALID_ARGUMENT, {"file", "null"});
+    expect_fails(unmask_record(s.get(), "/no/such/a", "m"), UNMASK_FAILED, {"/no/such/a"});
+    ASSERT_EQ(unmask_record(s.get(), file.c_str(), "m"), UNMASK_OK) << unmask_last_error();
+    EXPECT_EQ(decode(s), 0);
+    expect_fails(unmask_record(s.get(), file.c_str(), "m"), UNMASK_OUT_OF_ORDER, {"twice"});
+  }
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(line);
+  }
+  ASSERT_EQ(lines.size(), 5U);  // the head, three steps of two tokens, the end
+  EXPECT_NE(lines[0].find(R"x("parts":["by_margin","tokens_per_step(2)"])x"), std::string::npos);
+  EXPECT_NE(lines[1].find(R"("forward":1)"), std::string::npos);
+  EXPECT_NE(lines[3].find(R"("forward":3)"), std::string::npos);
+  EXPECT_NE(lines[4].find(R"("end":"complete","forwards":3)"), std::string::npos);
+  std::remove(file.c_str());
+  if (std::ifstream("/dev/full")) {
+    const session_pointer s = made("tokens_per_step(2)", o);
+    ASSERT_EQ(unmask_record(s.get(), "/dev/full", "m"), UNMASK_OK);
+    EXPECT_EQ(decode(s), 1);  // once
+    EXPECT_NE(std::string(unmask_last_error()).find("/dev/full"), std::string::npos);
+  }
 }
 
 TEST(c_api, says_what_is_wrong_with_a_session) {

@@ -2,6 +2,7 @@
 """Session beside a decoder in double precision, its tensors, its errors, its threads."""
 import ast
 import gc
+import json
 import pathlib
 import sys
 import threading
@@ -198,6 +199,29 @@ def test_what_a_step_wrote():
             assert c.margin == pytest.approx(row[0] - row[1], abs=1e-5)
             assert c.entropy == pytest.approx(-(row[row > 0] * np.log(row[row > 0])).sum(), abs=1e-4)
         step += 1
+
+
+def test_a_trace_is_recorded(tmp_path):
+    model, tokens = Model(9), canvas(9)
+    file = tmp_path / "decode.jsonl"
+    session = new_session("by_margin + threshold(0.6)", trace=str(file), model="made up", token_text="<{}>".format)
+    session.start(0, tokens, prompt_length=PROMPT)
+    first = tokens.tolist()
+    steps = []
+    while (request := session.next()) is not None:
+        assert session.next() is not None  # the same
+        session.supply(model(tokens)[request.segments[0].rows])
+        steps.append([(c.position, c.token, c.part) for c in session.candidates()])
+    head, *lines, end = [json.loads(line) for line in file.read_text().splitlines()]
+    assert head["format"] == "unmask-trace/1" and head["model"]["name"] == "made up"
+    assert head["parts"] == ["by_margin", "threshold(0.6)"]
+    assert head["sequences"][0]["tokens"] == first
+    assert [list(zip(line["position"], line["token"], line["by"])) for line in lines] == steps
+    assert end["tokens"] == tokens.tolist() and end["end"] == "complete"
+    texts = {token: text for line in [head, *lines, end] for token, text in line.get("text", {}).items()}
+    assert texts == {str(t): f"<{t}>" for t in {*first, *(t for s in steps for _, t, _ in s), *tokens.tolist()}}
+    with pytest.raises(RuntimeError, match="/no/such"):
+        new_session(trace="/no/such/folder/file")
 
 
 def test_probabilities_of_asked_tokens():

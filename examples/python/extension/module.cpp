@@ -2,7 +2,9 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
+#include <variant>
 
 #include "session.hpp"
 
@@ -201,7 +203,9 @@ void bind_session(nb::module_& m) {
 The engine owns tokens and logits; tokens are written in place, logits are read where they are.
 `window` is the largest number of positions whose rows one step reads: the block length, or the
 whole answer. `suppress_mask=False` lets the mask token be proposed, as released decoders do; its
-position then stays masked. `threads` read the rows; sessions with the same number share them. With
+position then stays masked. `trace` is True for candidates(), or the name of a file ("-": standard
+output) that gets the decode as a trace, lines of JSON; `model` is the name of the model in it, and
+`token_text(token)` the text of a token. `threads` read the rows; sessions with the same number share them. With
 `stream`, a cudaStream_t as an integer, tokens and logits are on that stream's device.
 
 An engine that runs single positions of its layers decodes policies with a layer rule, too, such as
@@ -229,9 +233,12 @@ Other threads of Python run during every call. A session that two threads use se
              bool suppress_mask,
              int layers,
              int branches,
-             bool trace,
+             std::variant<bool, std::string> trace,
+             std::string model,
+             std::optional<nb::callable> token_text,
              int threads,
              std::optional<std::uintptr_t> stream) {
+            const std::string* const file = std::get_if<std::string>(&trace);
             new (place) session(std::move(policy),
                                 {.vocab = vocab,
                                  .mask_token = mask_token,
@@ -243,9 +250,17 @@ Other threads of Python run during every call. A session that two threads use se
                                  .length = length,
                                  .window = window,
                                  .branches = branches,
-                                 .trace = trace},
+                                 .trace = file != nullptr || std::get<bool>(trace)},
                                 threads,
                                 stream);
+            if (file != nullptr) {
+              try {
+                place->record(*file, std::move(model), std::move(token_text));
+              } catch (...) {
+                place->~session();
+                throw;
+              }
+            }
           },
           "policy"_a,
           nb::kw_only(),
@@ -260,6 +275,8 @@ Other threads of Python run during every call. A session that two threads use se
           "layers"_a = 0,
           "branches"_a = 0,
           "trace"_a = false,
+          "model"_a = "",
+          "token_text"_a = nb::none(),
           "threads"_a = 1,
           "stream"_a = nb::none())
       .def(

@@ -3,12 +3,16 @@
 
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
+#include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/trace_file.hpp>
+#include <unmask/trace/trace_writer.hpp>
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,6 +144,25 @@ class session {
     slots_.resize(static_cast<std::size_t>(capacity.sequences));
   }
 
+  /// Records the decodes in a file, with the texts that `text` gives for tokens, if it is given.
+  void record(const std::string& file, std::string model, std::optional<nb::callable> text) {
+    unmask::check_argument(
+        space_ == unmask::memory::host, "trace", file, "True or False with a stream");
+    unmask::trace_head head{.model = std::move(model),
+                            .info = model_,
+                            .policy = policy_,
+                            .parts = unmask::part_texts(policy_)};
+    if (text) {
+      token_text_ = std::move(*text);
+      head.text = [this](unmask::token_id token) {
+        const nb::gil_scoped_acquire python;
+        return nb::cast<std::string>(token_text_(token));
+      };
+    }
+    file_.emplace(file);
+    trace_.emplace(*file_, std::move(head));
+  }
+
   void start(unmask::index_t slot,
              writable_tensor tokens,
              unmask::sequence_shape geometry,
@@ -164,12 +187,22 @@ class session {
       session_->start(slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
       std::swap(slots_[static_cast<std::size_t>(slot)], fresh);
       publish(slot);
+      if (trace_) {
+        slot_tokens& now = slots_[static_cast<std::size_t>(slot)].tokens;
+        trace_->start({.slot = slot,
+                       .shape = geometry,
+                       .tokens = {now.data(), static_cast<std::size_t>(now.size())},
+                       .editable = options.editable.data()});
+      }
     });
   }
 
   [[nodiscard]] std::optional<request> next() {
     return alone([&] {
       const auto wanted = session_->next();
+      if (trace_ && wanted && !std::exchange(is_requested_, true)) {
+        trace_->request(*wanted, *session_);
+      }
       wanted_.reset();
       if (wanted) {
         wanted_ = {{wanted->segments.begin(), wanted->segments.end()}, wanted->rows};
@@ -250,7 +283,13 @@ class session {
     return alone([&] { return session_->planned(slot); });
   }
   void cancel(unmask::index_t slot) {
-    alone([&] { session_->cancel(slot); });
+    alone([&] {
+      session_->cancel(slot);
+      if (trace_) {
+        trace_->end(slot, session_->report(slot));
+        check_recording();
+      }
+    });
   }
 
   [[nodiscard]] const std::string& policy() const { return policy_; }
@@ -281,6 +320,17 @@ class session {
       publish(s.slot);
     }
     wanted_.reset();
+    if (trace_ && std::exchange(is_requested_, false)) {
+      trace_->step(*session_);
+      check_recording();
+    }
+  }
+  // Ends a recording whose file is full.
+  void check_recording() {
+    if (!trace_->ok()) {
+      trace_.reset();
+      throw std::runtime_error(file_->error());
+    }
   }
 
   // Before the first is read, so that a wrong one leaves the session as it was.
@@ -345,6 +395,10 @@ class session {
   unmask::any_layer_session* layers_ = nullptr;  // the same on the host
   std::vector<used> slots_;
   std::optional<request> wanted_;
+  nb::object token_text_;
+  std::optional<unmask::trace_file> file_;
+  std::optional<unmask::trace_writer> trace_;
+  bool is_requested_ = false;  // the trace has the request that is out
 };
 
 }  // namespace unmask_python
