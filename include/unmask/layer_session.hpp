@@ -172,7 +172,7 @@ class layer_session : public session<Policy, Backend, true> {
         check_argument(i == 0 || hooks[i].segment > hooks[i - 1].segment,
                        "index of the segment",
                        hooks[i].segment,
-                       "more than that of the hook before it");
+                       "larger than that of the hook before it: sort hooks by segment");
         check(*pass(hooks[i].segment).segment_, layer, hooks[i]);
       }
       base::workspace().at_layer(base::segments(), layer, hooks);

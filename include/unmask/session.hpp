@@ -367,7 +367,7 @@ class session {
     check_argument(logits.rows == wanted,
                    name,
                    logits.rows,
-                   Policy::layered ? "those that the pass still wants, " : rule,
+                   Policy::layered ? "those that remain in the pass, " : rule,
                    wanted);
     validate(modifiers, wanted, model_.vocab, model_.vocab);
   }

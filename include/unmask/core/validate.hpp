@@ -82,7 +82,7 @@ UNMASK_LIBRARY void validate(const model_info& m) {
   check_argument(m.mask_token != no_token,
                  "model_info::mask_token",
                  "no_token, its default",
-                 "given: the token that stands at a masked position");
+                 "given: the token at masked positions");
   check_argument(m.mask_token >= 0 && m.mask_token < m.vocab,
                  "model_info::mask_token",
                  m.mask_token,

@@ -18,22 +18,18 @@ struct complaint {
 
 /// Throws std::invalid_argument if there is an error. Host only.
 inline void check(const complaint& c) {
+  const auto refuse = [&c](std::string_view rule, std::string_view problem) {
+    unmask::detail::message text;
+    text.add("messages must be ").add(rule).add(": message ").add(c.got).add(problem).refuse();
+  };
   switch (c.found) {
   case fault::none:
     return;
   case fault::not_a_message:
-    return check_argument(
-        false,
-        "messages",
-        c.got,
-        "what read_shard() returned, of every rank; the bytes of this one are no message");
+    return refuse("those of read_shard(), one of each rank", " has other bytes");
   case fault::other_record:
-    return check_argument(
-        false,
-        "messages",
-        c.got,
-        "of sessions with one policy and one model; this one has other statistics or another "
-        "vocabulary");
+    return refuse("of sessions with one policy and one model",
+                  " has other statistics or another vocabulary");
   case fault::not_adjacent:
     return check_argument(
         false, "first column of a message", c.got, "where the messages before it end, ", c.wanted);
@@ -44,17 +40,10 @@ inline void check(const complaint& c) {
                           "all of the vocabulary, ",
                           c.wanted);
   case fault::foreign_token:
-    return check_argument(false,
-                          "messages",
-                          c.got,
-                          "records that name tokens of their own columns; this one was damaged");
+    return refuse("records that name tokens of their own columns", " names others");
   case fault::other_step:
   case fault::too_many_nodes:
-    return check_argument(false,
-                          "messages",
-                          c.got,
-                          "of one step, in which all ranks have as many rows, tracked tokens and "
-                          "cuts; this one is of another");
+    return refuse("of one step, with equal rows, tracked tokens and cuts", " differs");
   }
 }
 

@@ -59,7 +59,7 @@ class pending_request {
                    "less than the number of segments, ",
                    segments_.size());
     check_order(unread_[index] != 0,
-                "read() of a segment that was read already: each once, then decide()");
+                "read() of a segment that was read already: read each once, then call decide()");
   }
   void was_read(std::size_t index) { unread_[index] = 0; }
   /// Check before a step is decided whose segments were read one by one.

@@ -26,7 +26,7 @@ template <class Policy>
                  c.window,
                  "at most ",
                  max_rows / math::max(Policy::probes, index_t{1}),
-                 " for a policy that asks about ",
+                 " for a policy that reports probabilities of ",
                  Policy::probes,
                  " tokens a position");
   // At most 2^62, because a row of the previous step is the largest data of a position.
