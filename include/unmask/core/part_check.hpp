@@ -51,7 +51,7 @@ constexpr void check_functions() {
   UNMASK_CHECK_FUNCTION(anchors,
                         anchoring<P>,
                         "anchors(candidate) must be const and return bool, and the part must say "
-                        "how far it looks for one: anchor_radius() -> index_t");
+                        "up to which distance: anchor_radius() -> index_t");
   UNMASK_CHECK_FUNCTION(anchor_radius,
                         anchoring<P>,
                         "anchor_radius() must be const and return index_t, in a part that has "

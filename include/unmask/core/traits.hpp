@@ -247,7 +247,7 @@ UNMASK_RULE(one_schedule,
             "a policy has at most one schedule, such as semi_autoregressive{}")
 UNMASK_RULE(one_lookahead,
             c.lookaheads <= 1,
-            "a policy looks ahead with one part, such as lookahead{}")
+            "a policy has at most one part with branches, such as lookahead{}")
 UNMASK_RULE(one_draw,
             c.draws <= 1,
             "a policy draws tokens with one part, such as sampling{}; canvas{} is such a part")

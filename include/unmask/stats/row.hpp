@@ -159,7 +159,7 @@ class revisable_row {
 
 /// A row with access to the statistics that one part declared only, and without access to single
 /// tokens for a part that does not declare `tracks`.
-template <statistics S, statistics All, bool Watched>
+template <statistics S, statistics All, bool Tracked>
 class narrowed_row {
  public:
   UNMASK_HD explicit narrowed_row(revisable_row<All>& whole)
@@ -186,8 +186,8 @@ class narrowed_row {
  private:
   UNMASK_HD static constexpr void check_tracked() {
     static_assert(
-        Watched,
-        "a part that asks for single tokens of a row, or edits them, names them before "
+        Tracked,
+        "a part that reads single tokens of a row, or edits them, names them before "
         "the row is read: track(list, context) and static constexpr index_t tracks = ...; 0 "
         "without track() for a part that only raises the best token");
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Anchors need the radius within which candidates get their distance.
-// expect: how far it looks for one: anchor_radius
+// expect: up to which distance: anchor_radius
 #include <unmask/unmask.hpp>
 
 struct beside_sure_ones {

@@ -129,13 +129,13 @@ int decode_with_replays(const Policy& p) {
 }
 
 TYPED_TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
-  // The pass that begins the next block feeds everything.
+  // The pass that begins the next block runs everything.
   const policy p{by_confidence{}, tokens_per_step{1}, early_skip{}, dual_cache{}};
   EXPECT_EQ(decode_with_replays<TypeParam>(p), 3);
 }
 
 TEST(EmulatedLayerPolicies, AReplayedPassGoesOnUntilItDoesNotFit) {
-  // Every fourth of 34 passes feeds a block, too, and computes all of it at every layer.
+  // Every fourth of 34 passes runs a block, too, and computes all of it at every layer.
   const block_cache cache{.prompt_period = 0, .block_period = 4, .reaches_back = false};
   const policy skips{by_confidence{}, tokens_per_step{1}, early_skip{}, cache};
   EXPECT_EQ(decode_with_replays<typed>(skips), 9);

@@ -81,15 +81,15 @@ enum class budget_scope : unsigned char {
 /// position at the first `full_layers` layers. `scope` decides whether the former use places of the
 /// budget.
 ///
-/// `answer_only` ranks the answer; the prompt is computed in the passes that feed it. `latest_only`
+/// `answer_only` ranks the answer; the prompt is computed in the passes that run it. `latest_only`
 /// uses the rightmost committed token only, and `whole_window` shifts its window into the answer
 /// instead of cutting it. `refresh_stride` > 1 computes the mean of a layer in a pass that
 /// refreshes over every n-th ranked position only, 0 over none.
 ///
-/// Without a cache each pass feeds everything and the first one alone computes everything, as in
-/// algorithm 1, where the prompt is ranked, too; with the periods of interval_cache further passes
-/// compute everything, as an option of the released code. cache_budget_of() returns the budget for
-/// a long answer.
+/// Without a cache every position enters each pass, and only the first pass computes all of them,
+/// as in algorithm 1, where the prompt is ranked, too; with the periods of interval_cache further
+/// passes compute everything, as an option of the released code. cache_budget_of() returns the
+/// budget for a long answer.
 ///
 /// Range: budget, window, full_layers, refresh_stride >= 0.
 /// State: 8 bytes a layer; the engine lends a row of the feature's width for each position and
@@ -231,7 +231,7 @@ static_assert(counting<cache_budget> && mandating<cache_budget> && allocating<ca
 
 /// Computes, at each layer, the share of the answer whose `Feature` changed most since it was last
 /// computed there: int(share * answer) positions, by 1 - cos(now, stored). The others keep the
-/// stored outputs of the layer; the prompt is computed in the passes that feed it. Goes with
+/// stored outputs of the layer; the prompt is computed in the passes that run it. Goes with
 /// interval_cache.
 ///
 /// Range: share in [0, 1].
@@ -266,7 +266,7 @@ struct basic_similarity_refresh {
   UNMASK_HD index_t quota(const layer_info&, const auto& context) const {
     return share_of(context.at.view->length - context.at.view->prompt_length);
   }
-  /// The share, plus the prompt in passes that feed it.
+  /// The share, plus the prompt in passes that run it.
   [[nodiscard]] index_t most(const layer_info&, const sequence_shape& g, range query) const {
     return share_of(g.length - g.prompt_length) + math::max(g.prompt_length - query.first, 0);
   }

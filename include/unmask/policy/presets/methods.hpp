@@ -45,7 +45,7 @@ template <int Slots = 64>
   return policy{by_confidence{}, unmask::threshold{threshold, true}, credit};
 }
 
-/// The refreshes of Dynamic-dLLM: every pass feeds everything, and only the first one computes
+/// The refreshes of Dynamic-dLLM: every position enters each pass, and only the first one computes
 /// everything. Source: Dynamic-dLLM (2026), algorithm 1, lines 1 to 6. (The intervals in its
 /// appendix B.2 are those of the methods that it is compared with.)
 [[nodiscard]] constexpr interval_cache dynamic_dllm_cache() {

@@ -112,7 +112,7 @@ template <feature Feature = feature::value>
 }
 
 /// Refreshes of the release: prompt and answer every 5,000 passes, that is in the first one only;
-/// the other passes do not feed the prompt. Source: `prompt_interval_steps` and
+/// the other passes do not run the prompt. Source: `prompt_interval_steps` and
 /// `gen_interval_steps` of `scripts/run_LLaDA_gsm8k_Instruct.sh`. Its demo has 100 and 7.
 [[nodiscard]] constexpr interval_cache dynamic_dllm_cache() {
   return {.prompt_period = 5000, .answer_period = 5000};
