@@ -9,18 +9,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
 source cmake/packages.sh
+# shellcheck source=tests/viewer/selenium.sh
+source tests/viewer/selenium.sh
 
-packages=(python3 python3-venv)
-[[ -n ${UNMASK_CHROMIUM:-} && -n ${UNMASK_CHROMEDRIVER:-} ]] || packages+=(chromium chromium-driver fonts-dejavu-core)
-unmask_packages "${packages[@]}"
-
-venv=build/viewer
-if ! "$venv/bin/python" -c 'import selenium' 2>/dev/null; then
-  echo "Installing Selenium into $venv"
-  unmask_quietly python3 -m venv "$venv"
-  unmask_quietly "$venv/bin/python" -m pip --disable-pip-version-check install 'selenium>=4.20,<5'
-fi
-
+unmask_selenium build/viewer
 python3 tests/viewer/files.py
 python3 tests/viewer/smoke.py
-exec "$venv/bin/python" tests/viewer/browser.py "$@"
+exec build/viewer/bin/python tests/viewer/browser.py "$@"

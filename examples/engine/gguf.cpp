@@ -49,7 +49,7 @@ float half_to_float(std::uint16_t half) {
     return sign != 0 ? -magnitude : magnitude;
   }
   const std::uint32_t widened = exponent == 31 ? 255 : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | (widened << 23) | (fraction << 13));
+  return __builtin_bit_cast(float, sign | (widened << 23) | (fraction << 13));
 }
 
 double number_at(const std::byte* bytes, gguf_value_type type) {
@@ -242,7 +242,7 @@ const gguf_tensor& gguf_file::tensor(std::string_view name,
     return "[" + list + "]";
   };
   const std::span actual(result.shape.data(), result.dimensions);
-  if (!std::ranges::equal(actual, shape)) {
+  if (!std::equal(actual.begin(), actual.end(), shape.begin(), shape.end())) {
     fail("tensor " + quoted(name) + ": shape " + text(actual) + ", must be " + text(shape));
   }
   return result;

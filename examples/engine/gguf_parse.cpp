@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/gguf_parse.hpp"
 
+#include <bit>
 #include <limits>
 #include <stdexcept>
 #include <tuple>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,9 +18,9 @@ namespace example::detail {
 template <class T>
 T little_endian(const std::byte* bytes) {
   if constexpr (std::is_same_v<T, float>) {
-    return std::bit_cast<float>(little_endian<std::uint32_t>(bytes));
+    return __builtin_bit_cast(float, little_endian<std::uint32_t>(bytes));
   } else if constexpr (std::is_same_v<T, double>) {
-    return std::bit_cast<double>(little_endian<std::uint64_t>(bytes));
+    return __builtin_bit_cast(double, little_endian<std::uint64_t>(bytes));
   } else {
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < sizeof(T); ++i) {

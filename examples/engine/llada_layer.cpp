@@ -44,7 +44,7 @@ void key_values::put(std::size_t position,
   for (std::size_t i = 0; i < width_; ++i) {
     lane[i * lanes] = key[i];
   }
-  std::ranges::copy(value, values_.data() + position * width_);
+  std::copy(value.begin(), value.end(), values_.data() + position * width_);
 }
 
 void key_values::get(std::size_t position, std::span<float> key, std::span<float> value) const {

@@ -219,12 +219,12 @@ class session {
   /// is true. Considers only sequences whose start next() or report() has seen.
   [[nodiscard]] bool finished() const {
     if constexpr (space == memory::device) {
-      return std::ranges::all_of(running(), [](const std::uint32_t& word) {
+      return std::all_of(running().begin(), running().end(), [](const std::uint32_t& word) {
         return __atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0;  // the device may be writing it
       });
     } else {
-      return std::ranges::none_of(workspace_.statuses(),
-                                  [](const step::slot_status& s) { return s.next.active(); });
+      const auto all = workspace_.statuses();
+      return std::none_of(all.begin(), all.end(), [](auto& slot) { return slot.next.active(); });
     }
   }
 

@@ -580,6 +580,24 @@ class Using(Page):
         driver.find_element("id", "paste-b").click()
         self.assertTrue(js("return unmaskViewer.side(1) !== null"))
 
+    def test_a_page_around_it_may_give_traces(self):
+        show()
+        outer = pathlib.Path(folder.name, "outer.html")
+        outer.write_text('<iframe src="page.html" width="900" height="700"></iframe>', encoding="utf-8")
+        driver.get(outer.as_uri())
+        wait("document.readyState === 'complete'")
+        post = "document.querySelector('iframe').contentWindow.postMessage(arguments[0], '*')"
+        for message in (None, 5, "x", {}, {"unmaskTraces": []}, {"unmaskTraces": 7}, {"unmaskTheme": "<b>"}):
+            js(post, message)
+        js(post, {"unmaskTraces": [{"name": "a", "text": traces.text_of(self.lines)}, None], "unmaskTheme": "dark"})
+        driver.switch_to.frame(0)
+        try:
+            wait("document.documentElement.dataset.theme === 'dark'")
+            self.assertEqual(js("return unmaskViewer.side(0).decode.forwards"), len(self.lines) - 2)
+            self.assertEqual(errors(), ["trace: Line 1: the file is empty; a trace begins with its head."])
+        finally:
+            driver.switch_to.default_content()
+
     def test_themes(self):
         show(self.lines)
         x, y, _ = boxes()[FIRST]

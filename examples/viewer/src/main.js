@@ -421,7 +421,25 @@ new ResizeObserver(() => {
   }
 }).observe($('main'));
 
-/// For pages around this one, and for tests.
+// A page around this one may give traces, checked as any other, and the theme.
+addEventListener('message', (event) => {
+  if (event.source !== globalThis.parent || globalThis.parent === globalThis || event.data === null || typeof event.data !== 'object') {
+    return;
+  }
+  const {unmaskTraces: traces, unmaskTheme: theme} = event.data;
+  if (Array.isArray(traces) && traces.length > 0) {
+    complain(1, '');
+    show(null, 1);
+    traces.slice(0, 2).forEach((given, side) => openText(String(given?.text ?? ''), String(given?.name ?? 'trace'), side));
+  }
+  if (['auto', 'light', 'dark'].includes(theme)) {
+    $('theme').value = theme;
+    document.documentElement.dataset.theme = theme;
+    recolour();
+  }
+});
+
+/// For tests.
 globalThis.unmaskViewer = {
   open: openText,
   go,

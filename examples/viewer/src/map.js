@@ -323,7 +323,8 @@ export class OrderMap {
       if (cw >= 11 && ch >= 11) {
         const text = letter === 'r' ? '×' : tokenText(decode.trace, s.token.data[i]);
         context.fillStyle = letter === 'e' || letter === 'r' ? c.page : c.on[shadeOf(s.confidence.data[i])];
-        let shown = text.trim() || text;  // as much of it as there is room for
+        let shown = text.trim() || text;  // as much of it as there is room for; a dot for EOS
+        shown = s.token.data[i] === decode.trace.model.eos && cw < 24 ? '·' : shown;
         while (shown.length > 1 && context.measureText(shown).width > cw - 1) {
           shown = shown.slice(0, -1);
         }

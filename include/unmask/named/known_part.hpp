@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/traits.hpp>
+#include <unmask/core/write_number.hpp>
 #include <unmask/named/named_parts.hpp>
 
 #include <cmath>
@@ -103,11 +104,11 @@ struct known_part {
 
 /// The shortest text that reads back as the same float; whole numbers without a point.
 [[nodiscard]] inline std::string shortest_text(double value) {
-  char text[32];
+  char text[detail::most_digits];
   const bool whole = std::floor(value) == value && std::abs(value) < 1e15;
-  const auto end = whole ? std::to_chars(std::begin(text), std::end(text), std::int64_t(value))
-                         : std::to_chars(std::begin(text), std::end(text), float(value));
-  return {text, end.ptr};
+  return {text,
+          whole ? detail::write_number(text, std::int64_t(value))
+                : detail::write_number(text, float(value))};
 }
 
 /// Values that an argument may have, in words: "in [0, 1]", "a whole number, at least 1".

@@ -47,7 +47,7 @@ class pending_request {
   /// Check before rows of all segments are taken at once.
   void check_supply() const {
     check_order(out_, "supply() without a request: call next() first");
-    check_order(std::ranges::find(unread_, 0) == unread_.end(),
+    check_order(std::find(unread_.begin(), unread_.end(), 0) == unread_.end(),
                 "supply() after read(): give the other segments to read(), then call decide()");
   }
   /// Check before rows of one segment are taken.
@@ -65,7 +65,7 @@ class pending_request {
   /// Check before a step is decided whose segments were read one by one.
   void check_decide() const {
     check_order(out_, "decide() without a request: call next() first");
-    check_order(std::ranges::find(unread_, 1) == unread_.end(),
+    check_order(std::find(unread_.begin(), unread_.end(), 1) == unread_.end(),
                 "decide() before every segment of the request was given to read()");
   }
   void was_decided() { out_ = false; }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/types.hpp>
+#include <unmask/core/write_number.hpp>
 
-#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -93,9 +93,8 @@ class json_text {
 
   void append(auto value) {
     separate();
-    char digits[32];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value);
-    text_.append(digits, end.ptr);
+    char digits[detail::most_digits];
+    text_.append(digits, detail::write_number(digits, value));
   }
 
   // Bytes of the UTF-8 character at the beginning of `rest`; 0 if there is none.

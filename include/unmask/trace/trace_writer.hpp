@@ -278,8 +278,9 @@ class trace_writer {
   void known_column(std::string_view name,
                     std::span<const candidate_entry> all,
                     float candidate_entry::* member) {
-    const bool is_known = std::ranges::any_of(
-        all, [member](const candidate_entry& e) { return !std::isnan(e.*member); });
+    const bool is_known = std::any_of(all.begin(), all.end(), [member](const candidate_entry& e) {
+      return !std::isnan(e.*member);
+    });
     if (is_known) {
       column(name, all, member);
     }

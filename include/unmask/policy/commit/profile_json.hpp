@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/read_number.hpp>
+#include <unmask/core/write_number.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 
 #include <array>
@@ -172,8 +173,8 @@ struct profile_writer {
   std::string text;
 
   void write(auto x) {  // the shortest digits that give the same number back
-    char digits[32];
-    text.append(digits, std::to_chars(std::begin(digits), std::end(digits), x).ptr);
+    char digits[detail::most_digits];
+    text.append(digits, detail::write_number(digits, x));
   }
   void write(auto word, std::convertible_to<std::string_view> auto... names) {
     const std::string_view all[] = {names...};

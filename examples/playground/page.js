@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+'use strict';
+
+const $ = (id) => document.getElementById(id);
+
+const POLICIES = [
+  ['every token above 90 %', 'threshold(0.9)'],
+  ['above 60 %: faster, and wrong more often', 'threshold(0.6)'],
+  ['two tokens in each pass', 'tokens_per_step(2)'],
+  ['one token in each pass', 'tokens_per_step(1)'],
+  ['six passes for each block', 'steps_per_block(6)'],
+  ['from the left, four in each pass', 'left_to_right + tokens_per_step(4)'],
+  ['together only if each is likely', 'factor(0.2)'],
+  ['entropies that add up to little', 'by_entropy + entropy_bound(0.1)'],
+  ['above 90 %, or two', 'by_margin + any_of(threshold(0.9), tokens_per_step(2))'],
+  ['tokens that led before count more', 'threshold(0.9) + trace_credit'],
+  ['looks ahead with three branches', 'threshold(0.9) + lookahead(3)'],
+  ['the whole answer as one block', 'threshold(0.9) + single_block'],
+  ['blocks overlap', 'threshold(0.9) + block_pipeline(0.1, whole_canvas=true)'],
+  ['ends with the answer', 'threshold(0.9) + stop_at_eos'],
+  ['keeps K/V on both sides of the block', 'threshold(0.9) + dual_cache'],
+  ['draws tokens at random', 'threshold(0.9) + temperature(0.7) + sampling'],
+];
+const PROMPTS = [
+  'Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?',
+  'Q:Gus has 12 books. Gets 2. Gets 6. How many?',
+  'J:age 73 name Eve',
+  'S:30 21 77 36 63',
+  'P:a=6;a-=1;a+=2;a+=5;a+=4',
+];
+const NUMBERS = {answer: [1, 128, 40], block: [1, 128, 20], seed: [0, 4294967295, 0]};
+
+let module = null;
+let turn = 0;     // of the decode that runs; a newer one stops it
+let runs = [];    // the newest first: {key, policy, trace, forwards, committed, milliseconds, answer}
+let shown = [];   // keys of the runs in the viewer
+
+const text = (call, types = [], values = []) => module.ccall(`playground_${call}`, 'string', types, values);
+const integer = (call) => module.ccall(`playground_${call}`, 'number', [], []);
+
+/// What the form says, each number within its range.
+function settings() {
+  const all = {policy: $('policy').value, second: $('second').value, prompt: $('prompt').value};
+  for (const [name, [least, most, usual]] of Object.entries(NUMBERS)) {
+    const value = Math.round(Number($(name).value));
+    all[name] = Number.isFinite(value) && $(name).value !== '' ? Math.min(most, Math.max(least, value)) : usual;
+  }
+  return all;
+}
+
+function fromLink() {
+  const link = new URLSearchParams(location.hash.slice(1));
+  $('policy').value = (link.get('policy') ?? 'threshold(0.9)').slice(0, 2000);
+  $('second').value = (link.get('second') ?? 'tokens_per_step(2)').slice(0, 2000);
+  $('prompt').value = (link.get('prompt') ?? PROMPTS[0]).slice(0, 200);
+  for (const [name, [, , usual]] of Object.entries(NUMBERS)) {
+    $(name).value = /^\d{1,10}$/.test(link.get(name) ?? '') ? link.get(name) : usual;
+  }
+}
+
+function toLink() {
+  const link = new URLSearchParams(settings());
+  history.replaceState(null, '', `#${link}`);
+}
+
+/// Shows what is wrong with the text of a policy, at its column. Returns whether it is right.
+function check(field) {
+  const value = $(field).value;
+  const box = $(`${field}-error`);
+  const wrong = value.trim() === '' && field === 'second' ? '' : text('check', ['string'], [value]);
+  const column = wrong ? integer('column') : 0;
+  box.hidden = wrong === '';
+  $(field).setAttribute('aria-invalid', String(wrong !== ''));
+  const line = value.replace(/\s/g, ' ');
+  const problem = column > 0 ? wrong.slice(wrong.indexOf(`column ${column}: `)) : wrong;
+  box.textContent = column > 0 ? `${line}\n${' '.repeat(column - 1)}^\n${problem}` : problem;
+  return wrong === '';
+}
+
+const pause = () => new Promise((resolve) => setTimeout(resolve));
+
+/// Decodes with one policy. Null if a newer decode has begun.
+async function decode(policy, s, mine) {
+  const key = JSON.stringify([policy, s.prompt, s.answer, s.block, s.seed]);
+  const wrong = text('start', ['string', 'string', 'number', 'number', 'number'], [policy, s.prompt, s.answer, s.block, s.seed]);
+  if (wrong) {
+    throw new Error(wrong);
+  }
+  let forwards = 0;
+  let milliseconds = 0;
+  for (;;) {
+    const began = performance.now();
+    const more = integer('step');
+    milliseconds += performance.now() - began;
+    if (more < 0) {
+      throw new Error(text('said'));
+    }
+    if (more === 0) {
+      break;
+    }
+    forwards += 1;
+    $('progress').textContent = `${policy}: forward ${forwards}`;
+    await pause();
+    if (mine !== turn) {
+      return null;
+    }
+  }
+  const trace = text('trace');
+  const end = trace.trimEnd().split('\n').at(-1);
+  const run = {key, policy, trace, forwards, milliseconds, committed: JSON.parse(end).committed ?? 0,
+               answer: text('answer', ['number'], [s.answer])};
+  return run;
+}
+
+async function decodeAll() {
+  const mine = ++turn;
+  const right = [check('policy'), check('second')];
+  toLink();
+  if (!right[0] || !right[1]) {
+    return;
+  }
+  const s = settings();
+  $('error').hidden = true;
+  const done = [];
+  try {
+    for (const policy of [s.policy, s.second].filter((p) => p.trim() !== '')) {
+      const run = await decode(policy, s, mine);
+      if (run === null) {
+        return;
+      }
+      done.push(run);
+    }
+  } catch (error) {
+    $('error').textContent = error.message;
+    $('error').hidden = false;
+  }
+  $('progress').textContent = '';
+  if (done.length > 0) {
+    const keys = done.map((r) => r.key);
+    runs = [...done, ...runs.filter((r) => !keys.includes(r.key))].slice(0, 20);
+    view(done);
+  }
+}
+
+/// Shows one run in the viewer, or two.
+function view(these) {
+  shown = these.map((r) => r.key);
+  $('viewer').contentWindow.postMessage({unmaskTraces: these.map((r) => ({name: r.policy, text: r.trace}))}, '*');
+  fill();
+}
+
+function fill() {
+  const element = (tag, content, parent) => {
+    const made = document.createElement(tag);
+    made.textContent = content;
+    parent.append(made);
+    return made;
+  };
+  const body = $('runs').tBodies[0];
+  body.replaceChildren();
+  for (const run of runs) {
+    const row = element('tr', '', body);
+    row.classList.toggle('shown', shown.includes(run.key));
+    element('td', run.policy, row);
+    element('td', String(run.forwards), row);
+    element('td', run.forwards > 0 ? (run.committed / run.forwards).toFixed(2) : '-', row);
+    element('td', run.milliseconds.toFixed(0), row);
+    element('td', run.answer, row);
+    const buttons = element('td', '', row);
+    element('button', 'Show', buttons).addEventListener('click', () => view([run]));
+    if (shown.length > 0 && shown[0] !== run.key) {
+      buttons.append(' ');
+      element('button', 'Compare', buttons).addEventListener('click', () => view([runs.find((r) => r.key === shown[0]) ?? run, run]));
+    }
+  }
+}
+
+function bytes(base64) {
+  return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+}
+
+async function begin() {
+  for (const [id, field] of [['policies', 'policy'], ['seconds', 'second']]) {
+    $(id).append(new Option('examples', ''), ...POLICIES.map(([name, value]) => new Option(name, value)));
+    $(id).addEventListener('change', () => {
+      if ($(id).value !== '') {
+        $(field).value = $(id).value;
+        $(id).value = '';
+        decodeAll();
+      }
+    });
+  }
+  $('prompts').append(new Option('examples', ''), ...PROMPTS.map((p) => new Option(p, p)));
+  $('prompts').addEventListener('change', () => {
+    if ($('prompts').value !== '') {
+      $('prompt').value = $('prompts').value;
+      $('prompts').value = '';
+      decodeAll();
+    }
+  });
+  $('theme').addEventListener('change', () => {
+    document.documentElement.dataset.theme = $('theme').value;
+    $('viewer').contentWindow.postMessage({unmaskTheme: $('theme').value}, '*');
+  });
+  fromLink();
+
+  module = await globalThis.makePlayground({wasmBinary: bytes(globalThis.playgroundData.wasm)});
+  module.FS.writeFile('/model.gguf', bytes(globalThis.playgroundData.model));
+  globalThis.playgroundData = null;
+  const wrong = text('load', ['string'], ['/model.gguf']);
+  if (wrong) {
+    throw new Error(wrong);
+  }
+  $('parts').textContent = text('parts');
+  $('decode').disabled = false;
+  $('progress').textContent = '';
+
+  let waiting = 0;
+  for (const field of ['policy', 'second', 'prompt', ...Object.keys(NUMBERS)]) {
+    $(field).addEventListener('input', () => {
+      check('policy');
+      check('second');
+      clearTimeout(waiting);
+      waiting = setTimeout(decodeAll, 500);
+    });
+  }
+  $('form').addEventListener('submit', (event) => {
+    event.preventDefault();
+    clearTimeout(waiting);
+    decodeAll();
+  });
+  $('share').addEventListener('click', async () => {
+    toLink();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      $('progress').textContent = 'Copied.';
+    } catch {
+      $('progress').textContent = 'The link is in the address bar.';
+    }
+  });
+  addEventListener('hashchange', () => {
+    fromLink();
+    decodeAll();
+  });
+  await decodeAll();
+}
+
+addEventListener('load', async () => {  // the viewer's frame is loaded then, too
+  try {
+    await begin();
+  } catch (error) {
+    $('error').textContent = `The playground cannot run here: ${error.message}`;
+    $('error').hidden = false;
+    $('progress').textContent = '';
+  }
+  document.documentElement.dataset.ready = 'true';
+});

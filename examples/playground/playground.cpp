@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The playground's decodes in WebAssembly: the tiny model, a policy by name, a trace. page.js makes
+// the calls.
+#include <unmask/any_layer_session.hpp>
+#include <unmask/named_policy.hpp>
+#include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/trace_writer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "demo/engine.hpp"
+
+namespace {
+
+using unmask::index_t;
+using unmask::token_id;
+
+/// One sequence that is decoded step by step.
+class decode {
+ public:
+  decode(demo::engine& model,
+         const std::string& policy,
+         const std::string& prompt,
+         index_t answer_length,
+         index_t block_length,
+         std::uint64_t seed)
+      : model_(model)
+      , tokens_{model.canvas(prompt, answer_length)} {
+    const auto length = static_cast<index_t>(tokens_[0].size());
+    const unmask::sequence_shape shape{.prompt_length = length - answer_length,
+                                       .length = length,
+                                       .block_length = block_length,
+                                       .seed = seed};
+    session_ = unmask::make_any_layer_session(unmask::read_policy(policy),
+                                              model.info(),
+                                              {.sequences = 1,
+                                               .length = length,
+                                               .window = answer_length,
+                                               .branches = unmask::max_branches,
+                                               .trace = true});
+    trace_.emplace(
+        [this](std::string_view line) {
+          lines_ += line;
+          return true;
+        },
+        unmask::trace_head{.model = "tiny_llada",
+                           .info = model.info(),
+                           .policy = policy,
+                           .parts = unmask::part_texts(policy),
+                           .text = [&text = model.text()](token_id token) -> std::string {
+                             return token == text.end()     ? "<eos>"
+                                    : token == text.begin() ? "<bos>"
+                                                            : text.decode(std::span(&token, 1));
+                           }});
+    session_->start(0, tokens_[0].data(), length, shape);
+    trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]});
+  }
+
+  /// Runs one forward pass. Returns false if the sequence had ended.
+  bool step() {
+    const auto request = session_->next();
+    if (!request) {
+      return false;
+    }
+    trace_->request(*request, *session_);
+    const auto start = std::chrono::steady_clock::now();
+    const auto logits = model_.forward(*session_, *request, tokens_);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      session_->read(i, logits[i]);
+    }
+    session_->decide();
+    trace_->step(*session_, took.count());
+    model_.keep(0, session_->planned(0).winner);
+    return true;
+  }
+
+  /// The trace so far.
+  [[nodiscard]] const std::string& lines() const { return lines_; }
+
+  /// All tokens.
+  [[nodiscard]] const std::vector<token_id>& tokens() const { return tokens_[0]; }
+
+ private:
+  demo::engine& model_;
+  std::vector<std::vector<token_id>> tokens_;  // [slot]
+  std::unique_ptr<unmask::any_layer_session> session_;
+  std::optional<unmask::trace_writer> trace_;
+  std::string lines_;
+};
+
+std::unique_ptr<demo::engine> model;
+std::unique_ptr<decode> running;
+std::string said;      // the last string that a call returned
+int wrong_column = 0;  // of the policy's text, from 1; 0: none
+
+/// Returns the message of an error, empty without one.
+template <class F>
+const char* attempt(F&& work) {
+  said.clear();
+  wrong_column = 0;
+  try {
+    work();
+  } catch (const unmask::policy_text_error& e) {
+    said = e.what();
+    wrong_column = static_cast<int>(e.column());
+  } catch (const std::exception& e) {
+    said = e.what();
+  }
+  return said.c_str();
+}
+
+}  // namespace
+
+// Calls that return a text return it until the next call; an error is a sentence, "" if there is
+// none.
+extern "C" {
+
+/// Loads the model.
+const char* playground_load(const char* file) {
+  return attempt([file] { model = std::make_unique<demo::engine>(file, 1); });
+}
+
+/// Checks the text of a policy.
+const char* playground_check(const char* policy) {
+  return attempt([policy] { static_cast<void>(unmask::read_policy(policy)); });
+}
+
+/// Column of the last error in the text of a policy, from 1; 0 if it has none.
+int playground_column() {
+  return wrong_column;
+}
+
+/// Begins a decode.
+const char* playground_start(
+    const char* policy, const char* prompt, int answer_length, int block_length, double seed) {
+  return attempt([=] {
+    running.reset();
+    running = std::make_unique<decode>(*model,
+                                       policy,
+                                       prompt,
+                                       index_t{answer_length},
+                                       index_t{block_length},
+                                       static_cast<std::uint64_t>(seed));
+  });
+}
+
+/// Runs one forward pass of the decode: 1 if there was one, 0 at its end, -1 on an error, which
+/// playground_said() has.
+int playground_step() {
+  bool stepped = false;
+  attempt([&stepped] { stepped = running != nullptr && running->step(); });
+  return !said.empty() ? -1 : stepped ? 1 : 0;
+}
+
+const char* playground_said() {
+  return said.c_str();
+}
+
+/// The trace of the decode so far.
+const char* playground_trace() {
+  return running != nullptr ? running->lines().c_str() : "";
+}
+
+/// The answer, up to its EOS token.
+const char* playground_answer(int answer_length) {
+  return attempt([=] {
+    const std::vector<token_id>& tokens = running->tokens();
+    said = model->text().decode(
+        std::span(tokens).last(std::min(tokens.size(), static_cast<std::size_t>(answer_length))));
+  });
+}
+
+/// All parts of policies with their arguments, as text.
+const char* playground_parts() {
+  said = unmask::describe_parts();
+  return said.c_str();
+}
+
+}  // extern "C"

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The playground in Chromium: the same tokens as the native program, errors at their column, the link.
+
+usage: browser.py SITE DEMO [-v] [CLASS[.TEST]...]    SITE is made by examples/playground/build.sh, DEMO is unmask_demo
+"""
+import functools
+import http.server
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "viewer"))
+sys.dont_write_bytecode = True
+
+import browser  # noqa: E402
+from browser import js, view, wait  # noqa: E402
+
+SITE = DEMO = None
+METHODS = ["es_dllm", "dynamic_dllm", "lopa_d2f", "threshold(0.8) + remask_below(0.6)", "threshold(0.9) + early_skip + dual_cache"]
+
+
+def setUpModule():
+    browser.setUpModule()
+
+
+def tearDownModule():
+    browser.tearDownModule()
+
+
+def settle():
+    wait("document.documentElement.dataset.ready")
+    wait("document.getElementById('progress').textContent === ''", 120)
+
+
+def show(link="", base=None, **look):
+    view(**look)
+    browser.driver.get("about:blank")
+    browser.driver.get((base or pathlib.Path(SITE, "index.html").as_uri()) + link)
+    settle()
+
+
+def native(policy, prompt):
+    done = subprocess.run([DEMO, "--policy", policy, "--prompt", prompt, "--trace", "-"], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{policy}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def decoded(policy, prompt):
+    """The trace of the playground."""
+    text = js("""const [policy, prompt] = arguments;
+        const wrong = text('start', ['string', 'string', 'number', 'number', 'number'], [policy, prompt, 40, 20, 0]);
+        if (wrong) { return wrong; }
+        for (let more = 1; more > 0;) { more = integer('step'); }
+        return text('trace');""", policy, prompt)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def shown_error(field):
+    return js("const e = document.getElementById(arguments[0] + '-error'); return e.hidden ? '' : e.textContent", field)
+
+
+def fill(field, value):
+    js("const e = document.getElementById(arguments[0]); e.value = arguments[1]; e.dispatchEvent(new Event('input'))", field, value)
+
+
+class Playground(browser.Page):
+    def test_the_same_tokens_as_native(self):
+        show()
+        policies = [p for _, p in js("return POLICIES")] + METHODS
+        prompts = js("return PROMPTS")
+        for policy in policies:
+            for prompt in (prompts if "threshold(0.9)" == policy else prompts[:2]):
+                with self.subTest(policy=policy, prompt=prompt):
+                    ours, theirs = decoded(policy, prompt), native(policy, prompt)
+                    self.assertEqual(ours[-1]["tokens"], theirs[-1]["tokens"])
+                    self.assertEqual(ours[-1]["forwards"], theirs[-1]["forwards"])
+                    columns = ("step", "score", "compute", "position", "token", "outcome", "by")
+                    self.assertEqual([[s.get(c) for c in columns] for s in ours[1:-1]],
+                                     [[s.get(c) for c in columns] for s in theirs[1:-1]])
+                    if policy in METHODS:  # a layer may compute another position at a tie; tokens are those
+                        continue
+                    for a, b in zip(ours[1:-1], theirs[1:-1]):
+                        for x, y in zip(a["confidence"], b["confidence"]):
+                            self.assertAlmostEqual(x, y, delta=1e-4)
+
+    def test_the_reference_of_the_model(self):
+        show()
+        with open(ROOT / "tests/data/tiny_llada/reference_decodes.jsonl", encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file][::40]
+        for line in lines:
+            for rule, policy in (("threshold_0.9", "threshold(0.9)"), ("one_a_forward", "tokens_per_step(1)")):
+                ours = decoded(policy, line["prompt"])
+                self.assertEqual(ours[-1]["tokens"][-40:], line[rule]["tokens"])
+                self.assertEqual(ours[-1]["forwards"], line[rule]["forwards"])
+
+    def test_the_page_shows_two_policies(self):
+        show()
+        rows = js("return [...document.querySelectorAll('#runs tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+        self.assertEqual([r[0] for r in rows], ["threshold(0.9)", "tokens_per_step(2)"])
+        self.assertEqual([int(r[1]) for r in rows], [native(r[0], js("return PROMPTS[0]"))[-1]["forwards"] for r in rows])
+        self.assertEqual(rows[0][4], "10+8=18;18-7=11;11+4=15;#15")
+        browser.driver.switch_to.frame("viewer")
+        try:
+            self.assertTrue(js("return document.body.classList.contains('comparing')"))
+            self.assertIn("First difference: forward 1", browser.text("difference-text"))
+            self.assertEqual(js("return [...document.querySelectorAll('.policy')].map((e) => e.textContent)"), [r[0] for r in rows])
+        finally:
+            browser.driver.switch_to.default_content()
+        js("document.querySelector('#runs tbody button').click()")  # Show
+        browser.driver.switch_to.frame("viewer")
+        try:
+            wait("!document.body.classList.contains('comparing')")
+        finally:
+            browser.driver.switch_to.default_content()
+
+    def test_errors_of_a_policy_stand_at_their_column(self):
+        show()
+        for policy, column, sentence in (("trace_credit + threshold(1.5)", 26, "value of threshold must be in [0, 1], got 1.5"),
+                                         ("treshold(0.9)", 1, "threshold"), ("threshold(0.9) +", None, ""), ("", None, "")):
+            fill("policy", policy)
+            said = shown_error("policy")
+            self.assertTrue(said, policy)
+            self.assertEqual(js("return document.getElementById('policy').getAttribute('aria-invalid')"), "true")
+            lines = said.split("\n")
+            self.assertIn(sentence, said)
+            if column is not None:
+                self.assertEqual(lines[0], policy)
+                self.assertEqual(lines[1], " " * (column - 1) + "^")
+                self.assertTrue(lines[2].startswith(f"column {column}: "), lines)
+        fill("policy", "threshold(0.5)")
+        self.assertEqual(shown_error("policy"), "")
+        fill("second", "threshold(<img src=x onerror=window.ran=1>)")
+        self.assertTrue(shown_error("second"))
+        self.assertIsNone(js("return window.ran"))
+        fill("second", "")
+        self.assertEqual(shown_error("second"), "")
+        fill("prompt", "Q:é")
+        wait("!document.getElementById('error').hidden")
+        self.assertIn("é", browser.text("error"))
+
+    def test_typing_decodes(self):
+        show()
+        fill("second", "")
+        fill("policy", "tokens_per_step(4)")
+        wait("document.querySelector('#runs tbody td').textContent === 'tokens_per_step(4)'")
+        self.assertEqual(js("return document.querySelector('#runs tbody tr').cells[1].textContent"), "10")
+        self.assertIn("policy=tokens_per_step%284%29", js("return location.hash"))
+
+    def test_the_link_has_the_state(self):
+        show("#policy=factor(0.2)&second=&prompt=J%3Aage+27&answer=30&block=10&seed=3")
+        self.assertEqual(js("return ['policy', 'second', 'prompt', 'answer', 'block', 'seed'].map((i) => document.getElementById(i).value)"),
+                         ["factor(0.2)", "", "J:age 27", "30", "10", "3"])
+        self.assertEqual(js("return document.querySelector('#runs tbody tr').cells[4].textContent"), '{"age":27}')
+        link = js("return location.hash")
+        show(link)
+        self.assertEqual(js("return location.hash"), link)
+        show("#policy=%3Cscript%3Ewindow.ran%3D1%3C/script%3E&answer=-5&block=99999999999&seed=x")
+        self.assertIsNone(js("return window.ran"))
+        self.assertIn("<script>", shown_error("policy"))
+        self.assertEqual(js("return Object.values(settings()).slice(3)"), [40, 20, 0])
+
+    def test_every_example_is_a_policy(self):
+        show()
+        for name, policy in js("return POLICIES"):
+            self.assertEqual(js("return text('check', ['string'], [arguments[0]])", policy), "", name)
+        self.assertIn("threshold", browser.text("parts"))
+
+    def test_widths_and_themes(self):
+        for width in (1280, 390, 320):
+            for dark in (False, True):
+                show(width=width, dark=dark)
+                self.assertLessEqual(js("return document.documentElement.scrollWidth"), width)
+                if browser.PICTURES:
+                    browser.PICTURES.mkdir(parents=True, exist_ok=True)
+                    view(width, js("return document.documentElement.scrollHeight"), dark)
+                    time.sleep(0.5)
+                    browser.driver.save_screenshot(str(browser.PICTURES / f"playground-{width}-{'dark' if dark else 'light'}.png"))
+        js("const t = document.getElementById('theme'); t.value = 'light'; t.dispatchEvent(new Event('change'))")
+        light = js("return getComputedStyle(document.body).backgroundColor")
+        browser.driver.switch_to.frame("viewer")
+        try:
+            wait("document.documentElement.dataset.theme === 'light'")
+            self.assertEqual(js("return getComputedStyle(document.body).backgroundColor"), light)
+        finally:
+            browser.driver.switch_to.default_content()
+
+    def test_from_a_server(self):
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            show(base=f"http://127.0.0.1:{server.server_port}/index.html")
+            self.assertEqual(js("return document.querySelectorAll('#runs tbody tr').length"), 2)
+            for entry in browser.driver.get_log("browser"):
+                self.assertIn("favicon", entry["message"])
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+if __name__ == "__main__":
+    SITE, DEMO = (str(pathlib.Path(p).resolve()) for p in sys.argv[1:3])
+    del sys.argv[1:3]
+    if "--pictures" in sys.argv:
+        at = sys.argv.index("--pictures")
+        browser.PICTURES = pathlib.Path(sys.argv[at + 1]).resolve()
+        del sys.argv[at:at + 2]
+    unittest.main()
