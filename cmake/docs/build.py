@@ -30,7 +30,8 @@ OUTER = {"cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
          "host": ["backend.hpp", "executor.hpp", "key_selector.hpp", "thread_pool.hpp"],
          "named": ["policy_text.hpp", "read_policy.hpp"]}  # of these folders these alone
 PAGES = ["include/unmask/policy/README.md", "include/unmask/policy/**/README.md",
-         "include/unmask/named/README.md", "examples/README.md", "examples/**/README.md",
+         "include/unmask/named/README.md", "include/unmask/trace/README.md",
+         "examples/README.md", "examples/**/README.md",
          "include/unmask/ranks/README.md", "include/unmask/cuda/README.md", "include/unmask/README.md",
          "bench/README.md"]
 
@@ -40,7 +41,7 @@ def inputs():
     found = {"index.md": ROOT / "README.md"}
     for pattern in PAGES:
         for file in sorted(ROOT.glob(pattern)):
-            if file.parent.name != "make" and file not in found.values():
+            if file not in found.values():
                 found[f"page_{len(found):02}.md"] = file  # the names are the order in the menu
     include = ROOT / "include"
     for name in INNER + [f"{folder}/{name}" for folder in OUTER for name in OUTER[folder]]:

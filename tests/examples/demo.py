@@ -104,7 +104,7 @@ class Demo(unittest.TestCase):
         self.fails(["--policy", "top_k + tokens_per_step"], "sampling")
         done = run("--parts")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for text in ("threshold(value=0.9, inclusive=false)", "in [0, 1]", "logits processor: tokens that keep leading"):
+        for text in ("threshold(value=0.9, inclusive=false)", "in [0, 1]", "logits processor: raises the logits of tokens"):
             self.assertIn(text, done.stdout)
 
     def test_bad_files_name_file_and_line(self):

@@ -11,8 +11,8 @@ namespace UNMASK_NAMESPACE {
 /// filter_by(...) and edit_token_by(...), which return one, beside the functions of a stage.
 template <class Result>
 struct decided {
-  Result result = {};
-  index_t part = -1;
+  Result result = {};  ///< The result.
+  index_t part = -1;   ///< Index of the part that it is from.
 };
 
 /// A part whose place in the text of a policy is not its index in the type of the policy.

@@ -39,6 +39,7 @@ class json_text {
 
   /// A number.
   void number(std::integral auto value) { append(value); }
+  /// A number with the fewest digits that read back as the same; null if it is not finite.
   void number(std::floating_point auto value) {
     if (!std::isfinite(value)) {
       word("null");

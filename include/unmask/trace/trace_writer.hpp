@@ -34,6 +34,7 @@ namespace UNMASK_NAMESPACE {
 /// steps, never inside one.
 class trace_writer {
  public:
+  /// Records a decode that `head` describes; `to` gets the lines.
   trace_writer(trace_sink to, trace_head head)
       : sink_(std::move(to))
       , head_(std::move(head)) {}

@@ -44,7 +44,7 @@ struct tokens_per_step {
   static constexpr statistics required = stat::none;
 
   static constexpr part_label label{"tokens_per_step",
-                                    "commits the best-ranked count tokens of each step"};
+                                    "commits the count best-ranked tokens in each step"};
   static constexpr knob<tokens_per_step> knobs[] = {
       {"count", &tokens_per_step::count, at_least(0)}};
 
