@@ -7,6 +7,8 @@ namespace UNMASK_NAMESPACE {
 
 /// Logical AND of two commit rules: commits a candidate that both rules commit. Both operands are
 /// evaluated for every candidate; there is no short circuit.
+/// Example: `all_of(threshold(0.8), tokens_per_step(2))`, confidences 0.95 0.6 0.9: commits 0.95
+/// 0.9.
 template <commit_rule A, commit_rule B>
 struct all_of {
   A first;
@@ -17,6 +19,8 @@ template <commit_rule A, commit_rule B>
 all_of(A, B) -> all_of<A, B>;
 
 /// Logical OR of two commit rules: commits a candidate that at least one rule commits.
+/// Example: `any_of(threshold(0.8), tokens_per_step(1))`, confidences 0.95 0.6 0.9: commits 0.95
+/// 0.9.
 template <commit_rule A, commit_rule B>
 struct any_of {
   A first;
