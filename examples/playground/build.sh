@@ -18,7 +18,7 @@ here=examples/playground
 flags=(-std=c++20 -O2 -DNDEBUG -DUNMASK_COMPILED -fwasm-exceptions -msimd128
   -Iinclude -Iexamples -isystem /usr/include/eigen3)
 
-sources=("$here/playground.cpp" examples/demo/engine.cpp examples/engine/*.cpp)
+sources=("$here/playground.cpp" examples/demo/{checkers,engine}.cpp examples/engine/*.cpp)
 for part in 0 1 2 3 4 5 6 7; do # the library by parts, as <unmask/compiled.hpp> says
   printf '#define UNMASK_IMPLEMENTATION\n#define UNMASK_PART %s\n#include <unmask/compiled.hpp>\n' \
     "$part" >"$objects/part$part.cpp"
@@ -33,19 +33,19 @@ echo "Compiling ${#sources[@]} files"
 printf '%s\0' "${sources[@]}" |
   xargs -0 -I{} -P "${UNMASK_JOBS:-$(nproc)}" bash -c 'compile "$@"' _ {} "$objects" "${flags[@]}"
 
-calls=(load check column start step said trace answer parts)
+calls=(load check column start solves step said trace answer parts)
 exported=$(printf ',"_playground_%s"' "${calls[@]}")
 em++ -O2 -fwasm-exceptions "$objects"/*.o -o "$objects/playground.js" \
   -sMODULARIZE -sEXPORT_NAME=makePlayground -sENVIRONMENT=web -sALLOW_MEMORY_GROWTH -sFORCE_FILESYSTEM \
   -sEXPORTED_RUNTIME_METHODS='["ccall","FS"]' -sEXPORTED_FUNCTIONS="[${exported:1}]"
 
-# Pages without a server may not fetch: the model and the program are text in a script.
-python3 - "$objects/playground.wasm" examples/tiny_llada/tiny-f32.gguf >"$site/data.js" <<'PYTHON'
+# Pages without a server may not fetch: the models and the program are text in a script.
+python3 - "$objects/playground.wasm" examples/tiny_llada/tiny-f32.gguf examples/sudoku/sudoku-f16.gguf >"$site/data.js" <<'PYTHON'
 import base64
 import sys
 
 print("globalThis.playgroundData = {", end="")
-for name, path in zip(("wasm", "model"), sys.argv[1:]):
+for name, path in zip(("wasm", "text", "sudoku"), sys.argv[1:]):
     with open(path, "rb") as file:
         print(f'{name}: "{base64.b64encode(file.read()).decode()}",', end="")
 print("};")

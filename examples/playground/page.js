@@ -28,6 +28,11 @@ const PROMPTS = [
   'S:30 21 77 36 63',
   'P:a=6;a-=1;a+=2;a+=5;a+=4',
 ];
+const PUZZLES = [  // 6 x 6 cells, row by row
+  '__1__62_65146_3__5_24_3_1___________',
+  '__36_4_4__2_41___6_6_1_______3_____2',
+  '_4__6_6_____5_12____41___26___1___42',
+];
 const NUMBERS = {answer: [1, 128, 40], block: [1, 128, 20], seed: [0, 4294967295, 0]};
 
 let module = null;
@@ -40,26 +45,40 @@ const integer = (call) => module.ccall(`playground_${call}`, 'number', [], []);
 
 /// What the form says, each number within its range.
 function settings() {
-  const all = {policy: $('policy').value, second: $('second').value, prompt: $('prompt').value};
+  const all = {model: $('model').value, policy: $('policy').value, second: $('second').value, prompt: $('prompt').value};
   for (const [name, [least, most, usual]] of Object.entries(NUMBERS)) {
     const value = Math.round(Number($(name).value));
     all[name] = Number.isFinite(value) && $(name).value !== '' ? Math.min(most, Math.max(least, value)) : usual;
   }
+  if (all.model === 'sudoku') {  // the clues are positions that are given; no text stands before them
+    Object.assign(all, {answer: 36, given: all.prompt.replace(/[^1-6]/g, '_').padEnd(36, '_').slice(0, 36)});
+  }
   return all;
+}
+
+/// The fields as the model wants them.
+function adapt() {
+  const sudoku = $('model').value === 'sudoku';
+  $('prompt-label').textContent = sudoku ? 'Clues: 36 cells, row by row, _ is empty' : 'Prompt';
+  $('answer').disabled = sudoku;
+  $('prompts').replaceChildren(new Option('examples', ''), ...(sudoku ? PUZZLES : PROMPTS).map((p) => new Option(p, p)));
 }
 
 function fromLink() {
   const link = new URLSearchParams(location.hash.slice(1));
+  $('model').value = link.get('model') === 'sudoku' ? 'sudoku' : 'text';
+  adapt();
   $('policy').value = (link.get('policy') ?? 'threshold(0.9)').slice(0, 2000);
   $('second').value = (link.get('second') ?? 'tokens_per_step(2)').slice(0, 2000);
-  $('prompt').value = (link.get('prompt') ?? PROMPTS[0]).slice(0, 200);
+  $('prompt').value = (link.get('prompt') ?? ($('model').value === 'sudoku' ? PUZZLES : PROMPTS)[0]).slice(0, 200);
   for (const [name, [, , usual]] of Object.entries(NUMBERS)) {
     $(name).value = /^\d{1,10}$/.test(link.get(name) ?? '') ? link.get(name) : usual;
   }
 }
 
 function toLink() {
-  const link = new URLSearchParams(settings());
+  const {given, ...all} = settings();
+  const link = new URLSearchParams(all);
   history.replaceState(null, '', `#${link}`);
 }
 
@@ -77,12 +96,13 @@ function check(field) {
   return wrong === '';
 }
 
+const START = ['string', 'string', 'string', 'string', 'number', 'number', 'number'];
 const pause = () => new Promise((resolve) => setTimeout(resolve));
 
 /// Decodes with one policy. Null if a newer decode has begun.
 async function decode(policy, s, mine) {
-  const key = JSON.stringify([policy, s.prompt, s.answer, s.block, s.seed]);
-  const wrong = text('start', ['string', 'string', 'number', 'number', 'number'], [policy, s.prompt, s.answer, s.block, s.seed]);
+  const key = JSON.stringify([s.model, policy, s.prompt, s.answer, s.block, s.seed]);
+  const wrong = text('start', START, [s.model, policy, s.given ? '' : s.prompt, s.given ?? '', s.answer, s.block, s.seed]);
   if (wrong) {
     throw new Error(wrong);
   }
@@ -107,8 +127,12 @@ async function decode(policy, s, mine) {
   }
   const trace = text('trace');
   const end = trace.trimEnd().split('\n').at(-1);
-  const run = {key, policy, trace, forwards, milliseconds, committed: JSON.parse(end).committed ?? 0,
+  const run = {key, policy, fold: s.given ? 6 : 0, trace, forwards, milliseconds, committed: JSON.parse(end).committed ?? 0,
                answer: text('answer', ['number'], [s.answer])};
+  if (s.given) {
+    const solved = module.ccall('playground_solves', 'number', ['string', 'string'], [s.given, run.answer]);
+    run.answer = `${solved ? 'solved' : 'wrong'}: ${run.answer.replace(/.{6}(?=.)/g, '$& ')}`;
+  }
   return run;
 }
 
@@ -145,7 +169,8 @@ async function decodeAll() {
 /// Shows one run in the viewer, or two.
 function view(these) {
   shown = these.map((r) => r.key);
-  $('viewer').contentWindow.postMessage({unmaskTraces: these.map((r) => ({name: r.policy, text: r.trace}))}, '*');
+  $('viewer').contentWindow.postMessage(
+      {unmaskTraces: these.map((r) => ({name: r.policy, text: r.trace})), unmaskFold: these[0].fold}, '*');
   fill();
 }
 
@@ -190,7 +215,12 @@ async function begin() {
       }
     });
   }
-  $('prompts').append(new Option('examples', ''), ...PROMPTS.map((p) => new Option(p, p)));
+  $('model').addEventListener('change', () => {
+    adapt();
+    $('prompt').value = ($('model').value === 'sudoku' ? PUZZLES : PROMPTS)[0];
+    $('block').value = $('model').value === 'sudoku' ? 36 : 20;
+    decodeAll();
+  });
   $('prompts').addEventListener('change', () => {
     if ($('prompts').value !== '') {
       $('prompt').value = $('prompts').value;
@@ -205,12 +235,14 @@ async function begin() {
   fromLink();
 
   module = await globalThis.makePlayground({wasmBinary: bytes(globalThis.playgroundData.wasm)});
-  module.FS.writeFile('/model.gguf', bytes(globalThis.playgroundData.model));
-  globalThis.playgroundData = null;
-  const wrong = text('load', ['string'], ['/model.gguf']);
-  if (wrong) {
-    throw new Error(wrong);
+  for (const name of ['text', 'sudoku']) {
+    module.FS.writeFile(`/${name}.gguf`, bytes(globalThis.playgroundData[name]));
+    const wrong = text('load', ['string', 'string'], [name, `/${name}.gguf`]);
+    if (wrong) {
+      throw new Error(wrong);
+    }
   }
+  globalThis.playgroundData = null;
   $('parts').textContent = text('parts');
   $('decode').disabled = false;
   $('progress').textContent = '';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The playground's decodes in WebAssembly: the tiny model, a policy by name, a trace. page.js makes
+// The playground's decodes in WebAssembly: a small model, a policy by name, a trace. page.js makes
 // the calls.
 #include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "demo/checkers.hpp"
 #include "demo/engine.hpp"
 
 namespace {
@@ -29,13 +31,15 @@ using unmask::token_id;
 class decode {
  public:
   decode(demo::engine& model,
+         const std::string& name,
          const std::string& policy,
          const std::string& prompt,
+         const std::string& given,
          index_t answer_length,
          index_t block_length,
          std::uint64_t seed)
       : model_(model)
-      , tokens_{model.canvas(prompt, answer_length)} {
+      , tokens_{model.canvas(prompt, answer_length, given)} {
     const auto length = static_cast<index_t>(tokens_[0].size());
     const unmask::sequence_shape shape{.prompt_length = length - answer_length,
                                        .length = length,
@@ -53,7 +57,7 @@ class decode {
           lines_ += line;
           return true;
         },
-        unmask::trace_head{.model = "tiny_llada",
+        unmask::trace_head{.model = name,
                            .info = model.info(),
                            .policy = policy,
                            .parts = unmask::part_texts(policy),
@@ -62,7 +66,13 @@ class decode {
                                     : token == text.begin() ? "<bos>"
                                                             : text.decode(std::span(&token, 1));
                            }});
-    session_->start(0, tokens_[0].data(), length, shape);
+    std::vector<std::uint8_t> editable;  // empty: the whole answer
+    if (!given.empty()) {
+      for (const token_id token : tokens_[0]) {
+        editable.push_back(token == model.text().mask() ? 1 : 0);
+      }
+    }
+    session_->start(0, tokens_[0].data(), length, shape, {.editable = editable});
     trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]});
   }
 
@@ -99,7 +109,8 @@ class decode {
   std::string lines_;
 };
 
-std::unique_ptr<demo::engine> model;
+std::map<std::string, demo::engine> models;
+demo::engine* model = nullptr;  // of the decode that runs
 std::unique_ptr<decode> running;
 std::string said;      // the last string that a call returned
 int wrong_column = 0;  // of the policy's text, from 1; 0: none
@@ -126,9 +137,9 @@ const char* attempt(F&& work) {
 // none.
 extern "C" {
 
-/// Loads the model.
-const char* playground_load(const char* file) {
-  return attempt([file] { model = std::make_unique<demo::engine>(file, 1); });
+/// Loads a model, which then has a name.
+const char* playground_load(const char* name, const char* file) {
+  return attempt([=] { models.try_emplace(name, file, 1); });
 }
 
 /// Checks the text of a policy.
@@ -141,18 +152,32 @@ int playground_column() {
   return wrong_column;
 }
 
-/// Begins a decode.
-const char* playground_start(
-    const char* policy, const char* prompt, int answer_length, int block_length, double seed) {
+/// Begins a decode. `given` has the answer's positions that are known, and '_' for the others; ""
+/// means that none is.
+const char* playground_start(const char* name,
+                             const char* policy,
+                             const char* prompt,
+                             const char* given,
+                             int answer_length,
+                             int block_length,
+                             double seed) {
   return attempt([=] {
     running.reset();
+    model = &models.at(name);
     running = std::make_unique<decode>(*model,
+                                       name,
                                        policy,
                                        prompt,
+                                       given,
                                        index_t{answer_length},
                                        index_t{block_length},
                                        static_cast<std::uint64_t>(seed));
   });
+}
+
+/// Whether a text is the solution of a Sudoku of 6 x 6 cells.
+int playground_solves(const char* given, const char* answer) {
+  return demo::sudoku_6x6(given, answer) ? 1 : 0;
 }
 
 /// Runs one forward pass of the decode: 1 if there was one, 0 at its end, -1 on an error, which
@@ -175,6 +200,9 @@ const char* playground_trace() {
 /// The answer, up to its EOS token.
 const char* playground_answer(int answer_length) {
   return attempt([=] {
+    if (running == nullptr) {
+      return;
+    }
     const std::vector<token_id>& tokens = running->tokens();
     said = model->text().decode(
         std::span(tokens).last(std::min(tokens.size(), static_cast<std::size_t>(answer_length))));

@@ -46,21 +46,23 @@ def show(link="", base=None, **look):
     settle()
 
 
-def native(policy, prompt):
-    done = subprocess.run([DEMO, "--policy", policy, "--prompt", prompt, "--trace", "-"], capture_output=True, text=True,
+def native(policy, prompt=None):
+    """Of a prompt, or of the first Sudoku."""
+    what = ["--model", "sudoku", "--live", "1"] if prompt is None else ["--prompt", prompt]
+    done = subprocess.run([DEMO, "--policy", policy, *what, "--trace", "-"], capture_output=True, text=True,
                           check=False)
     if done.returncode != 0:
         raise AssertionError(f"{policy}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def decoded(policy, prompt):
+def decoded(policy, prompt, given="", block=20):
     """The trace of the playground."""
-    text = js("""const [policy, prompt] = arguments;
-        const wrong = text('start', ['string', 'string', 'number', 'number', 'number'], [policy, prompt, 40, 20, 0]);
+    text = js("""const [policy, prompt, given, block] = arguments;
+        const wrong = text('start', START, [given ? 'sudoku' : 'text', policy, prompt, given, given ? 36 : 40, block, 0]);
         if (wrong) { return wrong; }
         for (let more = 1; more > 0;) { more = integer('step'); }
-        return text('trace');""", policy, prompt)
+        return text('trace');""", policy, prompt, given, block)
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -101,6 +103,26 @@ class Playground(browser.Page):
                 ours = decoded(policy, line["prompt"])
                 self.assertEqual(ours[-1]["tokens"][-40:], line[rule]["tokens"])
                 self.assertEqual(ours[-1]["forwards"], line[rule]["forwards"])
+
+    def test_sudoku(self):
+        show("#model=sudoku&policy=threshold(0.99)&second=threshold(0)&block=36")
+        rows = js("return [...document.querySelectorAll('#runs tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+        self.assertRegex(rows[0][4], r"^solved: [1-6]{6}( [1-6]{6}){5}$")
+        self.assertRegex(rows[1][4], r"^(solved|wrong): ")
+        self.assertEqual(rows[1][1], "1")
+        with open(ROOT / "examples/sudoku/puzzles.jsonl", encoding="utf-8") as file:
+            puzzles = [json.loads(line)["given"] for line in file][:3]
+        self.assertEqual(js("return PUZZLES"), puzzles)
+        for policy in ("threshold(0.9)", "by_margin + tokens_per_step(1)"):
+            theirs = native(policy)
+            block = theirs[0]["sequences"][0]["shape"]["block_length"]
+            ours = decoded(policy, "", puzzles[0], block)
+            self.assertEqual(ours[0]["sequences"][0]["fixed"], theirs[0]["sequences"][0]["fixed"])
+            self.assertEqual(ours[-1], theirs[-1])
+            self.assertEqual([(s["position"], s["token"], s["outcome"]) for s in ours[1:-1]],
+                             [(s["position"], s["token"], s["outcome"]) for s in theirs[1:-1]])
+        js("const m = document.getElementById('model'); m.value = 'text'; m.dispatchEvent(new Event('change'))")
+        wait("document.querySelector('#runs tbody tr').cells[4].textContent.startsWith('10+8')")
 
     def test_the_page_shows_two_policies(self):
         show()
@@ -166,7 +188,7 @@ class Playground(browser.Page):
         show("#policy=%3Cscript%3Ewindow.ran%3D1%3C/script%3E&answer=-5&block=99999999999&seed=x")
         self.assertIsNone(js("return window.ran"))
         self.assertIn("<script>", shown_error("policy"))
-        self.assertEqual(js("return Object.values(settings()).slice(3)"), [40, 20, 0])
+        self.assertEqual(js("return ['answer', 'block', 'seed'].map((n) => settings()[n])"), [40, 20, 0])
 
     def test_every_example_is_a_policy(self):
         show()

@@ -245,6 +245,16 @@ class Drawing(Page):
             x, y, w = boxes()[p]
             self.assertEqual(pixels("canvas", [(x + w - 1.5, y + 1.5)])[0], c["panel"])
 
+    def test_rows_of_a_grid(self):
+        show(self.lines)
+        js("const f = document.getElementById('fold'); f.value = '8'; f.dispatchEvent(new Event('change'))")
+        places = boxes()
+        for p in range(FIRST, len(places)):
+            self.assertEqual(places[p][1], places[FIRST][1] + (p - FIRST) // 8 * 34, p)
+        js("unmaskViewer.frame()")
+        x, y, _ = places[FIRST + 8]
+        self.assertEqual(pixels("canvas", [(x + 3, y + 3)])[0], colour(shade(Oracle(self.lines).confidence(99, FIRST + 8))))
+
     def test_tokens_are_written(self):
         show(self.lines)
         go(99)
@@ -509,7 +519,7 @@ class Using(Page):
             seen.append(name)
             self.assertGreaterEqual(ring, 1, name)
         for wanted in ("open-a", "open-b", "paste", "close", "theme", "difference-go", "first", "back", "play", "next", "last",
-                       "forward", "speed", "zoom-in", "shade-all", "Keys and words"):
+                       "forward", "speed", "fold", "zoom-in", "shade-all", "Keys and words"):
             self.assertIn(wanted, seen)
         self.assertEqual(sum(s.startswith(("canvas ", "order map ", "forward passes ")) for s in seen), 6)
         self.assertLess(seen.index("theme"), seen.index("first"))

@@ -19,6 +19,7 @@ export class TokenCanvas {
     this.decode = null;
     this.now = 0;
     this.selected = -1;
+    this.fold = 0;  // positions of a row behind the prompt; 0: as many as there is room for
     this.differs = null;  // [position] 1 where the other decode has something else now
     const {canvas} = this.surface;
     canvas.addEventListener('click', (event) => {
@@ -87,8 +88,10 @@ export class TokenCanvas {
     this.rows = [0];  // first position of each row
     let [x, y] = [GAP, 4];
     for (let p = 0; p < decode.length; ++p) {
-      const behindPrompt = p === decode.sequence.promptLength && p > 0;
-      if (p > 0 && (behindPrompt || x + this.widths[p] + GAP > room)) {
+      const {promptLength} = decode.sequence;
+      const behindPrompt = p === promptLength && p > 0;
+      const folded = this.fold > 0 && p > promptLength && (p - promptLength) % this.fold === 0;
+      if (p > 0 && (behindPrompt || folded || x + this.widths[p] + GAP > room)) {
         x = GAP;
         y += ROW + (behindPrompt ? 8 : 0);
         this.rows.push(p);

@@ -372,7 +372,7 @@ addEventListener('keydown', (event) => {
   const {target} = event;
   const keys = {ArrowLeft: () => go(state.now - 1), ArrowRight: () => go(state.now + 1), Home: () => go(0),
                 End: () => go(most()), ' ': () => play(state.playing === 0)};
-  if (!Object.hasOwn(keys, event.key) || target.matches('select, textarea') ||
+  if (!Object.hasOwn(keys, event.key) || target.matches('select, textarea, [type=number]') ||
       (event.key === ' ' && target.closest('button, label, summary'))) {
     return;
   }
@@ -401,6 +401,16 @@ $('shade-all').addEventListener('change', (event) => {
   draw();
 });
 
+function fold(positions) {
+  $('fold').value = positions;
+  for (const {canvas} of panes) {
+    canvas.fold = Math.min(9999, Math.max(0, Math.round(positions) || 0));
+  }
+  layout();
+  draw();
+}
+$('fold').addEventListener('change', (event) => fold(Number(event.target.value)));
+
 // The theme and the width of the page.
 function recolour() {
   forgetColours();
@@ -421,16 +431,19 @@ new ResizeObserver(() => {
   }
 }).observe($('main'));
 
-// A page around this one may give traces, checked as any other, and the theme.
+// A page around this one may give traces, checked as any other, positions of a row, and the theme.
 addEventListener('message', (event) => {
   if (event.source !== globalThis.parent || globalThis.parent === globalThis || event.data === null || typeof event.data !== 'object') {
     return;
   }
-  const {unmaskTraces: traces, unmaskTheme: theme} = event.data;
+  const {unmaskTraces: traces, unmaskTheme: theme, unmaskFold: positions} = event.data;
   if (Array.isArray(traces) && traces.length > 0) {
     complain(1, '');
     show(null, 1);
     traces.slice(0, 2).forEach((given, side) => openText(String(given?.text ?? ''), String(given?.name ?? 'trace'), side));
+  }
+  if (Number.isInteger(positions)) {
+    fold(positions);
   }
   if (['auto', 'light', 'dark'].includes(theme)) {
     $('theme').value = theme;
