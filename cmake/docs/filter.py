@@ -11,6 +11,7 @@ import re
 
 HEADS = "Shape|Range|State|Ties|Cost|Errors|Example|Source"
 HEAD = re.compile(rf"(?:^|(?<=\s))({HEADS}):(?=\s|$)")
+EXAMPLE = re.compile(r"(\\head\{Example\})(?= `[^`]+`, )")  # of a part; the page of policies says how to read it
 COMMENT = re.compile(r"^(\s*)///(?!<)(.*)$")
 FIELD = r"^\s+(?!return\b|using\b|static\b)[\w:<>, ]+?\s{name}(?:\[\w*\])?(?:\s*=[^;]*|\{{[^;]*\}})?;"
 
@@ -154,6 +155,7 @@ def filtered(text, hook_of, state, part):
             said = comment[2]
             if not drawn(line):
                 said = HEAD.sub(r"\\head{\1}", said)
+                said = EXAMPLE.sub(r'\1 (\\ref page_include_unmask_policy "notation")', said)
                 if i and drawn(lines[i - 1]):
                     said = " @endcode" + said
                 if drawn(lines[i + 1]):
