@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Layer rules beside controls that the library does not have: budgets dealt out evenly, to the
+// wrong layers and at random, and positions skipped at random. Decodes Sudokus one token a pass and
+// prints one JSON object as the demo does with --json. judge.py calls it:
+//
+//     layer_controls PUZZLES LIMIT RULE VALUE
+//
+// RULE is change, even, reversed or random with a budget of VALUE positions a layer and no window,
+// or skip, skip_drift, skip_confidence, skip_random with VALUE as the share that is kept from the
+// second of eight layers on.
+#include <unmask/unmask.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "demo/problems.hpp"
+#include "engine/llada_pass.hpp"
+#include "engine/tokenizer.hpp"
+
+namespace {
+
+using namespace unmask;
+
+/// A number in [0, 1) that depends on its arguments only.
+float dice(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  std::uint32_t x = a * 0x9E3779B9U ^ b * 0x85EBCA6BU ^ c * 0xC2B2AE35U ^ 0x27D4EB2FU;
+  for (int i = 0; i < 3; ++i) {
+    x = (x ^ (x >> 16)) * 0x7FEB352DU;
+  }
+  return static_cast<float>(x >> 8) / 16777216.0F;
+}
+
+enum class dealing { by_change, evenly, reversed, at_random };
+
+/// cache_budget with the budgets of the layers dealt out in other ways; their sum is the same.
+struct dealt_budget : cache_budget {
+  dealing how = dealing::by_change;
+
+  void allocate(const float* means, index_t* budgets, index_t layers, const auto& context) const {
+    const index_t total = std::min(budget, max_rows / layers) * layers;
+    const auto count = static_cast<std::size_t>(layers);
+    std::vector<float> weights(means, means + layers);
+    if (how == dealing::evenly) {
+      std::fill(weights.begin(), weights.end(), 1.0F);
+    } else if (how == dealing::at_random) {
+      for (std::size_t i = 0; i < count; ++i) {
+        weights[i] =
+            dice(static_cast<std::uint32_t>(context.at.step), 7, static_cast<std::uint32_t>(i));
+      }
+    } else if (how == dealing::reversed) {  // the most for the layer that changed least
+      std::vector<std::size_t> order(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        order[i] = i;
+      }
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return means[a] < means[b];
+      });
+      for (std::size_t i = 0; i < count; ++i) {
+        weights[order[i]] = means[order[count - 1 - i]];
+      }
+    }
+    share_out(weights.data(), layers, total, budgets);
+  }
+};
+
+/// early_skip whose positions are ranked by chance.
+struct random_skip : early_skip {
+  float importance(const layer_row& row, const layer_info& l, const auto& context) const {
+    return dice(static_cast<std::uint32_t>(row.position),
+                static_cast<std::uint32_t>(l.layer),
+                static_cast<std::uint32_t>(context.at.step));
+  }
+};
+
+template <class Policy>
+nlohmann::json measured(const Policy& p, const std::vector<demo::problem>& problems) {
+  const example::gguf_file file(UNMASK_EXAMPLES_DIR "/sudoku/sudoku-f16.gguf");
+  const example::char_tokenizer text(file);
+  example::llada_model model(
+      std::make_shared<const example::llada_weights>(example::llada_weights::load(file)));
+  const model_info info{.vocab = static_cast<index_t>(text.vocabulary()),
+                        .mask_token = text.mask(),
+                        .eos_token = text.end(),
+                        .layers = static_cast<index_t>(model.config().layers)};
+  std::string right;
+  std::vector<index_t> forwards;
+  std::int64_t computed = 0, all = 0;
+  for (const demo::problem& problem : problems) {
+    std::vector<token_id> tokens = text.canvas("", problem.given.size());
+    std::vector<std::uint8_t> editable(tokens.size(), 0);
+    for (std::size_t i = 0; i < problem.given.size(); ++i) {
+      editable[i + 1] = problem.given[i] == '_' ? 1 : 0;
+      if (problem.given[i] != '_') {
+        tokens[i + 1] = text.encode(problem.given.substr(i, 1)).front();
+      }
+    }
+    const auto length = static_cast<index_t>(tokens.size());
+    example::sequence_memory memory;
+    layer_session<Policy> session(info, {.sequences = 1, .length = length, .window = length - 1});
+    session.start(0,
+                  p,
+                  tokens,
+                  {.prompt_length = 1, .length = length, .block_length = length - 1},
+                  {.editable = editable});
+    while (session.next()) {
+      auto pass = session.pass(0);
+      const example::logits_view z = model.forward(pass, tokens, memory);
+      session.supply(host_logits<float>(
+          z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)));
+    }
+    right += demo::is_right(problem, text.decode(std::span(tokens).subspan(1))) ? '1' : '0';
+    forwards.push_back(session.report(0).forwards);
+    all += forwards.back();
+    computed += memory.computed;
+  }
+  return {{"right", right},
+          {"forwards", all},
+          {"forwards_each", forwards},
+          {"segments", all},
+          {"segments_each", forwards},
+          {"layer_positions", computed}};
+}
+
+nlohmann::json
+measured(const std::string& rule, double value, const std::vector<demo::problem>& problems) {
+  const auto one = [&](const auto& layer_rule, const auto& cache) {
+    return measured(policy{by_confidence{}, tokens_per_step{1}, layer_rule, cache}, problems);
+  };
+  const std::vector<std::string> dealings{"change", "even", "reversed", "random"};
+  if (const auto found = std::ranges::find(dealings, rule); found != dealings.end()) {
+    dealt_budget b;
+    b.budget = static_cast<index_t>(value);
+    b.window = 0;
+    b.how = static_cast<dealing>(found - dealings.begin());
+    return one(b, interval_cache{1, 0});
+  }
+  random_skip chance;
+  chance.stages[0] = {0.125, value};
+  chance.stage_count = 1;
+  if (rule == "skip_random") {
+    return one(chance, block_cache{});
+  }
+  early_skip s = chance;
+  if (rule != "skip" && rule != "skip_drift" && rule != "skip_confidence") {
+    throw std::invalid_argument("RULE must be one of those in the head of this file, got '" + rule +
+                                "'");
+  }
+  s.weight = rule == "skip" ? 0.5F : rule == "skip_drift" ? 0.0F : 1.0F;
+  return one(s, block_cache{});
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    if (count != 5) {
+      throw std::invalid_argument("usage: layer_controls PUZZLES LIMIT RULE VALUE");
+    }
+    const auto problems =
+        demo::choose(demo::read_problems(arguments[1]), {}, std::atoi(arguments[2]));
+    const nlohmann::json one = measured(arguments[3], std::atof(arguments[4]), problems);
+    std::cout << nlohmann::json{{"policies", {one}}}.dump() << '\n';
+    return 0;
+  } catch (const std::exception& e) {
+    std::cerr << "layer_controls: " << e.what() << '\n';
+    return 2;
+  }
+}
