@@ -21,6 +21,7 @@
 #include "demo/options.hpp"
 #include "demo/summary.hpp"
 #include "demo/terminal.hpp"
+#include "demo/viewer_page.hpp"
 
 namespace {
 
@@ -204,6 +205,10 @@ int run(const options& o) {
   }
   const auto policies = each_with(o.policies.empty() ? default_policies() : o.policies, o.caches);
   check_policies(policies, model, problems, o);
+  if (!o.html.empty()) {
+    write_viewer_page(policies, model, first_problems(problems, std::max(1, o.live)), o);
+    return 0;
+  }
   if (!o.trace.empty()) {
     write_trace(policies.front(), model, first_problems(problems, std::max(1, o.live)), o);
     return 0;

@@ -58,13 +58,13 @@ summary measure(const chosen_policy& policy,
   return s;
 }
 
-void write_trace(const chosen_policy& policy,
-                 engine& model,
-                 std::span<const problem> problems,
-                 const options& o) {
+bool record(const chosen_policy& policy,
+            engine& model,
+            std::span<const problem> problems,
+            const options& o,
+            unmask::trace_sink sink) {
   const std::string rules = policy.text(o.stop_at_eos);
-  unmask::trace_file file(o.trace);
-  unmask::trace_writer trace(file,
+  unmask::trace_writer trace(std::move(sink),
                              {.model = o.model_file.filename().string(),
                               .info = model.info(),
                               .policy = rules,
@@ -77,7 +77,15 @@ void write_trace(const chosen_policy& policy,
   const auto batch = static_cast<index_t>(problems.size());
   const auto session = session_of(policy, model, problems, o, batch, true);
   decode(*session, batch, model, problems, o.shape, {}, &trace);
-  if (!trace.ok()) {
+  return trace.ok();
+}
+
+void write_trace(const chosen_policy& policy,
+                 engine& model,
+                 std::span<const problem> problems,
+                 const options& o) {
+  const unmask::trace_file file(o.trace);
+  if (!record(policy, model, problems, o, file)) {
     throw std::runtime_error(file.error());
   }
 }

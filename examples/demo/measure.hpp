@@ -27,6 +27,14 @@ summary measure(const chosen_policy& policy,
                 std::span<const problem> problems,
                 const options& o);
 
+/// Decodes the problems together and gives the lines of a trace to `sink`. Returns false if it
+/// refused one.
+bool record(const chosen_policy& policy,
+            engine& model,
+            std::span<const problem> problems,
+            const options& o,
+            unmask::trace_sink sink);
+
 /// Decodes the problems together and writes the steps as a trace to options::trace. Throws
 /// std::runtime_error if the file does not take it.
 void write_trace(const chosen_policy& policy,

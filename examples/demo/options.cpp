@@ -178,6 +178,14 @@ std::vector<option> all_options() {
          }
          r.result.frontier = stem;
        }},
+      {"--html", "FILE", "write the viewer with how one policy, or two to compare, decode the first\n"
+       "                      prompts (--live) instead: a page for any browser",
+       [](reader& r, std::string_view v) {
+         if (v.empty()) {
+           reject("--html", "the name of a file", v);
+         }
+         r.result.html = v;
+       }},
       {"--trace", "FILE", "write how the first prompts (--live) are decoded by one policy, step by step,\n"
        "                      as a trace instead; - is the standard output",
        [](reader& r, std::string_view v) {
@@ -229,6 +237,9 @@ options finished(reader& r) {
   }
   if (!o.trace.empty() && (o.policies.size() != 1 || o.caches.size() > 1)) {
     reject("--trace", "given with one --policy and at most one --cache", o.trace);
+  }
+  if (!o.html.empty() && (o.policies.empty() || o.policies.size() > 2 || o.caches.size() > 1)) {
+    reject("--html", "given with one or two --policy and at most one --cache", o.html.string());
   }
   return o;
 }

@@ -393,6 +393,26 @@ class Demo(unittest.TestCase):
         if os.path.exists("/dev/full"):
             self.fails(["--trace", "/dev/full", "--policy", "one"], "/dev/full", "last whole line")
 
+    def test_a_page_has_the_traces_of_two_policies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "decode.html")
+            done = run("--policy", "one", "--policy", "threshold(0.9)", "--html", file)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+            with open(file, encoding="utf-8") as page:
+                text = page.read()
+        traces = re.findall(r'<script type="text/plain" class="trace">\n(.*?)</script>\n', text, re.S)
+        policies = [json.loads(t.splitlines()[0])["policy"] for t in traces]
+        self.assertEqual((policies[1], len(policies)), ("threshold(0.9)", 2))
+        for trace in traces:
+            self.assertNotIn("<", trace)
+            self.assertEqual(json.loads(trace.splitlines()[-1])["end"], "complete")
+        with open(os.path.join(os.path.dirname(__file__), "../../examples/viewer/viewer.html"), encoding="utf-8") as page:
+            viewer = page.read()
+        self.assertEqual(re.sub(r'(<script type="text/plain".*?</script>\n)+', "<!-- traces -->", text, flags=re.S), viewer)
+        self.fails(["--html", "x.html"], "--html", "one or two --policy", "x.html")
+        self.fails(["--html", "", "--policy", "one"], "--html", "name of a file", "''")
+        self.fails(["--html", "/no/such/folder/x", "--policy", "one"], "/no/such/folder/x", "cannot be written")
+
     def test_check_finds_equality(self):
         done = run("--check", REFERENCE, "--limit", "1", "--batch", "3")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -144,6 +144,17 @@ class Playground(browser.Page):
         finally:
             browser.driver.switch_to.default_content()
 
+    def test_the_page_that_the_demo_writes(self):
+        page = pathlib.Path(browser.folder.name, "decode.html")
+        subprocess.run([DEMO, "--policy", "threshold(0.9)", "--policy", "lopa", "--html", str(page)], check=True)
+        browser.driver.get(page.as_uri())
+        wait("document.documentElement.dataset.ready")
+        self.assertEqual(browser.errors(), [])
+        self.assertEqual(js("return [0, 1].map((i) => unmaskViewer.side(i).decode.forwards)"),
+                         js("return [0, 1].map((i) => unmaskViewer.side(i).trace.sequences[0].end.forwards)"))
+        self.assertEqual(js("return document.querySelectorAll('.note').length"), 1)  # the one that is hidden
+        self.assertEqual(js("return document.querySelector('.policy').textContent"), "threshold(0.9)")
+
     def test_errors_of_a_policy_stand_at_their_column(self):
         show()
         for policy, column, sentence in (("trace_credit + threshold(1.5)", 26, "value of threshold must be in [0, 1], got 1.5"),

@@ -285,6 +285,23 @@ class Drawing(Page):
                 elif letter == "r":
                     held.discard(p)
 
+    def test_the_order_map_writes_tokens_and_marks_the_forced(self):
+        show(self.lines)
+        js("unmaskViewer.state.now = 0; unmaskViewer.state.selected = -1; unmaskViewer.frame()")
+        cw, ch = js("const m = unmaskViewer.pane(0).map; return [m.cellWidth, m.cellHeight]")
+        forced = 0
+        for row, step in enumerate(Oracle(self.lines).steps):
+            for p, letter in zip(step["position"], step["outcome"]):
+                if letter not in "cfer":
+                    continue
+                x, y = 40 + (p - FIRST) * cw, 4 + row * ch
+                cell = pixels("map", [(x + i, y + j) for i in range(2, int(cw) - 2) for j in range(2, int(ch) - 2)])
+                self.assertGreater(sum(q != cell[0] for q in cell), 3, (row, p))
+                corner = pixels("map", [(x + 1.5, y + ch - 2.5)])[0]
+                self.assertEqual(corner == colour("forced"), letter == "f", (row, p))
+                forced += letter == "f"
+        self.assertGreater(forced, 0)
+
     def test_the_order_map_shades_every_candidate_when_asked(self):
         show(self.lines)
         go(0)
