@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Decodes unseen problems under many policies and compares each with its control, on the same problems.
 
-usage: bash bench/judge.sh [--model sudoku] [--test N] [--validation N] [--only CLAIM]... [--out STEM]
+usage: bash bench/judge.sh [--model sudoku] [--test N] [--validation N] [--out STEM]
 
 Every setting is decoded on a validation set and on the test set. Settings and controls are chosen on the first, by the
 rules in `claims`; the tables are of the second. Writes STEM.csv (every setting on both sets), STEM.svg (right answers
 over forward passes, test set) and the part of STEM.md between its two markers. What was decoded once is kept in the
-work folder and not decoded again as long as model, problems and program stay the same.
+work folder and not decoded again as long as model and problems stay the same: remove it after a change of the library.
 """
 import argparse
 import csv
