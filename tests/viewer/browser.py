@@ -382,7 +382,9 @@ class Drawing(Page):
     def test_a_canvas_that_is_given_noise_again(self):
         head = traces.head([3] + [1] * 2, 1, 2, "canvas", ["canvas"], 10, {})
         step = {"position": [1, 2], "token": [4, 5], "confidence": [0.5, 0.6], "by": [0, 0]}
-        show([head, step | {"step": 0, "outcome": "cc"}, step | {"step": 1, "outcome": "ch"}, step | {"step": 2, "outcome": "hc"}])
+        show([head, step | {"step": 0, "outcome": "cc"}, step | {"step": 1, "outcome": "ch"}, step | {"step": 2, "outcome": "hc"},
+              {"slot": 0, "end": "complete", "committed": 2}])
+        self.assertEqual(js("return document.querySelectorAll('.counters dd')[1].textContent"), "2")
         for n, states in ((1, [3, 3]), (2, [3, 2]), (3, [2, 3])):
             self.assertEqual(js("return [...unmaskViewer.side(0).decode.at(arguments[0]).state].slice(1)", n), states)
 

@@ -79,7 +79,8 @@ def decode(threshold=0.9, block=20, length=40, pieces=None, prompt=None, edits=F
                     now[p] = token
                 elif outcome[p] == "r":
                     now[p] = MASK
-    lines.append({"slot": 0, "end": "complete", "forwards": forward, "committed": length, "tokens": now})
+    commits = sum(letter in "cf" for line in lines[1:] for letter in line["outcome"])
+    lines.append({"slot": 0, "end": "complete", "forwards": forward, "committed": commits, "tokens": now})
     return lines
 
 

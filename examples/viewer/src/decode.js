@@ -74,7 +74,8 @@ export class Decode {
     if (this.first === this.length) {
       this.first = Math.min(sequence.promptLength, this.length - 1);
     }
-    this.commits = this.perStep.reduce((sum, s) => sum + s.commits, 0);
+    // On a canvas a position is committed in each step again: the end line counts it once.
+    this.commits = sequence.end?.committed ?? this.perStep.reduce((sum, s) => sum + s.commits, 0);
     this.rows = this.perStep.reduce((sum, s) => sum + s.rows, 0);
     this.layerPositions = this.perStep.some((s) => s.layerPositions !== null)
         ? this.perStep.reduce((sum, s) => sum + (s.layerPositions ?? 0), 0) : null;
