@@ -35,8 +35,8 @@ namespace detail {
 inline void refuse_layers(const named_parts& parts) {
   if (parts.has.layered) {
     throw std::invalid_argument(
-        "this policy decides which positions each layer of the model computes, so the engine has "
-        "to ask it there: make_any_layer_session instead of make_any_session");
+        "this policy decides which positions each layer of the model computes, so the engine must "
+        "call at_layer() there: use make_any_layer_session instead of make_any_session");
   }
 }
 

@@ -147,7 +147,7 @@ TEST(named_layer_rules, are_for_layer_sessions) {
         read_policy("threshold + early_skip + sampling"), {.vocab = 4}, capacity));
     ADD_FAILURE();
   } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), HasSubstr("sampling, a layer rule together"));
+    EXPECT_THAT(e.what(), HasSubstr("compiled by name: sampling, a layer rule"));
   }
 }
 
