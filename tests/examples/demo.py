@@ -408,7 +408,7 @@ class Demo(unittest.TestCase):
             self.assertEqual(json.loads(trace.splitlines()[-1])["end"], "complete")
         with open(os.path.join(os.path.dirname(__file__), "../../examples/viewer/viewer.html"), encoding="utf-8") as page:
             viewer = page.read()
-        self.assertEqual(re.sub(r'(<script type="text/plain".*?</script>\n)+', "<!-- traces -->", text, flags=re.S), viewer)
+        self.assertEqual(re.sub(r'(<script type="text/plain" class="trace".*?</script>\n)+', "<!-- traces -->", text, flags=re.S), viewer)
         self.fails(["--html", "x.html"], "--html", "one or two --policy", "x.html")
         self.fails(["--html", "", "--policy", "one"], "--html", "name of a file", "''")
         self.fails(["--html", "/no/such/folder/x", "--policy", "one"], "/no/such/folder/x", "cannot be written")

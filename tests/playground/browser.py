@@ -144,6 +144,15 @@ class Playground(browser.Page):
         finally:
             browser.driver.switch_to.default_content()
 
+    def test_the_example_of_the_viewer_is_what_the_demo_decodes(self):
+        with open(ROOT / "examples/viewer/src/example.jsonl", encoding="utf-8") as file:
+            example = [json.loads(line) for line in file]
+        again = native("threshold(0.9)", "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?")
+        self.assertEqual(example[0].keys(), again[0].keys())
+        self.assertEqual(example[-1], again[-1])
+        self.assertEqual([(s["token"], s["outcome"], s["by"]) for s in example[1:-1]],
+                         [(s["token"], s["outcome"], s["by"]) for s in again[1:-1]])
+
     def test_the_page_that_the_demo_writes(self):
         page = pathlib.Path(browser.folder.name, "decode.html")
         subprocess.run([DEMO, "--policy", "threshold(0.9)", "--policy", "lopa", "--html", str(page)], check=True)

@@ -587,6 +587,13 @@ class Using(Page):
         wait("unmaskViewer.side(1)")
         self.assertTrue(text("difference-text").startswith("First difference"))
 
+    def test_the_example(self):
+        show()
+        driver.find_element("id", "show-example").click()
+        self.assertEqual(errors(), [])
+        self.assertEqual(js("return document.querySelector('.policy').textContent"), "threshold(0.9)")
+        self.assertEqual(js("return document.querySelectorAll('main .note').length"), 0)
+
     def test_dropping_and_pasting(self):
         show()
         drop = """const data = new DataTransfer(); data.items.add(new File([arguments[0]], 'x.jsonl'));

@@ -51,7 +51,7 @@ class Embedding(unittest.TestCase):
         inside = re.search(r'<script type="text/plain" class="trace" title="standard input">\n(.*?)</script>', page, re.S)[1]
         self.assertNotIn("<", inside)
         self.assertEqual(json.loads(inside), json.loads(bad))
-        self.assertEqual(page.replace(re.search(r'<script type="text/plain".*?</script>\n', page, re.S)[0], embed.PLACE),
+        self.assertEqual(page.replace(re.search(r'<script type="text/plain" class="trace".*?</script>\n', page, re.S)[0], embed.PLACE),
                          embed.build())
 
     def test_two_traces_and_names(self):

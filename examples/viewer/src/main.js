@@ -346,6 +346,7 @@ addEventListener('paste', (event) => {
     openText(text, 'pasted text', 0);
   }
 });
+$('show-example').addEventListener('click', () => openText($('example').textContent.trimStart(), 'the example', 0));
 $('close').addEventListener('click', () => {
   complain(1, '');
   show(null, 1);
