@@ -301,34 +301,45 @@ def profiles(j):
 
 
 def picture(points, n):
-    """Right answers over forward passes as SVG, the constants joined by a line."""
-    width, height, left, bottom, right, top = 900, 520, 60, 60, 250, 30
+    """Right answers over forward passes as SVG, the constants joined by a line: everything, then the steep part."""
     colours = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac", "#2f4b7c", "#ffa600", "#665191", "#00876c"]
-    lowest = max(0, 10 * math.floor(min(y for f in points.values() for _, y in f) / 10))
-    x = lambda v: left + (width - left - right) * math.log2(v) / math.log2(32)  # noqa: E731
-    y = lambda v: height - bottom - (height - top - bottom) * (v - lowest) / (100 - lowest)  # noqa: E731
-    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
-           '<rect width="100%" height="100%" fill="#ffffff"/>']
-    for v in (1, 2, 4, 8, 16, 32):
-        svg.append(f'<path d="M{x(v):.1f} {top}V{height - bottom}" stroke="#dddddd"/><text x="{x(v):.1f}" y="{height - bottom + 18}" text-anchor="middle">{v}</text>')
-    for v in range(lowest, 101, 10):
-        svg.append(f'<path d="M{left} {y(v):.1f}H{width - right}" stroke="#dddddd"/><text x="{left - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{v}</text>')
-    svg.append(f'<text x="{(left + width - right) / 2}" y="{height - 18}" text-anchor="middle">forward passes a puzzle</text>')
-    svg.append(f'<text x="16" y="{height / 2}" transform="rotate(-90 16 {height / 2})" text-anchor="middle">right, % of {n} unseen puzzles</text>')
-    for i, (name, family) in enumerate(points.items()):
-        colour, family = colours[i % len(colours)], sorted(family)
-        if name == "constant":
-            svg.append(f'<polyline points="{" ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in family)}" fill="none" stroke="{colour}"/>')
-        level = top + 8 + 16 * i
-        for a, b in [(x(a), y(b)) for a, b in family] + [(width - right + 18, level - 4)]:
-            svg.append((f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3.5" fill="{colour}"/>',
-                        f'<rect x="{a - 3:.1f}" y="{b - 3:.1f}" width="6" height="6" fill="{colour}"/>',
-                        f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="#ffffff" stroke="{colour}" stroke-width="2"/>')[i // len(colours)])
-        svg.append(f'<text x="{width - right + 30}" y="{level}">{name}</text>')
+
+    def mark(i, a, b):
+        colour = colours[i % len(colours)]
+        return (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3.5" fill="{colour}"/>',
+                f'<rect x="{a - 3:.1f}" y="{b - 3:.1f}" width="6" height="6" fill="{colour}"/>',
+                f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="#ffffff" stroke="{colour}" stroke-width="2"/>')[i // len(colours)]
+
+    def panel(top, height, passes, shares):
+        """One pair of axes: ticks of passes on a logarithmic scale, ticks of shares in percent."""
+        left, width = 60, 600
+        x = lambda v: left + width * math.log(v / passes[0]) / math.log(passes[-1] / passes[0])  # noqa: E731
+        y = lambda v: top + height * (shares[-1] - v) / (shares[-1] - shares[0])  # noqa: E731
+        for v in passes:
+            yield f'<path d="M{x(v):.1f} {top}v{height}" stroke="#dddddd"/><text x="{x(v):.1f}" y="{top + height + 18}" text-anchor="middle">{v:g}</text>'
+        for v in shares:
+            yield f'<path d="M{left} {y(v):.1f}h{width}" stroke="#dddddd"/><text x="{left - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{v}</text>'
+        yield f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">forward passes a puzzle</text>'
+        middle = top + height / 2
+        yield f'<text x="16" y="{middle}" transform="rotate(-90 16 {middle})" text-anchor="middle">right, % of {n} unseen puzzles</text>'
+        for i, (name, family) in enumerate(points.items()):
+            inside = [(x(a), y(b)) for a, b in sorted(family) if passes[0] <= a <= passes[-1] and shares[0] <= b <= shares[-1]]
+            if name == "constant":
+                yield f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in inside)}" fill="none" stroke="{colours[i]}"/>'
+            yield from (mark(i, a, b) for a, b in inside)
+
+    lowest = min(90, int(min(b for family in points.values() for _, b in family) // 10 * 10))
+    svg = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 900" font-family="sans-serif" font-size="12">',
+           '<rect width="100%" height="100%" fill="#ffffff"/>',
+           *panel(20, 360, (1, 2, 4, 8, 16, 32), range(lowest, 101, 10)), *panel(460, 380, (1.8, 2, 2.5, 3, 3.5, 4), range(80, 101, 5))]
+    for i, name in enumerate(points):
+        svg += [mark(i, 680, 30 + 18 * i), f'<text x="694" y="{34 + 18 * i}">{name}</text>']
     return "\n".join(svg + ["</svg>"]) + "\n"
 
 
 def self_test():
+    drawn = picture({"constant": [(1, 40.0), (2, 90.0), (3, 100.0)], "other": [(2.5, 85.0)]}, 10)
+    assert drawn.count("<circle") == 4 + 3 + 2 and "nan" not in drawn  # all, those of the steep part, the legend
     best = {"a": [(1, 80.0), (2, 80.0)], "b": [(1, 80.0), (3, 70.0)]}
     result = aup(best)
     assert abs(result["a"] - 160) < 1e-9 and abs(result["b"] - 80) < 1e-9, result  # the second of b is 10 points lower
