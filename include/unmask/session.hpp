@@ -50,7 +50,7 @@ class session {
   static_assert(
       Layered || !Policy::layered,
       "this policy decides which positions each layer of the model computes, so the engine "
-      "has to ask it there: decode with layer_session instead of session; "
+      "must call at_layer() there: decode with layer_session instead of session; "
       "Policy::layered tells an engine at compile time");
   static constexpr memory space = Backend::space;  ///< Memory that logits and tokens are in.
   using policy_type = Policy;                      ///< Type of the policy.
