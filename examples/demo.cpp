@@ -19,6 +19,7 @@
 #include "demo/live.hpp"
 #include "demo/measure.hpp"
 #include "demo/options.hpp"
+#include "demo/replay.hpp"
 #include "demo/summary.hpp"
 #include "demo/terminal.hpp"
 #include "demo/viewer_page.hpp"
@@ -188,8 +189,11 @@ void print_table(std::span<const chosen_policy> policies,
 }
 
 int run(const options& o) {
-  const std::vector<problem> problems = wanted_problems(o);
   engine model(o.model_file, o.threads);
+  if (!o.replay.empty()) {
+    return replay(model, o) ? 0 : 1;
+  }
+  const std::vector<problem> problems = wanted_problems(o);
   check_prompts(model, problems, o.shape);
   if (o.calibration) {
     check_prompts(model, {&*o.calibration, 1}, o.shape);

@@ -194,6 +194,9 @@ std::vector<option> all_options() {
          }
          r.result.trace = v;
        }},
+      {"--replay", "FILE", "decode a trace again instead, and compare its log-probabilities with those of\n"
+       "                      the model",
+       [](reader& r, std::string_view v) { r.result.replay = existing_file("--replay", v); }},
       {"--check", "FILE", "compare tokens and forwards with reference decodes instead",
        [](reader& r, std::string_view v) { r.result.check_file = existing_file("--check", v); }},
   };
@@ -234,6 +237,9 @@ options finished(reader& r) {
   }
   if (!o.check_file.empty() && !o.prompts.empty()) {
     reject("--prompt", "left out with --check, whose file names the prompts", o.prompts.front());
+  }
+  if (!o.replay.empty() && (!o.policies.empty() || !o.caches.empty())) {
+    reject("--policy", "left out with --replay, whose trace names it", o.replay.string());
   }
   if (!o.trace.empty() && (o.policies.size() != 1 || o.caches.size() > 1)) {
     reject("--trace", "given with one --policy and at most one --cache", o.trace);

@@ -26,7 +26,8 @@ struct options {
   std::filesystem::path model_file;
   std::filesystem::path check_file;  ///< empty: no check
   std::filesystem::path frontier;    ///< where to write the frontier, without ending; or empty
-  std::string trace;  ///< file to write a trace to, "-" for standard output; or empty
+  std::string trace;             ///< file to write a trace to, "-" for standard output; or empty
+  std::filesystem::path replay;  ///< trace to decode again; or empty
   geometry shape;
   bool stop_at_eos = false;
   std::filesystem::path html;          ///< where to write the viewer with a trace; or empty

@@ -413,6 +413,34 @@ class Demo(unittest.TestCase):
         self.fails(["--html", "", "--policy", "one"], "--html", "name of a file", "''")
         self.fails(["--html", "/no/such/folder/x", "--policy", "one"], "/no/such/folder/x", "cannot be written")
 
+    def test_every_policy_is_replayed_with_the_same_bits(self):
+        listed = run("--help").stdout
+        names = re.findall(r"^  (\w+)", listed[listed.index("\npolicies\n"):listed.index("\ncaches\n")], re.M)
+        caches = re.findall(r"^  (\w+)", listed[listed.index("\ncaches\n"):], re.M)
+        methods = dict(re.findall(r"^([a-z0-9_]+)\n    method: .*\n    = (.*)$", run("--parts").stdout, re.MULTILINE))
+        names += [name for name, text in methods.items() if not re.search("canvas|calibrated", text)]
+        cases = [(name, "none") for name in names] + [("fast_dllm", cache) for cache in caches]
+        with tempfile.TemporaryDirectory() as folder:
+            for name, cache in cases:
+                file = os.path.join(folder, "decode.jsonl")
+                done = run("--policy", name, "--cache", cache, "--trace", file)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+                again = run("--replay", file)
+                self.assertEqual((again.returncode, again.stderr), (0, ""), (name, cache, again.stdout))
+                tokens, equal, difference = re.search(
+                    r"(\d+) tokens, the same in the same steps; (\d+) log-probabilities equal, "
+                    r"largest difference (\S+)", again.stdout).groups()
+                self.assertEqual((tokens, difference), (equal, "0"), (name, cache))
+                self.assertGreater(int(tokens), 10)
+            self.fails(["--replay", file, "--policy", "one"], "--policy", "left out with --replay")
+            with open(file, "a", encoding="utf-8") as cut:
+                cut.write('{"slot":0,"step"')  # no whole line
+            self.assertEqual(run("--replay", file).returncode, 0)
+            with open(file, "a", encoding="utf-8") as wrong:
+                wrong.write("x}\n")
+            self.fails(["--replay", file], "trace, line", "column")
+        self.fails(["--replay", "/no/such"], "--replay", "a file that can be read")
+
     def test_check_finds_equality(self):
         done = run("--check", REFERENCE, "--limit", "1", "--batch", "3")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

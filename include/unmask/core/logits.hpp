@@ -222,8 +222,14 @@ struct row_modifiers {
 /// Inputs of the random draw of a token from one row: the key of its random numbers (its token is
 /// not used) and the temperature, > 0, of the distribution.
 struct draw_request {
-  random_key key;            ///< Key of the random numbers.
-  float temperature = 1.0F;  ///< Temperature of the distribution, > 0.
+  random_key key;              ///< Key of the random numbers.
+  float temperature = 1.0F;    ///< Temperature of the distribution, > 0.
+  token_id forced = no_token;  ///< The token that is drawn; no_token: a random one.
+
+  /// Key of a participant of the draw, among which is the forced token or not.
+  [[nodiscard]] static UNMASK_HD constexpr float forced_key(bool is_forced) {
+    return is_forced ? 0.0F : -math::infinity();
+  }
 };
 
 /// Sums of the row that a position had in the previous step.

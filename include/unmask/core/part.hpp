@@ -164,10 +164,17 @@ concept logits_transform = part<P> &&(
     });
 
 /// Draws the proposed token at random instead of taking the best one. It reads stat::sampled;
-/// `draw_temperature()` > 0 is the temperature of the distribution.
+/// `draw_temperature()` > 0 is the temperature of the distribution. A part that names the token
+/// instead has `forced_token(at) -> token_id`, which is asked for each position of a step (`at`);
+/// the candidate then has it whatever the row, with log-probability -inf if it is excluded.
 template <class P>
 concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;
+};
+
+template <class P>
+concept forcing = drawing<P> && requires(const P& p, const step_info& at) {
+  { p.forced_token(at) } -> std::same_as<token_id>;
 };
 
 /// Keeps only the most probable tokens of a row. It reads stat::kept; `kept() -> truncation` says

@@ -36,6 +36,10 @@ template <statistics S>
                                        const chunk_logits& z,
                                        token_id first,
                                        const record<S>& r) {
+  if (draw.forced != no_token) {
+    const index_t column = draw.forced - first;
+    return draw_request::forced_key(column >= 0 && column < canonical::chunk_columns);
+  }
   random_key key = draw.key;
   key.token = canonical::draw_token(first, canonical::draw_use::key);
   const float inverse = math::divide(1.0F, draw.temperature);
@@ -59,6 +63,17 @@ template <statistics S>
                                                  index_t count,
                                                  token_id first,
                                                  float best) {
+  if (draw.forced != no_token) {
+    const index_t column = draw.forced - first;
+    float even = 0.0F;
+    float odd = 0.0F;
+    unrolled<lane_columns>([&](index_t k) {
+      even = k == column / canonical::draw_run ? z[2 * k] : even;
+      odd = k == column / canonical::draw_run ? z[2 * k + 1] : odd;
+    });
+    const index_t within = column % canonical::draw_run;
+    return {column, b.shuffle(within % 2 == 0 ? even : odd, within / 2)};
+  }
   random_key key = draw.key;
   const float inverse = math::divide(1.0F, draw.temperature);
   const index_t runs = (count + canonical::draw_run - 1) / canonical::draw_run;

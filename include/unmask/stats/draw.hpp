@@ -70,6 +70,9 @@ struct draw_walk {
 /// bit 31 is set.
 [[nodiscard]] UNMASK_HD inline float
 draw_key_alone(float x, float weight, token_id token, const draw_request& draw) {
+  if (draw.forced != no_token) {
+    return draw_request::forced_key(token == draw.forced);
+  }
   random_key key = draw.key;
   key.token = static_cast<token_id>(static_cast<std::uint32_t>(token) | 0x80000000U);
   return draw_key(x, math::divide(1.0F, draw.temperature), weight, random_gumbel_of_32_bits(key));
@@ -110,6 +113,14 @@ UNMASK_HD void draw_column(record<S>& r,
                            token_id first,
                            float to_beat) {
   if constexpr (provides_v<S, stat::sampled>) {
+    if (draw.forced != no_token) {
+      const index_t column = draw.forced - first;
+      const bool is_here = column >= 0 && column < count;
+      r.key = draw_request::forced_key(is_here);
+      r.drawn = is_here ? draw.forced : no_token;
+      r.drawn_logit = is_here ? z[column] : 0.0F;
+      return;
+    }
     random_key key = draw.key;
     key.token = draw_token(first, draw_use::key);
     const float inverse = math::divide(1.0F, draw.temperature);

@@ -72,11 +72,44 @@ template <statistics S>
   return row;
 }
 
+/// True if a part names the tokens that are drawn.
+template <class Policy>
+inline constexpr bool forces_tokens = [] {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::draws>;
+  if constexpr (I < Policy::part_total) {
+    return forcing<typename Policy::template part_type<I>>;
+  } else {
+    return false;
+  }
+}();
+
+/// The token that a part names for scored position i; no_token if it names none.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id forced_token(const slot_memory<Policy>& m, index_t i) {
+  if constexpr (forces_tokens<Policy>) {
+    const auto& part = m.policy->template part_at<detail::part_that<Policy, &part_traits::draws>>();
+    return part.forced_token(info_of(*m.state, m.status->next, m.status->next.score.first + i));
+  } else {
+    static_cast<void>(m);
+    static_cast<void>(i);
+    return no_token;
+  }
+}
+
 /// The candidate at scored position i, in the branch with which the step continues.
 template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
+  if constexpr (forces_tokens<Policy>) {
+    auto c = candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
+    const token_id forced = forced_token(m, i);
+    if (forced != no_token && c.token != forced) {  // the row excludes it
+      c.token = forced;
+      c.logit = -math::infinity();
+    }
+    return c;
+  }
   const token_id current = m.state->tokens[position];
   if constexpr (filters_any<Policy>) {
     if (m.roles[i] == role::ranked_last) {
@@ -202,6 +235,7 @@ template <class Policy>
     draw.key = {
         s.geometry.seed, s.geometry.sequence, s.view.step, m.status->next.score.first + i, 0};
     draw.temperature = draw_temperature(*m.policy);
+    draw.forced = forced_token(m, i);
   }
   return draw;
 }

@@ -109,7 +109,8 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);
-    m.roles[i] = m.row(i).valid() ? role::candidate : role::invalid;
+    const bool is_forced = forced_token(m, i) != no_token;
+    m.roles[i] = m.row(i).valid() || is_forced ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
       const auto [d, part] = filter_at(m, i, at);
       m.note(i, {part});

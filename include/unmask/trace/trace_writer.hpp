@@ -70,13 +70,14 @@ class trace_writer {
       if (s.branch == 0) {
         slot->is_due = true;
         slot->segment = i;
-        slot->score = session.planned(s.slot).score;
-        slot->compute = s.query;
+        slot->planned = session.planned(s.slot);
+        slot->passes.clear();
         slot->branches.clear();
         slot->layers.clear();
       } else {
         slot->branches.push_back(s.placed);
       }
+      slot->passes.push_back({s.query, s.keys});
     }
   }
 
@@ -142,8 +143,8 @@ class trace_writer {
     bool is_running = false;
     bool is_due = false;  ///< its step has been requested and not written
     std::size_t segment = 0;
-    range score = {};
-    range compute = {};
+    plan planned = {};
+    std::vector<std::pair<range, range>> passes = {};  // queries and keys, by branch
     std::vector<placement> branches = {};
     std::vector<index_t> layers = {};
   };
@@ -298,8 +299,12 @@ class trace_writer {
     member("step", step);
     member("forward", forward_);
     member("segment", s.segment);
-    write("score", s.score);
-    write("compute", s.compute);
+    const auto branch = static_cast<std::size_t>(winner + 1);  // 0: the sequence itself
+    const index_t scored =
+        s.branches.empty() ? s.planned.score.last : s.planned.branch_last[branch];
+    write("score", {s.planned.score.first, scored});
+    write("compute", s.passes[branch].first);
+    write("keys", s.passes[branch].second);
     column("position", all, &candidate_entry::position);
     line_.key("token");
     line_.open('[');

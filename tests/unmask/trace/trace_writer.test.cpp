@@ -199,6 +199,7 @@ TEST(trace_writer, writes_what_the_session_reports) {
           const plan& planned = r.plans[steps++];
           EXPECT_EQ(line["score"], json({planned.score.first, planned.score.last}));
           EXPECT_EQ(line["compute"], json({planned.query.first, planned.query.last}));
+          EXPECT_EQ(line["keys"], json({planned.keys.first, planned.keys.last}));
           ASSERT_EQ(line["position"].size(), entries.size());
           for (std::size_t i = 0; i < entries.size(); ++i) {
             EXPECT_EQ(line["slot"], entries[i].slot);

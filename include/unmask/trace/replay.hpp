@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/check.hpp>
+#include <unmask/core/policy.hpp>
+#include <unmask/core/semi_autoregressive.hpp>
+#include <unmask/trace/replay_table.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Decodes as a trace did: commits its tokens in its steps, whatever the logits are, and reports
+/// the log-probability that these logits give them (session::committed(), candidates()).
+///
+/// It ranks, is the commit rule and the schedule, draws, edits tokens and stops; parts that edit
+/// logits, caches and layer rules of the recorded policy stand beside it. The trace's token is the
+/// proposed one at every candidate; if it is excluded, its log-probability is -inf.
+///
+///     const replay_table table(read_trace(text), 0);
+///     const policy again{replay{table.view()}, trace_credit{}};
+///
+/// State: none; `trace` must outlive the session, in memory that the backend can read.
+/// Cost: O(log candidates) a candidate, and O(candidates) a step.
+/// Errors: a sequence of another shape or vocabulary than the trace's.
+struct replay {
+  replay_view trace = {};
+
+  static constexpr statistics required = stat::confidence | stat::sampled;
+  static constexpr bool paces = true;
+  static constexpr part_label label{"replay", "what a trace did, in the same steps"};
+
+  void check(const sequence_shape& g, const model_info& m) const {
+    const sequence_shape& t = trace.shape;
+    check_argument(trace.steps != nullptr, "replay::trace", "none", "the view of a replay_table");
+    check_argument(g.length == t.length, "length", g.length, "that of the trace, ", t.length);
+    check_argument(g.prompt_length == t.prompt_length,
+                   "prompt_length",
+                   g.prompt_length,
+                   "that of the trace, ",
+                   t.prompt_length);
+    check_argument(m.vocab == trace.vocab, "vocab", m.vocab, "that of the trace, ", trace.vocab);
+  }
+  [[nodiscard]] index_t reach(const sequence_shape&) const { return trace.reach; }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const {
+    return std::int64_t{trace.count} + trace.remasked;
+  }
+
+  UNMASK_HD float score(const auto&) const { return 0.0F; }
+  UNMASK_HD bool commits(const auto& c, const rank_info&, const auto& context) const {
+    return trace.action_at(context.at.step, c.position) == replay_action::commit;
+  }
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return trace.edits; }
+  UNMASK_HD verdict edit_token(const auto& c, const auto& context) const {
+    const replay_action action = trace.action_at(context.at.step, c.position);
+    return action == replay_action::replace  ? verdict::replace
+           : action == replay_action::remask ? verdict::remask
+                                             : verdict::keep;
+  }
+
+  [[nodiscard]] UNMASK_HD float draw_temperature() const { return 1.0F; }
+  [[nodiscard]] UNMASK_HD token_id forced_token(const step_info& at) const {
+    const replay_entry* const found = trace.find(at.step, at.position);
+    return found != nullptr ? found->token : no_token;
+  }
+
+  UNMASK_HD ending stop(const sequence_view& q, auto&) const {
+    return q.step >= trace.count && trace.fills ? trace.end : ending::running;
+  }
+
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
+    if (q.step >= trace.count) {
+      next.end = q.masked_count == 0            ? ending::complete
+                 : trace.end == ending::running ? ending::max_steps
+                                                : trace.end;
+      return;
+    }
+    const replay_step& now = trace.steps[q.step];
+    next.query = {0, now.pass};
+    next.score = now.score;
+    next.freeze = {0, now.freeze};
+    next.first_block = q.block_of(now.score.first);
+    next.last_block = q.block_of(now.score.last - 1) + 1;
+    if (next.last_block - next.first_block > max_active_blocks) {
+      q.block_length = q.length - q.prompt_length;
+      next.first_block = 0;
+      next.last_block = 1;
+    }
+    // The blocks that commit: a layer rule keeps a position of each.
+    for (index_t i = now.first; i < now.last; ++i) {
+      const replay_entry& e = trace.entries[i];
+      if (e.action == replay_action::commit) {
+        next.forced |= std::uint64_t{1} << (q.block_of(e.position) - next.first_block);
+      }
+    }
+  }
+};
+static_assert(ranking<replay> && commit_rule<replay> && token_editing<replay> && forcing<replay> &&
+              pacing<replay> && stopping<replay> && reaching<replay> && extending<replay>);
+
+}  // namespace unmask

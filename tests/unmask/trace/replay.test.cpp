@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/named_policy.hpp>
+#include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/replay.hpp>
+#include <unmask/trace/replay_by_name.hpp>
+#include <unmask/trace/trace_writer.hpp>
+#include <unmask/unmask.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <set>
+
+#include "support/observed_decode.hpp"
+#include "support/requested_rows.hpp"
+
+namespace unmask::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr sequence_shape shape{.prompt_length = 3, .length = 35, .block_length = 8, .seed = 11};
+constexpr index_t vocab = 7;
+
+/// Decodes with a session that was started, and calls observe() after each step.
+template <class Session>
+void decode(Session& s,
+            const made_up_model& model,
+            std::vector<token_id>& tokens,
+            const std::function<void(const forward_request&)>& before,
+            const std::function<void()>& observe) {
+  while (const auto request = s.next()) {
+    before(*request);
+    const std::vector<float> logits =
+        requested_rows(*request, tokens, [&](const auto& x, index_t p) {
+          std::vector<float> z(static_cast<std::size_t>(model.vocab));
+          model.row(x, p, z);
+          return z;
+        });
+    s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
+    observe();
+  }
+}
+
+/// A commit, remask or replacement, with the bits of its log-probability.
+using written = std::tuple<index_t, index_t, token_id, std::uint32_t>;
+written of(const commit_entry& e, index_t step) {
+  return {step, e.position, e.token, std::bit_cast<std::uint32_t>(e.log_probability)};
+}
+
+struct recording {
+  std::string text;
+  std::set<written> commits;
+  std::vector<token_id> tokens;
+  sequence_report report;
+};
+
+model_info info_of(const made_up_model& model) {
+  model_info info = model.info();
+  info.eos_token = 0;
+  info.layers = 2;
+  return info;
+}
+
+/// The commits of a step; the token of a branch counts for the step before.
+void add_commits(std::set<written>& all, auto& session) {
+  for (const candidate_entry& e : session.candidates(0)) {
+    if (e.committed) {
+      const bool is_branch = e.outcome == candidate_outcome::from_branch;
+      all.insert(of(e, is_branch ? e.step - 1 : e.step));
+    } else if (e.outcome == candidate_outcome::remasked) {
+      all.insert({e.step, e.position, -1, 0});
+    }
+  }
+}
+
+recording record(const char* policy, const made_up_model& model) {
+  recording r;
+  const auto s = make_any_session(
+      policy, info_of(model), {.length = 35, .window = 32, .branches = 3, .trace = true});
+  trace_writer trace(
+      [&r](std::string_view line) {
+        r.text += line;
+        return true;
+      },
+      {.model = "m", .info = info_of(model), .policy = policy, .parts = part_texts(policy)});
+  r.tokens.assign(35, 2);
+  std::vector<std::uint8_t> editable(35, 1);
+  editable[14] = 0;
+  s->start(0, r.tokens.data(), 35, shape, {.editable = editable});
+  trace.start({.slot = 0, .shape = shape, .tokens = r.tokens, .editable = editable.data()});
+  decode(
+      *s,
+      model,
+      r.tokens,
+      [&](const forward_request& request) { trace.request(request, *s); },
+      [&] {
+        trace.step(*s);
+        add_commits(r.commits, *s);
+      });
+  r.report = s->report(0);
+  return r;
+}
+
+/// The same decode again, from its trace and with another seed of the draws.
+recording replayed(const recording& from, const made_up_model& model) {
+  recording r;
+  const trace t = read_trace(from.text);
+  const replay_table table(t);
+  const auto s = make_replay_session(read_policy(t.policy),
+                                     table.view(),
+                                     info_of(model),
+                                     {.length = 35, .window = 32, .trace = true});
+  r.tokens = table.tokens();
+  sequence_shape other = t.sequences[0].shape;
+  other.seed += 100;
+  s->start(0, r.tokens.data(), 35, other, {.editable = table.editable()});
+  decode(*s, model, r.tokens, [](const forward_request&) {}, [&] { add_commits(r.commits, *s); });
+  r.report = s->report(0);
+  return r;
+}
+
+constexpr const char* policies[] = {
+    "tokens_per_step(1)",
+    "left_to_right + tokens_per_step(3)",
+    "at_random + tokens_per_step(2)",
+    "by_margin + any_of(threshold(0.9), tokens_per_step(2)) + stop_at_eos",
+    "steps_per_block(4)",
+    "threshold(0.9)",
+    "factor(1)",
+    "by_entropy + entropy_bound(0.1)",
+    "hierarchical(0.4, 0.9) + remask_below(0.5)",
+    "adaptive_threshold(0.9, 0.001, 0.0008)",
+    "stable_and_confident(0.6, 0.01, 1)",
+    "threshold(0.6) + sampling(1)",
+    "threshold(0.9) + temperature(1.5) + sampling + top_p(0.9) + top_k(4) + min_p(0.01) + "
+    "confidence_after_truncation",
+    "threshold(0.7, inclusive=true) + slow_fast(6, 0.3, 1)",
+    "threshold(0.5) + remask_current_below(0.4, 3)",
+    "threshold(0.9) + trace_credit + repetition_penalty(1.2)",
+    "threshold(0.9) + adaptive_credit",
+    "threshold(0.6) + lookahead(3)",
+    "threshold(0.6) + trace_credit + lookahead(3)",
+    "threshold(0.8) + block_pipeline(0.1, 0.95)",
+    "threshold(0.8) + block_pipeline(0.1, 0.95) + lookahead(3)",
+    "threshold(0.7) + edit_committed(0.5) + edited_blocks(4)",
+    "by_entropy + timesteps(12, 0.001) + single_block",
+    "threshold(0.8) + eos_gate + no_equal_neighbours + dual_cache",
+    "tokens_per_step(1) + max_steps(5)",
+};
+
+TEST(replay, commits_the_same_tokens_in_the_same_steps_with_the_same_bits) {
+  std::set<candidate_outcome> outcomes;
+  for (const char* policy : policies) {
+    SCOPED_TRACE(policy);
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      const made_up_model model{.seed = seed, .vocab = vocab, .sharpness = 5.0};
+      const recording first = record(policy, model);
+      const recording again = replayed(first, model);
+      EXPECT_EQ(again.tokens, first.tokens);
+      EXPECT_EQ(again.commits, first.commits);
+      EXPECT_EQ(again.report.end, first.report.end);
+      EXPECT_EQ(again.report.forwards, first.report.forwards);
+      EXPECT_EQ(again.report.committed, first.report.committed);
+      EXPECT_EQ(again.report.forced, 0);
+      const trace t = read_trace(first.text);
+      for (const traced_step& step : t.sequences[0].steps) {
+        outcomes.insert(step.outcome.begin(), step.outcome.end());
+      }
+    }
+  }
+  for (const auto outcome : {candidate_outcome::committed,
+                             candidate_outcome::forced,
+                             candidate_outcome::held,
+                             candidate_outcome::replaced,
+                             candidate_outcome::remasked,
+                             candidate_outcome::kept,
+                             candidate_outcome::from_branch}) {
+    EXPECT_TRUE(outcomes.contains(outcome)) << static_cast<int>(outcome) << " does not occur";
+  }
+}
+
+// On other logits: the trace's tokens, with the probabilities that these logits give them.
+TEST(replay, gives_each_token_the_probability_of_other_logits) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const made_up_model model{.seed = seed, .vocab = vocab, .sharpness = 5.0};
+    const made_up_model other{.seed = seed + 1000, .vocab = vocab, .sharpness = 5.0};
+    const recording first = record("threshold(0.7)", model);
+    const trace t = read_trace(first.text);
+    const replay_table table(t);
+    const policy p{replay{table.view()}};
+    session<std::remove_const_t<decltype(p)>> s{info_of(other),
+                                                {.length = 35, .window = 32, .trace = true}};
+    std::vector<token_id> tokens = table.tokens();
+    s.start(0, p, tokens, shape, {.editable = table.editable()});
+    std::vector<token_id> before;
+    decode(
+        s,
+        other,
+        tokens,
+        [&](const forward_request&) { before = tokens; },
+        [&] {
+          for (const candidate_entry& e : s.candidates()) {
+            std::vector<float> z(static_cast<std::size_t>(vocab));
+            other.row(before, e.position, z);
+            double sum = 0.0;
+            for (token_id v = 0; v < vocab - 1; ++v) {
+              sum += std::exp(static_cast<double>(z[static_cast<std::size_t>(v)]));
+            }
+            const double logit = static_cast<double>(z[static_cast<std::size_t>(e.token)]);
+            EXPECT_NEAR(e.log_probability, logit - std::log(sum), 1e-4);
+            ++compared;
+          }
+        });
+    EXPECT_EQ(tokens, first.tokens);
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+// The rows of other engines may exclude the trace's token, or be invalid.
+TEST(replay, commits_a_token_without_a_probability) {
+  const made_up_model model{.seed = 3, .vocab = vocab, .sharpness = 5.0};
+  const recording first = record("threshold(0.7)", model);
+  const trace t = read_trace(first.text);
+  const replay_table table(t);
+  const policy p{replay{table.view()}};
+  for (const float bad :
+       {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    session<std::remove_const_t<decltype(p)>> s{info_of(model),
+                                                {.length = 35, .window = 32, .trace = true}};
+    std::vector<token_id> tokens = table.tokens();
+    s.start(0, p, tokens, shape, {.editable = table.editable()});
+    while (const auto request = s.next()) {
+      std::vector<float> z(static_cast<std::size_t>(request->rows * vocab), 0.0F);
+      for (std::size_t i = 0; i < z.size(); ++i) {
+        const auto token = static_cast<token_id>(i % static_cast<std::size_t>(vocab));
+        z[i] = token == 2 ? 0.0F : bad;
+      }
+      s.supply(host_logits<float>{z.data(), request->rows, vocab});
+      for (const commit_entry& e : s.committed()) {
+        const bool is_possible = e.token == 2 && std::isinf(bad);
+        EXPECT_EQ(e.log_probability, is_possible ? 0.0F : -math::infinity());
+      }
+    }
+    EXPECT_EQ(tokens, first.tokens);
+  }
+}
+
+TEST(replay, refuses_a_sequence_of_another_shape) {
+  const made_up_model model{.seed = 3, .vocab = vocab};
+  const trace t = read_trace(record("threshold(0.7)", model).text);
+  const replay_table table(t);
+  const policy p{replay{table.view()}};
+  using session_type = session<std::remove_const_t<decltype(p)>>;
+  std::vector<token_id> tokens(40, 2);
+  const auto starts = [&](sequence_shape g, model_info info = info_of({.vocab = vocab})) {
+    session_type s{info, {.length = 40, .window = 40}};
+    s.start(0, p, std::span(tokens).first(static_cast<std::size_t>(g.length)), g);
+  };
+  const auto refused = [](const char* name, const char* rule) {
+    return ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr(name), HasSubstr(rule)));
+  };
+  sequence_shape g = shape;
+  EXPECT_NO_THROW(starts(g));
+  g.length = 34;
+  EXPECT_THAT([&] { starts(g); }, refused("length", "that of the trace, 35"));
+  g = shape;
+  g.prompt_length = 4;
+  EXPECT_THAT([&] { starts(g); }, refused("prompt_length", "that of the trace, 3"));
+  EXPECT_THAT([&] { starts(shape, info_of({.vocab = 9})); }, refused("vocab", "trace, 7"));
+  EXPECT_THAT(([&] {
+                const policy empty{replay{}};
+                session s{empty, info_of(model), std::span(tokens).first(35), shape};
+              }),
+              refused("replay::trace", "replay_table"));
+  EXPECT_THAT([&] { static_cast<void>(replay_table(t, 1)); }, refused("1 sequences", "index 1"));
+}
+
+/// The head of a trace of 4 positions, the prompt of which is 1 and the mask token 9.
+const std::string head =
+    R"({"format":"unmask-trace/1","model":{"vocab":10,"mask":9},"policy":"","parts":[],)"
+    R"("sequences":[{"slot":0,"shape":{"prompt_length":1,"length":4,"block_length":3},)"
+    R"("tokens":[1,9,9,5],"fixed":[3]}]})"
+    "\n";
+std::string step(int number, const char* position, const char* token, const char* outcome) {
+  const std::string zeros = std::string(position).find(',') == std::string::npos ? "0" : "0,0";
+  return R"({"slot":0,"step":)" + std::to_string(number) + R"(,"score":[1,4],"position":[)" +
+         position + R"(],"token":[)" + token + R"(],"log_probability":[)" + zeros +
+         R"(],"outcome":")" + outcome + "\"}\n";
+}
+
+TEST(replay, names_step_and_position_of_what_cannot_be) {
+  const auto table = [](const std::string& lines) {
+    static_cast<void>(replay_table(read_trace(head + lines)));
+  };
+  const auto refused = [](const char* where, const char* why) {
+    return ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr(where), HasSubstr(why)));
+  };
+  EXPECT_NO_THROW(table(step(0, "1,2", "4,4", "ch")));
+  EXPECT_THAT([&] { table(step(1, "1,2", "4,4", "ch")); }, refused("line 2: step 1", "must be 0"));
+  EXPECT_THAT([&] { table(step(0, "2,1", "4,4", "ch")); }, refused("position 1", "ascend"));
+  EXPECT_THAT([&] { table(step(0, "4", "4", "c")); }, refused("position 4", "scored range"));
+  EXPECT_THAT([&] { table(step(0, "3", "4", "c")); }, refused("position 3", "fixed"));
+  EXPECT_THAT([&] { table(step(0, "1", "10", "c")); }, refused("position 1", "token 10"));
+  EXPECT_THAT([&] { table(step(0, "1", "4", "r")); }, refused("step 0, position 1", "masked"));
+  EXPECT_THAT([&] { table(step(0, "1", "4", "w")); }, refused("position 1", "branch"));
+  EXPECT_THAT([&] { table(step(0, "1", "4", "c") + step(1, "1", "3", "c")); },
+              refused("line 3: step 1, position 1", "committed already; a canvas"));
+}
+
+TEST(read_trace, reads_what_was_written_up_to_the_last_whole_line) {
+  const made_up_model model{.seed = 4, .vocab = vocab};
+  const std::string text = record("threshold(0.8) + trace_credit", model).text;
+  const trace whole = read_trace(text);
+  EXPECT_EQ(whole.policy, "threshold(0.8) + trace_credit");
+  EXPECT_EQ(whole.parts, (std::vector<std::string>{"threshold(0.8)", "trace_credit"}));
+  EXPECT_EQ(whole.info.vocab, vocab);
+  EXPECT_EQ(whole.info.eos_token, 0);
+  ASSERT_EQ(whole.sequences.size(), 1U);
+  EXPECT_EQ(whole.sequences[0].end, ending::complete);
+  EXPECT_EQ(whole.sequences[0].fixed, (std::vector<index_t>{14}));
+  const std::size_t steps = whole.sequences[0].steps.size();
+  std::size_t before = 0;
+  for (std::size_t size = text.find('\n') + 1; size <= text.size(); ++size) {
+    const trace cut = read_trace(std::string_view(text).substr(0, size));
+    const std::size_t now = cut.sequences[0].steps.size();
+    EXPECT_TRUE(now == before || now == before + 1);
+    EXPECT_EQ(cut.sequences[0].end == ending::running, size < text.size());
+    before = now;
+    EXPECT_NO_THROW(replay_table{cut});
+  }
+  EXPECT_EQ(before, steps);
+}
+
+TEST(read_trace, names_line_and_column_of_what_is_not_a_trace) {
+  const auto refused = [](const char* text, const char* where, const char* why) {
+    EXPECT_THAT([&] { static_cast<void>(read_trace(text)); },
+                ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr(where), HasSubstr(why))))
+        << text;
+  };
+  refused("", "trace", "no whole line");
+  refused("{\"format\":\"unmask-trace/1\"}", "trace", "no whole line");
+  refused("[]\n", "line 1, column 1", "expected {");
+  refused("{\"format\":\"unmask-trace/2\"}\n", "line 1", "got 'unmask-trace/2'");
+  refused("{\"format\":1}\n", "column 11", "expected \"");
+  refused("{\"format\":\"a\\x\"}\n", "line 1", "unknown escape");
+  refused("{\"model\":{\"vocab\":1.5}}\n", "line 1", "whole number");
+  refused("{\"model\":{\"vocab\":99999999999}}\n", "line 1", "whole number");
+  refused("{\"parts\":[\"a\" \"b\"]}\n", "line 1", "expected ]");
+  refused("{\"a\":nan}\n", "line 1", "a number");
+  refused("{} x\n", "line 1", "unmask-trace/1");
+  std::string deep = "{\"a\":";
+  deep.append(100, '[');
+  refused((deep + "\n").c_str(), "line 1", "deep");
+  refused((head + "{\"slot\":1,\"step\":0,\"score\":[1,4]}\n").c_str(), "line 2", "slot 1");
+  refused((head + "{\"slot\":0,\"step\":0,\"score\":[1]}\n").c_str(), "line 2", "two numbers");
+  refused((head + step(0, "1", "4,4", "c")).c_str(), "line 2", "as many values");
+  refused((head + "{\"slot\":0,\"end\":\"soon\"}\n").c_str(), "line 2", "'soon'");
+}
+
+}  // namespace
+}  // namespace unmask::testing
