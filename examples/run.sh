@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Builds the demo and runs it: bash examples/run.sh [options of the demo]
+# or the search for a policy:  bash examples/run.sh tune [options of unmask_tune]
 # UNMASK_BUILD names another folder to build in than build/demo, UNMASK_CMAKE an option for CMake.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,7 +11,12 @@ source cmake/packages.sh
 
 unmask_packages libeigen3-dev nlohmann-json3-dev
 
+program=unmask_demo
+if [[ ${1:-} == tune ]]; then
+  program=unmask_tune
+  shift
+fi
 build=${UNMASK_BUILD:-build/demo}
 unmask_quietly cmake --preset demo -B "$build" ${UNMASK_CMAKE:+"$UNMASK_CMAKE"}
-unmask_build "$build" --target unmask_demo --parallel "${UNMASK_JOBS:-$(nproc)}"
-exec "$build/examples/unmask_demo" "$@"
+unmask_build "$build" --target "$program" --parallel "${UNMASK_JOBS:-$(nproc)}"
+exec "$build/examples/$program" "$@"

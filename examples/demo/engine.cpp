@@ -137,6 +137,22 @@ engine::forward(unmask::any_layer_session& session,
           branch.at(static_cast<std::size_t>(s.placed.position)) = s.placed.token;
           sequence = branch;
         }
+        float* const place = logits_.data() + static_cast<std::size_t>(s.first_row) * vocabulary;
+        std::vector<token_id> key;
+        if (shared_capacity_ > 0) {
+          key.assign(sequence.begin(), sequence.end());
+          key.insert(key.end(), {s.rows.first, s.rows.last});
+          const std::lock_guard lock(using_session);
+          if (const auto found = shared_.find(key); found != shared_.end()) {
+            const std::vector<float>& rows = found->second.rows;
+            std::copy(rows.begin(), rows.end(), place);
+            answers_[i] = {place,
+                           static_cast<index_t>(rows.size() / vocabulary),
+                           static_cast<index_t>(vocabulary)};
+            computed += found->second.computed;
+            continue;
+          }
+        }
         shared_pass pass{session.pass(i), using_session};
         example::sequence_memory& memory = memory_of(s);
         const std::int64_t before = memory.computed;
@@ -144,9 +160,15 @@ engine::forward(unmask::any_layer_session& session,
         const example::logits_view rows = model.forward(
             pass, sequence, memory, {blocks.first, blocks.last, dropping_.keep, dropping_.pool});
         computed += memory.computed - before;
-        float* const place = logits_.data() + static_cast<std::size_t>(s.first_row) * vocabulary;
         std::copy_n(rows.data, rows.rows * vocabulary, place);
         answers_[i] = {place, static_cast<index_t>(rows.rows), static_cast<index_t>(vocabulary)};
+        if (shared_bytes_ < shared_capacity_) {
+          const std::lock_guard lock(using_session);
+          shared_bytes_ += key.size() * sizeof(token_id) + rows.rows * vocabulary * sizeof(float);
+          shared_.insert_or_assign(
+              std::move(key),
+              shared_logits{{place, place + rows.rows * vocabulary}, memory.computed - before});
+        }
       }
     } catch (...) {
       const std::lock_guard lock(failing);

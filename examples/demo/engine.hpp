@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,10 @@ class engine {
   /// when.
   void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
 
+  /// Keeps logits of full passes, up to so many bytes, and returns them for the same tokens: for
+  /// policies whose passes reuse no keys and values and skip nothing. 0, the default, keeps none.
+  void share_passes(std::size_t bytes) { shared_capacity_ = bytes; }
+
   /// Keeps the K/V of one of the branches of a slot that the last request computed.
   void keep(index_t slot, index_t winner);
 
@@ -71,6 +76,11 @@ class engine {
   example::sequence_memory& memory_of(const unmask::segment& s);
   void make_room(const unmask::forward_request& request);
 
+  struct shared_logits {
+    std::vector<float> rows;
+    std::int64_t computed = 0;
+  };
+
   example::char_tokenizer text_;
   std::vector<example::llada_model> models_;     // one for each thread; they share the weights
   std::vector<std::vector<token_id>> branches_;  // of each thread: a sequence with a token placed
@@ -79,6 +89,9 @@ class engine {
   std::vector<unmask::host_logits<float>> answers_;  // of each segment, in logits_
   std::vector<std::vector<example::sequence_memory>> memories_;  // [slot][branch]
   unmask::key_eviction dropping_;
+  std::map<std::vector<token_id>, shared_logits> shared_;  // by tokens and the range of rows
+  std::size_t shared_bytes_ = 0;
+  std::size_t shared_capacity_ = 0;
   std::int64_t computed_ = 0;
   std::int64_t in_full_ = 0;
 };

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/tune/points.hpp>
+
+/// Parameters and results of a search for a policy.
+namespace UNMASK_NAMESPACE::tune {
+
+/// Parameters of a search.
+struct search {
+  index_t problems = 0;                  ///< Number of problems, indexed from 0; at least 8.
+  double target = 0.97;                  ///< Least share of right answers, in [0, 1].
+  measure minimise = measure::forwards;  ///< The cost.
+  index_t screened = 32;                 ///< Problems of the first round; at least 1.
+  index_t kept = 4;                      ///< Candidates that get further parts; at least 1.
+  index_t depth = 2;                     ///< Most parts that are added; 0 for single rules only.
+  std::function<bool()> stop = {};       ///< True ends the search with what it has.
+  std::function<void(std::string_view stage, index_t done, index_t of)> progress = {};
+};
+
+/// What a search found.
+struct tuned {
+  bool reaches = false;  ///< Whether a policy reached the target; otherwise `best` is most right.
+  bool stopped = false;  ///< Whether search::stop ended it.
+  point best;            ///< The policy, on the problems of the search.
+  point checked;         ///< The same on the problems of the check.
+  std::vector<point> singles;     ///< Rivals of one rule, on the problems of the check.
+  std::vector<point> dominating;  ///< Those of them that are as right at no more cost.
+  point rival;                    ///< The cheapest single that is as right on the check's problems,
+                                  ///< or the most right one.
+  comparison against_rival;       ///< `checked` beside `rival`.
+  std::vector<point> points;      ///< Every policy decoded on all problems of the search.
+};
+
+}  // namespace unmask::tune

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs unmask_tune as a user would and looks at what it prints.
+
+usage: tune.py UNMASK_TUNE UNMASK_DEMO [test name]...
+"""
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+TUNE, DEMO = sys.argv[1:3]
+SMALL = ("--model", "sudoku", "--limit", "16", "--depth", "0", "--target", "exact >= 0.5")
+
+
+def run(*arguments):
+    return subprocess.run([TUNE, *arguments], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL)
+
+
+class Tune(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.log = os.path.join(cls.folder.name, "results.jsonl")
+        cls.points = os.path.join(cls.folder.name, "points")
+        cls.done = run(*SMALL, "--resume", cls.log, "--points", cls.points)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def fails(self, arguments, *said):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 2, arguments)
+        self.assertEqual(done.stdout, "", arguments)
+        for text in said:
+            self.assertIn(text, done.stderr, arguments)
+
+    def test_prints_a_policy_that_decodes_as_it_says(self):
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        policy = self.done.stdout.split("\n")[0]
+        right, of, forwards = re.search(r"unseen +(\d+) of (\d+) right.*, ([\d.]+) forwards", self.done.stdout).groups()
+        self.assertEqual(of, "8")
+        demo = subprocess.run([DEMO, "--json", "--model", "sudoku", "--limit", "16", "--policy", policy],
+                              capture_output=True, text=True, check=True)
+        answers = json.loads(demo.stdout)["policies"][0]
+        self.assertEqual(answers["right"][1::2].count("1"), int(right))
+        self.assertAlmostEqual(sum(answers["forwards_each"][1::2]) / 8, float(forwards), places=2)
+
+    def test_writes_its_points(self):
+        with open(self.points + ".csv", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual({row["problems"] for row in rows}, {"8"})
+        self.assertIn(self.done.stdout.split("\n")[0], [row["policy"] for row in rows])
+        best = min((float(row["forwards"]) for row in rows if row["right"] == "8"), default=None)
+        for row in rows:
+            if row["efficient"] == "1" and row["right"] == "8":
+                self.assertEqual(float(row["forwards"]), best)
+        self.assertTrue(xml.etree.ElementTree.parse(self.points + ".svg").getroot().tag.endswith("svg"))
+
+    def test_resumes(self):
+        before = os.path.getsize(self.log)
+        again = run(*SMALL, "--resume", self.log)
+        self.assertEqual(again.stdout, self.done.stdout)
+        self.assertEqual(os.path.getsize(self.log), before)
+        with open(self.log, "rb+") as file:  # a last line that was cut off
+            file.truncate(before - 5)
+        self.assertEqual(run(*SMALL, "--resume", self.log).stdout, self.done.stdout)
+        self.fails(("--model", "sudoku", "--limit", "18", "--resume", self.log), "--resume", "same model")
+
+    def test_stops_with_what_it_has(self):
+        with subprocess.Popen([TUNE, "--model", "sudoku", "--limit", "80", "--threads", "1"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as running:
+            running.stderr.read(20)  # the first progress
+            time.sleep(0.2)
+            running.send_signal(signal.SIGINT)
+            said, _ = running.communicate(timeout=500)
+        self.assertEqual(running.returncode, 0)
+        self.assertTrue(said.startswith("stopped"), said)
+        self.assertRegex(said, r"unseen +\d+ of 40 right")
+
+    def test_agreement_needs_no_answers(self):
+        problems = os.path.join(self.folder.name, "problems.jsonl")
+        with open(problems, "w", encoding="utf-8") as file:
+            for given in ("__1__62_65146_3__5_24_3_1___________", "__36_4_4__2_41___6_6_1_______3_____2"):
+                file.write(json.dumps({"task": "a", "given": given}) + "\n")
+        arguments = ("--model", "sudoku", "--problems", problems, "--depth", "0")
+        self.fails(arguments, "agreement")
+        self.fails((*arguments, "--target", "agreement >= 0.5"), "search::problems must be at least 8, got 2")
+
+    def test_refuses_what_makes_no_search(self):
+        self.fails(("--target", "exact > 0.9"), "--target must be", "exact > 0.9")
+        self.fails(("--target", "exact >= 2"), "--target must be")
+        self.fails(("--minimise", "watts"), "--minimise must be", "watts")
+        self.fails(("--depth", "ten"), "--depth must be", "ten")
+        self.fails(("--points", "/no/such/folder/x"), "--points must be")
+        self.fails(("--target",), "--target must be followed by")
+        self.fails(("--model", __file__), "tune.py")
+        self.fails(("--no-such-option",), "--no-such-option")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/tune/tuner.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace unmask::tune {
+namespace {
+
+using ::testing::HasSubstr;
+
+double value_in(const std::string& text, const std::string& part, double otherwise) {
+  const std::size_t at = text.find(part + "(");
+  return at == std::string::npos ? otherwise : std::stod(text.substr(at + part.size() + 1));
+}
+
+// An engine by formula: problem p has a difficulty in [0, 1) and is right if the policy is careful
+// enough for it. Only three rules exist.
+struct formula {
+  std::vector<std::string> asked = {};
+  index_t decodes = 0;
+
+  static decoded of(const std::string& text, index_t p) {
+    const double difficulty = std::fmod(0.6180339887 * (p + 1), 1.0);
+    const double margin = text.find("by_margin") != std::string::npos ? 0.05 : 0.0;
+    decoded d;
+    if (text.find("tokens_per_step") != std::string::npos &&
+        text.find("_of") == std::string::npos) {
+      const double k = value_in(text, "tokens_per_step", 1.0);
+      d.right = difficulty < 1.0 - 0.05 * (k - 1.0) + margin;
+      d.forwards = 40.0 / k;
+    } else {
+      const double t = value_in(text, "threshold", 0.9);
+      const bool is_helped = text.find("trace_credit") != std::string::npos;
+      d.right = difficulty < t + 0.05 + margin;
+      d.forwards = 5.0 + 8.0 * t * t - (is_helped ? 3.0 : 0.0);
+    }
+    d.segments = d.forwards;
+    d.layer_positions = 100.0 * d.forwards;
+    d.seconds = 0.5 * d.forwards;
+    return d;
+  }
+
+  decoded decode(const std::string& text, index_t problem) const {
+    refuse(text);
+    return of(text, problem);
+  }
+
+  std::vector<decoded> operator()(const std::string& text, std::span<const index_t> problems) {
+    static_cast<void>(read_policy(text));  // every text of the search is a policy
+    refuse(text);
+    asked.push_back(text);
+    decodes += static_cast<index_t>(problems.size());
+    std::vector<decoded> all;
+    for (const index_t p : problems) {
+      all.push_back(of(text, p));
+    }
+    return all;
+  }
+
+  static void refuse(const std::string& text) {
+    const bool knows = text.find("threshold(") != std::string::npos ||
+                       text.find("tokens_per_step(") != std::string::npos;
+    for (const char* other : {"_of(", "lookahead", "adaptive", "calibrated", "slow", "remask"}) {
+      if (!knows || text.find(other) != std::string::npos) {
+        throw std::invalid_argument("this engine has two rules");
+      }
+    }
+  }
+};
+
+tuned run(const search& how, formula& engine) {
+  results known(std::ref(engine));
+  return tuner(how, known).run();
+}
+
+TEST(tuner, finds_the_cheapest_single_rule_that_exhaustion_finds) {
+  formula engine;
+  const search how{.problems = 800, .target = 0.9, .depth = 0};
+  const tuned found = run(how, engine);
+  ASSERT_TRUE(found.reaches);
+  EXPECT_EQ(found.checked.problems, 400);
+  // Every value of the ladders, on the same problems.
+  double least = HUGE_VAL;
+  for (const char* ranking : {"by_confidence", "by_margin"}) {
+    for (const known_part& part : known_parts()) {
+      if (part.name == "threshold" || part.name == "tokens_per_step") {
+        for (const double value : ladder_of(with_default(part))) {
+          const std::string text = std::string(ranking) + " + " + setting{&part, value}.text();
+          index_t right = 0;
+          for (index_t p = 0; p < how.problems; p += 2) {
+            right += formula::of(text, p).right ? 1 : 0;
+          }
+          if (wilson(right, 400, 0.84).low >= how.target) {
+            least = std::min(least, formula::of(text, 0).forwards);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_LE(found.best.mean.forwards, least + 1e-9);
+  EXPECT_THAT(found.best.policy, HasSubstr("by_margin"));
+  EXPECT_GE(found.checked.right, 0.88 * 400);
+  EXPECT_TRUE(found.best.is_efficient);
+}
+
+TEST(tuner, adds_a_part_that_saves_cost_and_compares_it_with_the_best_single_rule) {
+  formula engine;
+  const tuned found = run({.problems = 800, .target = 0.9}, engine);
+  ASSERT_TRUE(found.reaches);
+  EXPECT_THAT(found.best.policy, HasSubstr("trace_credit"));
+  EXPECT_TRUE(found.dominating.empty());
+  EXPECT_GT(found.singles.size(), 5U);
+  EXPECT_TRUE(found.rival.is_single);
+  EXPECT_GE(found.rival.right, found.checked.right);
+  EXPECT_TRUE(found.against_rival.costs_less());
+  EXPECT_EQ(found.against_rival.problems, 400);
+}
+
+TEST(tuner, returns_the_most_right_policy_if_none_reaches_the_target) {
+  formula engine;
+  engine.asked.clear();
+  results known([&](const std::string& text, std::span<const index_t> problems) {
+    std::vector<decoded> all = engine(text, problems);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].right = all[i].right && problems[i] % 4 < 2;  // at most half
+    }
+    return all;
+  });
+  const tuned found = tuner({.problems = 200, .target = 0.97, .depth = 1}, known).run();
+  EXPECT_FALSE(found.reaches);
+  for (const point& p : found.points) {
+    EXPECT_GE(found.best.right, p.right) << p.policy;
+  }
+}
+
+TEST(tuner, stops_when_asked_and_keeps_what_it_has) {
+  formula engine;
+  search how{.problems = 800, .target = 0.9};
+  how.stop = [&engine] { return engine.asked.size() > 30; };
+  const tuned found = run(how, engine);
+  EXPECT_TRUE(found.stopped);
+  EXPECT_FALSE(found.best.policy.empty());
+  EXPECT_EQ(found.checked.problems, 400);
+  formula whole;
+  EXPECT_LT(engine.decodes, run({.problems = 800, .target = 0.9}, whole).points.size() * 400U);
+}
+
+TEST(tuner, takes_any_engine) {
+  formula engine;
+  // [engine]
+  unmask::tune::results known([&](const std::string& policy, std::span<const int> problems) {
+    std::vector<unmask::tune::decoded> all;  // in the order of the problems
+    for (const int p : problems) {
+      all.push_back(engine.decode(policy, p));  // std::invalid_argument: policy not possible here
+    }
+    return all;
+  });
+  const unmask::tune::tuned found =
+      unmask::tune::tuner({.problems = 400, .target = 0.9}, known).run();
+  const bool is_good = found.reaches && found.dominating.empty();
+  // [/engine]
+  EXPECT_TRUE(is_good) << found.best.policy;
+}
+
+TEST(tuner, asks_for_a_result_once_and_resumes) {
+  formula first;
+  std::vector<std::tuple<std::string, index_t, decoded>> log;
+  results known(std::ref(first), [&log](const std::string& text, index_t p, const decoded& d) {
+    log.emplace_back(text, p, d);
+  });
+  const search how{.problems = 100, .target = 0.9};
+  const tuned found = tuner(how, known).run();
+  EXPECT_EQ(static_cast<index_t>(log.size()), first.decodes);
+
+  formula second;
+  results resumed(std::ref(second));
+  for (const auto& [text, p, d] : log) {
+    resumed.know(text, p, d);
+  }
+  const tuned again = tuner(how, resumed).run();
+  EXPECT_EQ(second.decodes, 0);
+  EXPECT_EQ(again.best.policy, found.best.policy);
+  EXPECT_EQ(again.checked.right, found.checked.right);
+}
+
+TEST(tuner, refuses_parameters_that_make_no_search) {
+  formula engine;
+  results known(std::ref(engine));
+  const auto message = [&](const search& how) -> std::string {
+    try {
+      static_cast<void>(tuner(how, known));
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message({.problems = 7}), "search::problems must be at least 8, got 7");
+  EXPECT_EQ(message({.problems = 9, .target = 1.5}), "search::target must be in [0, 1], got 1.5");
+  EXPECT_EQ(message({.problems = 9, .target = std::nan("")}),
+            "search::target must be in [0, 1], got nan");
+  EXPECT_EQ(message({.problems = 9, .screened = 0}), "search::screened must be at least 1, got 0");
+}
+
+TEST(tuner, of_an_engine_that_decodes_nothing_says_so) {
+  results known([](const std::string&, std::span<const index_t>) -> std::vector<decoded> {
+    throw std::invalid_argument("no");
+  });
+  EXPECT_THROW(static_cast<void>(tuner({.problems = 8}, known).run()), std::invalid_argument);
+  results short_answers(
+      [](const std::string&, std::span<const index_t>) { return std::vector<decoded>(1); });
+  EXPECT_THROW(static_cast<void>(tuner({.problems = 8}, short_answers).run()), std::logic_error);
+}
+
+// Binomial coefficients by Pascal's triangle.
+double naive_mcnemar(index_t a, index_t b) {
+  std::vector<double> row = {1.0};
+  for (index_t n = 1; n <= a + b; ++n) {
+    row.push_back(0.0);
+    for (index_t k = n; k > 0; --k) {
+      row[static_cast<std::size_t>(k)] += row[static_cast<std::size_t>(k - 1)];
+    }
+  }
+  double sum = 0.0;
+  for (index_t k = 0; k <= std::min(a, b); ++k) {
+    sum += row[static_cast<std::size_t>(k)] * std::pow(0.5, a + b);
+  }
+  return std::min(1.0, 2.0 * sum);
+}
+
+TEST(paired, tests_agree_with_their_definitions) {
+  for (index_t a = 0; a <= 30; ++a) {
+    for (index_t b = 0; b <= 30; ++b) {
+      EXPECT_NEAR(mcnemar(a, b), naive_mcnemar(a, b), 1e-9) << a << " " << b;
+    }
+  }
+  EXPECT_NEAR(mcnemar(5000, 5000), 1.0, 1e-9);
+  // The ends of Wilson's interval are where the normal test just does not reject.
+  for (const auto& [right, n] : {std::pair{0, 10}, {7, 10}, {970, 1000}, {1000, 1000}}) {
+    const interval i = wilson(right, n);
+    for (const double share : {i.low, i.high}) {
+      if (share > 1e-9 && share < 1.0 - 1e-9) {
+        const double seen = static_cast<double>(right) / n;
+        EXPECT_NEAR(std::abs(seen - share) / std::sqrt(share * (1.0 - share) / n), 1.96, 1e-6);
+      }
+    }
+  }
+  const std::vector<double> differences = {1.0, 2.0, 3.0};
+  EXPECT_NEAR(mean_of(differences).saved, 2.0, 1e-12);
+  EXPECT_NEAR(mean_of(differences).margin, 1.96 / std::sqrt(3.0), 1e-12);
+}
+
+TEST(points, have_the_area_of_the_released_definition) {
+  const auto at = [](double forwards, index_t right) {
+    return point_of("p", [&] {
+      std::vector<decoded> each(100, decoded{.forwards = forwards});
+      for (index_t i = 0; i < right; ++i) {
+        each[static_cast<std::size_t>(i)].right = true;
+      }
+      return each;
+    }());
+  };
+  const std::vector<point> steady = {at(40.0, 80), at(20.0, 80)};  // 1 and 2 tokens a pass
+  EXPECT_NEAR(accuracy_under_parallelism(steady, 40.0), 80.0 + 80.0, 1e-9);
+  const std::vector<point> falling = {at(40.0, 80), at(20.0, 70)};  // 10 points lower: left out
+  EXPECT_NEAR(accuracy_under_parallelism(falling, 40.0), 80.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace unmask::tune
