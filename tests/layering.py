@@ -30,7 +30,6 @@ MAY_INCLUDE = {
     "interop/": CORE,
     "trace/": CORE + ["policy/", "named/", "trace/", "any_session.hpp", "any_layer_session.hpp",
                       "named_policy.hpp"],
-    "trace/": CORE + ["policy/", "named/", "trace/"],
     "tune/": CORE + ["policy/", "named/", "tune/"],
     "session.hpp": CORE + ["step/"],
     "layer_session.hpp": CORE + ["step/", "session.hpp"],
