@@ -30,7 +30,7 @@ OUTER = {"cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
          "host": ["backend.hpp", "executor.hpp", "key_selector.hpp", "thread_pool.hpp"],
          "named": ["policy_text.hpp", "read_policy.hpp"]}  # of these folders these alone
 PAGES = ["include/unmask/policy/README.md", "include/unmask/policy/**/README.md",
-         "include/unmask/named/README.md", "include/unmask/trace/README.md",
+         "include/unmask/named/README.md", "include/unmask/trace/README.md", "include/unmask/tune/README.md",
          "examples/README.md", "examples/**/README.md",
          "include/unmask/ranks/README.md", "include/unmask/cuda/README.md", "include/unmask/README.md",
          "bench/README.md"]

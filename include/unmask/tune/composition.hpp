@@ -13,8 +13,8 @@ namespace UNMASK_NAMESPACE::tune {
 
 /// A part with a value of its first number; the other knobs keep their defaults.
 struct setting {
-  const known_part* part = nullptr;
-  double value = 0.0;  ///< Value of the knob, if it has one.
+  const known_part* part = nullptr;  ///< An entry of known_parts().
+  double value = 0.0;                ///< Value of the knob, if it has one.
 
   /// The first argument that is a number; nullptr without one.
   [[nodiscard]] const part_argument* knob() const {
@@ -37,6 +37,7 @@ struct setting {
     return words;
   }
 
+  /// Equal if they have the same part and value.
   friend bool operator==(const setting&, const setting&) = default;
 };
 
@@ -72,10 +73,10 @@ struct setting {
 
 /// A policy: one ranking, an expression of commit rules, and other parts.
 struct composition {
-  const known_part* ranking = nullptr;
-  std::vector<setting> rules;   ///< the first one's knob trades accuracy for speed
-  bool both = false;            ///< all_of instead of any_of, if there are several rules
-  std::vector<setting> others;  ///< in written order
+  const known_part* ranking = nullptr;  ///< An entry of known_parts().
+  std::vector<setting> rules;           ///< the first one's knob trades accuracy for speed
+  bool both = false;                    ///< all_of instead of any_of, if there are several rules
+  std::vector<setting> others;          ///< in written order
 
   /// The text that read_policy() reads.
   [[nodiscard]] std::string text() const {
@@ -102,6 +103,7 @@ struct composition {
 /// rules, which save no forward passes, if asked for.
 class search_space {
  public:
+  /// Reads known_parts().
   explicit search_space(bool with_caches)
       : with_caches_(with_caches) {
     for (const known_part& part : known_parts()) {

@@ -151,6 +151,7 @@ inline void mark_efficient(std::vector<point>& points, measure m) {
 /// Results of policies on problems, decoded when first asked for.
 class results {
  public:
+  /// Function that gets each result of the engine.
   using visitor = std::function<void(const std::string& policy, index_t problem, const decoded&)>;
 
   /// `learned` is called for every result of the engine, for example to write it to a file.

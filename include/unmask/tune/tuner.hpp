@@ -22,6 +22,7 @@ namespace UNMASK_NAMESPACE::tune {
 /// search::screened problems, a few on all. A result of the engine is asked for once.
 class tuner {
  public:
+  /// `engine` has to outlive the tuner. Errors: std::invalid_argument.
   tuner(const search& how, results& engine)
       : how_(how)
       , engine_(engine)
