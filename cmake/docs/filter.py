@@ -260,4 +260,5 @@ def prepared(root, file, hook_of, state):
     if file.suffix == ".md":
         return page_text(root, file, text)
     name = file.relative_to(root / "include/unmask").as_posix()
-    return filtered(text, hook_of, state, name.startswith("policy/") or name == "core/semi_autoregressive.hpp")
+    has_parts = name.startswith("policy/") or name in ("core/semi_autoregressive.hpp", "trace/replay.hpp")
+    return filtered(text, hook_of, state, has_parts)

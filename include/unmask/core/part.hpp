@@ -172,6 +172,7 @@ concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;
 };
 
+/// A drawing part that names the token: `forced_token(at) -> token_id`.
 template <class P>
 concept forcing = drawing<P> && requires(const P& p, const step_info& at) {
   { p.forced_token(at) } -> std::same_as<token_id>;

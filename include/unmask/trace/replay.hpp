@@ -22,7 +22,7 @@ namespace UNMASK_NAMESPACE {
 /// Cost: O(log candidates) a candidate, and O(candidates) a step.
 /// Errors: a sequence of another shape or vocabulary than the trace's.
 struct replay {
-  replay_view trace = {};
+  replay_view trace = {};  ///< The view of a replay_table.
 
   static constexpr statistics required = stat::confidence | stat::sampled;
   static constexpr bool paces = true;
@@ -48,6 +48,7 @@ struct replay {
   UNMASK_HD bool commits(const auto& c, const rank_info&, const auto& context) const {
     return trace.action_at(context.at.step, c.position) == replay_action::commit;
   }
+  /// Whether the trace replaces or remasks a token.
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return trace.edits; }
   UNMASK_HD verdict edit_token(const auto& c, const auto& context) const {
     const replay_action action = trace.action_at(context.at.step, c.position);

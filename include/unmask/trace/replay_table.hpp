@@ -82,6 +82,7 @@ struct replay_view {
 /// canvas can have done: a canvas cannot be replayed.
 class replay_table {
  public:
+  /// The table of one sequence of a trace. Errors: std::invalid_argument.
   explicit replay_table(const trace& from, std::size_t sequence = 0) {
     if (sequence >= from.sequences.size()) {
       throw std::invalid_argument("trace: it has " + std::to_string(from.sequences.size()) +
@@ -109,7 +110,9 @@ class replay_table {
     view_.steps = steps_.data();
     view_.entries = entries_.data();
   }
+  /// Moves the arrays; views stay valid.
   replay_table(replay_table&&) = default;
+  /// Moves the arrays; views of the other table stay valid.
   replay_table& operator=(replay_table&&) = default;
 
   /// The table for replay::trace.
