@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "demo/frontier.hpp"
@@ -361,6 +362,9 @@ void write_points(const tune::tuned& found, const options_of_search& o) {
                      .tokens_per_forward = 0.0,
                      .efficient = p.is_efficient});
   }
+  std::ranges::sort(drawn, {}, [](const frontier_point& p) {
+    return std::tuple(p.series, p.forwards);  // a series is a line from left to right
+  });
   std::ofstream picture(svg);
   picture << frontier_svg(
       drawn, o.cost + " a problem, " + std::to_string(found.best.problems) + " problems");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/decode.hpp"
 
+#include <unmask/trace/trace_writer.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>

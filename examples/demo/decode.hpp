@@ -2,7 +2,6 @@
 #pragma once
 
 #include <unmask/any_layer_session.hpp>
-#include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
 
 #include <cstdint>
@@ -13,6 +12,10 @@
 
 #include "demo/engine.hpp"
 #include "demo/problems.hpp"
+
+namespace UNMASK_NAMESPACE {
+class trace_writer;
+}
 
 namespace demo {
 
