@@ -3,7 +3,6 @@
 
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/trace_file.hpp>
-#include <unmask/trace/trace_writer.hpp>
 
 #include <stdexcept>
 #include <string>

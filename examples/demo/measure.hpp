@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/trace/trace_writer.hpp>
+
 #include <memory>
 #include <span>
 
