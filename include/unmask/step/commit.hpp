@@ -42,7 +42,7 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
     const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
     const auto force_commit = [&](index_t i) {
       m.roles[i] = role::accepted;
-      m.note(i, {-1, true});
+      m.note_forced(i);
       m.status->report.forced += writes(m, i) ? 1 : 0;
     };
     const auto serve = [&](std::uint64_t blocks) {
@@ -97,7 +97,7 @@ commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>&
       const bool is_taken = is_there && competes && left.before < wanted;
       if (is_taken) {
         m.roles[i] = role::accepted;
-        m.note(i, {-1, true});
+        m.note_forced(i);
       }
       forced += t.count(is_taken && writes(m, i)).all;
       wanted -= left.all;

@@ -95,7 +95,7 @@ template <class Policy>
   }
   return m.marks[m.status->next.score.first + i] == mark::committed ? candidate_outcome::kept
          : m.roles[i] == role::excluded                             ? candidate_outcome::excluded
-         : m.roles[i] == role::invalid                              ? candidate_outcome::invalid
+         : !m.row(i).valid()                                        ? candidate_outcome::invalid
                                                                     : candidate_outcome::held;
 }
 
@@ -114,7 +114,7 @@ template <class Policy>
   candidate_entry e{entry_of(m, c.position, proposal(m, i), log_probability_of(c))};
   e.outcome = reported_outcome(m, i, o);
   e.committed = o == outcome::commits || o == outcome::rewins || o == outcome::edited;
-  e.part = m.reasons[i].part;
+  e.part = e.outcome == candidate_outcome::forced ? -1 : m.reasons[i].part;
   if constexpr (Policy::remasks) {
     // A committed candidate: why it is one.
     const bool competed =

@@ -62,7 +62,7 @@ enum class role : std::uint8_t {
 /// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.
 struct role_reason {
   index_t part = -1;    ///< As candidate_entry::part.
-  bool forced = false;  ///< Whether the commit rule did not accept it.
+  bool forced = false;  ///< Whether it was accepted after that part had rejected it.
 };
 
 /// True if a part of the policy edits committed tokens with its current values.
@@ -276,6 +276,13 @@ struct slot_memory {
   UNMASK_HD void note(index_t i, role_reason why) const {
     if (reasons != nullptr) {
       reasons[i] = why;
+    }
+  }
+
+  /// Stores that position i is to be committed although the commit rule, or a part, rejected it.
+  UNMASK_HD void note_forced(index_t i) const {
+    if (reasons != nullptr) {
+      reasons[i].forced = true;
     }
   }
 

@@ -244,6 +244,24 @@ TEST(candidates, account_for_every_change_of_the_tokens) {
   }
 }
 
+// The progress guarantee takes a position that proposes the mask token, which is not written.
+TEST(candidates, that_propose_the_mask_token_are_held_by_the_part_that_rejected_them) {
+  std::vector<token_id> tokens(2);
+  session<policy<by_confidence, threshold>> s({.vocab = 3, .mask_token = 2, .suppress_mask = false},
+                                              {.length = 2, .window = 2, .trace = true});
+  s.start(0, {by_confidence{}, threshold{0.9F}}, tokens, {.length = 2});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float logits[] = {0.0F, 0.0F, 1.0F, 0.0F, 0.0F, nan};
+  ASSERT_EQ(s.next()->rows, 2);
+  s.supply(host_logits<float>{logits, 2, 3});
+  ASSERT_EQ(s.candidates().size(), 2U);
+  EXPECT_EQ(s.candidates()[0].token, 2);
+  EXPECT_EQ(s.candidates()[0].outcome, held);
+  EXPECT_EQ(s.candidates()[0].part, 1);
+  EXPECT_EQ(s.candidates()[1].outcome, invalid);
+  EXPECT_EQ(s.candidates()[1].part, -1);
+}
+
 // The same of a typed policy, whose parts have the order of its type.
 TEST(candidates, of_a_typed_policy_name_its_parts) {
   const policy p{lookahead{.branches = 2}, tokens_per_step{2}, by_margin{}, edit_committed{}};
