@@ -7,6 +7,7 @@
   text writes it, and its hooks point to their concepts: none of that has to be written twice.
 """
 
+import pathlib
 import re
 
 HEADS = "Shape|Range|State|Ties|Cost|Errors|Example|Source"
@@ -146,7 +147,8 @@ def filtered(text, hook_of, state, part):
             text = before
         text = done
         text = re.sub(r"(^///.*)(\n(?:template.*\n|  requires.*\n)*struct \w+ (?:(?!^};).*\n)*?"
-                      r"  )// in a text: (\w+)", r"\1 \\head{In a text} `\3`\2", text, flags=re.M)
+                      r"  )// in a text: (\w+)",
+                      lambda m: rf"{m[1]} \head{{In a text}} `{m[3]}`{picture_of(m[3])}{m[2]}", text, flags=re.M)
     lines = text.split("\n")
     out = []
     for i, line in enumerate(lines):
@@ -167,6 +169,15 @@ def filtered(text, hook_of, state, part):
             line = hook_text(line, lines[i + 1] if i + 1 < len(lines) else "", hook_of)
         out.append(line)
     return "\n".join(out)
+
+
+def picture_of(part):
+    """The picture of the part's family, where a map has the part in its title."""
+    for file in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples/pictures").glob("*.svg")):
+        titles = re.findall(r"<text[^>]*class='f'>([^<]*)", file.read_text(encoding="utf-8"))
+        if any(re.search(rf"\b{part}\b", title) for title in titles):
+            return rf" \image html {file.name}"
+    return ""
 
 
 def each_of_several(m):
