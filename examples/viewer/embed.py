@@ -41,8 +41,9 @@ def build():
     policy = (f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; base-uri 'none'; "
               "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
     page = (FOLDER / "src" / "page.html").read_text(encoding="utf-8")
-    example = (FOLDER / "src" / "example.jsonl").read_text(encoding="utf-8").replace("<", "\\u003c")
-    for name, text in {"@policy": policy, "@style": style, "@example": example, "@script": script,
+    example, llada = ((FOLDER / "src" / name).read_text(encoding="utf-8").replace("<", "\\u003c")
+                      for name in ("example.jsonl", "llada.jsonl"))
+    for name, text in {"@policy": policy, "@style": style, "@example": example, "@llada": llada, "@script": script,
                        "@made": "made from examples/viewer/src by examples/viewer/embed.py"}.items():
         if page.count(name) != 1:
             raise ValueError(f"page.html has {name} {page.count(name)} times")

@@ -594,6 +594,13 @@ class Using(Page):
         self.assertEqual(js("return document.querySelector('.policy').textContent"), "threshold(0.9)")
         self.assertEqual(js("return document.querySelectorAll('main .note').length"), 0)
 
+    def test_the_decode_of_llada(self):
+        show()
+        driver.find_element("id", "show-llada").click()
+        self.assertEqual(errors(), [])
+        self.assertIn("tokens per forward1.00", js("return document.querySelector('main').textContent"))
+        self.assertEqual(js("return unmaskViewer.side(0).decode.forwards"), 64)
+
     def test_dropping_and_pasting(self):
         show()
         drop = """const data = new DataTransfer(); data.items.add(new File([arguments[0]], 'x.jsonl'));

@@ -347,6 +347,7 @@ addEventListener('paste', (event) => {
   }
 });
 $('show-example').addEventListener('click', () => openText($('example').textContent.trimStart(), 'the example', 0));
+$('show-llada').addEventListener('click', () => openText($('llada').textContent.trimStart(), 'LLaDA 8B', 0));
 $('close').addEventListener('click', () => {
   complain(1, '');
   show(null, 1);
