@@ -77,7 +77,7 @@ class trace_writer {
       } else {
         slot->branches.push_back(s.placed);
       }
-      slot->passes.push_back({s.query, s.keys});
+      slot->passes.emplace_back(s.query, s.keys);
     }
   }
 
@@ -299,7 +299,8 @@ class trace_writer {
     member("step", step);
     member("forward", forward_);
     member("segment", s.segment);
-    const auto branch = static_cast<std::size_t>(winner + 1);  // 0: the sequence itself
+    const auto branch =
+        static_cast<std::size_t>(std::ptrdiff_t{winner} + 1);  // 0: the sequence itself
     const index_t scored =
         s.branches.empty() ? s.planned.score.last : s.planned.branch_last[branch];
     write("score", {s.planned.score.first, scored});

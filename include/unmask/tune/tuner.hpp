@@ -268,6 +268,7 @@ class tuner {
 
   [[nodiscard]] static std::vector<std::string> texts_of(const std::vector<composition>& list) {
     std::vector<std::string> all;
+    all.reserve(list.size());
     for (const composition& c : list) {
       all.push_back(c.text());
     }
@@ -284,6 +285,17 @@ class tuner {
         kept.is_single = c.is_single();
       }
     }
+  }
+
+  // A policy that decoded the problems of the search on those of the check.
+  [[nodiscard]] point on_unseen(const std::string& policy) {
+    std::optional<point> p = measured(policy, checked_);
+    if (!p) {
+      throw std::invalid_argument("the decoder of a search must decode all problems with a policy "
+                                  "that it decodes some with, refused '" +
+                                  policy + "'");
+    }
+    return std::move(*p);
   }
 
   [[nodiscard]] tuned conclude(index_t all) {
@@ -306,12 +318,12 @@ class tuner {
     found.best = found.points.front();
     found.reaches = most == all && reaches(found.best);
     stopped_ = false;  // the check is short, and what was found is worth it
-    found.checked = measured(found.best.policy, checked_).value();
+    found.checked = on_unseen(found.best.policy);
     std::vector<const point*> different = {&found.best};
     for (const point& p : found.points) {
       if (p.is_single && !is_among(different, p)) {
         different.push_back(&p);
-        found.singles.push_back(measured(p.policy, checked_).value());
+        found.singles.push_back(on_unseen(p.policy));
         found.singles.back().is_single = true;
         if (dominates(found.singles.back(), found.checked, how_.minimise)) {
           found.dominating.push_back(found.singles.back());

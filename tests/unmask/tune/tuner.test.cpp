@@ -207,6 +207,18 @@ TEST(tuner, refuses_parameters_that_make_no_search) {
   EXPECT_EQ(message({.problems = 9, .screened = 0}), "search::screened must be at least 1, got 0");
 }
 
+TEST(tuner, of_an_engine_that_decodes_half_of_the_problems_says_so) {
+  formula engine;
+  results known([&](const std::string& text, std::span<const index_t> problems) {
+    if (problems.front() % 2 == 1) {
+      throw std::invalid_argument("odd problems are too long");
+    }
+    return engine(text, problems);
+  });
+  EXPECT_THROW(static_cast<void>(tuner({.problems = 100, .depth = 0}, known).run()),
+               std::invalid_argument);
+}
+
 TEST(tuner, of_an_engine_that_decodes_nothing_says_so) {
   results known([](const std::string&, std::span<const index_t>) -> std::vector<decoded> {
     throw std::invalid_argument("no");
