@@ -98,13 +98,12 @@ nlohmann::json measured(const Policy& p, const std::vector<demo::problem>& probl
   std::int64_t computed = 0, all = 0;
   for (const demo::problem& problem : problems) {
     std::vector<token_id> tokens = text.canvas("", problem.given.size());
-    std::vector<std::uint8_t> editable(tokens.size(), 0);
     for (std::size_t i = 0; i < problem.given.size(); ++i) {
-      editable[i + 1] = problem.given[i] == '_' ? 1 : 0;
       if (problem.given[i] != '_') {
         tokens[i + 1] = text.encode(problem.given.substr(i, 1)).front();
       }
     }
+    const std::vector<std::uint8_t> editable = text.masked(tokens);
     const auto length = static_cast<index_t>(tokens.size());
     example::sequence_memory memory;
     layer_session<Policy> session(info, {.sequences = 1, .length = length, .window = length - 1});

@@ -223,7 +223,7 @@ class example_decoder {
   std::vector<std::vector<token_id>> reference_;
 };
 
-/// What a file of results is for: another model, set of problems or shape has another head.
+/// First line of a file of results. Another model, set of problems or shape has another one.
 nlohmann::json head_of(const options_of_search& o, std::size_t problems) {
   const std::filesystem::path file =
       o.demo.prompts_file.empty() ? o.demo.held_prompts : o.demo.prompts_file;

@@ -81,7 +81,6 @@ decoding decode(unmask::any_layer_session& session,
   std::vector<std::size_t> problem_in(slots);
   std::vector<index_t> segments_in(slots);  // run for that problem so far
   std::size_t waiting = 0;                  // the first problem that has not been started
-  std::vector<std::uint8_t> editable;
 
   const auto start_next = [&](index_t slot) {
     if (waiting == problems.size()) {
@@ -96,12 +95,7 @@ decoding decode(unmask::any_layer_session& session,
                                        .block_length = g.block_length,
                                        .seed = g.seed,
                                        .sequence = static_cast<std::uint32_t>(waiting)};
-    editable.clear();  // the whole answer
-    if (!p.given.empty()) {
-      for (const token_id token : tokens[s]) {
-        editable.push_back(token == model.text().mask() ? 1 : 0);
-      }
-    }
+    const std::vector<std::uint8_t> editable = model.text().masked(tokens[s]);
     session.start(slot, tokens[s].data(), length, shape, {.editable = editable});
     if (trace != nullptr) {
       trace->start({.slot = slot, .shape = shape, .tokens = tokens[s]});

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "demo/hooked_pass.hpp"
 #include "engine/llada_pass.hpp"
 
 namespace demo {
@@ -60,30 +61,6 @@ engine::canvas(std::string_view prompt, index_t answer_length, std::string_view 
                          " tokens");
   return tokens;
 }
-
-namespace {
-
-/// A pass of a session that several threads run passes of: one thread at a time may use a session.
-struct shared_pass {
-  unmask::any_layer_session::layer_pass pass;
-  std::mutex& using_session;
-  unmask::feature reads = pass.reads;
-  unmask::skipping skipped = pass.skipped;
-
-  std::span<const index_t> positions() const { return pass.positions(); }
-  unmask::range keys() const { return pass.keys(); }
-  bool hooks(index_t layer) const { return pass.has_hooks && pass.hooks(layer); }
-  unmask::layer_choice at_layer(index_t layer,
-                                const unmask::host_hidden<float>& now,
-                                const unmask::host_state<float>& previous) {
-    const std::lock_guard lock(using_session);
-    return pass.at_layer(layer, now, previous);
-  }
-  unmask::eviction evict() const { return pass.evict(); }
-  std::span<const index_t> rows() const { return pass.rows(); }
-};
-
-}  // namespace
 
 example::sequence_memory& engine::memory_of(const unmask::segment& s) {
   return memories_[static_cast<std::size_t>(s.slot)][static_cast<std::size_t>(s.branch)];
@@ -153,7 +130,10 @@ engine::forward(unmask::any_layer_session& session,
             continue;
           }
         }
-        shared_pass pass{session.pass(i), using_session};
+        hooked_pass pass(session.pass(i), [&](auto& of, const auto&... at) {
+          const std::lock_guard lock(using_session);  // one thread at a time may use a session
+          return of.at_layer(at...);
+        });
         example::sequence_memory& memory = memory_of(s);
         const std::int64_t before = memory.computed;
         const unmask::range blocks = session.planned(s.slot).score;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/measure.hpp"
 
-#include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/trace_file.hpp>
 
 #include <stdexcept>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "demo/terminal.hpp"
+#include "demo/trace_head.hpp"
 
 namespace demo {
 
@@ -63,17 +63,9 @@ bool record(const chosen_policy& policy,
             std::span<const problem> problems,
             const options& o,
             unmask::trace_sink sink) {
-  const std::string rules = policy.text(o.stop_at_eos);
-  unmask::trace_writer trace(std::move(sink),
-                             {.model = o.model_file.filename().string(),
-                              .info = model.info(),
-                              .policy = rules,
-                              .parts = unmask::part_texts(rules),
-                              .text = [&text = model.text()](token_id token) -> std::string {
-                                return token == text.end()     ? "<eos>"
-                                       : token == text.begin() ? "<bos>"
-                                                               : text.decode({&token, 1});
-                              }});
+  unmask::trace_writer trace(
+      std::move(sink),
+      head_of_trace(model, o.model_file.filename().string(), policy.text(o.stop_at_eos)));
   const auto batch = static_cast<index_t>(problems.size());
   const auto session = session_of(policy, model, problems, o, batch, true);
   decode(*session, batch, model, problems, o.shape, {}, &trace);

@@ -8,7 +8,7 @@
 
 namespace demo {
 
-/// What the panels of a picture show, a row a forward pass.
+/// Contents of the panels of a picture, a row a forward pass.
 enum class view {
   order,      ///< positions of the answer: masked, and when each token is written
   positions,  ///< positions of the sequence: which are run, of which K/V are reused

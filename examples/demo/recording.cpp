@@ -12,46 +12,38 @@
 #include <numeric>
 #include <span>
 
+#include "demo/hooked_pass.hpp"
 #include "engine/llada_pass.hpp"
 
 namespace demo {
 
 namespace {
 
-/// A pass that records which positions each layer computes.
-struct observed_pass {
-  unmask::any_layer_session::layer_pass pass;
-  std::vector<std::vector<index_t>>& layers;
+/// Positions that each layer of a pass computes.
+struct layer_record {
+  std::vector<std::vector<index_t>> layers;  // [layer]
   std::vector<index_t> active;
-  unmask::feature reads = pass.reads;
-  unmask::skipping skipped = pass.skipped;
 
-  std::span<const index_t> positions() const { return pass.positions(); }
-  unmask::range keys() const { return pass.keys(); }
-  bool hooks(index_t layer) const { return pass.has_hooks && pass.hooks(layer); }
-  unmask::layer_choice at_layer(index_t layer,
-                                const unmask::host_hidden<float>& now,
-                                const unmask::host_state<float>& previous) {
-    const unmask::layer_choice chosen = pass.at_layer(layer, now, previous);
+  /// Takes the rows of `active` that a layer's hook chose.
+  void add(const unmask::any_layer_session::layer_pass& pass,
+           index_t layer,
+           std::span<const index_t> rows) {
     std::vector<index_t> next;
-    for (const index_t row : chosen.rows) {
+    for (const index_t row : rows) {
       next.push_back(active[static_cast<std::size_t>(row)]);
     }
     const auto from = static_cast<std::size_t>(layer) +
-                      (unmask::hook_follows_layer(reads) ? std::size_t{1} : std::size_t{0});
-    const bool drops = skipped == unmask::skipping::dropped;
+                      (unmask::hook_follows_layer(pass.reads) ? std::size_t{1} : std::size_t{0});
+    const bool drops = pass.skipped == unmask::skipping::dropped;
     for (std::size_t l = from; l < (drops ? layers.size() : from + 1); ++l) {
       layers[l] = next;
     }
     active = drops ? next : active;
-    return chosen;
   }
-  unmask::eviction evict() const { return pass.evict(); }
-  std::span<const index_t> rows() const { return pass.rows(); }
 };
 
 /// Positions that are attended to without being run, in the first layer.
-std::vector<index_t> reused_of(const observed_pass& pass, const example::sequence_memory& memory) {
+std::vector<index_t> reused_of(const auto& pass, const example::sequence_memory& memory) {
   std::vector<index_t> all;
   if (memory.drops_keys) {
     all.assign(memory.layers[0].kept_keys.begin(), memory.layers[0].kept_keys.end());
@@ -125,10 +117,14 @@ recording recorder::record(const unmask::named_parts& parts,
         branch[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
         memories[i] = memories[0];
       }
-      std::vector<std::vector<index_t>> computed(layers);
-      observed_pass pass{.pass = session->pass(i), .layers = computed, .active = {}};
-      pass.active.assign(pass.positions().begin(), pass.positions().end());
-      std::ranges::fill(computed, pass.active);
+      layer_record computed;
+      hooked_pass pass(session->pass(i), [&](auto& of, index_t layer, const auto&... state) {
+        const unmask::layer_choice chosen = of.at_layer(layer, state...);
+        computed.add(of, layer, chosen.rows);
+        return chosen;
+      });
+      computed.active.assign(pass.positions().begin(), pass.positions().end());
+      computed.layers.assign(layers, computed.active);
       const example::logits_view rows = model_.forward(
           pass,
           branch,
@@ -138,7 +134,7 @@ recording recorder::record(const unmask::named_parts& parts,
       if (s.branch == 0) {
         seen.run.assign(pass.positions().begin(), pass.positions().end());
         seen.reused = reused_of(pass, memories[i]);
-        seen.layers = computed;
+        seen.layers = computed.layers;
       }
     }
     session->supply(

@@ -107,6 +107,18 @@ std::vector<std::int32_t> char_tokenizer::canvas(std::string_view prompt,
   return result;
 }
 
+std::vector<std::uint8_t> char_tokenizer::masked(std::span<const std::int32_t> tokens) const {
+  std::vector<std::uint8_t> result;
+  for (const std::int32_t token : tokens) {
+    result.push_back(token == mask_ ? 1 : 0);
+  }
+  return result;
+}
+
+std::string char_tokenizer::text_of(std::int32_t token) const {
+  return token == end_ ? "<eos>" : token == begin_ ? "<bos>" : decode({&token, 1});
+}
+
 std::string char_tokenizer::decode(std::span<const std::int32_t> tokens,
                                    std::string_view mask_text) const {
   std::string result;

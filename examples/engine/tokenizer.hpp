@@ -34,6 +34,12 @@ class char_tokenizer {
   /// tokens. Throws as `encode`.
   std::vector<std::int32_t> canvas(std::string_view prompt, std::size_t answer_length) const;
 
+  /// A byte for each token, 1 where it is the mask token: start_options::editable of a canvas.
+  std::vector<std::uint8_t> masked(std::span<const std::int32_t> tokens) const;
+
+  /// The text of one token, "<eos>" and "<bos>" for the end and begin tokens. Throws as `decode`.
+  std::string text_of(std::int32_t token) const;
+
   /// The text up to the first EOS token, or all of it. Mask tokens appear as `mask_text`, begin
   /// tokens not at all. Throws std::invalid_argument for a token outside the vocabulary.
   std::string decode(std::span<const std::int32_t> tokens, std::string_view mask_text = "_") const;

@@ -43,7 +43,7 @@ let shown = [];   // keys of the runs in the viewer
 const text = (call, types = [], values = []) => module.ccall(`playground_${call}`, 'string', types, values);
 const integer = (call) => module.ccall(`playground_${call}`, 'number', [], []);
 
-/// What the form says, each number within its range.
+/// The values of the form, each number within its range.
 function settings() {
   const all = {model: $('model').value, policy: $('policy').value, second: $('second').value, prompt: $('prompt').value};
   for (const [name, [least, most, usual]] of Object.entries(NUMBERS)) {

@@ -4,7 +4,6 @@
 // the calls.
 #include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
-#include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 
 #include "demo/checkers.hpp"
 #include "demo/engine.hpp"
+#include "demo/trace_head.hpp"
 
 namespace {
 
@@ -57,21 +57,8 @@ class decode {
           lines_ += line;
           return true;
         },
-        unmask::trace_head{.model = name,
-                           .info = model.info(),
-                           .policy = policy,
-                           .parts = unmask::part_texts(policy),
-                           .text = [&text = model.text()](token_id token) -> std::string {
-                             return token == text.end()     ? "<eos>"
-                                    : token == text.begin() ? "<bos>"
-                                                            : text.decode(std::span(&token, 1));
-                           }});
-    std::vector<std::uint8_t> editable;  // empty: the whole answer
-    if (!given.empty()) {
-      for (const token_id token : tokens_[0]) {
-        editable.push_back(token == model.text().mask() ? 1 : 0);
-      }
-    }
+        demo::head_of_trace(model, name, policy));
+    const std::vector<std::uint8_t> editable = model.text().masked(tokens_[0]);
     session_->start(0, tokens_[0].data(), length, shape, {.editable = editable});
     trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]});
   }

@@ -55,6 +55,17 @@ TEST(tokenizer, a_canvas_is_begin_prompt_masks) {
   EXPECT_EQ(tokenizer().canvas("a b", 2), (tokens{2, 68, 3, 69, 0, 0}));
 }
 
+TEST(tokenizer, tells_masked_tokens) {
+  EXPECT_EQ(tokenizer().masked(tokens{2, 68, 0, 0, 1}), (std::vector<std::uint8_t>{0, 0, 1, 1, 0}));
+}
+
+TEST(tokenizer, a_token_has_a_text) {
+  const char_tokenizer t = tokenizer();
+  const std::string all = t.text_of(2) + t.text_of(68) + t.text_of(0) + t.text_of(1);
+  EXPECT_EQ(all, "<bos>a_<eos>");
+  EXPECT_THROW(static_cast<void>(t.text_of(98)), std::invalid_argument);
+}
+
 TEST(tokenizer, decoding_stops_at_the_first_eos_token) {
   const char_tokenizer t = tokenizer();
   EXPECT_EQ(t.decode(tokens{2, 68, 0, 69, 1, 70, 1}), "a_b");

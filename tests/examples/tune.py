@@ -15,6 +15,8 @@ import time
 import unittest
 import xml.etree.ElementTree
 
+from refusal import assert_refuses
+
 TUNE, DEMO = sys.argv[1:3]
 SMALL = ("--model", "sudoku", "--limit", "16", "--depth", "0", "--target", "exact >= 0.5")
 
@@ -37,11 +39,7 @@ class Tune(unittest.TestCase):
         cls.folder.cleanup()
 
     def fails(self, arguments, *said):
-        done = run(*arguments)
-        self.assertEqual(done.returncode, 2, arguments)
-        self.assertEqual(done.stdout, "", arguments)
-        for text in said:
-            self.assertIn(text, done.stderr, arguments)
+        assert_refuses(self, [TUNE, *arguments], *said)
 
     def test_prints_a_policy_that_decodes_as_it_says(self):
         self.assertEqual(self.done.returncode, 0, self.done.stderr)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a sequence of a trace says: the state of each position after each step, sums, and where two
-// decodes part. Nothing here draws.
+// One sequence of a trace: the state of each position after each step, sums, and the first
+// difference of two decodes. Nothing here draws.
 import {OUTCOMES} from './trace.js';
 
 export const STATE = {given: 0, masked: 1, proposed: 2, committed: 3, changed: 4};
@@ -23,7 +23,7 @@ export function shadeOf(confidence) {
   return shade;
 }
 
-/// What a sequence's steps did. Events are the candidates that changed a position.
+/// The changes by a sequence's steps. Events are the candidates that changed a position.
 export class Decode {
   constructor(trace, sequence) {
     this.trace = trace;

@@ -266,7 +266,7 @@ export class OrderMap {
     context.drawImage(this.still.kept, view.left, view.top, this.still.kept.width / ratio, this.still.kept.height / ratio);
   }
 
-  /// What changed a position, where cells are smaller than can be seen.
+  /// Marks of changed positions, where cells are smaller than can be seen.
   drawDots(context, r0, r1, c0, c1) {
     const c = colours();
     const {decode, cellWidth: cw, cellHeight: ch} = this;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What every drawing shares: colours of the theme, and a canvas that draws only what is in view.
+// The common part of all drawings: colours of the theme, and a canvas that draws only what is in view.
 
 const NAMES = ['page', 'panel', 'ink', 'soft', 'line', 'masked', 'proposed', 'changed', 'forced',
                'differs', 'now', 'held', 'shade0', 'shade1', 'shade2', 'shade3', 'shade4', 'on0', 'on1', 'on2', 'on3', 'on4'];
