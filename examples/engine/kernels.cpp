@@ -102,6 +102,32 @@ void rms_norm(row_block<const float> in,
   }
 }
 
+void layer_norm(row_block<const float> in,
+                std::span<const float> weight,
+                std::span<const float> bias,
+                float epsilon,
+                row_block<float> out) {
+  const auto size = static_cast<float>(weight.size());
+  for (std::size_t row = 0; row < in.rows; ++row) {
+    const float* from = in.data + row * in.stride;
+    float* to = out.data + row * out.stride;
+    pack sum = pack::Zero();
+    for (std::size_t i = 0; i < weight.size(); i += lanes) {
+      sum += load(from + i);
+    }
+    const float mean = sum.sum() / size;
+    pack squares = pack::Zero();
+    for (std::size_t i = 0; i < weight.size(); i += lanes) {
+      squares += (load(from + i) - mean).square();
+    }
+    const float factor = 1.0F / std::sqrt(squares.sum() / size + epsilon);
+    for (std::size_t i = 0; i < weight.size(); i += lanes) {
+      store((load(from + i) - mean) * factor * load(weight.data() + i) + load(bias.data() + i),
+            to + i);
+    }
+  }
+}
+
 void rotate_pairs(std::span<float> row,
                   std::span<const float> cosines,
                   std::span<const float> sines) {
@@ -143,6 +169,41 @@ void gated_silu(std::span<float> gate, std::span<const float> up) {
   for (std::size_t i = 0; i < gate.size(); i += lanes) {
     const pack x = load(gate.data() + i);
     store(x / (1.0F + (-x).exp()) * load(up.data() + i), gate.data() + i);
+  }
+}
+
+void gelu(std::span<float> x) {
+  // erfc by formula 7.1.26 of Abramowitz and Stegun, whose error is at most 1.5e-7.
+  constexpr float half_root = 0.70710678F;
+  for (std::size_t i = 0; i < x.size(); i += lanes) {
+    const pack value = load(x.data() + i);
+    const pack z = value.abs() * half_root;
+    const pack t = 1.0F / (1.0F + 0.3275911F * z);
+    const pack series =
+        ((((1.061405429F * t - 1.453152027F) * t + 1.421413741F) * t - 0.284496736F) * t +
+         0.254829592F) *
+        t;
+    const pack tail = 0.5F * series * (-z.square()).exp();  // Phi(-|x|)
+    store(value * (value > 0.0F).select(1.0F - tail, tail), x.data() + i);
+  }
+}
+
+void gelu_tanh(std::span<float> x) {
+  constexpr float scale = 0.79788456F;  // sqrt(2 / pi)
+  for (std::size_t i = 0; i < x.size(); i += lanes) {
+    const pack value = load(x.data() + i);
+    const pack inner = scale * (value + 0.044715F * value.cube());
+    // (1 + tanh(y)) / 2 = 1 / (1 + exp(-2 y))
+    store(value / (1.0F + (-2.0F * inner).exp()), x.data() + i);
+  }
+}
+
+void add_to_rows(std::span<const float> bias, row_block<float> rows) {
+  for (std::size_t row = 0; row < rows.rows; ++row) {
+    float* const to = rows.data + row * rows.stride;
+    for (std::size_t i = 0; i < bias.size(); ++i) {
+      to[i] += bias[i];
+    }
   }
 }
 

@@ -57,11 +57,19 @@ struct row_block {
 /// out = in * matrix. `in` is [rows, depth]; as many rows of `out` are written, [rows, columns].
 void multiply(row_block<const float> in, const panels& matrix, row_block<float> out);
 
-/// Root-mean-square norm of each row, times `weight`: [rows, weight.size()].
+/// Root-mean-square norm of each row, times `weight`: [rows, weight.size()]. `out` may be `in`.
 void rms_norm(row_block<const float> in,
               std::span<const float> weight,
               float epsilon,
               row_block<float> out);
+
+/// Layer norm of each row: (x - mean) / sqrt(variance + epsilon) * weight + bias, rows of
+/// weight.size(). `out` may be `in`.
+void layer_norm(row_block<const float> in,
+                std::span<const float> weight,
+                std::span<const float> bias,
+                float epsilon,
+                row_block<float> out);
 
 /// Rotary embedding: turns each neighbouring pair (2i, 2i + 1) of `row` by the angle whose cosine
 /// and sine are given; the angles repeat with every head.
@@ -75,6 +83,16 @@ void scaled_softmax(float* row, std::size_t count, float scale);
 
 /// gate = silu(gate) * up, entry by entry. The size is a multiple of `lanes`.
 void gated_silu(std::span<float> gate, std::span<const float> up);
+
+/// x = x * Phi(x), Phi the distribution function of the normal distribution, entry by entry, within
+/// 1e-6 * max(1, |x|). The size is a multiple of `lanes`.
+void gelu(std::span<float> x);
+
+/// x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), which many models have for gelu.
+void gelu_tanh(std::span<float> x);
+
+/// Adds `bias` to each row. Its size need not be a multiple of `lanes`.
+void add_to_rows(std::span<const float> bias, row_block<float> rows);
 
 /// x += y, entry by entry. The size is a multiple of `lanes`.
 void add(std::span<float> x, std::span<const float> y);

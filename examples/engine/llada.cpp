@@ -62,11 +62,24 @@ void llada_model::reserve(std::size_t positions, std::size_t rows) {
 /// The hidden states in front of the first layer of the tokens at these positions.
 hidden_rows llada_model::embed(std::span<const std::int32_t> tokens,
                                std::span<const std::int32_t> positions) {
-  const std::size_t width = config().width;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    const auto token = static_cast<std::size_t>(tokens[static_cast<std::size_t>(positions[i])]);
-    std::copy_n(weights_->embedding.data() + token * width, width, hidden_.data() + i * width);
+  const embedding_weights& weights = weights_->embedding;
+  const bool projects = weights.projection.has_value();
+  const std::size_t count = positions.size(), width = config().embedding;
+  float* const rows = projects ? scratch_.normed.data() : hidden_.data();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto position = static_cast<std::size_t>(positions[i]);
+    const auto token = static_cast<std::size_t>(tokens[position]);
+    std::copy_n(weights.tokens.data() + token * width, width, rows + i * width);
+    if (!weights.positions.empty()) {
+      add({rows + i * width, width}, std::span(weights.positions).subspan(position * width, width));
+    }
     present_[i] = positions[i];
+  }
+  if (weights.after) {
+    weights.after->apply({rows, count, width}, {rows, count, width});
+  }
+  if (projects) {
+    weights.projection->apply({rows, count, width}, {hidden_.data(), count, config().width});
   }
   return {hidden_.data(), std::span(present_).first(positions.size())};
 }
@@ -90,7 +103,7 @@ std::span<const float> llada_model::attend(std::size_t layer,
                                            std::size_t attended,
                                            hidden_rows rows,
                                            const sequence_memory& memory) {
-  const llada_layer& weights = weights_->layers[layer];
+  const llada_layer& weights = weights_->layer(layer);
   const layer_memory& kept = memory.layers[layer];
   if (!memory.drops_keys) {
     return add_attention(config(), weights, rotary_, kept.store, attended, rows, scratch_);
@@ -144,7 +157,7 @@ void llada_model::compute(std::size_t layer,
                           std::size_t attended,
                           hidden_rows rows,
                           sequence_memory& memory) {
-  const llada_layer& weights = weights_->layers[layer];
+  const llada_layer& weights = weights_->layer(layer);
   update_keys_values(config(), weights, rotary_, rows, scratch_, memory.layers[layer].store);
   attend(layer, attended, rows, memory);
   add_feed_forward(config(), weights, rows, scratch_);
@@ -159,7 +172,7 @@ void llada_model::compute_some(std::size_t layer,
                                std::span<const std::int32_t> chosen,
                                sequence_memory& memory) {
   const std::size_t width = config().width;
-  const llada_layer& weights = weights_->layers[layer];
+  const llada_layer& weights = weights_->layer(layer);
   layer_memory& kept = memory.layers[layer];
   kept.attention.resize(std::max(kept.attention.size(), attended * width));
   kept.feed_forward.resize(kept.attention.size());
@@ -183,8 +196,11 @@ void llada_model::compute_some(std::size_t layer,
   // In the order of a layer that computes them: the same additions, hence the same bits.
   for (std::size_t i = 0; i < rows.positions.size(); ++i) {
     const std::size_t at = static_cast<std::size_t>(rows.positions[i]) * width;
-    add({rows.data + i * width, width}, std::span(kept.attention).subspan(at, width));
-    add({rows.data + i * width, width}, std::span(kept.feed_forward).subspan(at, width));
+    const std::span<float> row(rows.data + i * width, width);
+    add_and_norm(
+        config(), weights.attention_norm, std::span(kept.attention).subspan(at, width), row);
+    add_and_norm(
+        config(), weights.feed_forward_norm, std::span(kept.feed_forward).subspan(at, width), row);
   }
   memory.computed += static_cast<std::int64_t>(chosen.size());
 }
@@ -195,7 +211,7 @@ hidden_rows llada_model::compute_last(std::size_t attended,
                                       hidden_rows rows,
                                       std::span<const std::int32_t> wanted,
                                       sequence_memory& memory) {
-  const llada_layer& weights = weights_->layers.back();
+  const llada_layer& weights = weights_->layer(config().layers - 1);
   update_keys_values(config(), weights, rotary_, rows, scratch_, memory.layers.back().store);
   memory.computed += static_cast<std::int64_t>(rows.positions.size());
   rows = keep(rows, wanted);
@@ -205,14 +221,17 @@ hidden_rows llada_model::compute_last(std::size_t attended,
 }
 
 void llada_model::write_logits(hidden_rows rows, float* logits) {
-  const std::size_t count = rows.positions.size(), width = config().width;
-  rms_norm({rows.data, count, width},
-           weights_->output_norm,
-           config().norm_epsilon,
-           {scratch_.normed.data(), count, width});
-  multiply({scratch_.normed.data(), count, width},
-           weights_->head.view(),
-           {logits, count, config().vocabulary});
+  const head_weights& head = weights_->head;
+  const std::size_t count = rows.positions.size(), width = config().embedding;
+  row_block<const float> in{rows.data, count, config().width};
+  if (head.transform) {
+    const row_block<float> transformed{scratch_.projected.data(), count, width};
+    head.transform->apply(in, transformed);
+    activate(config().kind.inner, {transformed.data, count * width});
+    in = {transformed.data, count, width};
+  }
+  head.before.apply(in, {scratch_.normed.data(), count, width});
+  head.output.apply({scratch_.normed.data(), count, width}, {logits, count, config().vocabulary});
 }
 
 void llada_model::forward_one(const sequence_window& window, float* logits) {
@@ -222,10 +241,11 @@ void llada_model::forward_one(const sequence_window& window, float* logits) {
     return;
   }
   hidden_rows rows = embed(window.tokens, std::span(positions_).first(count));
-  for (const llada_layer& layer : weights_->layers) {
+  for (std::size_t l = 0; l < config().layers; ++l) {
+    const llada_layer& layer = weights_->layer(l);
     update_keys_values(config(), layer, rotary_, rows, scratch_, store_);
     // After the last layer's keys nothing reads the rows that are not requested.
-    if (&layer == &weights_->layers.back()) {
+    if (l + 1 == config().layers) {
       rows = {rows.data + window.first * config().width,
               rows.positions.subspan(window.first, wanted)};
     }

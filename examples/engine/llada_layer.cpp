@@ -29,7 +29,27 @@ row_block<const float> input(hidden_rows rows, std::size_t width) {
   return {rows.data, rows.positions.size(), width};
 }
 
+/// What attention or feed forward reads of the rows.
+row_block<const float>
+read_by(const llada_config& config, const norm& first, hidden_rows rows, layer_scratch& scratch) {
+  const row_block<const float> in = input(rows, config.width);
+  if (!config.kind.norm_first) {
+    return in;
+  }
+  const row_block<float> normed = block(scratch.normed, in.rows, config.width);
+  first.apply(in, normed);
+  return input(normed);
+}
+
 }  // namespace
+
+void activate(activation function, std::span<float> x) {
+  if (function == activation::gelu_tanh) {
+    gelu_tanh(x);
+  } else {
+    gelu(x);
+  }
+}
 
 void key_values::reserve(std::size_t positions, std::size_t width) {
   width_ = width;
@@ -64,6 +84,9 @@ panels key_values::values(std::size_t head, std::size_t head_width, std::size_t 
 }
 
 void rotary_table::reserve(std::size_t positions, const llada_config& config) {
+  if (!config.kind.rotary) {
+    return;
+  }
   pairs_ = config.head_width / 2;
   for (std::size_t position = cosines_.size() / pairs_; position < positions; ++position) {
     for (std::size_t pair = 0; pair < pairs_; ++pair) {
@@ -78,17 +101,24 @@ void rotary_table::reserve(std::size_t positions, const llada_config& config) {
 }
 
 void rotary_table::rotate(std::size_t position, std::span<float> row) const {
+  if (pairs_ == 0) {
+    return;
+  }
   rotate_pairs(row,
                std::span(cosines_).subspan(position * pairs_, pairs_),
                std::span(sines_).subspan(position * pairs_, pairs_));
 }
 
 void layer_scratch::reserve(std::size_t rows, std::size_t positions, const llada_config& config) {
-  for (std::vector<float>* buffer : {&normed, &query, &key, &value, &attended, &projected}) {
+  for (std::vector<float>* buffer : {&query, &key, &value, &attended}) {
     grow(*buffer, rows * config.width);
   }
-  for (std::vector<float>* buffer : {&gate, &up}) {
-    grow(*buffer, rows * config.feed_forward);
+  for (std::vector<float>* buffer : {&normed, &projected}) {  // in the head, too
+    grow(*buffer, rows * std::max(config.width, config.embedding));
+  }
+  grow(up, rows * config.feed_forward);
+  if (config.kind.inner == activation::gated_silu) {
+    grow(gate, rows * config.feed_forward);
   }
   grow(scores, score_rows * padded(positions));
 }
@@ -99,16 +129,26 @@ std::span<const float> input_of(const llada_config& config,
                                 hidden_rows rows,
                                 layer_scratch& scratch) {
   const std::size_t count = rows.positions.size(), width = config.width;
-  const row_block<float> normed = block(scratch.normed, count, width);
-  rms_norm(input(rows, width), layer.attention_norm, config.norm_epsilon, normed);
+  const row_block<const float> in = read_by(config, layer.attention_norm, rows, scratch);
   if (what == layer_input::normed) {
-    return {normed.data, count * width};
+    return {in.data, count * width};
   }
-  const weight_matrix& weights = what == layer_input::query ? layer.query
-                                 : what == layer_input::key ? layer.key
-                                                            : layer.value;
-  multiply(input(normed), weights.view(), block(scratch.projected, count, width));
+  const linear& weights = what == layer_input::query ? layer.query
+                          : what == layer_input::key ? layer.key
+                                                     : layer.value;
+  weights.apply(in, block(scratch.projected, count, width));
   return std::span(scratch.projected).first(count * width);
+}
+
+void add_and_norm(const llada_config& config,
+                  const norm& following,
+                  std::span<const float> added,
+                  std::span<float> rows) {
+  add(rows, added);
+  if (!config.kind.norm_first) {
+    const std::size_t count = rows.size() / config.width;
+    following.apply({rows.data(), count, config.width}, {rows.data(), count, config.width});
+  }
 }
 
 void update_keys_values(const llada_config& config,
@@ -118,10 +158,9 @@ void update_keys_values(const llada_config& config,
                         layer_scratch& scratch,
                         key_values& store) {
   const std::size_t count = rows.positions.size(), width = config.width;
-  const row_block<float> normed = block(scratch.normed, count, width);
-  rms_norm(input(rows, width), layer.attention_norm, config.norm_epsilon, normed);
-  multiply(input(normed), layer.key.view(), block(scratch.key, count, width));
-  multiply(input(normed), layer.value.view(), block(scratch.value, count, width));
+  const row_block<const float> in = read_by(config, layer.attention_norm, rows, scratch);
+  layer.key.apply(in, block(scratch.key, count, width));
+  layer.value.apply(in, block(scratch.value, count, width));
   for (std::size_t i = 0; i < count; ++i) {
     const auto position = static_cast<std::size_t>(rows.positions[i]);
     const std::span<float> key(scratch.key.data() + i * width, width);
@@ -140,9 +179,8 @@ std::span<const float> add_attention(const llada_config& config,
   const std::size_t queries = rows.positions.size(), width = config.width;
   // The norm is computed here again, not kept from update_keys_values: it is cheap, and the two
   // calls may be about different rows.
-  const row_block<float> normed = block(scratch.normed, queries, width);
-  rms_norm(input(rows, width), layer.attention_norm, config.norm_epsilon, normed);
-  multiply(input(normed), layer.query.view(), block(scratch.query, queries, width));
+  const row_block<const float> in = read_by(config, layer.attention_norm, rows, scratch);
+  layer.query.apply(in, block(scratch.query, queries, width));
   for (std::size_t i = 0; i < queries; ++i) {
     rotary.rotate(static_cast<std::size_t>(rows.positions[i]),
                   std::span(scratch.query).subspan(i * width, width));
@@ -165,9 +203,10 @@ std::span<const float> add_attention(const llada_config& config,
     }
   }
   const row_block<float> projected = block(scratch.projected, queries, width);
-  multiply(input(block(scratch.attended, queries, width)), layer.output.view(), projected);
-  add({rows.data, queries * width}, {projected.data, queries * width});
-  return {projected.data, queries * width};
+  layer.output.apply(input(block(scratch.attended, queries, width)), projected);
+  const std::span<const float> added(projected.data, queries * width);
+  add_and_norm(config, layer.attention_norm, added, {rows.data, queries * width});
+  return added;
 }
 
 std::span<const float> add_feed_forward(const llada_config& config,
@@ -176,17 +215,22 @@ std::span<const float> add_feed_forward(const llada_config& config,
                                         layer_scratch& scratch) {
   const std::size_t count = rows.positions.size(), width = config.width;
   const std::size_t inner = config.feed_forward;
-  const row_block<float> normed = block(scratch.normed, count, width);
-  rms_norm(input(rows, width), layer.feed_forward_norm, config.norm_epsilon, normed);
-  const row_block<float> gate = block(scratch.gate, count, inner);
+  const row_block<const float> in = read_by(config, layer.feed_forward_norm, rows, scratch);
   const row_block<float> up = block(scratch.up, count, inner);
-  multiply(input(normed), layer.gate.view(), gate);
-  multiply(input(normed), layer.up.view(), up);
-  gated_silu({gate.data, count * inner}, {up.data, count * inner});
+  layer.up.apply(in, up);
+  row_block<float> active = up;
+  if (config.kind.inner == activation::gated_silu) {
+    active = block(scratch.gate, count, inner);
+    layer.gate.apply(in, active);
+    gated_silu({active.data, count * inner}, {up.data, count * inner});
+  } else {
+    activate(config.kind.inner, {up.data, count * inner});
+  }
   const row_block<float> projected = block(scratch.projected, count, width);
-  multiply(input(gate), layer.down.view(), projected);
-  add({rows.data, count * width}, {projected.data, count * width});
-  return {projected.data, count * width};
+  layer.down.apply(input(active), projected);
+  const std::span<const float> added(projected.data, count * width);
+  add_and_norm(config, layer.feed_forward_norm, added, {rows.data, count * width});
+  return added;
 }
 
 }  // namespace example

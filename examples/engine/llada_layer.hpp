@@ -86,7 +86,18 @@ struct hidden_rows {
   std::span<const std::int32_t> positions;
 };
 
-/// Tensors of a layer that a policy may compare before the layer is computed.
+/// Applies an activation without a gate, in place. The size is a multiple of `lanes`.
+void activate(activation function, std::span<float> x);
+
+/// Adds to the rows what attention or feed forward gave, [rows, width], and applies the norm if it
+/// is one that follows.
+void add_and_norm(const llada_config& config,
+                  const norm& following,
+                  std::span<const float> added,
+                  std::span<float> rows);
+
+/// Tensors of a layer that a policy may compare before the layer is computed: what it reads, which
+/// is the norm of the rows or, where norms follow, the rows; and its queries, keys and values.
 enum class layer_input { normed, query, key, value };
 
 /// That of these rows, [rows, width] without gaps; queries and keys are not rotated. Valid until
@@ -105,8 +116,9 @@ void update_keys_values(const llada_config& config,
                         layer_scratch& scratch,
                         key_values& store);
 
-/// Adds the attention of these rows over the first `count` positions of the store to the rows.
-/// Returns what was added, [rows, width], valid until the scratch is used again.
+/// Adds the attention of these rows over the first `count` positions of the store to the rows, with
+/// the norm that follows, if one does. Returns what was added, [rows, width], valid until the
+/// scratch is used again.
 std::span<const float> add_attention(const llada_config& config,
                                      const llada_layer& layer,
                                      const rotary_table& rotary,

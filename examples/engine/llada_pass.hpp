@@ -118,7 +118,7 @@ logits_view llada_model::forward(Pass& pass,
     }
     // In front of the layer: the policy reads its input and chooses the rows that are computed.
     const std::span<const float> seen =
-        input_of(config(), weights_->layers[l], detail::input_for(pass.reads), rows, scratch_);
+        input_of(config(), weights_->layer(l), detail::input_for(pass.reads), rows, scratch_);
     const auto chosen = pass.at_layer(layer, hidden_view(seen.data(), count), previous);
     if (pass.skipped == unmask::skipping::dropped) {
       rows = keep(rows, chosen.rows);

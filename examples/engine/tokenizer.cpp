@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "engine/tokenizer.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -39,6 +40,9 @@ std::string shown(std::string_view character) {
   return character.size() > 1 ? "'" + std::string(character) + "' (" + result + ")" : result;
 }
 
+/// The numbers of a file's token types, as llama.cpp has them.
+constexpr double unknown_type = 2, control_type = 3, unused_type = 5;
+
 std::int32_t special(const gguf_file& file, std::string_view key, std::size_t vocabulary) {
   const std::uint32_t id = file.u32(key);
   if (id >= vocabulary) {
@@ -64,18 +68,39 @@ char_tokenizer::char_tokenizer(const gguf_file& file) {
               ", must be different");
   }
 
+  constexpr std::string_view model = "tokenizer.ggml.model",
+                             add_end = "tokenizer.ggml.add_eos_token";
+  const bool longest_match = file.has(model) && file.string(model) == "longest_match";
+  ends_all_ = longest_match && file.has(add_end) && file.boolean(add_end);
+  std::vector<double> types;
+  if (longest_match) {
+    types = file.reals("tokenizer.ggml.token_type");
+    if (types.size() != tokens.size()) {
+      file.fail("metadata 'tokenizer.ggml.token_type': " + std::to_string(types.size()) +
+                " types, must be as many as the " + std::to_string(tokens.size()) + " tokens");
+    }
+  }
+
   pieces_.resize(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto id = static_cast<std::int32_t>(i);
-    if (id == mask_ || id == end_ || id == begin_) {
+    const bool edge = id == end_ || id == begin_;
+    const double type = types.empty() ? 0 : types[i];
+    if (type == unknown_type || type == unused_type || (edge && ends_all_)) {
+      never_.push_back(id);
+    }
+    if (id == mask_ || edge || type == unknown_type || type == control_type ||
+        type == unused_type) {
       continue;
     }
     const std::string_view piece = tokens[i] == space_piece ? " " : tokens[i];
-    if (piece.empty() || first_character(piece).size() != piece.size()) {
+    if (piece.empty() || (!longest_match && first_character(piece).size() != piece.size())) {
       file.fail("metadata 'tokenizer.ggml.tokens': token " + std::to_string(i) + " is " +
-                quoted(piece) + ", must be one character");
+                quoted(piece) + ", must be " +
+                (longest_match ? "at least one character" : "one character"));
     }
     pieces_[i] = piece;
+    longest_ = std::max(longest_, piece.size());
     if (!tokens_.emplace(piece, id).second) {
       file.fail("metadata 'tokenizer.ggml.tokens': token " + std::to_string(i) + " is " +
                 quoted(piece) + " again, must be unique");
@@ -87,14 +112,33 @@ std::vector<std::int32_t> char_tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> result;
   result.reserve(text.size());
   for (std::size_t offset = 0; offset < text.size();) {
-    const std::string_view character = first_character(text.substr(offset));
-    const auto found = tokens_.find(character);
+    auto found = tokens_.end();
+    for (std::size_t size = std::min(longest_, text.size() - offset);
+         size > 0 && found == tokens_.end();
+         --size) {
+      found = tokens_.find(text.substr(offset, size));
+    }
     if (found == tokens_.end()) {
-      throw std::invalid_argument("character " + shown(character) + " at offset " +
-                                  std::to_string(offset) + " is not in the vocabulary");
+      throw std::invalid_argument("character " + shown(first_character(text.substr(offset))) +
+                                  " at offset " + std::to_string(offset) +
+                                  " is not in the vocabulary");
     }
     result.push_back(found->second);
-    offset += character.size();
+    offset += found->first.size();
+  }
+  return result;
+}
+
+std::vector<std::int32_t> char_tokenizer::encode_masked(std::string_view text) const {
+  std::vector<std::int32_t> result;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find('_', start), text.size());
+    const std::vector<std::int32_t> between = encode(text.substr(start, end - start));
+    result.insert(result.end(), between.begin(), between.end());
+    if (end < text.size()) {
+      result.push_back(mask_);
+    }
+    start = end + 1;
   }
   return result;
 }

@@ -13,12 +13,13 @@
 
 namespace example {
 
-/// The tokenizer of a model whose tokens are single characters.
+/// The tokenizer of a model whose tokens are single characters or, where the file says
+/// `longest_match`, of one whose text is cut from the left into the longest tokens.
 class char_tokenizer {
  public:
   /// Reads the vocabulary and the special tokens of a file. Throws std::runtime_error if one of
-  /// them is missing, an id is outside the vocabulary, or a token that is not special is not one
-  /// character.
+  /// them is missing, an id is outside the vocabulary, or a token that is not special is empty,
+  /// there twice or, without `longest_match`, not one character.
   explicit char_tokenizer(const gguf_file& file);
 
   std::size_t vocabulary() const { return pieces_.size(); }
@@ -26,9 +27,18 @@ class char_tokenizer {
   std::int32_t end() const { return end_; }      ///< ends an answer
   std::int32_t begin() const { return begin_; }  ///< stands before every prompt
 
-  /// The tokens of a text, one for each character, without special tokens. Throws
-  /// std::invalid_argument naming the character and its byte offset if the vocabulary lacks it.
+  /// Whether the EOS token stands behind every sequence, so that it never ends an answer early.
+  bool ends_all() const { return ends_all_; }
+
+  /// Tokens that no answer has: unused and unknown ones and, with ends_all(), begin and end.
+  std::span<const std::int32_t> never() const { return never_; }
+
+  /// The tokens of a text, without special tokens. Throws std::invalid_argument naming the
+  /// character and its byte offset if no token starts there.
   std::vector<std::int32_t> encode(std::string_view text) const;
+
+  /// The same with a mask token for each '_'.
+  std::vector<std::int32_t> encode_masked(std::string_view text) const;
 
   /// The sequence to start decoding from: the begin token, the prompt and `answer_length` mask
   /// tokens. Throws as `encode`.
@@ -47,7 +57,10 @@ class char_tokenizer {
  private:
   std::vector<std::string> pieces_;  // text of each token; empty for special ones
   std::map<std::string, std::int32_t, std::less<>> tokens_;
+  std::size_t longest_ = 0;  // bytes of the longest piece
+  std::vector<std::int32_t> never_;
   std::int32_t mask_ = 0, end_ = 0, begin_ = 0;
+  bool ends_all_ = false;
 };
 
 }  // namespace example
