@@ -3,6 +3,7 @@
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_file.hpp>
 #include <unmask/trace/trace_writer.hpp>
 #include <unmask/version.hpp>
@@ -24,12 +25,14 @@ struct unmask_session {
   unmask_session(const unmask::named_parts& parts,
                  const unmask::model_info& about,
                  const unmask::session_capacity& sizes,
-                 const unmask_options& options)
+                 const unmask_options& options,
+                 std::unique_ptr<const unmask::loaded_replay> traced)
       : model(about)
       , capacity(sizes)
       , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
       , stream(options.stream)
-      , wants_a_loop(parts.beyond_a_step) {
+      , replay(std::move(traced))
+      , wants_a_loop(replay != nullptr ? "replay" : parts.beyond_a_step) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     const auto window = static_cast<std::size_t>(capacity.window);
     if (space == unmask::memory::device) {
@@ -43,7 +46,8 @@ struct unmask_session {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
-      auto made = unmask::make_any_layer_session(parts, model, capacity, where);
+      auto made = replay != nullptr ? replay->make_session(model, capacity, where)
+                                    : unmask::make_any_layer_session(parts, model, capacity, where);
       layers = made.get();
       session = std::move(made);
     }
@@ -70,6 +74,7 @@ struct unmask_session {
   unmask::session_capacity capacity;
   unmask::memory space;
   void* stream;
+  std::unique_ptr<const unmask::loaded_replay> replay;  // null for other policies
   std::string_view wants_a_loop;
   std::optional<unmask::host::thread_pool> pool;
   std::unique_ptr<unmask::any_session> session;
@@ -289,9 +294,14 @@ const char* unmask_describe_parts(void) {
 
 unmask_status unmask_check_policy(const char* policy) {
   return guarded([&] {
-    const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
-    static_cast<void>(unmask::make_any_layer_session(
-        parts, {.vocab = 2, .mask_token = 1, .layers = 1}, {.length = 1, .window = 1}));
+    const char* const text = &needed(policy, "policy");
+    const unmask::model_info model{.vocab = 2, .mask_token = 1, .layers = 1};
+    const unmask::session_capacity capacity{.length = 1, .window = 1};
+    if (const auto replay = unmask::read_replay(text)) {
+      static_cast<void>(replay->make_session(model, capacity));
+    } else {
+      static_cast<void>(unmask::make_any_layer_session(unmask::read_policy(text), model, capacity));
+    }
   });
 }
 
@@ -314,7 +324,13 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
                    "null where options->memory_space is UNMASK_HOST");
     check_argument(
         o.threads >= 1 && o.threads <= 1024, "options->threads", o.threads, "in [1, 1024]");
-    const unmask::named_parts parts = unmask::read_policy(&needed(policy, "policy"));
+    std::unique_ptr<const unmask::loaded_replay> replay =
+        unmask::read_replay(&needed(policy, "policy"));
+    const unmask::named_parts parts =
+        replay != nullptr ? unmask::named_parts{} : unmask::read_policy(policy);
+    if (replay != nullptr && o.memory_space == UNMASK_DEVICE) {
+      throw unsupported("a replay of a session whose tokens are on a device");
+    }
     const unmask::model_info model{.vocab = o.vocab,
                                    .mask_token = o.mask_token,
                                    .eos_token = o.eos_token,
@@ -323,7 +339,7 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
     unmask::validate(model);
     const unmask::session_capacity capacity = unmask::validated(
         {.sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0});
-    *session = new unmask_session(parts, model, capacity, o);
+    *session = new unmask_session(parts, model, capacity, o, std::move(replay));
     (*session)->policy = policy;
   });
 }
@@ -355,6 +371,9 @@ unmask_status unmask_start(unmask_session* session,
                                        .block_length = q.block_length,
                                        .seed = q.seed,
                                        .sequence = q.sequence};
+    if (s.replay != nullptr) {
+      s.replay->check_editable(options.editable, shape);
+    }
     s.session->start(slot, tokens, count, shape, options);
     if (s.trace) {
       s.trace->start({.slot = slot,

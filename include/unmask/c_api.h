@@ -273,8 +273,9 @@ UNMASK_API unmask_status unmask_check_policy(const char* policy);
 
 /// Makes a session that decodes with a policy such as "trace_credit + threshold(0.9)" or "es_dllm":
 /// see unmask_describe_parts() for parts and methods. A file that a policy names,
-/// "calibrated_threshold('profile.json')", is read in the call. Allocates all memory of the
-/// session. `session` receives the session, null on failure.
+/// "calibrated_threshold('profile.json')", is read in the call. "replay('decode.jsonl', 2)" decodes
+/// as the third sequence of a trace did (include/unmask/trace/README.md); on the host. Allocates
+/// all memory of the session. `session` receives the session, null on failure.
 UNMASK_API unmask_status unmask_create(const char* policy,
                                        const unmask_options* options,
                                        unmask_session** session);

@@ -9,13 +9,16 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -476,6 +479,138 @@ TEST(c_api, records_a_decode) {
     EXPECT_EQ(decode(s), 1);  // once
     EXPECT_NE(std::string(unmask_last_error()).find("/dev/full"), std::string::npos);
   }
+}
+
+// What a decode wrote: step, position, token and the bits of the log-probability. The token of a
+// branch counts for the step that proposed it, in which a replay commits it.
+using written_set = std::set<std::tuple<int, int, int, std::uint32_t>>;
+
+// Decodes logits of a position and of the tokens beside it.
+written_set
+decode_written(unmask_session* s, std::vector<std::int32_t>& tokens, const unmask_sequence& q) {
+  constexpr int vocab = 9;
+  const auto length = static_cast<std::int32_t>(tokens.size());
+  EXPECT_EQ(unmask_start(s, 0, tokens.data(), length, &q), UNMASK_OK) << unmask_last_error();
+  written_set all;
+  unmask_request request = UNMASK_REQUEST_INIT;
+  while (unmask_next(s, &request) == UNMASK_OK && request.count > 0) {
+    std::vector<float> z;
+    for (const unmask_segment& g : std::span(request.segments, std::size_t(request.count))) {
+      std::vector<std::int32_t> seen = tokens;
+      if (g.branch > 0) {
+        seen[std::size_t(g.placed_position)] = g.placed_token;
+      }
+      for (std::int32_t p = g.row_first; p < g.row_last; ++p) {
+        const int left = p > 0 ? seen[std::size_t(p - 1)] : 0;
+        const int right = p + 1 < length ? seen[std::size_t(p + 1)] : 0;
+        for (int t = 0; t < vocab; ++t) {
+          z.push_back(5.0F * std::sin(float(t * 37 + left * 11 + right * 5 + p * 3)));
+        }
+      }
+    }
+    const unmask_logits l = logits_of(z, vocab);
+    if (unmask_supply(s, &l) != UNMASK_OK) {
+      ADD_FAILURE() << unmask_last_error();
+      break;
+    }
+    const unmask_candidate* entries = nullptr;
+    std::int32_t count = 0;
+    EXPECT_EQ(unmask_candidates(s, 0, &entries, &count), UNMASK_OK);
+    for (const unmask_candidate& c : std::span(entries, std::size_t(count))) {
+      if (c.commit.committed != 0 || c.outcome == UNMASK_REMASKED) {
+        const bool is_commit = c.commit.committed != 0;
+        all.emplace(c.commit.step - (c.outcome == UNMASK_FROM_BRANCH ? 1 : 0),
+                    c.commit.position,
+                    is_commit ? c.commit.token : -1,
+                    is_commit ? std::bit_cast<std::uint32_t>(c.commit.log_probability) : 0);
+      }
+    }
+  }
+  return all;
+}
+
+TEST(c_api, replays_a_trace_by_the_text_of_a_policy) {
+  const std::string file = ::testing::TempDir() + "unmask_c_api_replay.jsonl";
+  const std::string text = "replay('" + file + "')";
+  unmask_options o = small_options();
+  o.vocab = 9;
+  o.mask_token = 8;
+  o.length = 24;
+  o.window = 24;
+  o.trace = 1;
+  unmask_sequence q = UNMASK_SEQUENCE_INIT;
+  q.prompt_length = 4;
+  q.length = 24;
+  q.block_length = 8;
+  std::vector<std::uint8_t> editable(24, 1);
+  editable[9] = 0;
+  q.editable = editable.data();
+  const std::vector<std::int32_t> prompt(24, 2);
+  for (const char* const policy : {"threshold(0.9) + trace_credit",
+                                   "tokens_per_step(2) + lookahead(3)",
+                                   "by_margin + threshold(0.7) + temperature(1.5) + dual_cache",
+                                   "threshold(0.6) + sampling(1) + top_k(4)",
+                                   "threshold(0.5) + remask_current_below(0.4, 3)"}) {
+    SCOPED_TRACE(policy);
+    std::vector<std::int32_t> tokens = prompt;
+    written_set first;
+    {
+      const session_pointer s = made(policy, o);
+      ASSERT_EQ(unmask_record(s.get(), file.c_str(), "m"), UNMASK_OK) << unmask_last_error();
+      first = decode_written(s.get(), tokens, q);
+    }
+    ASSERT_FALSE(first.empty());
+    EXPECT_EQ(unmask_check_policy(text.c_str()), UNMASK_OK) << unmask_last_error();
+    std::vector<std::int32_t> again = prompt;
+    unmask_sequence other = q;
+    other.seed = 7;  // draws are those of the trace
+    const session_pointer s = made(text.c_str(), o);
+    EXPECT_EQ(decode_written(s.get(), again, other), first);
+    EXPECT_EQ(again, tokens);
+  }
+
+  const session_pointer s = made(text.c_str(), o);
+  std::vector<std::int32_t> tokens = prompt;
+  const auto refused = [&](const unmask_sequence& wrong, const std::vector<const char*>& words) {
+    expect_fails(
+        unmask_start(s.get(), 0, tokens.data(), 24, &wrong), UNMASK_INVALID_ARGUMENT, words);
+    EXPECT_EQ(tokens, prompt);
+  };
+  unmask_sequence wrong = q;
+  wrong.prompt_length = 5;
+  refused(wrong, {"prompt_length must be that of the trace, 4, got 5"});
+  wrong = q;
+  wrong.editable = nullptr;
+  refused(wrong, {"replay: position 9 is masked, in the trace it is fixed"});
+  editable[9] = 1;
+  editable[12] = 0;
+  refused(q, {"replay: position 9 is masked"});
+  editable[9] = 0;
+  refused(q, {"replay: position 12 is fixed, in the trace it is masked"});
+  std::vector<std::uint8_t> transfer(24);
+  const std::vector<float> z(24 * 9, 0.0F);
+  const unmask_logits l = logits_of(z, 9);
+  expect_fails(unmask_decide(s.get(), 0, tokens.data(), 24, nullptr, 0, &l, transfer.data()),
+               UNMASK_INVALID_ARGUMENT,
+               {"replay"});
+
+  const auto no_policy = [&](const std::string& bad, const std::vector<const char*>& words) {
+    unmask_session* none = nullptr;
+    expect_fails(unmask_create(bad.c_str(), &o, &none), UNMASK_INVALID_ARGUMENT, words);
+    expect_fails(unmask_check_policy(bad.c_str()), UNMASK_INVALID_ARGUMENT, words);
+  };
+  no_policy("replay", {"column 1", "the file of a trace, in quotes"});
+  no_policy("replay(3)", {"in quotes"});
+  no_policy("replay('a', 1, 2)", {"in quotes"});
+  no_policy("replay('a', 0.5)", {"the index of a sequence"});
+  no_policy("replay('/no/such/file')", {"column 8", "/no/such/file", "cannot be read"});
+  no_policy("threshold + replay('a')", {"column 13", "replay stands alone"});
+  no_policy("replay('" + file + "', sequence=1)", {"1 sequences", "index 1"});
+  std::ofstream(file, std::ios::app)
+      << R"({"slot":0,"step":9,"score":[4,24],"position":[4],)"
+      << R"("token":[1],"log_probability":[0],"outcome":"c"})" << '\n';
+  no_policy(text, {"line", "step 9, position 4"});
+  std::remove(file.c_str());
 }
 
 TEST(c_api, says_what_is_wrong_with_a_session) {

@@ -224,6 +224,54 @@ def test_a_trace_is_recorded(tmp_path):
         new_session(trace="/no/such/folder/file")
 
 
+def written(session, model, tokens, **start):
+    """Step, position, token and log-probability of what a decode writes; without branches."""
+    session.start(0, tokens, prompt_length=PROMPT, **start)
+    entries = []
+    while (request := session.next()) is not None:
+        session.supply(model(tokens)[request.segments[0].rows])
+        entries += [(c.step, c.position, c.token, c.log_probability) for c in session.committed()]
+    return entries
+
+
+@pytest.mark.parametrize("policy", [
+    "trace_credit + threshold(0.6) + dual_cache",
+    "by_margin + tokens_per_step(2) + temperature(1.5)",
+    "threshold(0.5) + sampling(1) + top_k(4)",
+    "threshold(0.6) + remask_current_below(0.4, 3)",
+])
+def test_a_trace_is_replayed(tmp_path, policy):
+    model, tokens = Model(9), canvas(9)
+    given = tokens == MASK
+    given[PROMPT + 2] = False
+    tokens[PROMPT + 2] = 7
+    again = tokens.copy()
+    file = tmp_path / "decode.jsonl"
+    session = new_session(policy, trace=str(file))
+    first = written(session, model, tokens, block_length=8, seed=3, editable=given)
+    session = new_session(f"replay('{file}')", trace=True)
+    # The draws are those of the trace, and so the seed has no effect.
+    assert written(session, model, again, block_length=8, seed=4, editable=given) == first
+    assert again.tolist() == tokens.tolist()
+    assert len(first) >= LENGTH - PROMPT - 1
+
+    # Other logits: the same tokens in the same steps, with the probabilities that these give.
+    other, tokens = Model(10), np.where(given, MASK, tokens)
+    session = new_session(f"replay('{file}', sequence=0)")
+    second = written(session, other, tokens, block_length=8, editable=given)
+    assert [entry[:3] for entry in second] == [entry[:3] for entry in first]
+    assert [entry[3] for entry in second] != [entry[3] for entry in first]
+
+    with pytest.raises(ValueError, match="position 7 is masked, in the trace it is fixed"):
+        session.start(0, tokens, prompt_length=PROMPT)
+    with pytest.raises(ValueError, match="prompt_length must be that of the trace, 5, got 4"):
+        session.start(0, tokens, prompt_length=4, editable=given)
+    with pytest.raises(ValueError, match="column 8: file '/no/such': the file cannot be read"):
+        new_session("replay('/no/such')")
+    with pytest.raises(ValueError, match="1 sequences, none has the index 1"):
+        new_session(f"replay('{file}', 1)")
+
+
 def test_probabilities_of_asked_tokens():
     model, tokens = Model(10), canvas(10)
     session = new_session("tokens_per_step(1) + probability_of([3, 4])")

@@ -4,6 +4,7 @@
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_file.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
@@ -123,8 +124,10 @@ class session {
           std::optional<std::uintptr_t> stream)
       : policy_(std::move(policy))
       , model_(model)
-      , space_(stream ? unmask::memory::device : unmask::memory::host) {
+      , space_(stream ? unmask::memory::device : unmask::memory::host)
+      , replay_(unmask::read_replay(policy_)) {
     if (stream) {
+      unmask::check_argument(replay_ == nullptr, "stream", "a stream", "None with a replay");
 #ifdef UNMASK_PYTHON_CUDA
       session_ = make_device_session(policy_, model, capacity, *stream);
 #else
@@ -136,8 +139,9 @@ class session {
         threads_ = shared_threads::of(threads);
         where.executor = *threads_;
       }
-      auto made =
-          unmask::make_any_layer_session(unmask::read_policy(policy_), model, capacity, where);
+      auto made = replay_ != nullptr ? replay_->make_session(model, capacity, where)
+                                     : unmask::make_any_layer_session(
+                                           unmask::read_policy(policy_), model, capacity, where);
       layers_ = made.get();
       session_ = std::move(made);
     }
@@ -182,6 +186,9 @@ class session {
         refuse("editable", "be bool or uint8 in host memory", dtype_of(*editable));
       }
       options.editable = {static_cast<const std::uint8_t*>(editable->data()), editable->shape(0)};
+    }
+    if (replay_ != nullptr) {
+      replay_->check_editable(options.editable, geometry);
     }
     alone([&] {
       session_->start(slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
@@ -391,6 +398,7 @@ class session {
   unmask::memory space_;
   std::mutex mutex_;
   std::shared_ptr<shared_threads> threads_;
+  std::unique_ptr<const unmask::loaded_replay> replay_;  // null for other policies
   std::unique_ptr<unmask::any_session> session_;
   unmask::any_layer_session* layers_ = nullptr;  // the same on the host
   std::vector<used> slots_;

@@ -73,11 +73,16 @@ make_replay_layer_session(const named_parts& parts,
                           const session_capacity& capacity,
                           const Backend& where = {}) {
   detail::check_replay(parts);
-  return parts.has.keeps
-             ? make_any_layer_session(
-                   detail::replay_policy<true, true>(parts, trace), model, capacity, where)
-             : make_any_layer_session(
-                   detail::replay_policy<false, true>(parts, trace), model, capacity, where);
+  const auto made = [&]<bool Keeps, bool Layered>() {
+    return make_any_layer_session(
+        detail::replay_policy<Keeps, Layered>(parts, trace), model, capacity, where);
+  };
+  if (!parts.has.layered) {
+    return parts.has.keeps ? made.template operator()<true, false>()
+                           : made.template operator()<false, false>();
+  }
+  return parts.has.keeps ? made.template operator()<true, true>()
+                         : made.template operator()<false, true>();
 }
 
 }  // namespace unmask

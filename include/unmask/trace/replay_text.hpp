@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/read_policy.hpp>
+#include <unmask/trace/replay_by_name.hpp>
+#include <unmask/trace/trace_reader.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// Host only: a replay as the text of a policy, for hosts that take their policies as texts.
+namespace UNMASK_NAMESPACE {
+
+/// One sequence of a trace with the parts of its policy. It must outlive the sessions that replay
+/// it.
+class loaded_replay {
+ public:
+  /// Takes a sequence of a trace, by index. Errors: std::invalid_argument of replay_table and of
+  /// read_policy for trace::policy.
+  explicit loaded_replay(const trace& from, std::size_t sequence = 0)
+      : table_(from, sequence)
+      , parts_(read_policy(from.policy)) {}
+
+  /// Makes a session that replays it: make_replay_layer_session.
+  template <class Backend = on_host>
+  [[nodiscard]] auto make_session(const model_info& model,
+                                  const session_capacity& capacity,
+                                  const Backend& where = {}) const {
+    return make_replay_layer_session(parts_, table_.view(), model, capacity, where);
+  }
+
+  /// Checks the bytes of start_options::editable for a sequence of the trace's length. Errors:
+  /// std::invalid_argument with the first position that is masked in one of the two only.
+  void check_editable(std::span<const std::uint8_t> editable, const sequence_shape& shape) const {
+    const std::vector<std::uint8_t>& traced = table_.editable();
+    const auto length =
+        std::min(traced.size(), static_cast<std::size_t>(std::max(shape.length, 0)));
+    for (auto p = static_cast<std::size_t>(std::max(shape.prompt_length, 0)); p < length; ++p) {
+      const bool is_masked = editable.empty() || (p < editable.size() && editable[p] != 0);
+      if (is_masked != (traced[p] != 0)) {
+        throw std::invalid_argument("replay: position " + std::to_string(p) +
+                                    (is_masked ? " is masked, in the trace it is fixed"
+                                               : " is fixed, in the trace it is masked"));
+      }
+    }
+  }
+
+  /// The table of the sequence.
+  [[nodiscard]] const replay_table& table() const { return table_; }
+
+ private:
+  replay_table table_;
+  named_parts parts_;
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string contents_of_trace(const std::string& name) {
+  constexpr std::size_t most = std::size_t{1} << 30U;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "rb"),
+                                                             &std::fclose);
+  std::string contents;
+  std::vector<char> part(std::size_t{1} << 16U);
+  for (std::size_t count = 1; file != nullptr && count > 0 && contents.size() <= most;) {
+    count = std::fread(part.data(), 1, part.size(), file.get());
+    contents.append(part.data(), count);
+  }
+  if (file == nullptr || std::ferror(file.get()) != 0 || contents.size() > most) {
+    throw std::invalid_argument("the file cannot be read, or has more than 1 GB");
+  }
+  return contents;
+}
+
+}  // namespace detail
+
+/// Reads the text of a replay: "replay('decode.jsonl')" is the first sequence of the trace in that
+/// file, "replay('decode.jsonl', 2)" the third. Returns null for the text of any other policy. A
+/// replay is a policy of its own: nothing is added to it, since its parts are those of the trace.
+///
+/// Errors: policy_text_error with the column of what is wrong, and the reason if the file is no
+/// trace that can be replayed. Files are read in the call, by `files`.
+[[nodiscard]] inline std::unique_ptr<const loaded_replay>
+read_replay(std::string_view text, const file_source& files = detail::contents_of_trace) {
+  const std::vector<part_text> parts = parse_policy_text(text);
+  const auto found = std::ranges::find(parts, "replay", &part_text::name);
+  if (found == parts.end()) {
+    return nullptr;
+  }
+  if (parts.size() > 1) {
+    throw policy_text_error(
+        text, found->column, "replay stands alone: the other parts are those of the trace");
+  }
+  const std::vector<argument_text>& given = found->arguments;
+  const bool has_file = !given.empty() && given[0].value.is == value_text::kind::quoted &&
+                        (given[0].name.empty() || given[0].name == "file");
+  const bool has_index = given.size() == 2 && given[1].value.is == value_text::kind::number &&
+                         given[1].value.number >= 0 && given[1].value.number < 1e9 &&
+                         given[1].value.number == std::floor(given[1].value.number) &&
+                         (given[1].name.empty() || given[1].name == "sequence");
+  if (!has_file || given.size() > 2 || (given.size() == 2 && !has_index)) {
+    throw policy_text_error(text,
+                            found->column,
+                            "replay takes the file of a trace, in quotes, and the index of a "
+                            "sequence in it: replay('decode.jsonl', 0)");
+  }
+  const std::string_view quoted = given[0].value.text;
+  const std::string name(quoted.substr(1, quoted.size() - 2));
+  const auto sequence =
+      has_index ? static_cast<std::size_t>(given[1].value.number) : std::size_t{0};
+  try {
+    return std::make_unique<const loaded_replay>(read_trace(files(name)), sequence);
+  } catch (const std::invalid_argument& e) {
+    throw policy_text_error(text, given[0].value.column, "file '" + name + "': " + e.what());
+  }
+}
+
+}  // namespace unmask
