@@ -8,7 +8,7 @@ def prompts(n, seed):
 
 def main():
     ckpt, out, held = sys.argv[1:4]; torch.set_num_threads(2); here = os.path.dirname(os.path.abspath(__file__))
-    m = train.Denoiser(); m.load_state_dict(torch.load(ckpt)); m.eval(); os.makedirs(out, exist_ok=True); os.makedirs(held, exist_ok=True)
+    m = train.Denoiser(train.SHAPE); m.load_state_dict(torch.load(ckpt)); m.eval(); os.makedirs(out, exist_ok=True); os.makedirs(held, exist_ok=True)
     for kind in ("f32", "f16", "q8_0"):
         subprocess.run([sys.executable, os.path.join(here, "export_gguf.py"), ckpt, os.path.join(out, f"tiny-{kind}.gguf"), kind], check=True)
     public, hidden = prompts(100, "public"), prompts(100, "heldout")

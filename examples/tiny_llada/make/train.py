@@ -4,57 +4,14 @@
 Every step sees all tasks (gradient accumulation, one sub-batch a task). Matrices inside the layers are trained by Muon
 (momentum orthogonalised by Newton-Schulz), embeddings, head and norms by AdamW.
 """
-import math, os, random, sys, time, torch
-import torch.nn as nn, torch.nn.functional as F
+import os, random, sys, time, torch
+import torch.nn.functional as F
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "training"))
+from llada import Denoiser, Optimizers, Shape
 from tasks import TASKS, MASK, EOS, BOS, VOCAB, encode, decode
 
-D, LAYERS, HEADS, FFN, GEN = 128, 6, 4, 384, 40
-
-class RMSNorm(nn.Module):
-    def __init__(s, d): super().__init__(); s.weight = nn.Parameter(torch.ones(d))
-    def forward(s, x): return F.rms_norm(x.float(), (x.shape[-1],), s.weight, 1e-5)
-
-def rope(x, cos, sin):                       # x [B,H,T,hd]; rotates the two halves (NeoX layout)
-    a, b = x.chunk(2, -1); return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-class Layer(nn.Module):
-    def __init__(s):
-        super().__init__(); s.n1, s.n2 = RMSNorm(D), RMSNorm(D)
-        s.q, s.k, s.v, s.o = (nn.Linear(D, D, bias=False) for _ in range(4))
-        s.gate, s.up, s.down = nn.Linear(D, FFN, bias=False), nn.Linear(D, FFN, bias=False), nn.Linear(FFN, D, bias=False)
-    def forward(s, x, cos, sin):
-        B, T, _ = x.shape; h = s.n1(x); sh = lambda y: y.view(B, T, HEADS, D // HEADS).transpose(1, 2).float()
-        q, k, v = rope(sh(s.q(h)), cos, sin), rope(sh(s.k(h)), cos, sin), sh(s.v(h))
-        with torch.autocast('cpu', enabled=False): a = F.scaled_dot_product_attention(q, k, v)
-        x = x + s.o(a.transpose(1, 2).reshape(B, T, D)); h = s.n2(x)
-        return x + s.down(F.silu(s.gate(h)) * s.up(h))
-
-class Denoiser(nn.Module):
-    def __init__(s):
-        super().__init__(); s.emb = nn.Embedding(VOCAB, D); s.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        s.norm = RMSNorm(D); s.head = nn.Linear(D, VOCAB, bias=False)
-        for n, p in s.named_parameters():
-            if p.dim() == 2: nn.init.normal_(p, std=0.02 / (math.sqrt(2 * LAYERS) if n.endswith(("o.weight", "down.weight")) else 1))
-    def forward(s, ids):
-        T = ids.shape[1]; hd = D // HEADS
-        ang = torch.arange(T)[:, None] * (10000.0 ** (-torch.arange(0, hd, 2) / hd))[None]
-        x = s.emb(ids); c, n = ang.cos(), ang.sin()
-        for l in s.layers: x = l(x, c, n)
-        return s.head(s.norm(x))
-
-class Muon(torch.optim.Optimizer):
-    def __init__(s, params, lr, momentum=0.95): super().__init__(params, dict(lr=lr, momentum=momentum))
-    @torch.no_grad()
-    def step(s):
-        for g in s.param_groups:
-            for p in g["params"]:
-                st = s.state[p]; m = st.setdefault("m", torch.zeros_like(p)); m.lerp_(p.grad, 1 - g["momentum"])
-                u = p.grad.lerp(m, g["momentum"]); t = u.shape[0] > u.shape[1]; x = u.T if t else u
-                x = x / (x.norm() + 1e-7)
-                for _ in range(5):
-                    a = x @ x.T; x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
-                if t: x = x.T
-                p.mul_(1 - g["lr"] * 0.01).add_(x, alpha=-g["lr"] * max(1, p.shape[0] / p.shape[1]) ** 0.5)
+SHAPE = Shape(vocab=VOCAB, context=256, width=128, unique=6, rounds=1, heads=4, ffn=384, rope_base=10000.0, std=0.02)
+GEN = 40                                        # answer positions
 
 def sub_batch(r, name, n):
     f = TASKS[name]; pool = sorted((f(r) for _ in range(n * 4)), key=lambda pa: len(pa[0])); i = r.randrange(3 * n + 1); pool = pool[i:i + n]
@@ -84,20 +41,14 @@ def evaluate(model, n=40, seed=777, **kw):
 
 def main():
     path, minutes = sys.argv[1], float(sys.argv[2])
-    torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2))); torch.manual_seed(1); r = random.Random(time.time()); model = Denoiser()
+    torch.set_num_threads(int(os.environ.get('OMP_NUM_THREADS', 2))); torch.manual_seed(1); r = random.Random(time.time()); model = Denoiser(SHAPE)
     if len(sys.argv) > 3: model.load_state_dict(torch.load(sys.argv[3]))
-    mats = [p for n, p in model.named_parameters() if p.dim() == 2 and n.startswith("layers")]
-    rest = [p for n, p in model.named_parameters() if not (p.dim() == 2 and n.startswith("layers"))]
-    muon, adam = Muon(mats, float(os.environ.get('MUON', 0.01))), torch.optim.AdamW(rest, lr=2e-3, betas=(0.9, 0.98), weight_decay=0.0)
-    base = {id(o): [g["lr"] for g in o.param_groups] for o in (muon, adam)}
+    optimizers = Optimizers(model, float(os.environ.get('MUON', 0.01)), 2e-3)
     start = time.time(); step = 0; avg = None; last = start; n = int(os.environ.get('BATCH', 20))
     while True:
         done = (time.time() - start) / (minutes * 60)
         if done >= 1: break
-        scale = min(1, (step + 1) / 100) * min(1, (1 - done) / 0.6 + 0.01)            # flat, then linear to zero
-        for o in (muon, adam):
-            for g, b in zip(o.param_groups, base[id(o)]): g["lr"] = b * scale
-        muon.zero_grad(); adam.zero_grad(); total = {}
+        optimizers.rate(step + 1, done); optimizers.zero_grad(); total = {}
         for name in TASKS:
             prompt, answer = sub_batch(r, name, n); G = answer.shape[1]
             t = ((torch.rand(1) + torch.arange(n) / n) % 1).clamp(0.03)[:, None]
@@ -108,7 +59,7 @@ def main():
             w = m * torch.where(answer == EOS, 0.2, 1.0)
             loss = (F.cross_entropy(logits.float().transpose(1, 2), answer, reduction="none") * w).sum() / w.sum()
             (loss / len(TASKS)).backward(); total[name] = loss.item()
-        nn.utils.clip_grad_norm_(rest, 1.0); muon.step(); adam.step()
+        optimizers.step()
         step += 1; avg = total if avg is None else {k: 0.97 * avg[k] + 0.03 * total[k] for k in total}
         if step % 100 == 0: print(f"step {step}", {k: round(v, 3) for k, v in avg.items()}, f"{(time.time()-start)/step:.3f} s/step", flush=True)
         if time.time() - last > 900:
