@@ -52,7 +52,7 @@ std::vector<problem> wanted_problems(const options& o) {
 void check_prompts(const engine& model, std::span<const problem> problems, const geometry& shape) {
   for (const problem& p : problems) {
     try {
-      static_cast<void>(model.canvas(p.prompt, shape.answer_length, p.given));
+      static_cast<void>(model.canvas(p.prompt, answer_length(p, shape), p.given));
     } catch (const std::invalid_argument& e) {
       throw std::invalid_argument("prompt '" + p.prompt + "': " + e.what());
     }
@@ -65,7 +65,8 @@ void check_policies(std::span<const chosen_policy> policies,
                     std::span<const problem> problems,
                     const options& o) {
   const problem& first = problems.front();
-  std::vector<token_id> tokens = model.canvas(first.prompt, o.shape.answer_length, first.given);
+  const index_t answer = answer_length(first, o.shape);
+  std::vector<token_id> tokens = model.canvas(first.prompt, answer, first.given);
   const auto length = static_cast<index_t>(tokens.size());
   for (const chosen_policy& policy : policies) {
     try {
@@ -73,7 +74,7 @@ void check_policies(std::span<const chosen_policy> policies,
           ->start(0,
                   tokens.data(),
                   length,
-                  {.prompt_length = length - o.shape.answer_length,
+                  {.prompt_length = length - answer,
                    .length = length,
                    .block_length = o.shape.block_length});
     } catch (const std::invalid_argument& e) {
@@ -173,9 +174,9 @@ void print_table(std::span<const chosen_policy> policies,
     widest = std::max(widest, policy.label().size());
   }
   const table_text table(tasks_of(problems), widest, problems.size());
-  std::cout << problems.size() << " prompts, answers of " << o.shape.answer_length
-            << " positions in blocks of " << o.shape.block_length << ", batch "
-            << o.batch.value_or(8) << ", " << model.threads()
+  std::cout << problems.size() << " prompts, answers of " << (o.shape.own_length ? "up to " : "")
+            << o.shape.answer_length << " positions in blocks of " << o.shape.block_length
+            << ", batch " << o.batch.value_or(8) << ", " << model.threads()
             << (model.threads() == 1 ? " thread\n\n" : " threads\n\n") << table.header()
             << std::flush;
   for (const chosen_policy& policy : policies) {

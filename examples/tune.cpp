@@ -131,7 +131,7 @@ class example_decoder {
       engines_.push_back(std::make_unique<engine>(o.demo.model_file, 1));
     }
     for (const problem& p : problems_) {
-      static_cast<void>(engines_[0]->canvas(p.prompt, o.demo.shape.answer_length, p.given));
+      static_cast<void>(engines_[0]->canvas(p.prompt, answer_length(p, o.demo.shape), p.given));
     }
     reference_.resize(problems_.size());
   }

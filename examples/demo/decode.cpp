@@ -53,17 +53,24 @@ void decoding::add(decoding more) {
   policy_seconds += more.policy_seconds;
 }
 
+index_t answer_length(const problem& p, const geometry& g) {
+  return g.own_length && !p.given.empty() ? static_cast<index_t>(p.given.size()) : g.answer_length;
+}
+
 unmask::session_capacity capacity_for(const engine& model,
                                       std::span<const problem> problems,
                                       const geometry& g,
                                       index_t batch) {
   std::size_t longest = 0;
+  index_t window = 1;
   for (const problem& p : problems) {
-    longest = std::max(longest, model.canvas(p.prompt, g.answer_length, p.given).size());
+    const index_t answer = answer_length(p, g);
+    longest = std::max(longest, model.canvas(p.prompt, answer, p.given).size());
+    window = std::max(window, answer);
   }
   return {.sequences = batch,
           .length = static_cast<index_t>(longest),
-          .window = g.answer_length,
+          .window = window,
           .branches = unmask::max_branches};
 }
 
@@ -88,9 +95,10 @@ decoding decode(unmask::any_layer_session& session,
     }
     const auto s = static_cast<std::size_t>(slot);
     const problem& p = problems[waiting];
-    tokens[s] = model.canvas(p.prompt, g.answer_length, p.given);
+    const index_t answer = answer_length(p, g);
+    tokens[s] = model.canvas(p.prompt, answer, p.given);
     const auto length = static_cast<index_t>(tokens[s].size());
-    const unmask::sequence_shape shape{.prompt_length = length - g.answer_length,
+    const unmask::sequence_shape shape{.prompt_length = length - answer,
                                        .length = length,
                                        .block_length = g.block_length,
                                        .seed = g.seed,
@@ -140,13 +148,14 @@ decoding decode(unmask::any_layer_session& session,
       model.keep(s.slot, session.planned(s.slot).winner);
       const auto slot = static_cast<std::size_t>(s.slot);
       const unmask::sequence_report& report = session.report(s.slot);
+      const index_t positions = answer_length(problems[problem_in[slot]], g);
       const auto answer =
-          std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(g.answer_length));
+          std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(positions));
       if (observe) {
         observe({.problem = problem_in[slot],
                  .last_of_forward = s.slot == segments.back().slot,
                  .answer = answer,
-                 .prompt_length = static_cast<index_t>(tokens[slot].size()) - g.answer_length,
+                 .prompt_length = static_cast<index_t>(tokens[slot].size()) - positions,
                  .committed = session.committed(s.slot),
                  .report = report,
                  .rows = logits[i].rows == s.rows.size() ? s.rows : unmask::range{},

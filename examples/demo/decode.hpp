@@ -24,7 +24,12 @@ struct geometry {
   index_t answer_length = 40;
   index_t block_length = 20;
   std::uint64_t seed = 0;
+  bool own_length = false;  ///< an answer has as many positions as its problem's `given`, if there
+                            ///< is one; `answer_length` is the most
 };
+
+/// Positions of the answer to a problem.
+index_t answer_length(const problem& p, const geometry& g);
 
 /// Result of one problem.
 struct decoded {

@@ -56,7 +56,7 @@ live_view::live_view(std::ostream& out,
     , sequences_(problems.size()) {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     sequence& s = sequences_[i];
-    s.answer.assign(static_cast<std::size_t>(shape.answer_length), text.mask());
+    s.answer.assign(static_cast<std::size_t>(answer_length(problems[i], shape)), text.mask());
     for (std::size_t p = 0; p < problems[i].given.size(); ++p) {
       if (problems[i].given[p] != '_') {
         s.answer[p] = text.encode(problems[i].given.substr(p, 1)).front();

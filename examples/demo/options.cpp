@@ -46,6 +46,7 @@ std::filesystem::path existing_file(std::string_view option, std::string_view te
 struct known_model {
   std::string_view name, weights, prompts;
   index_t answer_length, block_length;
+  bool own_length = false;
 };
 constexpr std::array<known_model, 2> models{{
     {"tiny_llada", "tiny_llada/tiny-f32.gguf", "tiny_llada/prompts.jsonl", 40, 20},
@@ -212,6 +213,7 @@ options finished(reader& r) {
   o.held_prompts = folder / r.model.prompts;
   o.shape.answer_length = r.length.value_or(r.model.answer_length);
   o.shape.block_length = r.model.block_length;
+  o.shape.own_length = r.model.own_length && !r.length;
   index_t& length = o.shape.block_length;
   if (r.blocks && r.block_length) {
     throw std::invalid_argument("--blocks must be left out where --block-length is given, got '" +

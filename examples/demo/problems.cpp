@@ -34,7 +34,7 @@ problem problem_of(const nlohmann::json& line) {
 
 bool is_right(const problem& p, std::string_view text) {
   if (!p.checker.empty()) {
-    return find_checker(p.checker)(p.given, text);
+    return find_checker(p.checker)(p, text);
   }
   return p.answered && text == p.answer;
 }

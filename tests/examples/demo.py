@@ -300,7 +300,7 @@ class Demo(unittest.TestCase):
     def test_bad_puzzles_name_what_is_wrong(self):
         for line, *said in (('{"task": "s", "given": "12", "checker": "sudoku_6x6"}', "as many as the answer has positions, 36", "2"),
                             ('{"task": "s", "given": "%s", "checker": "sudoku_6x6"}' % ("7" + "_" * 35), "'7'", "not in the vocabulary"),
-                            ('{"task": "s", "checker": "chess"}', "line 1", "must be sudoku_6x6, got 'chess'")):
+                            ('{"task": "s", "checker": "chess"}', "line 1", "must be sudoku_6x6, shortest_paths")):
             with tempfile.TemporaryDirectory() as folder:
                 file = os.path.join(folder, "bad.jsonl")
                 with open(file, "w", encoding="utf-8") as out:

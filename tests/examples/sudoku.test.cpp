@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -155,16 +154,6 @@ TEST(sudoku_checker, refuses_a_grid_whose_rows_or_columns_or_boxes_repeat) {
   EXPECT_FALSE(demo::sudoku_6x6(open, ""));
   EXPECT_FALSE(demo::sudoku_6x6(open, full + "1"));
   EXPECT_FALSE(demo::sudoku_6x6("", full));
-}
-
-TEST(sudoku_checker, is_found_by_name) {
-  EXPECT_EQ(demo::find_checker("sudoku_6x6"), &demo::sudoku_6x6);
-  try {
-    static_cast<void>(demo::find_checker("chess"));
-    FAIL();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_NE(std::string(e.what()).find("must be sudoku_6x6, got 'chess'"), std::string::npos);
-  }
 }
 
 }  // namespace
