@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/replay.hpp"
 
-#include <unmask/named/read_policy.hpp>
-#include <unmask/trace/replay_by_name.hpp>
-#include <unmask/trace/trace_reader.hpp>
+#include <unmask/trace/replay_text.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -62,15 +60,15 @@ bool replay(engine& model, const options& o) {
   std::ifstream file(o.replay, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const unmask::trace trace = unmask::read_trace(text);
-  const unmask::named_parts parts = unmask::read_policy(trace.policy);
-  model.drop_keys(parts.cache.dropped);
   bool is_equal = true;
   for (std::size_t i = 0; i < trace.sequences.size(); ++i) {
     const unmask::traced_sequence& sequence = trace.sequences[i];
-    const unmask::replay_table table(trace, i);
+    const unmask::loaded_replay again(trace, i);
+    const unmask::replay_table& table = again.table();
+    model.drop_keys(again.parts().cache.dropped);
     const auto length = static_cast<index_t>(sequence.tokens.size());
-    const auto session = unmask::make_replay_layer_session(
-        parts, table.view(), model.info(), {.length = length, .window = length, .trace = true});
+    const auto session =
+        again.make_session(model.info(), {.length = length, .window = length, .trace = true});
     std::vector<std::vector<token_id>> tokens{table.tokens()};
     session->start(0, tokens[0].data(), length, sequence.shape, {.editable = table.editable()});
     comparison all;

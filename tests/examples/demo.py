@@ -438,6 +438,31 @@ class Demo(unittest.TestCase):
             self.fails(["--replay", file], "trace, line", "column")
         self.fails(["--replay", "/no/such"], "--replay", "a file that can be read")
 
+    def test_a_trace_of_another_program_is_replayed(self):
+        convert = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/trace/convert.py")
+        with tempfile.TemporaryDirectory() as folder:
+            file, history, converted = (os.path.join(folder, name) for name in ("decode", "history", "converted"))
+            self.assertEqual(run("--policy", "threshold(0.9)", "--prompt", "sort: cab", "--trace", file).returncode, 0)
+            with open(file, encoding="utf-8") as trace:
+                head, *steps, end = [json.loads(line) for line in trace]
+            (sequence,), states = head["sequences"], []
+            state = sequence["tokens"]
+            for step in steps:
+                state = list(state)
+                for position, token, outcome in zip(step["position"], step["token"], step["outcome"]):
+                    state[position] = token if outcome in "cf" else state[position]
+                states.append(state)
+            self.assertEqual(state, end["tokens"])
+            with open(history, "w", encoding="utf-8") as saved:
+                json.dump(states, saved)
+            with open(converted, "w", encoding="utf-8") as trace:
+                subprocess.run([sys.executable, convert, "history", history, "--mask", str(head["model"]["mask"]),
+                                "--vocab", str(head["model"]["vocab"]), "--prompt-length",
+                                str(sequence["shape"]["prompt_length"])], stdout=trace, check=True)
+            again = run("--replay", converted)
+            self.assertEqual((again.returncode, again.stderr), (0, ""), again.stdout)
+            self.assertIn(f"{len(steps)} forwards, 40 tokens, the same in the same steps", again.stdout)
+
     def test_check_finds_equality(self):
         done = run("--check", REFERENCE, "--limit", "1", "--batch", "3")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

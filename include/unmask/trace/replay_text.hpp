@@ -24,11 +24,12 @@ namespace UNMASK_NAMESPACE {
 /// it.
 class loaded_replay {
  public:
-  /// Takes a sequence of a trace, by index. Errors: std::invalid_argument of replay_table and of
-  /// read_policy for trace::policy.
+  /// Takes a sequence of a trace, by index. Of a trace whose policy is not known, as that of
+  /// another program, tokens and steps are replayed, and the logits are taken as they are. Errors:
+  /// std::invalid_argument of replay_table and of read_policy for trace::policy.
   explicit loaded_replay(const trace& from, std::size_t sequence = 0)
       : table_(from, sequence)
-      , parts_(read_policy(from.policy)) {}
+      , parts_(from.policy.empty() ? named_parts{} : read_policy(from.policy)) {}
 
   /// Makes a session that replays it: make_replay_layer_session.
   template <class Backend = on_host>
@@ -53,6 +54,9 @@ class loaded_replay {
       }
     }
   }
+
+  /// The parts of the recorded policy; none if the trace does not name it.
+  [[nodiscard]] const named_parts& parts() const { return parts_; }
 
   /// The table of the sequence.
   [[nodiscard]] const replay_table& table() const { return table_; }
