@@ -12,7 +12,6 @@
 #include <unmask/step/slot.hpp>
 #include <unmask/step/state_bytes.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <optional>
 #include <span>
@@ -83,29 +82,11 @@ class session {
              const start_options& options = {}) {
     check_order(!request_.is_out(),
                 "start() between next() and supply(): the request is out, supply it first");
-    check_argument(slot >= 0 && slot < capacity_.sequences,
-                   "slot",
-                   slot,
-                   "in [0, session_capacity::sequences = ",
-                   capacity_.sequences,
-                   ")");
-    validate(geometry, tokens.size, capacity_);
-    detail::check_address(tokens.data, "the tokens");
-    validate(options, model_, geometry);
+    validate_start(model_, capacity_, slot, tokens.data, tokens.size, geometry, options);
     const sequence_shape shape = bounded(geometry);
-    const index_t reach = math::min(detail::policy_reach(policy, shape), shape.length);
-    check_argument(reach <= capacity_.window,
-                   "positions read in one step",
-                   reach,
-                   "at most session_capacity::window = ",
-                   capacity_.window);
+    validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
     detail::check_parts(policy, geometry, model_);
-    const index_t branches = detail::policy_branches(policy);
-    check_argument(branches <= capacity_.branches,
-                   "lookahead branches",
-                   branches,
-                   "at most session_capacity::branches = ",
-                   capacity_.branches);
+    validate_branches(detail::policy_branches(policy), capacity_);
     tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
       return workspace_.statuses()[other].next.active();
     });
@@ -219,13 +200,19 @@ class session {
   /// is true. Considers only sequences whose start next() or report() has seen.
   [[nodiscard]] bool finished() const {
     if constexpr (space == memory::device) {
-      return std::all_of(running().begin(), running().end(), [](const std::uint32_t& word) {
-        return __atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0;  // the device may be writing it
-      });
+      for (const std::uint32_t& word : running()) {
+        if (__atomic_load_n(&word, __ATOMIC_ACQUIRE) != 0) {  // the device may be writing it
+          return false;
+        }
+      }
     } else {
-      const auto all = workspace_.statuses();
-      return std::none_of(all.begin(), all.end(), [](auto& slot) { return slot.next.active(); });
+      for (const step::slot_status& slot : workspace_.statuses()) {
+        if (slot.next.active()) {
+          return false;
+        }
+      }
     }
+    return true;
   }
 
   /// The words that finished() reads, for kernels and conditions of a graph: one for each slot, 1
@@ -381,12 +368,7 @@ class session {
   }
 
   [[nodiscard]] const step::slot_status& status(index_t slot) {
-    check_argument(slot >= 0 && slot < capacity_.sequences,
-                   "slot",
-                   slot,
-                   "in [0, session_capacity::sequences = ",
-                   capacity_.sequences,
-                   ")");
+    validate_slot(slot, capacity_);
     return workspace_.statuses()[static_cast<std::size_t>(slot)];
   }
 

@@ -21,8 +21,8 @@ namespace UNMASK_NAMESPACE {
   std::int64_t end = 0;
   for (index_t r = 0; r < ranks; ++r) {
     end += chunks / ranks + (r < chunks % ranks ? 1 : 0);
-    cuts.push_back(
-        static_cast<index_t>(std::min<std::int64_t>(end * canonical::chunk_columns, vocab)));
+    const std::int64_t column = end * canonical::chunk_columns;
+    cuts.push_back(column < vocab ? static_cast<index_t>(column) : vocab);
   }
   return cuts;
 }
@@ -43,7 +43,7 @@ padded_cuts(index_t vocab, index_t ranks, index_t columns) {
                  vocab);
   std::vector<index_t> cuts{0};
   for (std::int64_t r = 1; r <= ranks; ++r) {
-    cuts.push_back(static_cast<index_t>(std::min<std::int64_t>(r * columns, vocab)));
+    cuts.push_back(r * columns < vocab ? static_cast<index_t>(r * columns) : vocab);
   }
   return cuts;
 }

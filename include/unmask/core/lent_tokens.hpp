@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
+#include <unmask/core/fixed_array.hpp>
 
 #include <cstdint>
-#include <vector>
 
 namespace UNMASK_NAMESPACE {
 
@@ -46,7 +46,7 @@ class lent_tokens {
     [[nodiscard]] bool meets(const interval& o) const { return first < o.last && o.first < last; }
   };
 
-  std::vector<interval> lent_;
+  fixed_array<interval> lent_;
 };
 
 }  // namespace unmask

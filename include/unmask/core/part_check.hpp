@@ -37,7 +37,7 @@ struct beside_stage_names : P, stage_names {};
   static_assert((is_stage) || !UNMASK_HAS_FUNCTION(name), sentence)
 
 template <class P>
-constexpr void check_functions() {
+consteval void check_functions() {
   UNMASK_CHECK_FUNCTION(
       score,
       ranking<P>,
@@ -164,7 +164,7 @@ concept says_how_it_edits = requires { P::reads_sequence; } || requires { P::pro
 
 // Refuses declarations without the function that they belong to.
 template <class P>
-constexpr void check_declarations() {
+consteval void check_declarations() {
   static_assert(!keeps_position_state<P> || uses_position_state<P>,
                 "this part has a position_state and no function that is given it: check the names "
                 "of its functions and that they take `context`");
@@ -202,7 +202,7 @@ constexpr void check_declarations() {
 }
 
 template <class P>
-constexpr void check_part_functions() {
+consteval void check_part_functions() {
   if constexpr (!std::is_final_v<P>) {
     check_functions<P>();
   }

@@ -113,7 +113,7 @@ inline constexpr bool has_stage =
     caching<P> || layer_rule<P> || evicting<P>;
 
 template <class P, class Parts>
-constexpr void check_composition() {
+consteval void check_composition() {
   check_part_functions<P>();
   if constexpr (choosy<P, Parts>) {
     P::template composed_with<Parts>();

@@ -237,7 +237,7 @@ namespace goes_together {
     static constexpr std::string_view why = sentence;                                              \
     [[nodiscard]] static constexpr bool holds(const composition& c) { return condition; }          \
     template <class Policy>                                                                        \
-    static constexpr void check() {                                                                \
+    static consteval void check() {                                                                \
       static_assert(holds(Policy::together), sentence);                                            \
     }                                                                                              \
   };
@@ -353,9 +353,12 @@ namespace detail {
 
 template <class... Rule>
 struct rule_list {
+  /// Refuses a policy with the sentence of each rule that it breaks.
   template <class Policy>
-  static constexpr void check() {
-    (Rule::template check<Policy>(), ...);
+  static consteval void check() {
+    if constexpr (!(Rule::holds(Policy::together) && ...)) {
+      (Rule::template check<Policy>(), ...);
+    }
   }
   static constexpr composition_rule all[sizeof...(Rule)] = {{&Rule::holds, Rule::why}...};
 };

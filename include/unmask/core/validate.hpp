@@ -3,9 +3,9 @@
 
 #include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/core/validate_rows.hpp>
 #include <unmask/core/walk.hpp>
 
-#include <algorithm>
 #include <span>
 
 /// Argument checks of a session. Host only. Errors: each throws std::invalid_argument that names
@@ -25,7 +25,7 @@ struct start_options {
 UNMASK_LIBRARY void validate(const model_info& m);
 
 /// Returns the capacities with the window reduced to at most the length.
-[[nodiscard]] constexpr session_capacity validated(session_capacity c) {
+[[nodiscard, gnu::noinline]] constexpr session_capacity validated(session_capacity c) {
   check_argument(c.sequences >= 1, "session_capacity::sequences", c.sequences, "at least 1");
   check_argument(c.length >= 1 && c.length <= max_length,
                  "session_capacity::length",
@@ -71,6 +71,25 @@ UNMASK_LIBRARY index_t suppressed_tokens(const model_info& m,
 
 /// Checks the optional inputs of start().
 UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const sequence_shape& g);
+
+/// Checks the index of a slot.
+UNMASK_LIBRARY void validate_slot(index_t slot, const session_capacity& capacity);
+
+/// Checks the arguments of start() whose rules are the same for every policy; `count` is the number
+/// of tokens.
+UNMASK_LIBRARY void validate_start(const model_info& m,
+                                   const session_capacity& capacity,
+                                   index_t slot,
+                                   const token_id* tokens,
+                                   index_t count,
+                                   const sequence_shape& g,
+                                   const start_options& o);
+
+/// Checks the largest number of positions that one step of a sequence may read.
+UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity);
+
+/// Checks the number of lookahead branches of a policy.
+UNMASK_LIBRARY void validate_branches(index_t branches, const session_capacity& capacity);
 
 #if UNMASK_DEFINES
 UNMASK_LIBRARY void validate(const model_info& m) {
@@ -138,15 +157,25 @@ UNMASK_LIBRARY index_t suppressed_tokens(const model_info& m,
                                          const start_options& o,
                                          token_id (&out)[max_suppressed]) {
   index_t count = 0;
+  const auto insert = [&](token_id v) {
+    index_t at = count;
+    while (at > 0 && out[at - 1] > v) {
+      --at;
+    }
+    if (at > 0 && out[at - 1] == v) {
+      return;
+    }
+    for (index_t k = count++; k > at; --k) {
+      out[k] = out[k - 1];
+    }
+    out[at] = v;
+  };
   if (m.suppress_mask) {
-    out[count++] = m.mask_token;
+    insert(m.mask_token);
   }
   for (const token_id v : o.suppressed) {
-    if (std::find(out, out + count, v) == out + count) {
-      out[count++] = v;
-    }
+    insert(v);
   }
-  std::sort(out, out + count);
   return count;
 }
 
@@ -176,6 +205,44 @@ UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const 
                  count,
                  "less than model_info::vocab = ",
                  m.vocab);
+}
+
+UNMASK_LIBRARY void validate_slot(index_t slot, const session_capacity& capacity) {
+  check_argument(slot >= 0 && slot < capacity.sequences,
+                 "slot",
+                 slot,
+                 "in [0, session_capacity::sequences = ",
+                 capacity.sequences,
+                 ")");
+}
+
+UNMASK_LIBRARY void validate_start(const model_info& m,
+                                   const session_capacity& capacity,
+                                   index_t slot,
+                                   const token_id* tokens,
+                                   index_t count,
+                                   const sequence_shape& g,
+                                   const start_options& o) {
+  validate_slot(slot, capacity);
+  validate(g, count, capacity);
+  detail::check_address(tokens, "the tokens");
+  validate(o, m, g);
+}
+
+UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity) {
+  check_argument(reach <= capacity.window,
+                 "positions read in one step",
+                 reach,
+                 "at most session_capacity::window = ",
+                 capacity.window);
+}
+
+UNMASK_LIBRARY void validate_branches(index_t branches, const session_capacity& capacity) {
+  check_argument(branches <= capacity.branches,
+                 "lookahead branches",
+                 branches,
+                 "at most session_capacity::branches = ",
+                 capacity.branches);
 }
 #endif
 

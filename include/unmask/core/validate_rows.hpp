@@ -15,13 +15,8 @@ namespace UNMASK_NAMESPACE {
 namespace detail {
 
 // Host or device data: the address is passed as a number.
-inline void check_address(std::uintptr_t address, std::size_t alignment, std::string_view of) {
-  if (address == 0 || address % alignment != 0) {
-    const message name = message().add("address of ").add(of);
-    check_argument(address != 0, name, address, "that of the data");
-    check_argument(false, name, address, "a multiple of ", alignment, ", as its elements need");
-  }
-}
+UNMASK_LIBRARY void
+check_address(std::uintptr_t address, std::size_t alignment, std::string_view of);
 template <class T>
 void check_address(const T* data, std::string_view of) {
   check_address(reinterpret_cast<std::uintptr_t>(data), alignof(T), of);
@@ -34,7 +29,28 @@ UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
                                  std::int64_t row_size,
                                  const char* rule,
                                  std::string_view of);
+
+// Rows without their element type, of which `bytes` is the size.
+struct untyped_rows {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  index_t rows = 0;
+  index_t columns = 0;
+  std::ptrdiff_t stride = 0;
+};
+UNMASK_LIBRARY void
+validate(const untyped_rows& v, index_t columns, const char* rule, std::string_view of);
+
 #if UNMASK_DEFINES
+UNMASK_LIBRARY void
+check_address(std::uintptr_t address, std::size_t alignment, std::string_view of) {
+  if (address == 0 || address % alignment != 0) {
+    const message name = message().add("address of ").add(of);
+    check_argument(address != 0, name, address, "that of the data");
+    check_argument(false, name, address, "a multiple of ", alignment, ", as its elements need");
+  }
+}
+
 UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
                                  index_t rows,
                                  std::ptrdiff_t bytes,
@@ -56,6 +72,23 @@ UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
                    " rows");
   }
 }
+
+UNMASK_LIBRARY void
+validate(const untyped_rows& v, index_t columns, const char* rule, std::string_view of) {
+  if (v.columns < columns) {
+    check_argument(
+        false, message().add("columns of ").add(of), v.columns, "at least ", rule, columns);
+  }
+  check_stride(v.stride,
+               v.rows,
+               static_cast<std::ptrdiff_t>(v.bytes),
+               v.columns,
+               "at least the number of columns, ",
+               of);
+  if (v.rows > 0) {
+    check_address(v.address, v.bytes, of);
+  }
+}
 #endif
 
 }  // namespace detail
@@ -67,15 +100,12 @@ void validate(const rows_view<T, M>& v,
               index_t columns,
               const char* rule,
               std::string_view of = "the logits") {
-  if (v.columns < columns) {
-    check_argument(
-        false, detail::message().add("columns of ").add(of), v.columns, "at least ", rule, columns);
-  }
-  detail::check_stride(
-      v.stride, v.rows, sizeof(T), v.columns, "at least the number of columns, ", of);
-  if (v.rows > 0) {
-    detail::check_address(v.data, of);
-  }
+  static_assert(sizeof(T) == alignof(T));
+  detail::validate(
+      {reinterpret_cast<std::uintptr_t>(v.data), sizeof(T), v.rows, v.columns, v.stride},
+      columns,
+      rule,
+      of);
 }
 
 /// Checks the per-row inputs of `rows` rows. A stride of 0 gives all rows the same words, or the

@@ -84,7 +84,7 @@ struct device_arrays : mirrored_arrays {
                                                const session_capacity& capacity) const {
     const auto i = static_cast<std::size_t>(which);
     std::byte* const base = slot_bytes + i * step::slot_bytes<Policy>(capacity);
-    step::slot_memory<Policy> m{step::slot_layout{base}, capacity, which};
+    auto m = step::slot_at<Policy>(base, capacity, which);
     m.status = statuses + i;
     m.entries = entries + i * commits_per_slot(capacity);
     if constexpr (Policy::probes > 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/fixed_array.hpp>
 #include <unmask/core/logits.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
@@ -8,6 +9,7 @@
 #include <unmask/host/executor.hpp>
 #include <unmask/host/on_instruction_set.hpp>
 #include <unmask/host/row_reader.hpp>
+#include <unmask/host/rows.hpp>
 #include <unmask/host/shard_workspace.hpp>
 #include <unmask/host/slot_edit.hpp>
 #include <unmask/step/decide.hpp>
@@ -16,7 +18,6 @@
 
 #include <new>
 #include <span>
-#include <vector>
 
 namespace UNMASK_NAMESPACE {
 
@@ -48,19 +49,17 @@ class on_host::workspace {
       , memory_(step::slot_bytes<Policy>(capacity) / sizeof(line) *
                 static_cast<std::size_t>(capacity.sequences))
       , statuses_(static_cast<std::size_t>(capacity.sequences))
-      , rows_(step::most_rows<Policy>(capacity), where.executor, where.instruction_set) {
-    targets_.reserve(step::most_rows<Policy>(capacity));
-    if constexpr (Policy::truncates) {
-      again_.resize(step::most_rows<Policy>(capacity));
-    }
-    slots_.resize(statuses_.size());
-    std::byte* base = memory_.data()->bytes;
-    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      slots_[slot] = {step::slot_layout{base}, capacity, static_cast<index_t>(slot)};
-      slots_[slot].status = &statuses_[slot];
-      base += slots_[slot].at.used();
-    }
-  }
+      , slots_(statuses_.size(),
+               [&](std::size_t slot) {
+                 const std::size_t lines = memory_.size() / statuses_.size();
+                 auto memory = step::slot_at<Policy>(
+                     memory_[slot * lines].bytes, capacity, static_cast<index_t>(slot));
+                 memory.status = &statuses_[slot];
+                 return memory;
+               })
+      , rows_(step::most_rows<Policy>(capacity), where.executor, where.instruction_set)
+      , targets_(step::most_rows<Policy>(capacity))
+      , again_(Policy::truncates ? targets_.size() : 0) {}
 
   void start(index_t slot,
              const Policy& policy,
@@ -70,7 +69,9 @@ class on_host::workspace {
     const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
     token_id suppressed[max_suppressed];
     const index_t count = suppressed_tokens(model_, options, suppressed);
-    std::copy(suppressed, suppressed + count, m.suppressed);
+    for (index_t k = 0; k < count; ++k) {
+      m.suppressed[k] = suppressed[k];
+    }
     ::new (const_cast<void*>(static_cast<const void*>(m.policy))) Policy(policy);
     *m.sequence = {};
     *m.step_reductions = {};
@@ -111,7 +112,7 @@ class on_host::workspace {
   /// Reads the rows enqueued so far, of all sequences together.
   void run() {
     rows_.run();
-    for (std::size_t r = 0; r < targets_.size(); ++r) {
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
       const target& t = targets_[r];
       const step::slot_memory<Policy>& m = slots_[slot_of(t)];
       const range columns = {0, model_.vocab};
@@ -124,7 +125,6 @@ class on_host::workspace {
       truncate();
     }
     rows_.clear();
-    targets_.clear();
   }
 
   /// Reads the remaining rows and decides every running slot.
@@ -135,7 +135,9 @@ class on_host::workspace {
     }
   }
 
-  [[nodiscard]] std::span<const step::slot_status> statuses() const { return statuses_; }
+  [[nodiscard]] std::span<const step::slot_status> statuses() const {
+    return {statuses_.data(), statuses_.size()};
+  }
 
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot, index_t count) const {
     return {slots_[static_cast<std::size_t>(slot)].entries, static_cast<std::size_t>(count)};
@@ -264,7 +266,7 @@ class on_host::workspace {
     for (index_t k = 0; k < count; ++k) {
       T* const place = place_of(k);
       if (place != nullptr) {
-        std::copy_n(now.row(row_of(k)), now.columns, place);
+        host::detail::copy_row(now.row(row_of(k)), now.columns, place);
       }
     }
   }
@@ -293,13 +295,13 @@ class on_host::workspace {
     m.load_previous_row(in, i);
     if constexpr (Policy::truncates) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(model_.vocab);
-      in.held = cuts ? &rows_.held(targets_.size()) : nullptr;
+      in.held = cuts ? &rows_.held(rows_.size() - 1) : nullptr;
     }
-    targets_.push_back({s.slot,
-                        s.branch * m.window + i,
-                        m.status->next.score.first + i,
-                        in.allowed,
-                        in.excluded_logits});
+    targets_[rows_.size() - 1] = {s.slot,
+                                  s.branch * m.window + i,
+                                  m.status->next.score.first + i,
+                                  in.allowed,
+                                  in.excluded_logits};
   }
 
   // Truncates the rows just read, each from its held columns or, if these are not enough, by a
@@ -320,8 +322,8 @@ class on_host::workspace {
             at, m.row(branch, i), m.kept_apart(branch, i), step::truncation_of(*m.policy));
       }
     };
-    where_.executor.run(static_cast<index_t>(targets_.size()), cut_off);
-    for (std::size_t r = 0; r < targets_.size(); ++r) {
+    where_.executor.run(static_cast<index_t>(rows_.size()), cut_off);
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
       statuses_[slot_of(targets_[r])].report.second_reads += again_[r];
     }
   }
@@ -332,13 +334,14 @@ class on_host::workspace {
 
   model_info model_;
   on_host where_;
-  std::vector<line> memory_;
-  std::vector<step::slot_status> statuses_;
-  std::vector<step::slot_memory<Policy>> slots_;
+  fixed_array<line> memory_;
+  fixed_array<step::slot_status> statuses_;
+  fixed_array<step::slot_memory<Policy>> slots_;
   host::row_reader<Policy::required> rows_;
-  std::vector<target> targets_;
-  // True for rows that were read again; used by truncating policies.
-  std::vector<std::uint8_t> again_;
+  // Of row r of `rows_`: where its record goes, and whether it was read again by a truncating
+  // policy.
+  fixed_array<target> targets_;
+  fixed_array<std::uint8_t> again_;
 };
 
 }  // namespace unmask

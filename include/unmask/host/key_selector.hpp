@@ -2,11 +2,11 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
+#include <unmask/core/fixed_array.hpp>
 #include <unmask/host/drift.hpp>
 #include <unmask/step/key_selection.hpp>
 
 #include <span>
-#include <vector>
 
 namespace UNMASK_NAMESPACE::host {
 
@@ -72,8 +72,8 @@ class key_selector {
   }
 
  private:
-  std::vector<std::uint32_t> keys_;
-  std::vector<index_t> kept_;
+  fixed_array<std::uint32_t> keys_;
+  fixed_array<index_t> kept_;
 };
 
 }  // namespace unmask::host

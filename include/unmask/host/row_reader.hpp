@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/fixed_array.hpp>
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
 #include <unmask/stats/truncate.hpp>
 #include <unmask/step/thread_group.hpp>
 
-#include <vector>
+#include <new>
 
 namespace UNMASK_NAMESPACE::host {
 
@@ -29,11 +30,8 @@ class row_reader {
       , scratch_(scratch_records(threads.concurrency()))
       , held_(holds ? rows : 0)
       , held_scratch_(holds ? scratch_.size() : 0)
-      , edits_(rows) {
-    floats_.reserve(rows);
-    bfloat16s_.reserve(rows);
-    float16s_.reserve(rows);
-  }
+      , edits_(rows)
+      , rows_(rows) {}
 
   /// Returns an additional row to be filled in. All rows that are read together have one element
   /// type.
@@ -43,8 +41,8 @@ class row_reader {
     if constexpr (holds) {
       read_again_ = &row_reader::read_noted_again<T>;
     }
-    edits_[size_++] = edit;
-    return list<T>().emplace_back();
+    edits_[size_] = edit;
+    return *::new (static_cast<void*>(rows_[size_++].bytes)) row_input<T>();
   }
   [[nodiscard]] std::size_t size() const { return size_; }
 
@@ -82,33 +80,23 @@ class row_reader {
   }
 
   /// Removes all rows; their logits are no longer needed.
-  void clear() {
-    size_ = 0;
-    floats_.clear();
-    bfloat16s_.clear();
-    float16s_.clear();
-  }
+  void clear() { size_ = 0; }
 
  private:
-  template <class T>  // not `element T`: clang 14 does not survive that here
-  using noted = std::vector<row_input<T>>;
+  // Memory of a row_input<T>, the same for every T.
+  struct place {
+    alignas(row_input<float>) std::byte bytes[sizeof(row_input<float>)];
+  };
 
-  template <class T>
-  [[nodiscard]] auto& list() {
-    if constexpr (std::is_same_v<T, float>) {
-      return floats_;
-    } else if constexpr (std::is_same_v<T, bfloat16>) {
-      return bfloat16s_;
-    } else {
-      return float16s_;
-    }
+  template <class T>  // not `element T`: clang 14 does not survive that here
+  [[nodiscard]] const row_input<T>* rows() const {
+    static_assert(sizeof(row_input<T>) == sizeof(place));
+    return std::launder(reinterpret_cast<const row_input<T>*>(rows_.data()));
   }
 
   template <class T>
   void read_noted() {
-    // Spans of a pointer and a size: from a vector, they take longer to compile than the rest here.
-    const noted<T>& rows = list<T>();
-    read_rows<S, T>({rows.data(), rows.size()},
+    read_rows<S, T>({rows<T>(), size_},
                     edits_.data(),
                     records_.data(),
                     threads_,
@@ -121,20 +109,19 @@ class row_reader {
                         record<S>& whole,
                         const tracked_logits& tracked,
                         const truncation& rules) {
-    host::read_again(whole, list<T>()[r], edits_[r], tracked, rules, level_);
+    host::read_again(whole, rows<T>()[r], edits_[r], tracked, rules, level_);
   }
 
   executor_ref threads_;
   instruction_set level_;
-  std::vector<record<S>> records_;
-  std::vector<record<S>> scratch_;
-  std::vector<held_tokens> held_;
-  std::vector<held_tokens> held_scratch_;
-  std::vector<row_edit> edits_;
+  fixed_array<record<S>> records_;
+  fixed_array<record<S>> scratch_;
+  fixed_array<held_tokens> held_;
+  fixed_array<held_tokens> held_scratch_;
+  // The rows that are enqueued, [0, size_).
+  fixed_array<row_edit> edits_;
+  fixed_array<place> rows_;
   std::size_t size_ = 0;
-  noted<float> floats_;
-  noted<bfloat16> bfloat16s_;
-  noted<float16> float16s_;
   void (row_reader::*read_)() = nullptr;
   void (row_reader::*read_again_)(std::size_t,
                                   record<S>&,

@@ -3,12 +3,21 @@
 
 #include <unmask/core/layer.hpp>
 
-#include <algorithm>
+#include <cstring>
 #include <span>
 
 /// Copies of rows between a compact tensor, one row for each computed position, and an engine's
 /// memory, one row for each position of the sequence.
 namespace UNMASK_NAMESPACE::host {
+
+namespace detail {
+
+template <class T>
+void copy_row(const T* from, index_t columns, T* to) {
+  std::memmove(to, from, sizeof(T) * static_cast<std::size_t>(columns));
+}
+
+}  // namespace detail
 
 /// Copies the listed rows of `from` to consecutive rows of `to`, `to_stride` numbers apart. `rows`
 /// ascending, as layer_choice::rows: `to` may then be `from.data` with the same stride.
@@ -23,7 +32,7 @@ void gather_rows(const rows_view<T, memory::host>& from,
     UNMASK_EXPECTS(0 <= r && r < from.rows);
     T* const place = to + k++ * to_stride;
     if (place != from.row(r)) {
-      std::copy_n(from.row(r), from.columns, place);
+      detail::copy_row(from.row(r), from.columns, place);
     }
   }
 }
@@ -38,7 +47,7 @@ void scatter_rows(const rows_view<T, memory::host>& from,
   index_t k = 0;
   for (const index_t p : positions) {
     if (to.positions.contains(p)) {
-      std::copy_n(from.row(k), from.columns, to.row(p));
+      detail::copy_row(from.row(k), from.columns, to.row(p));
     }
     ++k;
   }

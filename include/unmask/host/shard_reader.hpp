@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/fixed_array.hpp>
 #include <unmask/host/row_reader.hpp>
 #include <unmask/host/slot_edit.hpp>
 #include <unmask/ranks/message.hpp>
 #include <unmask/step/position.hpp>
-
-#include <vector>
 
 namespace UNMASK_NAMESPACE::host {
 
@@ -19,9 +18,8 @@ class shard_reader {
  public:
   /// Has room for `nodes` nodes, those of all rows together.
   shard_reader(std::size_t nodes, executor_ref threads, instruction_set level)
-      : rows_(nodes, threads, level) {
-    owners_.reserve(nodes);
-  }
+      : rows_(nodes, threads, level)
+      , owners_(nodes) {}
 
   /// Enqueues the row of scored position i in a branch; `logits` is that of column columns.first.
   template <element T>
@@ -45,9 +43,9 @@ class shard_reader {
     step::name_listed(m, i, columns, row.allowed, row.excluded_logits);
     while (!columns.empty()) {
       const range node = ranks::first_node(columns, m.state->model.vocab);
+      owners_[rows_.size()] = {&m, m.status->next.score.first + i, node, row.allowed};
       row_input<T>& part = rows_.template enqueue<T>(slot_edit(m));
       part = ranks::part_of(row, node);
-      owners_.push_back({&m, m.status->next.score.first + i, node, row.allowed});
       columns.first = node.last;
     }
   }
@@ -61,21 +59,20 @@ class shard_reader {
       step::name_token(*o.slot, o.position, o.columns, o.allowed, rows_[r]);
     }
     rows_.clear();
-    owners_.clear();
     return rows_.records();
   }
 
  private:
   // The position for which a node's row is read, and the inputs of step::name_token().
   struct owner {
-    const step::slot_memory<Policy>* slot;
-    index_t position;
+    const step::slot_memory<Policy>* slot = nullptr;
+    index_t position = 0;
     range columns;
-    const std::uint32_t* allowed;
+    const std::uint32_t* allowed = nullptr;
   };
 
   row_reader<contents> rows_;
-  std::vector<owner> owners_;
+  fixed_array<owner> owners_;
 };
 
 }  // namespace unmask::host

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/fixed_array.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/host/shard_reader.hpp>
 #include <unmask/ranks/gather.hpp>
 
-#include <algorithm>
 #include <cstring>
 #include <span>
-#include <vector>
 
 namespace UNMASK_NAMESPACE::host {
 
@@ -151,8 +150,9 @@ class shard_workspace {
   [[nodiscard]] const float*
   tracked_of(const memory_type& m, index_t branch, index_t i, index_t count) {
     const tracked_logits w = m.kept_apart(branch, i);
-    std::copy_n(w.logits, w.count + named, tracked_.data());
-    std::fill(tracked_.data() + w.count + named, tracked_.data() + count, -math::infinity());
+    for (index_t k = 0; k < count; ++k) {
+      tracked_[static_cast<std::size_t>(k)] = k < w.count + named ? w.logits[k] : -math::infinity();
+    }
     return tracked_.data();
   }
 
@@ -162,8 +162,8 @@ class shard_workspace {
   index_t nodes_;
   std::size_t most_rows_;
   shard_reader<Policy> reader_;
-  std::vector<std::byte> message_;
-  std::vector<float> tracked_;
+  fixed_array<std::byte> message_;
+  fixed_array<float> tracked_;
 };
 
 }  // namespace unmask::host

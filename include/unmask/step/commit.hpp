@@ -8,8 +8,7 @@
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// The bit of plan::forced for scored position i.
-template <class Policy>
-[[nodiscard]] UNMASK_HD std::uint64_t bit_of(const slot_memory<Policy>& m, index_t i) {
+[[nodiscard]] UNMASK_HD inline std::uint64_t bit_of(const slot_arrays& m, index_t i) {
   const plan& now = m.status->next;
   return std::uint64_t{1} << (block_of(m.state->view, now, now.score.first + i) - now.first_block);
 }
@@ -210,47 +209,75 @@ UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_mem
   }
 }
 
+/// Lists of a step's report, as far as they are written.
+struct written {
+  index_t before = 0;  ///< entries of the step before its commits: 1 if a branch won
+  index_t noted = 0;   ///< entries, those before included
+  index_t traced = 0;
+  index_t invalid = 0;
+  index_t rewritten = 0;
+  index_t opened = 0;
+  commit_entry placed;    ///< with `before`: the entry of the branch
+  index_t at_placed = 0;  ///< how many of the others are left of it
+};
+
+/// Lane 0: reports the written tokens.
+UNMASK_HD inline void report_written(const slot_arrays& m, const written& w) {
+  sequence_view& q = m.state->view;
+  sequence_report& report = m.status->report;
+  const index_t newly_committed = w.noted - w.before - w.rewritten;
+  q.masked_count -= newly_committed - w.opened;
+  q.changed += w.noted - w.before;
+  if (w.noted > w.before) {
+    if (w.before > 0) {
+      m.entries[w.at_placed] = w.placed;
+    }
+    q.first_changed = math::min(q.first_changed, m.entries[0].position);
+  }
+  report.committed += newly_committed;
+  report.rewritten += w.rewritten;
+  report.invalid_rows += w.invalid;
+  report.last_commits = w.noted;
+  report.last_candidates = w.traced;
+}
+
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
 UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m) {
   edit_token(t, m);
   slot_state& s = *m.state;
-  sequence_report& report = m.status->report;
   const range scored = m.status->next.score;
-  const index_t before = report.last_commits;  // 1 if a branch won
-  commit_entry placed;
-  index_t at_placed = 0;  // how many of the others are left of it
+  written w;
+  w.before = m.status->report.last_commits;
+  w.noted = w.before;
   if constexpr (Policy::branches) {
-    placed = m.entries[0];
+    w.placed = m.entries[0];
     t.sync();
   }
-  index_t noted = before;
-  index_t traced = 0;
-  index_t invalid = 0;
-  index_t rewritten = 0;
-  index_t opened = 0;
   for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
     const index_t position = scored.first + i;
     const outcome o = is_there ? outcome_of(m, i) : outcome::none;
     const bool competed = o != outcome::none && o < outcome::edited;
     const bool opens = o == outcome::loses || o == outcome::remasked;
     const bool rewrites = opens || o == outcome::rewins || o == outcome::edited;
-    invalid += t.count(competed && !m.row(i).valid()).all;
+    w.invalid += t.count(competed && !m.row(i).valid()).all;
     if (m.traced != nullptr) {
-      const bool is_placed = is_there && before > 0 && position == placed.position;
+      const bool is_placed =
+          Policy::branches && is_there && w.before > 0 && position == w.placed.position;
       const lane_count entries = t.count(is_placed || o != outcome::none);
       if (is_placed) {
-        m.traced[traced + entries.before] = branch_entry(m, placed);
+        m.traced[w.traced + entries.before] = branch_entry(m, w.placed);
       } else if (o != outcome::none) {
-        m.traced[traced + entries.before] = candidate_entry_of(m, i, o);
+        m.traced[w.traced + entries.before] = candidate_entry_of(m, i, o);
       }
-      traced += entries.all;
+      w.traced += entries.all;
     }
     const lane_count entries = t.count(rewrites || o == outcome::commits);
     if (rewrites || o == outcome::commits) {
       const token_id token = opens ? s.model.mask_token : proposal(m, i);
-      const index_t skipped = before > 0 && position < placed.position ? 1 : 0;
-      m.entries[noted + entries.before - skipped] =
+      const index_t skipped =
+          Policy::branches && w.before > 0 && position < w.placed.position ? 1 : 0;
+      m.entries[w.noted + entries.before - skipped] =
           entry_of(m, position, token, log_probability_of(candidate_at(m, i)));
       s.tokens[position] = token;
       if (opens || o == outcome::commits) {
@@ -258,39 +285,27 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
         m.reset(m.cell_of(position));
       }
     }
-    noted += entries.all;
+    w.noted += entries.all;
     if constexpr (Policy::branches) {
-      at_placed += t.count((rewrites || o == outcome::commits) && position < placed.position).all;
+      const bool is_entry = rewrites || o == outcome::commits;
+      w.at_placed += t.count(is_entry && position < w.placed.position).all;
     }
     if constexpr (Policy::edits_tokens) {
       const lane_count changes = t.count(rewrites);
-      if (rewrites && changes.before == 0 && rewritten == 0) {
+      if (rewrites && changes.before == 0 && w.rewritten == 0) {
         s.view.rewritten = position;
       }
-      rewritten += changes.all;
+      w.rewritten += changes.all;
       const lane_count opening = t.count(opens);
-      if (opens && opening.before == 0 && opened == 0) {
+      if (opens && opening.before == 0 && w.opened == 0) {
         s.view.committed_prefix = math::min(s.view.committed_prefix, position);
       }
-      opened += opening.all;
+      w.opened += opening.all;
     }
   });
   t.sync();
   if (t.lane() == 0) {
-    const index_t newly_committed = noted - before - rewritten;
-    s.view.masked_count -= newly_committed - opened;
-    s.view.changed += noted - before;
-    if (noted > before) {
-      if (before > 0) {
-        m.entries[at_placed] = placed;
-      }
-      s.view.first_changed = math::min(s.view.first_changed, m.entries[0].position);
-    }
-    report.committed += newly_committed;
-    report.rewritten += rewritten;
-    report.invalid_rows += invalid;
-    report.last_commits = noted;
-    report.last_candidates = traced;
+    report_written(m, w);
   }
 }
 

@@ -13,8 +13,7 @@
 namespace UNMASK_NAMESPACE::step {
 
 /// Empties the lists of the step's report.
-template <class Policy>
-UNMASK_HD void begin_report(const auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD inline void begin_report(const auto& t, const slot_arrays& m) {
   if (t.lane() == 0) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
@@ -116,6 +115,30 @@ UNMASK_HD void decide(const deciding_group auto& t, const slot_memory<Policy>& m
   step_phase::prepare_reads(t, m);
 }
 
+/// Lane 0: the view of a sequence that is about to begin.
+UNMASK_HD inline void begin_view(const slot_arrays& m) {
+  slot_state& s = *m.state;
+  const sequence_shape& g = s.geometry;
+  m.status->report = {};
+  s.view = {};
+  s.view.step = -1;
+  s.view.tokens = s.tokens;
+  s.view.marks = m.marks;
+  s.view.prompt_length = g.prompt_length;
+  s.view.length = g.length;
+  s.view.rewritten = g.length;
+  s.view.first_changed = g.length;
+  s.view.commits = m.entries;
+  s.view.block_length = g.block_length;
+  s.view.window = m.window;
+  s.view.eos_token = s.model.eos_token;
+  s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
+  s.fallback_schedule = {};
+  s.blocks_seen = 0;
+  s.reached = 0;
+  m.status->next = {};
+}
+
 /// Masks the answer of a slot whose state, policy and suppressed tokens are already written, and
 /// plans its first step. `editable` has a byte for each position, 1 = masked; null masks the whole
 /// answer.
@@ -138,24 +161,7 @@ begin(const deciding_group auto& t, const slot_memory<Policy>& m, const std::uin
   if (t.lane() == 0) {
     *m.sequence = sequence_states<Policy>{};
     *m.step_reductions = step_reductions_of<Policy>{};
-    m.status->report = {};
-    s.view = {};
-    s.view.step = -1;
-    s.view.tokens = s.tokens;
-    s.view.marks = m.marks;
-    s.view.prompt_length = g.prompt_length;
-    s.view.length = g.length;
-    s.view.rewritten = g.length;
-    s.view.first_changed = g.length;
-    s.view.commits = m.entries;
-    s.view.block_length = g.block_length;
-    s.view.window = m.window;
-    s.view.eos_token = s.model.eos_token;
-    s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
-    s.fallback_schedule = {};
-    s.blocks_seen = 0;
-    s.reached = 0;
-    m.status->next = {};
+    begin_view(m);
     forget_layers(m);
     if constexpr (!Policy::commits_tokens) {
       const step_info at = info_of(s);

@@ -37,11 +37,10 @@ struct layer_memory {
   index_t* row_of = nullptr;
 
   /// With the arrays taken from an array_layout.
-  template <class Policy>
-  [[nodiscard]] UNMASK_HD static constexpr layer_memory taken(auto& at,
-                                                              const session_capacity& capacity) {
+  [[nodiscard]] UNMASK_HD static constexpr layer_memory
+  taken(auto& at, const session_capacity& capacity, bool layered) {
     layer_memory m;
-    if constexpr (Policy::layered) {
+    if (layered) {
       m.state = at.template take<layer_state>(1);
       m.active = at.template take<index_t>(capacity.length);
       m.chosen = at.template take<index_t>(capacity.length);

@@ -77,10 +77,8 @@ template <class Policy>
 }
 
 /// The outcome of scored position i as reported, from the effect `o` of the step on it.
-template <class Policy>
-[[nodiscard]] UNMASK_HD candidate_outcome reported_outcome(const slot_memory<Policy>& m,
-                                                           index_t i,
-                                                           outcome o) {
+[[nodiscard]] UNMASK_HD inline candidate_outcome
+reported_outcome(const slot_arrays& m, index_t i, bool is_valid, outcome o) {
   switch (o) {
   case outcome::commits:
     return m.reasons[i].forced ? candidate_outcome::forced : candidate_outcome::committed;
@@ -95,7 +93,7 @@ template <class Policy>
   }
   return m.marks[m.status->next.score.first + i] == mark::committed ? candidate_outcome::kept
          : m.roles[i] == role::excluded                             ? candidate_outcome::excluded
-         : !m.row(i).valid()                                        ? candidate_outcome::invalid
+         : !is_valid                                                ? candidate_outcome::invalid
                                                                     : candidate_outcome::held;
 }
 
@@ -112,7 +110,7 @@ template <class Policy>
                                                            outcome o) {
   const candidate<Policy::required> c = candidate_at(m, i);
   candidate_entry e{entry_of(m, c.position, proposal(m, i), log_probability_of(c))};
-  e.outcome = reported_outcome(m, i, o);
+  e.outcome = reported_outcome(m, i, m.row(i).valid(), o);
   e.committed = o == outcome::commits || o == outcome::rewins || o == outcome::edited;
   e.part = e.outcome == candidate_outcome::forced ? -1 : m.reasons[i].part;
   if constexpr (Policy::remasks) {

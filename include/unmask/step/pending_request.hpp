@@ -2,13 +2,12 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
+#include <unmask/core/fixed_array.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/step/slot.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace UNMASK_NAMESPACE::step {
 
@@ -17,81 +16,99 @@ namespace UNMASK_NAMESPACE::step {
 /// wrong order.
 class pending_request {
  public:
-  explicit pending_request(const session_capacity& capacity) {
-    const std::size_t most = static_cast<std::size_t>(capacity.sequences) *
-                             (1 + static_cast<std::size_t>(capacity.branches));
-    segments_.reserve(most);
-    unread_.reserve(most);
-  }
+  explicit pending_request(const session_capacity& capacity)
+      : segments_(static_cast<std::size_t>(capacity.sequences) *
+                  (1 + static_cast<std::size_t>(capacity.branches)))
+      , unread_(segments_.size()) {}
 
   [[nodiscard]] bool is_out() const { return out_; }
-  [[nodiscard]] std::span<const segment> segments() const { return segments_; }
-  [[nodiscard]] forward_request view() const { return {segments_, rows_}; }
+  [[nodiscard]] std::span<const segment> segments() const { return {segments_.data(), count_}; }
+  [[nodiscard]] forward_request view() const { return {segments(), rows_}; }
 
   /// Makes the request of the next step of every running slot, for policies with or without
   /// lookahead. Returns false if no sequence runs.
-  bool make(std::span<const slot_status> statuses, index_t logits_shift, bool branches) {
-    segments_.clear();
-    rows_ = 0;
-    for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
-      const plan& next = statuses[slot].next;
-      for (index_t b = 0; next.active() && b <= next.branches; ++b) {
-        add(static_cast<index_t>(slot), statuses[slot], b, logits_shift, branches);
-      }
-    }
-    unread_.assign(segments_.size(), 1);
-    out_ = !segments_.empty();
-    return out_;
-  }
+  bool make(std::span<const slot_status> statuses, index_t logits_shift, bool branches);
 
   /// Check before rows of all segments are taken at once.
-  void check_supply() const {
-    check_order(out_, "supply() without a request: call next() first");
-    check_order(std::find(unread_.begin(), unread_.end(), 0) == unread_.end(),
-                "supply() after read(): give the other segments to read(), then call decide()");
-  }
+  void check_supply() const;
   /// Check before rows of one segment are taken.
-  void check_read(std::size_t index) const {
-    check_order(out_, "read() without a request: call next() first");
-    check_argument(index < segments_.size(),
-                   "index of the segment",
-                   index,
-                   "less than the number of segments, ",
-                   segments_.size());
-    check_order(unread_[index] != 0,
-                "read() of a segment that was read already: read each once, then call decide()");
-  }
-  void was_read(std::size_t index) { unread_[index] = 0; }
+  void check_read(std::size_t index) const;
+  void was_read(std::size_t index) { unread_[index] = false; }
   /// Check before a step is decided whose segments were read one by one.
-  void check_decide() const {
-    check_order(out_, "decide() without a request: call next() first");
-    check_order(std::find(unread_.begin(), unread_.end(), 1) == unread_.end(),
-                "decide() before every segment of the request was given to read()");
-  }
+  void check_decide() const;
   void was_decided() { out_ = false; }
 
  private:
-  void
-  add(index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches) {
-    const plan& next = status.next;
-    segment s{slot, b, {}, next.query, status.rows, rows_, next.keys, next.evict};
-    if (b > 0) {
-      s.placed = next.branch[b - 1];
-    }
-    if (branches) {
-      const index_t last = next.branch_last[b];
-      s.query.last -= next.score.last - last;
-      s.keys.last -= next.score.last - last;
-      s.rows.last = std::min(s.rows.last, std::max(last - 1 - logits_shift, 0) + 1);
-    }
-    segments_.push_back(s);
-    rows_ += s.rows.size();
-  }
+  // True if there is a segment that was not read yet, or one that was.
+  [[nodiscard]] bool any(bool unread) const;
+  void add(index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches);
 
-  std::vector<segment> segments_;
-  std::vector<std::uint8_t> unread_;  ///< 1 for each segment that read() has not read yet
+  fixed_array<segment> segments_;  ///< [0, count_) are of this request
+  fixed_array<bool> unread_;       ///< true for each segment that read() has not read yet
+  std::size_t count_ = 0;
   index_t rows_ = 0;
   bool out_ = false;
 };
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY bool
+pending_request::make(std::span<const slot_status> statuses, index_t logits_shift, bool branches) {
+  count_ = 0;
+  rows_ = 0;
+  for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
+    const plan& next = statuses[slot].next;
+    for (index_t b = 0; next.active() && b <= next.branches; ++b) {
+      add(static_cast<index_t>(slot), statuses[slot], b, logits_shift, branches);
+    }
+  }
+  out_ = count_ > 0;
+  return out_;
+}
+
+UNMASK_LIBRARY void pending_request::check_supply() const {
+  check_order(out_, "supply() without a request: call next() first");
+  check_order(!any(false),
+              "supply() after read(): give the other segments to read(), then call decide()");
+}
+
+UNMASK_LIBRARY void pending_request::check_read(std::size_t index) const {
+  check_order(out_, "read() without a request: call next() first");
+  check_argument(
+      index < count_, "index of the segment", index, "less than the number of segments, ", count_);
+  check_order(unread_[index],
+              "read() of a segment that was read already: read each once, then call decide()");
+}
+
+UNMASK_LIBRARY void pending_request::check_decide() const {
+  check_order(out_, "decide() without a request: call next() first");
+  check_order(!any(true), "decide() before every segment of the request was given to read()");
+}
+
+UNMASK_LIBRARY bool pending_request::any(bool unread) const {
+  bool found = false;
+  for (std::size_t i = 0; i < count_; ++i) {
+    found = found || unread_[i] == unread;
+  }
+  return found;
+}
+
+UNMASK_LIBRARY void pending_request::add(
+    index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches) {
+  const plan& next = status.next;
+  segment s{slot, b, {}, next.query, status.rows, rows_, next.keys, next.evict};
+  if (b > 0) {
+    s.placed = next.branch[b - 1];
+  }
+  if (branches) {
+    const index_t last = next.branch_last[b];
+    s.query.last -= next.score.last - last;
+    s.keys.last -= next.score.last - last;
+    s.rows.last = math::min(s.rows.last, math::max(last - 1 - logits_shift, 0) + 1);
+  }
+  segments_[count_] = s;
+  unread_[count_++] = true;
+  rows_ += s.rows.size();
+}
+#endif
 
 }  // namespace unmask::step

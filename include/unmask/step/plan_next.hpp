@@ -54,20 +54,36 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
   s.view.committed_prefix = s.view.length;
 }
 
+/// Lane 0: completes the view of the step that ends.
+UNMASK_HD inline void close_view(const slot_arrays& m) {
+  sequence_view& q = m.state->view;
+  q.committed_prefix = q.first_masked_in({q.committed_prefix, q.length});
+  q.commit_count = m.status->report.last_commits;
+  if (q.commit_count > 0) {
+    q.latest = m.entries[q.commit_count - 1].position;
+  }
+  m.state->reached = math::max(m.state->reached, m.status->next.query.last);
+}
+
+/// Lane 0: makes `next` the plan of the slot, and reports it.
+UNMASK_HD inline void publish(const slot_arrays& m, const plan& next) {
+  const sequence_view& q = m.state->view;
+  slot_status& out = *m.status;
+  out.next = next;
+  out.report.end = next.end;
+  out.report.forwards = q.step;
+  out.report.committed_prefix = q.committed_prefix;
+  out.report.masked = q.masked_count;
+}
+
 /// Lane 0: ends the sequence or plans its next step; also plans the first step.
 template <class Policy>
 UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   slot_state& s = *m.state;
-  slot_status& out = *m.status;
-  sequence_view& q = s.view;
-  q.committed_prefix = q.first_masked_in({q.committed_prefix, q.length});
-  q.commit_count = out.report.last_commits;
-  if (q.commit_count > 0) {
-    q.latest = m.entries[q.commit_count - 1].position;
-  }
+  const sequence_view& q = s.view;
+  close_view(m);
   const step_info at = info_of(s);
   const bool is_over = s.model.suppress_mask && q.step >= most_forwards(*m.policy, s.geometry);
-  s.reached = math::max(s.reached, out.next.query.last);
 
   plan next;
   next.started = true;
@@ -80,7 +96,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
         q.step == 0) {  // a canvas that ends before its first step has no rows
       fill(m);
     } else if constexpr (!Policy::commits_tokens) {
-      conclude(m, out.next.score);
+      conclude(m, m.status->next.score);
     }
   } else if (q.masked_count == 0 && (stages<Policy>::paces == 0 || is_over)) {
     next.end = ending::complete;
@@ -100,11 +116,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   if constexpr (Policy::branches) {
     next.winner = s.winner;
   }
-  out.next = next;
-  out.report.end = next.end;
-  out.report.forwards = q.step;
-  out.report.committed_prefix = q.committed_prefix;
-  out.report.masked = q.masked_count;
+  publish(m, next);
 }
 
 /// Determines the rows that the next step reads, from the first to the last, and the positions that

@@ -43,8 +43,7 @@ info_of(const slot_state& s, const plan& now, index_t position) {
 
 /// Lane 0: stores the step in which the blocks of a plan are first scored, and their masked
 /// positions.
-template <class Policy>
-UNMASK_HD void masked_blocks(const slot_memory<Policy>& m, const plan& next) {
+UNMASK_HD inline void masked_blocks(const slot_arrays& m, const plan& next) {
   slot_state& s = *m.state;
   for (index_t b = next.first_block; b < next.last_block; ++b) {
     const index_t cell = b % max_active_blocks;
@@ -331,9 +330,8 @@ template <statistics S>
 }
 
 /// The report entry of a token at a scored position.
-template <class Policy>
-[[nodiscard]] UNMASK_HD commit_entry
-entry_of(const slot_memory<Policy>& m, index_t position, token_id token, float log_probability) {
+[[nodiscard]] UNMASK_HD inline commit_entry
+entry_of(const slot_arrays& m, index_t position, token_id token, float log_probability) {
   const step_info at = info_of(*m.state, m.status->next, position);
   return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step};
 }

@@ -130,8 +130,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
 }
 
 /// Number of candidates: keys before the first no_key.
-template <class Policy>
-[[nodiscard]] UNMASK_HD index_t candidates(const slot_memory<Policy>& m) {
+[[nodiscard]] UNMASK_HD inline index_t candidates(const slot_arrays& m) {
   index_t low = 0;
   index_t high = m.status->next.score.size();
   while (low < high) {
@@ -170,8 +169,7 @@ UNMASK_HD void add_up_costs(const auto& t, const slot_memory<Policy>& m, index_t
 }
 
 /// Score of the candidate at rank r.
-template <class Policy>
-[[nodiscard]] UNMASK_HD float score_at(const slot_memory<Policy>& m, index_t r) {
+[[nodiscard]] UNMASK_HD inline float score_at(const slot_arrays& m, index_t r) {
   return key_score(m.keys[r]);
 }
 

@@ -10,37 +10,51 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Bytes that a session with these capacities, vocab and layers included, allocates for its slots.
-/// Errors: std::invalid_argument for invalid capacities.
-template <class Policy>
-[[nodiscard]] constexpr std::size_t state_bytes(const session_capacity& capacity) {
-  const session_capacity c = validated(capacity);
+namespace detail {
+
+// Checks capacities that validated() leaves, of a policy that probes so many tokens.
+[[gnu::noinline]] constexpr void check_capacity(const session_capacity& c, index_t probes) {
   check_argument(c.vocab >= 0 && c.vocab <= max_vocab,
                  "session_capacity::vocab",
                  c.vocab,
                  "at least 0 and at most ",
                  max_vocab);
   check_argument(c.layers >= 0, "session_capacity::layers", c.layers, "at least 0");
-  check_argument(c.window <= max_rows / math::max(Policy::probes, index_t{1}),
+  const index_t most = max_rows / math::max(probes, index_t{1});
+  check_argument(c.window <= most,
                  "session_capacity::window",
                  c.window,
                  "at most ",
-                 max_rows / math::max(Policy::probes, index_t{1}),
+                 most,
                  " for a policy that reports probabilities of ",
-                 Policy::probes,
+                 probes,
                  " tokens a position");
-  // At most 2^62, because a row of the previous step is the largest data of a position.
-  const std::size_t slot = step::slot_bytes<Policy>(c);
+}
+
+// Bytes of so many slots. A slot has at most 2^62, because a row of the previous step is the
+// largest data of a position.
+[[nodiscard, gnu::noinline]] constexpr std::size_t bytes_of(index_t slots, std::size_t slot) {
   const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / slot;
-  check_argument(static_cast<std::size_t>(c.sequences) <= most,
+  check_argument(static_cast<std::size_t>(slots) <= most,
                  "session_capacity::sequences",
-                 c.sequences,
+                 slots,
                  "at most ",
                  most,
                  " of ",
                  slot,
                  " bytes each");
-  return static_cast<std::size_t>(c.sequences) * slot;
+  return static_cast<std::size_t>(slots) * slot;
+}
+
+}  // namespace detail
+
+/// Bytes that a session with these capacities, vocab and layers included, allocates for its slots.
+/// Errors: std::invalid_argument for invalid capacities.
+template <class Policy>
+[[nodiscard]] constexpr std::size_t state_bytes(const session_capacity& capacity) {
+  const session_capacity c = validated(capacity);
+  detail::check_capacity(c, Policy::probes);
+  return detail::bytes_of(c.sequences, step::slot_bytes<Policy>(c));
 }
 
 }  // namespace unmask

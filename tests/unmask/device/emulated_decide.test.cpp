@@ -36,7 +36,7 @@ struct lone_slot {
     auto at = reinterpret_cast<std::uintptr_t>(memory.data());
     at = (at + step::slot_layout::alignment - 1) / step::slot_layout::alignment *
          step::slot_layout::alignment;
-    m = {step::slot_layout{reinterpret_cast<std::byte*>(at)}, capacity};
+    m = step::slot_at<Policy>(reinterpret_cast<std::byte*>(at), capacity);
     m.status = &status;
     supplied.resize(static_cast<std::size_t>(1 + capacity.branches));
     device_view.slots = &m;

@@ -39,7 +39,7 @@ struct lone_sequence {
     auto at = reinterpret_cast<std::uintptr_t>(memory.data());
     at = (at + step::slot_layout::alignment - 1) / step::slot_layout::alignment *
          step::slot_layout::alignment;
-    m = {step::slot_layout{reinterpret_cast<std::byte*>(at)}, capacity};
+    m = step::slot_at<Policy>(reinterpret_cast<std::byte*>(at), capacity);
     m.status = &status;
     std::construct_at(m.policy, p);
     std::construct_at(m.sequence);

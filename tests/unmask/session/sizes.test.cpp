@@ -79,15 +79,15 @@ TEST(Sizes, ArraysOfASlotLieBehindEachOther) {
   constexpr session_capacity c = {
       .length = 16384, .window = 16384, .branches = 16, .vocab = 152064};
   auto* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40U);
-  const step::slot_memory<comparing> m{step::slot_layout{base}, c};
+  const auto m = step::slot_at<comparing>(base, c);
   const auto at = [base](const void* p) {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(base);
   };
   EXPECT_EQ(at(m.previous_rows) - at(m.previous), std::size_t{16384} * 152064 * sizeof(float));
   EXPECT_GT(at(m.marks), at(m.previous_rows));
   EXPECT_LE(at(m.marks + c.length), m.at.used());
-  const step::slot_memory<tracking_branches> b{
-      step::slot_layout{base}, {.length = 1 << 26, .window = 1 << 26, .branches = 15}};
+  const auto b = step::slot_at<tracking_branches>(
+      base, {.length = 1 << 26, .window = 1 << 26, .branches = 15});
   constexpr std::uintptr_t capacity = b.tracked_capacity;
   EXPECT_EQ(at(b.tracked_of((1 << 26) - 1)) - at(b.tracked), ((1U << 26U) - 1) * capacity * 4);
 }

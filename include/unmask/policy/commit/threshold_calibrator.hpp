@@ -3,19 +3,22 @@
 
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 
-#include <algorithm>
-#include <limits>
 #include <span>
-#include <string>
 #include <vector>
+#if UNMASK_DEFINES
+#  include <algorithm>
+#endif
 
 /// Host only: computes the profile of a calibrated_threshold from the reports of a session.
 namespace UNMASK_NAMESPACE {
 
 /// Statistic of an ascending sample; NaN if the sample is empty. Cost: O(sample).
-[[nodiscard]] inline double measured(metric what, std::span<const double> ascending) {
+[[nodiscard]] UNMASK_LIBRARY double measured(metric what, std::span<const double> ascending);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY double measured(metric what, std::span<const double> ascending) {
   if (ascending.empty()) {
-    return std::numeric_limits<double>::quiet_NaN();
+    return __builtin_nan("");
   }
   const auto quantile = [&](double q) {
     const double rank = q * static_cast<double>(ascending.size() - 1);
@@ -44,6 +47,37 @@ namespace UNMASK_NAMESPACE {
   }
   return sum / static_cast<double>(ascending.size());
 }
+#endif
+
+namespace detail {
+
+// A confidence that a threshold_calibrator recorded.
+struct recorded_confidence {
+  index_t block = 0;
+  index_t step = 0;
+  double confidence = 0.0;
+};
+
+// The profile of a calibrated_threshold<capacity>.
+struct profile_cells {
+  float* cells = nullptr;
+  std::uint16_t* ends = nullptr;
+  std::size_t capacity = 0;
+  std::size_t used = 0;
+  index_t blocks = 0;
+
+  // Adds a block.
+  void add(std::span<const float> block);
+};
+
+// Writes the profile of recorded confidences. Errors: std::invalid_argument if it does not fit.
+UNMASK_LIBRARY void write_profile(std::vector<recorded_confidence> samples,
+                                  metric what,
+                                  profile_mode mode,
+                                  float threshold,
+                                  profile_cells& out);
+
+}  // namespace detail
 
 /// Records the confidences of one sequence, step by step, and calibrates a calibrated_threshold
 /// with them.
@@ -63,7 +97,7 @@ class threshold_calibrator {
       : block_length_(geometry.block_length)
       , what_(what) {
     samples_.reserve(
-        static_cast<std::size_t>(std::max(geometry.length - geometry.prompt_length, 0)));
+        static_cast<std::size_t>(math::max(geometry.length - geometry.prompt_length, 0)));
   }
 
   /// Records the report of the last supply() for `slot`. Call it once after every supply() while
@@ -112,50 +146,81 @@ class threshold_calibrator {
   calibrate(const calibrated_threshold<Cells>& knobs) const;
 
  private:
-  struct sample {
-    index_t block = 0;
-    index_t step = 0;
-    double confidence = 0.0;
-  };
-
   void add(const commit_entry& e) {
     if (math::is_finite(e.log_probability)) {
       const double confidence = __builtin_exp(static_cast<double>(e.log_probability));
-      samples_.push_back({e.block, e.block_step, std::min(confidence, 1.0)});
+      samples_.push_back({e.block, e.block_step, confidence < 1.0 ? confidence : 1.0});
     }
-  }
-
-  [[nodiscard]] static double measured_of(metric what, std::span<const sample> sorted_by_step) {
-    std::vector<double> ascending;
-    for (const sample& s : sorted_by_step) {
-      ascending.push_back(s.confidence);
-    }
-    std::sort(ascending.begin(), ascending.end());
-    return measured(what, ascending);
   }
 
   index_t block_length_;
   collect what_;
-  std::vector<sample> samples_;
+  std::vector<detail::recorded_confidence> samples_;
 };
 
+#if UNMASK_DEFINES
 namespace detail {
 
-// Appends a block's cells to a profile.
-template <int Cells>
-void append_block(calibrated_threshold<Cells>& p, std::span<const float> cells) {
-  const index_t used = p.first_cell(p.blocks);
-  const std::size_t total = static_cast<std::size_t>(used) + cells.size();
-  check_argument(total <= static_cast<std::size_t>(Cells),
+inline void profile_cells::add(std::span<const float> block) {
+  const std::size_t total = used + block.size();
+  check_argument(total <= capacity,
                  "cells of the profile",
                  total,
-                 "at most Cells = " + std::to_string(Cells) +
-                     ": use a larger calibrated_threshold<Cells>");
-  std::copy(cells.begin(), cells.end(), p.cells + used);
-  p.ends[p.blocks++] = static_cast<std::uint16_t>(total);
+                 "at most Cells = ",
+                 capacity,
+                 ": use a larger calibrated_threshold<Cells>");
+  for (std::size_t k = 0; k < block.size(); ++k) {
+    cells[used + k] = block[k];
+  }
+  used = total;
+  ends[blocks++] = static_cast<std::uint16_t>(total);
+}
+
+// The statistic of confidences in any order.
+[[nodiscard]] inline float measured_of(metric what, std::span<const recorded_confidence> samples) {
+  std::vector<double> ascending;
+  for (const recorded_confidence& s : samples) {
+    ascending.push_back(s.confidence);
+  }
+  std::sort(ascending.begin(), ascending.end());
+  return static_cast<float>(measured(what, ascending));
+}
+
+UNMASK_LIBRARY void write_profile(std::vector<recorded_confidence> samples,
+                                  metric what,
+                                  profile_mode mode,
+                                  float threshold,
+                                  profile_cells& out) {
+  using sample = recorded_confidence;
+  std::sort(samples.begin(), samples.end(), [](const sample& a, const sample& b) {
+    return a.block != b.block ? a.block < b.block : a.step < b.step;
+  });
+  std::vector<float> cells{threshold};
+  for (auto first = samples.cbegin(); first != samples.cend();) {
+    while (out.blocks < first->block) {
+      out.add(cells);  // no confidence: the block before, or the static rule
+    }
+    const auto last = std::find_if(
+        first, samples.cend(), [&](const sample& s) { return s.block != first->block; });
+    cells.assign(1, measured_of(what, {first, last}));
+    if (mode == profile_mode::step_block) {
+      const float whole = cells[0];
+      cells.clear();
+      for (auto at = first; at != last;) {
+        const auto end =
+            std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
+        cells.resize(static_cast<std::size_t>(at->step), cells.empty() ? whole : cells.back());
+        cells.push_back(measured_of(what, {at, end}));
+        at = end;
+      }
+    }
+    out.add(cells);
+    first = last;
+  }
 }
 
 }  // namespace detail
+#endif
 
 template <int Cells>
 calibrated_threshold<Cells>
@@ -169,33 +234,9 @@ threshold_calibrator::calibrate(const calibrated_threshold<Cells>& knobs) const 
   p.recorded = what_;
   p.check_values();
   p.block_length = samples_.empty() ? 0 : block_length_;
-
-  std::vector<sample> sorted = samples_;
-  std::sort(sorted.begin(), sorted.end(), [](const sample& a, const sample& b) {
-    return a.block != b.block ? a.block < b.block : a.step < b.step;
-  });
-  std::vector<float> cells{p.threshold};
-  for (auto first = sorted.cbegin(); first != sorted.cend();) {
-    while (p.blocks < first->block) {
-      detail::append_block<Cells>(p, cells);  // no confidence: the block before, or the static rule
-    }
-    const auto last = std::find_if(
-        first, sorted.cend(), [&](const sample& s) { return s.block != first->block; });
-    cells.assign(1, static_cast<float>(measured_of(p.statistic, {first, last})));
-    if (p.mode == profile_mode::step_block) {
-      const float whole = cells[0];
-      cells.clear();
-      for (auto at = first; at != last;) {
-        const auto end =
-            std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
-        cells.resize(static_cast<std::size_t>(at->step), cells.empty() ? whole : cells.back());
-        cells.push_back(static_cast<float>(measured_of(p.statistic, {at, end})));
-        at = end;
-      }
-    }
-    detail::append_block<Cells>(p, cells);
-    first = last;
-  }
+  detail::profile_cells profile{.cells = p.cells, .ends = p.ends, .capacity = Cells};
+  detail::write_profile(samples_, p.statistic, p.mode, p.threshold, profile);
+  p.blocks = profile.blocks;
   return p;
 }
 
