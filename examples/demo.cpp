@@ -192,7 +192,14 @@ void print_table(std::span<const chosen_policy> policies,
 int run(const options& o) {
   engine model(o.model_file, o.threads);
   if (!o.replay.empty()) {
-    return replay(model, o) ? 0 : 1;
+    const replay_engine engine{.info = model.info(),
+                               .begin = [&](const unmask::named_parts& parts,
+                                            index_t) { model.drop_keys(parts.cache.dropped); },
+                               .forward =
+                                   [&](auto& session, const auto& request, auto tokens) {
+                                     return model.forward(session, request, tokens);
+                                   }};
+    return replay(o.replay, engine) ? 0 : 1;
   }
   const std::vector<problem> problems = wanted_problems(o);
   check_prompts(model, problems, o.shape);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -56,30 +57,32 @@ void compare(const unmask::traced_step& traced,
 
 }  // namespace
 
-bool replay(engine& model, const options& o) {
-  std::ifstream file(o.replay, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+bool replay(const std::filesystem::path& file, const replay_engine& engine) {
+  std::ifstream opened(file, std::ios::binary);
+  if (!opened) {
+    throw std::invalid_argument("the trace '" + file.string() + "' cannot be read");
+  }
+  const std::string text{std::istreambuf_iterator<char>(opened), {}};
   const unmask::trace trace = unmask::read_trace(text);
   bool is_equal = true;
   for (std::size_t i = 0; i < trace.sequences.size(); ++i) {
     const unmask::traced_sequence& sequence = trace.sequences[i];
     const unmask::loaded_replay again(trace, i);
     const unmask::replay_table& table = again.table();
-    model.drop_keys(again.parts().cache.dropped);
-    const auto length = static_cast<index_t>(sequence.tokens.size());
+    const auto length = static_cast<unmask::index_t>(sequence.tokens.size());
+    engine.begin(again.parts(), length);
     const auto session =
-        again.make_session(model.info(), {.length = length, .window = length, .trace = true});
-    std::vector<std::vector<token_id>> tokens{table.tokens()};
+        again.make_session(engine.info, {.length = length, .window = length, .trace = true});
+    std::vector<std::vector<unmask::token_id>> tokens{table.tokens()};
     session->start(0, tokens[0].data(), length, sequence.shape, {.editable = table.editable()});
     comparison all;
     std::size_t step = 0;
     while (const auto request = session->next()) {
-      const auto logits = model.forward(*session, *request, tokens);
+      const auto logits = engine.forward(*session, *request, tokens);
       for (std::size_t k = 0; k < logits.size(); ++k) {
         session->read(k, logits[k]);
       }
       session->decide();
-      model.keep(0, 0);
       // The token of a branch is in the step that proposed it.
       compare(sequence.steps[step], false, session->candidates(0), all);
       if (++step < sequence.steps.size()) {

@@ -1,15 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include "demo/engine.hpp"
-#include "demo/options.hpp"
+#include <unmask/any_layer_session.hpp>
+#include <unmask/named/named_parts.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
 
 namespace demo {
 
-/// Decodes each sequence of options::replay again, with its tokens in the same steps, and prints
-/// how far the log-probabilities of the model are from those of the trace. Returns whether the
-/// tokens are the same. Throws std::invalid_argument for what is not a trace of this model's
-/// vocabulary.
-bool replay(engine& model, const options& o);
+/// An engine that runs the forward passes of a replay, one sequence after another.
+struct replay_engine {
+  unmask::model_info info;
+  /// Called before each sequence, with the parts of the recorded policy and the sequence's length.
+  std::function<void(const unmask::named_parts&, unmask::index_t)> begin;
+  /// Returns the logits of each segment; `tokens[0]` is the sequence.
+  std::function<std::span<const unmask::host_logits<float>>(
+      unmask::any_layer_session&,
+      const unmask::forward_request&,
+      std::span<const std::vector<unmask::token_id>> tokens)>
+      forward;
+};
+
+/// Decodes each sequence of a file's trace again, with its tokens in the same steps, and prints how
+/// far the log-probabilities of the engine are from those of the trace. Returns whether the tokens
+/// are the same. Throws std::invalid_argument for what is not a trace of this model's vocabulary.
+bool replay(const std::filesystem::path& file, const replay_engine& engine);
 
 }  // namespace demo

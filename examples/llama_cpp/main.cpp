@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "demo/problems.hpp"
+#include "demo/replay.hpp"
 #include "demo/terminal.hpp"
 #include "llama_cpp/decode.hpp"
 #include "llama_cpp/text.hpp"
@@ -49,6 +50,8 @@ llama.cpp as the engine and a policy of unmask.
   --gpu-layers N        layers that llama.cpp moves to a GPU (default 0)
   --fast                flash attention and K/V in half precision, as llama.cpp decides
   --trace FILE          write the decode of the one policy as a trace, too; - is the standard output
+  --replay FILE         decode a trace again instead, of any engine with the same tokens, and compare
+                        its log-probabilities with those of this model
   --json                one JSON object a prompt, and nothing else
   --quiet               only the summary
   --verbose             what llama.cpp logs, on standard error
@@ -60,7 +63,7 @@ parts
 struct options {
   std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf";
   std::string prompts_file = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
-  std::string trace;
+  std::string trace, replay;
   std::vector<std::string> policies, prompts;
   index_t length = 40, block_length = 20, batch = 1;
   int limit = 2, threads = 1, gpu_layers = 0;
@@ -119,6 +122,8 @@ std::optional<options> parse(std::span<char*> arguments) {
       o.prompts_file = value;
     } else if (name == "--trace") {
       o.trace = value;
+    } else if (name == "--replay") {
+      o.replay = value;
     } else if (name == "--policy") {
       o.policies.push_back(value);
     } else if (name == "--prompt") {
@@ -128,6 +133,11 @@ std::optional<options> parse(std::span<char*> arguments) {
     } else {
       throw std::invalid_argument("option '" + name + "' must be one of those that --help lists");
     }
+  }
+  if (!o.replay.empty() && !o.policies.empty()) {
+    throw std::invalid_argument("--policy must be left out with --replay, whose trace names it, "
+                                "got '" +
+                                o.policies.front() + "'");
   }
   if (o.policies.empty()) {
     o.policies.emplace_back("trace_credit + threshold(0.9)");
@@ -155,23 +165,58 @@ struct named {
   unmask::named_parts parts;
 };
 
+/// Throws std::invalid_argument for a policy that llama.cpp cannot run.
+void check_parts(const std::string& policy, const unmask::named_parts& parts) {
+  if (parts.cache.drops_keys) {
+    throw std::invalid_argument(policy + " must do without key_eviction: llama.cpp attends to all "
+                                         "keys that it keeps");
+  }
+  if (parts.has.layered) {
+    throw std::invalid_argument(policy +
+                                " must do without a layer rule, delayed_cache and entropy_cache: "
+                                "llama.cpp runs ranges of positions through all layers");
+  }
+}
+
+bool uses_cache(const unmask::named_parts& parts) {
+  return !parts.cache.rule.holds<unmask::whole_passes>();
+}
+
 std::vector<named> policies_of(const options& o) {
   std::vector<named> policies;
   for (const std::string& text : o.policies) {
     policies.push_back({text, unmask::read_policy(text)});
-    if (policies.back().parts.cache.drops_keys) {
-      throw std::invalid_argument("--policy '" + text +
-                                  "' must do without key_eviction: llama.cpp "
-                                  "attends to all keys that it keeps");
-    }
-    if (policies.back().parts.has.layered) {
-      throw std::invalid_argument(
-          "--policy '" + text +
-          "' must do without a layer rule, delayed_cache and entropy_cache: "
-          "llama.cpp runs ranges of positions through all layers");
-    }
+    check_parts("--policy '" + text + "'", policies.back().parts);
   }
   return policies;
+}
+
+/// Replays a trace; a host with a memory is made for a policy with a cache. Returns the status.
+int replay_all(const options& o) {
+  std::optional<example::llama_cpp_host> host;
+  bool has_cache = false;
+  const auto open = [&](bool cache) {
+    if (!host || cache != has_cache) {
+      host.reset();
+      host.emplace(
+          o.model,
+          example::llama_cpp_settings{
+              .cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});
+      has_cache = cache;
+    }
+  };
+  open(false);
+  const demo::replay_engine engine{
+      .info = host->info(),
+      .begin =
+          [&](const unmask::named_parts& parts, index_t length) {
+            check_parts("the policy of --replay", parts);
+            open(uses_cache(parts));
+            host->reserve({.sequences = 1, .length = length, .window = length});
+          },
+      .forward =
+          [&](auto&, const auto& request, auto tokens) { return host->forward(request, tokens); }};
+  return demo::replay(o.replay, engine) ? 0 : 1;
 }
 
 /// Prints the committed part of an answer as it grows.
@@ -325,12 +370,9 @@ totals run(example::llama_cpp_host& host,
 }
 
 int decode_all(const options& o) {
-  if (!o.verbose) {
-    llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
-  }
   const std::vector<named> policies = policies_of(o);
-  const bool cache = std::ranges::any_of(
-      policies, [](const named& p) { return !p.parts.cache.rule.holds<unmask::whole_passes>(); });
+  const bool cache =
+      std::ranges::any_of(policies, [](const named& p) { return uses_cache(p.parts); });
   example::llama_cpp_host host(
       o.model,
       {.cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});
@@ -394,7 +436,10 @@ int main(int count, char** arguments) {
       std::cout << help << unmask::describe_parts();
       return 0;
     }
-    return decode_all(*o);
+    if (!o->verbose) {
+      llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    }
+    return o->replay.empty() ? decode_all(*o) : replay_all(*o);
   } catch (const std::exception& e) {
     std::cerr << "unmask_llama_cpp: " << e.what() << '\n';
     return 2;

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs unmask_llama_cpp as a user would and looks at what it prints.
 
-usage: program.py UNMASK_LLAMA_CPP [test name]...
+usage: program.py UNMASK_LLAMA_CPP UNMASK_DEMO [test name]...
 """
 import json
+import os
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
-PROGRAM = sys.argv[1]
+PROGRAM, DEMO = sys.argv[1:3]
 
 
 def run(*arguments):
@@ -53,6 +56,50 @@ class Program(unittest.TestCase):
         self.assertEqual(facts(records("--policy", LOOKAHEAD, "--batch", "5")), facts(alone))
         self.assertEqual(facts(records("--policy", LOOKAHEAD, "--threads", "2")), facts(alone))
         self.assertEqual(len(alone), 8)
+
+    def replayed(self, program, trace, count):
+        """Log-probabilities of a replay that equal the trace's, of how many, and the largest difference."""
+        done = subprocess.run([program, "--replay", trace], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        lines = re.findall(r"(\d+) tokens, the same in the same steps; (\d+) log-probabilities equal, "
+                           r"largest difference (\S+)", done.stdout)
+        self.assertEqual(len(lines), count, done.stdout)
+        return sum(int(n) for _, n, _ in lines), sum(int(n) for n, *_ in lines), max(float(d) for *_, d in lines)
+
+    def test_a_trace_is_replayed_by_both_engines(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "decode.jsonl")
+            for policy in ("threshold(0.9)", LOOKAHEAD, "tokens_per_step(2) + prefix_cache", "threshold(0.5) + sampling",
+                           "threshold(0.5) + remask_current_below(0.4, 3)"):
+                done = run("--policy", policy, "--limit", "1", "--quiet", "--trace", trace)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                equal, of, difference = self.replayed(PROGRAM, trace, 4)
+                if policy == LOOKAHEAD:  # llama.cpp's rows depend a little on what else its batch holds
+                    self.assertTrue(equal > 0.9 * of and difference < 1e-5, (policy, equal, of, difference))
+                else:
+                    self.assertEqual((equal, difference), (of, 0.0), policy)
+                equal, of, difference = self.replayed(DEMO, trace, 4)
+                # Logits of the engines differ by 1.3e-4 at most, a log-probability by twice as much.
+                self.assertTrue(equal < of and difference < 2.6e-4, (policy, equal, of, difference))
+                done = subprocess.run([DEMO, "--policy", policy, "--live", "4", "--trace", trace], capture_output=True,
+                                      text=True, check=False, stdin=subprocess.DEVNULL)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                equal, of, difference = self.replayed(PROGRAM, trace, 4)
+                self.assertTrue(equal < of and difference < 2.6e-4, (policy, equal, of, difference))
+            for policy in ("es_dllm", "threshold(0.9) + key_eviction(0.5) + dual_cache"):
+                done = subprocess.run([DEMO, "--policy", policy, "--trace", trace], capture_output=True, text=True,
+                                      check=False, stdin=subprocess.DEVNULL)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                done = run("--replay", trace)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn("the policy of --replay must do without", done.stderr)
+        done = run("--replay", trace, "--policy", "threshold")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--policy must be left out with --replay", done.stderr)
+        done = run("--replay", "/no/such")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/no/such", done.stderr)
 
     def test_stops_at_the_end_token(self):
         (r,) = records("--prompt", "J:age 27", "--policy", "tokens_per_step(1) + stop_at_eos")
@@ -117,4 +164,4 @@ class Program(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -40,7 +40,7 @@ def setUpModule():
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for argument in ("--headless=new", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1",
-                     *(["--no-sandbox"] if os.geteuid() == 0 else [])):
+                     *(["--no-sandbox", "--disable-dev-shm-usage"] if os.geteuid() == 0 else [])):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
