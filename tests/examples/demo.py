@@ -7,6 +7,8 @@ import csv
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -437,6 +439,36 @@ class Demo(unittest.TestCase):
                 wrong.write("x}\n")
             self.fails(["--replay", file], "trace, line", "column")
         self.fails(["--replay", "/no/such"], "--replay", "a file that can be read")
+
+    @unittest.skipUnless(hasattr(signal, "SIGXFSZ"), "needs a limit of file sizes")
+    def test_a_full_disk_leaves_whole_lines(self):
+        def read(file):
+            with open(file, encoding="utf-8") as trace:
+                lines = trace.read().split("\n")[:-1]  # the last is no whole line
+            return [{key: v for key, v in json.loads(line).items() if key != "milliseconds"} for line in lines]
+
+        arguments = "--policy", "tokens_per_step(4)", "--live", "3", "--trace"
+        with tempfile.TemporaryDirectory() as folder:
+            whole, cut = os.path.join(folder, "whole"), os.path.join(folder, "cut")
+            self.assertEqual(run(*arguments, whole).returncode, 0)
+            lines, size = read(whole), os.path.getsize(whole)
+            for most in (0, 100, size // 3, size // 2 + 7, size - size // 10):
+                def limit(most=most):  # a write beyond it fails as on a full disk, its beginning is written
+                    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+                done = subprocess.run([DEMO, *arguments, cut], capture_output=True, text=True, check=False,
+                                      stdin=subprocess.DEVNULL, preexec_fn=limit)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                count = int(re.search(r"last whole line is number (\d+)", done.stderr)[1])
+                self.assertEqual(os.path.getsize(cut), most)
+                self.assertEqual(read(cut), lines[:count])
+                again = run("--replay", cut)
+                if count == 0:
+                    self.assertIn("it has no whole line", again.stderr)
+                else:
+                    self.assertEqual((again.returncode, again.stderr), (0, ""), again.stdout)
+                    self.assertEqual(again.stdout.count("the same in the same steps"), 3)
+            self.assertGreater(count, 20)
 
     def test_a_trace_of_another_program_is_replayed(self):
         convert = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/trace/convert.py")
