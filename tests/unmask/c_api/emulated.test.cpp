@@ -9,6 +9,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -203,6 +205,15 @@ TEST(CApiOnADevice, SaysWhatIsWrong) {
   o = options_on(&stream);
   EXPECT_EQ(unmask_create("lookahead + tokens_per_step", &o, &s), UNMASK_INVALID_ARGUMENT);
   EXPECT_THAT(unmask_last_error(), HasSubstr("not compiled by name"));
+  const std::string file = ::testing::TempDir() + "unmask_c_api_on_a_device.jsonl";
+  std::ofstream(file)
+      << R"({"format":"unmask-trace/1","model":{"vocab":50,"mask":49},"sequences":)"
+      << R"([{"shape":{"prompt_length":0,"length":1,"block_length":1},"tokens":[49]}]})" << '\n';
+  const std::string replay = "replay('" + file + "')";
+  EXPECT_EQ(unmask_check_policy(replay.c_str()), UNMASK_OK) << unmask_last_error();
+  EXPECT_EQ(unmask_create(replay.c_str(), &o, &s), UNMASK_UNSUPPORTED);
+  EXPECT_THAT(unmask_last_error(), HasSubstr("a replay"));
+  std::remove(file.c_str());
   fake_cuda().calls_until_failure = 3;
   EXPECT_EQ(unmask_create("tokens_per_step", &o, &s), UNMASK_OUT_OF_MEMORY) << unmask_last_error();
   EXPECT_EQ(s, nullptr);
