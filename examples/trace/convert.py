@@ -19,8 +19,9 @@ prophet    `question_NNNN_steps_NNN.pt` of Prophet's analysis: the tokens that e
            that it proposed, as an early exit does
 diffusers  a list with the `callback_kwargs` of each `callback_on_step_end` of LLaDA2Pipeline
            (diffusers 0.42.1), with all six of its tensors, one sequence a row. The sequences end
-           where the last callback's block does. Nothing tells which positions were considered for
-           an edit, so the steps have those that were edited
+           where the last callback's block does. Blocks are counted from position 0 there, those of
+           a trace from the prompt. Nothing tells which positions were considered for an edit, so
+           the steps have those that were edited
 
     steps = []
     def keep(pipe, step, timestep, kwargs):
