@@ -2,6 +2,7 @@
 #include "engine/gguf.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <stdexcept>
@@ -15,9 +16,9 @@ namespace {
 
 using detail::little_endian;
 
-std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
+std::vector<std::byte> read_bytes(const std::string& path) {
   const auto fail = [&path](const std::string& why) -> void {
-    throw std::runtime_error(path.string() + ": " + why);
+    throw std::runtime_error(path + ": " + why);
   };
   // A directory opens as a stream and then reports an enormous size, so it is tested first.
   std::error_code error;
@@ -109,8 +110,13 @@ void gguf_tensor::dequantize(std::span<float> out) const {
   }
 }
 
-gguf_file::gguf_file(const std::filesystem::path& path)
-    : gguf_file(path.string(), read_bytes(path)) {}
+gguf_file::gguf_file(const std::string& path)
+    : gguf_file(path, read_bytes(path)) {}
+
+// Here, so that programs do not compile them.
+gguf_file::gguf_file(gguf_file&&) noexcept = default;
+gguf_file& gguf_file::operator=(gguf_file&&) noexcept = default;
+gguf_file::~gguf_file() = default;
 
 gguf_file::gguf_file(std::string name, std::vector<std::byte> bytes)
     : name_(std::move(name))

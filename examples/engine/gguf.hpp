@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -65,16 +64,16 @@ struct gguf_tensor {
 class gguf_file {
  public:
   /// Reads `path`. Throws std::runtime_error if it can not be read or is not a valid file.
-  explicit gguf_file(const std::filesystem::path& path);
+  explicit gguf_file(const std::string& path);
 
   /// Takes the bytes of a file; `name` stands for the path in messages.
   gguf_file(std::string name, std::vector<std::byte> bytes);
 
   gguf_file(const gguf_file&) = delete;
   gguf_file& operator=(const gguf_file&) = delete;
-  gguf_file(gguf_file&&) = default;
-  gguf_file& operator=(gguf_file&&) = default;
-  ~gguf_file() = default;
+  gguf_file(gguf_file&&) noexcept;
+  gguf_file& operator=(gguf_file&&) noexcept;
+  ~gguf_file();
 
   /// The path, or the name given instead of one.
   const std::string& name() const { return name_; }

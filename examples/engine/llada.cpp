@@ -11,6 +11,12 @@ namespace example {
 llada_model::llada_model(const gguf_file& file)
     : llada_model(std::make_shared<const llada_weights>(llada_weights::load(file))) {}
 
+llada_model::llada_model(const llada_model&) = default;
+llada_model::llada_model(llada_model&&) noexcept = default;
+llada_model& llada_model::operator=(const llada_model&) = default;
+llada_model& llada_model::operator=(llada_model&&) noexcept = default;
+llada_model::~llada_model() = default;
+
 llada_model::llada_model(std::shared_ptr<const llada_weights> weights)
     : weights_(std::move(weights)) {
   if (weights_ == nullptr) {

@@ -50,6 +50,12 @@ class llada_model {
   /// Shares weights that are loaded already. They must not be null.
   explicit llada_model(std::shared_ptr<const llada_weights> weights);
 
+  llada_model(const llada_model&);
+  llada_model(llada_model&&) noexcept;
+  llada_model& operator=(const llada_model&);
+  llada_model& operator=(llada_model&&) noexcept;
+  ~llada_model();
+
   const llada_config& config() const { return weights_->config; }
   const std::shared_ptr<const llada_weights>& weights() const { return weights_; }
 

@@ -54,6 +54,12 @@ std::int32_t special(const gguf_file& file, std::string_view key, std::size_t vo
 
 }  // namespace
 
+char_tokenizer::char_tokenizer(const char_tokenizer&) = default;
+char_tokenizer::char_tokenizer(char_tokenizer&&) noexcept = default;
+char_tokenizer& char_tokenizer::operator=(const char_tokenizer&) = default;
+char_tokenizer& char_tokenizer::operator=(char_tokenizer&&) noexcept = default;
+char_tokenizer::~char_tokenizer() = default;
+
 char_tokenizer::char_tokenizer(const gguf_file& file) {
   const std::vector<std::string_view> tokens = file.strings("tokenizer.ggml.tokens");
   if (tokens.size() > std::numeric_limits<std::int32_t>::max()) {

@@ -22,6 +22,12 @@ class char_tokenizer {
   /// there twice or, without `longest_match`, not one character.
   explicit char_tokenizer(const gguf_file& file);
 
+  char_tokenizer(const char_tokenizer&);
+  char_tokenizer(char_tokenizer&&) noexcept;
+  char_tokenizer& operator=(const char_tokenizer&);
+  char_tokenizer& operator=(char_tokenizer&&) noexcept;
+  ~char_tokenizer();
+
   std::size_t vocabulary() const { return pieces_.size(); }
   std::int32_t mask() const { return mask_; }    ///< stands for a masked position
   std::int32_t end() const { return end_; }      ///< ends an answer

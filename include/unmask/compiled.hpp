@@ -20,6 +20,7 @@
 #  endif
 
 #  include <unmask/named_policy.hpp>
+#  include <unmask/policy/commit/threshold_calibrator.hpp>
 
 #  include <array>
 #  include <utility>
