@@ -295,7 +295,15 @@ std::string line_of(const tune::point& p, const options_of_search& o) {
          " a problem";
 }
 
-void print(const tune::tuned& found, const options_of_search& o) {
+/// AUP of the efficient points of those that decoded all problems of the search.
+double area(std::vector<tune::point> points, double tokens) {
+  tune::mark_efficient(points, tune::measure::forwards);
+  std::erase_if(points, [](const tune::point& p) { return !p.is_efficient; });
+  return tune::accuracy_under_parallelism(points, tokens);
+}
+
+/// `tokens` is the mean number of masked positions of a problem.
+void print(const tune::tuned& found, const options_of_search& o, double tokens) {
   if (found.stopped) {
     std::cout << "stopped: the best of what was decoded so far\n";
   }
@@ -330,6 +338,10 @@ void print(const tune::tuned& found, const options_of_search& o) {
                 << number(tune::cost_of(p.mean, o.minimise)) << "  " << p.policy << '\n';
     }
   }
+  std::vector<tune::point> singles = found.points;
+  std::erase_if(singles, [](const tune::point& p) { return !p.is_single; });
+  std::cout << "AUP of the efficient ones " << number(area(found.points, tokens))
+            << ", of single rules alone " << number(area(singles, tokens)) << '\n';
 }
 
 /// A field of a CSV file.
@@ -390,6 +402,11 @@ int run(const options_of_search& o) {
     }
   }
   const std::size_t count = problems.size();
+  double tokens = 0.0;
+  for (const problem& p : problems) {
+    tokens += p.given.empty() ? double(o.demo.shape.answer_length)
+                              : double(std::ranges::count(p.given, '_'));
+  }
   example_decoder decoder(o, std::move(problems));
   std::ofstream log;
   tune::results known(std::ref(decoder), [&log](const std::string& text, index_t p, const auto& d) {
@@ -422,7 +439,7 @@ int run(const options_of_search& o) {
     std::signal(SIGINT, SIG_DFL);
   });
   const tune::tuned found = tune::tuner(how, known).run();
-  print(found, o);
+  print(found, o, tokens / double(count));
   if (!o.points.empty()) {
     write_points(found, o);
   }

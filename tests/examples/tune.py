@@ -5,7 +5,9 @@ usage: tune.py UNMASK_TUNE UNMASK_DEMO [test name]...
 """
 import csv
 import json
+import math
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -18,6 +20,7 @@ import xml.etree.ElementTree
 from refusal import assert_refuses
 
 TUNE, DEMO = sys.argv[1:3]
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 SMALL = ("--model", "sudoku", "--limit", "16", "--depth", "0", "--target", "exact >= 0.5")
 
 
@@ -51,6 +54,21 @@ class Tune(unittest.TestCase):
         answers = json.loads(demo.stdout)["policies"][0]
         self.assertEqual(answers["right"][1::2].count("1"), int(right))
         self.assertAlmostEqual(sum(answers["forwards_each"][1::2]) / 8, float(forwards), places=2)
+
+    def test_prints_the_area_under_accuracy_over_parallelism(self):
+        area, of_singles = map(float, re.search(r"AUP of the efficient ones ([\d.]+), of single rules alone ([\d.]+)",
+                                                self.done.stdout).groups())
+        self.assertGreater(of_singles, 0)
+        self.assertEqual(area, of_singles)  # at depth 0 all are single
+        with open(self.points + ".csv", encoding="utf-8", newline="") as file:
+            rows = [(float(row["forwards"]), int(row["right"]) / 8) for row in csv.DictReader(file) if row["efficient"] == "1"]
+        with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
+            masked = sum(json.loads(line)["given"].count("_") for line, _ in zip(file, range(16))) / 16
+        at = sorted((masked / forwards, 100 * share) for forwards, share in rows)
+        top = max(y for _, y in at)
+        at = [(x, y, y * min(1, math.exp(-3 * (1 - y / top)))) for x, y in at if y >= at[0][1] - 5]
+        naive = at[0][0] * at[0][1] + sum((b[0] - a[0]) * (a[2] + b[2]) / 2 for a, b in zip(at, at[1:]))
+        self.assertAlmostEqual(area / naive, 1, delta=2e-3)  # four digits are printed
 
     def test_writes_its_points(self):
         with open(self.points + ".csv", encoding="utf-8", newline="") as file:

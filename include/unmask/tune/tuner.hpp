@@ -10,16 +10,17 @@ namespace UNMASK_NAMESPACE::tune {
 
 /// Search for the policy that costs least among those that are right often enough.
 ///
-/// Each round halves the candidates and doubles the problems: all rankings with all commit rules
-/// first, whose knobs are bisected because accuracy falls along them; then compositions of the best
-/// with one more part, as long as one saves cost. A candidate stays while its accuracy does not
-/// exclude the target; the last choice requires that the lower end of the one-sided 80 % interval
-/// reaches it. Even problems are for the search, odd ones for the check.
+/// Rounds of fewer candidates on more problems: all rankings with all commit rules on
+/// search::screened problems, whose knobs are bisected because accuracy falls along them; the best
+/// of them on four times as many; compositions of the best with one more part, as long as one saves
+/// cost; what is left on all. A candidate stays while its accuracy does not exclude the target; the
+/// last choice requires that the lower end of the one-sided 80 % interval reaches it. Even problems
+/// are for the search, odd ones for the check.
 ///
 ///     const tune::tuned found = tune::tuner({.problems = 2000, .target = 0.97}, results).run();
 ///
 /// Errors: std::invalid_argument, naming argument, value and rule. Cost: some hundred policies on
-/// search::screened problems, a few on all. A result of the engine is asked for once.
+/// search::screened problems, a few on all. Each result is computed once.
 class tuner {
  public:
   /// `engine` has to outlive the tuner. Errors: std::invalid_argument.
@@ -132,13 +133,13 @@ class tuner {
     std::vector<double> ladder = ladder_of(c.rules.front());
     if (ladder.empty()) {
       const auto only = measured(c.text(), n);
-      note(c, only, n);
+      note(c, only);
       return only.has_value();
     }
     const auto at = [&](double value) {
       c.rules.front().value = value;
       const std::optional<point> p = measured(c.text(), n);
-      note(c, p, n);
+      note(c, p);
       return p;
     };
     const auto low_end = at(ladder.front());
@@ -181,7 +182,7 @@ class tuner {
       if (stopped_) {
         break;
       }
-      if (tune(c, math::max(n, 1)) && seen.insert(c.text()).second) {
+      if (tune(c, n) && seen.insert(c.text()).second) {
         left.push_back(c);
       }
       if (how_.progress) {
@@ -203,7 +204,7 @@ class tuner {
           return;
         }
         c.rules.front().value = value;
-        note(c, measured(c.text(), n), n);
+        note(c, measured(c.text(), n));
       }
       if (how_.progress) {
         how_.progress("every value of the best rules", how_.kept - left, how_.kept);
@@ -223,7 +224,7 @@ class tuner {
           }
           s.value = value;
           const auto p = measured(c.text(), n);
-          note(c, p, n);
+          note(c, p);
           if (p && is_better(*p, *so_far)) {
             best = s;
             so_far = p;
@@ -246,7 +247,7 @@ class tuner {
   best_of(std::vector<composition> candidates, index_t n, index_t count) {
     std::vector<std::pair<point, composition>> ranked;
     for (composition& c : candidates) {
-      if (auto p = measured(c.text(), math::max(n, 1))) {
+      if (auto p = measured(c.text(), n)) {
         ranked.emplace_back(std::move(*p), std::move(c));
       }
     }
@@ -276,14 +277,10 @@ class tuner {
   }
 
   // Keeps the results of a policy, the one on most problems.
-  void note(const composition& c, const std::optional<point>& p, index_t n) {
-    if (p) {
-      auto& [size, kept] = points_[p->policy];
-      if (n >= size) {
-        size = n;
-        kept = *p;
-        kept.is_single = c.is_single();
-      }
+  void note(const composition& c, const std::optional<point>& p) {
+    if (p && p->problems >= points_[p->policy].problems) {
+      point& kept = points_[p->policy] = *p;
+      kept.is_single = c.is_single();
     }
   }
 
@@ -302,12 +299,12 @@ class tuner {
     tuned found;
     found.stopped = stopped_;
     index_t most = 0;
-    for (const auto& [text, sized] : points_) {
-      most = math::max(most, sized.first);
+    for (const auto& [text, p] : points_) {
+      most = math::max(most, p.problems);
     }
-    for (const auto& [text, sized] : points_) {
-      if (sized.first == most) {
-        found.points.push_back(sized.second);
+    for (const auto& [text, p] : points_) {
+      if (p.problems == most) {
+        found.points.push_back(p);
       }
     }
     check_argument(!found.points.empty(), "the decoder", "none", "able to decode one policy");
@@ -349,7 +346,7 @@ class tuner {
   search_space space_;
   std::vector<index_t> searched_;
   std::vector<index_t> checked_;
-  std::map<std::string, std::pair<index_t, point>> points_;
+  std::map<std::string, point> points_;
   bool stopped_ = false;
 };
 
