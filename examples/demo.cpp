@@ -53,6 +53,7 @@ void check_prompts(const engine& model, std::span<const problem> problems, const
   for (const problem& p : problems) {
     try {
       static_cast<void>(model.canvas(p.prompt, answer_length(p, shape), p.given));
+      static_cast<void>(right_tokens(model.text(), p));
     } catch (const std::invalid_argument& e) {
       throw std::invalid_argument("prompt '" + p.prompt + "': " + e.what());
     }
@@ -74,7 +75,7 @@ void check_policies(std::span<const chosen_policy> policies,
           ->start(0,
                   tokens.data(),
                   length,
-                  {.prompt_length = length - answer,
+                  {.prompt_length = model.prompt_length(first.prompt),
                    .length = length,
                    .block_length = o.shape.block_length});
     } catch (const std::invalid_argument& e) {
@@ -92,8 +93,9 @@ void show_live(const chosen_policy& policy,
   std::cout << policy.label() << ": " << policy.about() << "\n\n";
   // Drawing in place needs everything that changes on the screen, with a line to spare.
   const std::size_t fitting =
-      how.in_place ? std::max<std::size_t>(1, (how.rows - 1) / live_view::height(how, o.shape))
-                   : problems.size();
+      how.in_place
+          ? std::max<std::size_t>(1, (how.rows - 1) / live_view::height(how, problems, o.shape))
+          : problems.size();
   const std::size_t together = std::min(fitting, static_cast<std::size_t>(o.batch.value_or(1)));
   for (std::size_t first = 0; first < problems.size(); first += together) {
     const auto shown = problems.subspan(first, std::min(together, problems.size() - first));
@@ -133,6 +135,8 @@ nlohmann::json as_json(const summary& s) {
           {"forwards", s.forwards},
           {"forwards_each", s.forwards_each},
           {"segments_each", s.segments_each},
+          {"masked_each", s.masked_each},
+          {"restored_each", s.restored_each},
           {"segments", s.segments},
           {"layer_positions", s.computed},
           {"layer_positions_in_full", s.in_full},
@@ -173,24 +177,33 @@ void print_table(std::span<const chosen_policy> policies,
   for (const chosen_policy& policy : policies) {
     widest = std::max(widest, policy.label().size());
   }
-  const table_text table(tasks_of(problems), widest, problems.size());
-  std::cout << problems.size() << " prompts, answers of " << (o.shape.own_length ? "up to " : "")
-            << o.shape.answer_length << " positions in blocks of " << o.shape.block_length
+  const bool restored = std::ranges::any_of(
+      problems, [&](const problem& p) { return !right_tokens(model.text(), p).empty(); });
+  const table_text table(tasks_of(problems), widest, problems.size(), restored);
+  const std::string positions = (o.shape.own_length ? "up to " : "") +
+                                std::to_string(o.shape.answer_length) + " positions in blocks of " +
+                                std::to_string(o.shape.block_length);
+  std::cout << problems.size() << " prompts, "
+            << (model.text().ends_all() ? "answers as long as given" : "answers of " + positions)
             << ", batch " << o.batch.value_or(8) << ", " << model.threads()
             << (model.threads() == 1 ? " thread\n\n" : " threads\n\n") << table.header()
             << std::flush;
   for (const chosen_policy& policy : policies) {
     std::cout << table.row(measure(policy, model, problems, o)) << std::flush;
   }
-  std::cout << "\nexact match: the text up to the EOS token; whole: with nothing but EOS tokens\n"
+  std::cout << (restored ? "\nrestored: masked positions that have the token of the answer" : "")
+            << "\nexact match: the text up to the EOS token; whole: with nothing but EOS tokens\n"
                "behind it; all: tokens committed, answer: those before the EOS token;\n"
                "forwards: of one sequence each; layer-rows: positions that the layers\n"
                "computed, as a share of full forwards; policy: inside next(), read() and\n"
                "decide()\n";
 }
 
-int run(const options& o) {
+int run(options o) {
   engine model(o.model_file, o.threads);
+  if (model.text().ends_all() && !o.blocks_chosen) {
+    o.shape.block_length = model.context();
+  }
   if (!o.replay.empty()) {
     const replay_engine engine{.info = model.info(),
                                .begin = [&](const unmask::named_parts& parts,

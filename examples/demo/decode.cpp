@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <stdexcept>
 #include <utility>
 
 namespace demo {
@@ -27,8 +28,15 @@ auto timed(double& seconds, F&& function) {
 
 decoded result_of(std::span<const token_id> answer,
                   const unmask::sequence_report& report,
-                  const example::char_tokenizer& text) {
+                  const example::char_tokenizer& text,
+                  const problem& p) {
   decoded d;
+  const std::vector<token_id> right = right_tokens(text, p);
+  const std::vector<token_id> given = text.encode_masked(p.given);
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    d.masked += given[i] == text.mask() ? 1 : 0;
+    d.restored += given[i] == text.mask() && answer[i] == right[i] ? 1 : 0;
+  }
   d.tokens.assign(answer.begin(), answer.end());
   d.text = text.decode(answer);
   d.forwards = report.forwards;
@@ -41,6 +49,21 @@ decoded result_of(std::span<const token_id> answer,
 }
 
 }  // namespace
+
+std::vector<token_id> right_tokens(const example::char_tokenizer& text, const problem& p) {
+  if (p.given.empty() || p.answer.empty()) {
+    return {};
+  }
+  std::vector<token_id> right = text.encode(p.answer);
+  const std::vector<token_id> given = text.encode_masked(p.given);
+  const bool fits = std::ranges::equal(
+      given, right, [&](token_id a, token_id b) { return a == b || a == text.mask(); });
+  if (!fits) {
+    throw std::invalid_argument("answer '" + p.answer +
+                                "' must be the given one with its '_' filled, '" + p.given + "'");
+  }
+  return right;
+}
 
 void decoding::add(decoding more) {
   answers.insert(answers.end(),
@@ -61,17 +84,16 @@ unmask::session_capacity capacity_for(const engine& model,
                                       std::span<const problem> problems,
                                       const geometry& g,
                                       index_t batch) {
-  std::size_t longest = 0;
+  index_t longest = 0;
   index_t window = 1;
   for (const problem& p : problems) {
-    const index_t answer = answer_length(p, g);
-    longest = std::max(longest, model.canvas(p.prompt, answer, p.given).size());
-    window = std::max(window, answer);
+    const auto length =
+        static_cast<index_t>(model.canvas(p.prompt, answer_length(p, g), p.given).size());
+    longest = std::max(longest, length);
+    window = std::max(window, length - model.prompt_length(p.prompt));
   }
-  return {.sequences = batch,
-          .length = static_cast<index_t>(longest),
-          .window = window,
-          .branches = unmask::max_branches};
+  return {
+      .sequences = batch, .length = longest, .window = window, .branches = unmask::max_branches};
 }
 
 decoding decode(unmask::any_layer_session& session,
@@ -86,6 +108,7 @@ decoding decode(unmask::any_layer_session& session,
   const auto slots = static_cast<std::size_t>(batch);
   std::vector<std::vector<token_id>> tokens(slots);
   std::vector<std::size_t> problem_in(slots);
+  std::vector<index_t> prompt_of(slots);    // tokens in front of the answer
   std::vector<index_t> segments_in(slots);  // run for that problem so far
   std::size_t waiting = 0;                  // the first problem that has not been started
 
@@ -98,13 +121,18 @@ decoding decode(unmask::any_layer_session& session,
     const index_t answer = answer_length(p, g);
     tokens[s] = model.canvas(p.prompt, answer, p.given);
     const auto length = static_cast<index_t>(tokens[s].size());
-    const unmask::sequence_shape shape{.prompt_length = length - answer,
+    prompt_of[s] = model.prompt_length(p.prompt);
+    const unmask::sequence_shape shape{.prompt_length = prompt_of[s],
                                        .length = length,
                                        .block_length = g.block_length,
                                        .seed = g.seed,
                                        .sequence = static_cast<std::uint32_t>(waiting)};
     const std::vector<std::uint8_t> editable = model.text().masked(tokens[s]);
-    session.start(slot, tokens[s].data(), length, shape, {.editable = editable});
+    session.start(slot,
+                  tokens[s].data(),
+                  length,
+                  shape,
+                  {.editable = editable, .suppressed = model.text().never()});
     if (trace != nullptr) {
       trace->start({.slot = slot, .shape = shape, .tokens = tokens[s]});
     }
@@ -148,14 +176,13 @@ decoding decode(unmask::any_layer_session& session,
       model.keep(s.slot, session.planned(s.slot).winner);
       const auto slot = static_cast<std::size_t>(s.slot);
       const unmask::sequence_report& report = session.report(s.slot);
-      const index_t positions = answer_length(problems[problem_in[slot]], g);
-      const auto answer =
-          std::span<const token_id>(tokens[slot]).last(static_cast<std::size_t>(positions));
+      const auto answer = std::span<const token_id>(tokens[slot])
+                              .subspan(static_cast<std::size_t>(prompt_of[slot]));
       if (observe) {
         observe({.problem = problem_in[slot],
                  .last_of_forward = s.slot == segments.back().slot,
                  .answer = answer,
-                 .prompt_length = static_cast<index_t>(tokens[slot].size()) - positions,
+                 .prompt_length = prompt_of[slot],
                  .committed = session.committed(s.slot),
                  .report = report,
                  .rows = logits[i].rows == s.rows.size() ? s.rows : unmask::range{},
@@ -163,7 +190,7 @@ decoding decode(unmask::any_layer_session& session,
       }
       if (report.end != unmask::ending::running) {
         decoded& d = result.answers[problem_in[slot]];
-        d = result_of(answer, report, model.text());
+        d = result_of(answer, report, model.text(), problems[problem_in[slot]]);
         d.segments = segments_in[slot];
         start_next(s.slot);
       }

@@ -21,7 +21,7 @@ namespace demo {
 
 /// How answers are decoded, whatever the policy.
 struct geometry {
-  index_t answer_length = 40;
+  index_t answer_length = 40;  ///< where no given answer says otherwise
   index_t block_length = 20;
   std::uint64_t seed = 0;
   bool own_length = false;  ///< an answer has as many positions as its problem's `given`, if there
@@ -41,6 +41,8 @@ struct decoded {
   index_t forced = 0;
   index_t answer_tokens = 0;  ///< tokens before the EOS token
   bool clean_end = false;     ///< whether only EOS tokens stand behind them
+  index_t masked = 0;         ///< of a problem with a given and a right answer: masked positions,
+  index_t restored = 0;       ///< and those of them that have the right answer's token
 };
 
 /// Results of many problems, with the time of each phase.
@@ -69,6 +71,10 @@ struct step_seen {
   unmask::host_logits<float> logits;  ///< their rows
 };
 using observer = std::function<void(const step_seen&)>;
+
+/// The tokens of the right answer where a problem has a given one, too; else none. Throws
+/// std::invalid_argument if they differ in more than masked positions.
+std::vector<token_id> right_tokens(const example::char_tokenizer& text, const problem& p);
 
 /// Capacities of a session for these problems. The window holds a whole answer, and the branches
 /// are as many as there may be: that suffices for every policy.

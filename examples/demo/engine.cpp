@@ -42,17 +42,14 @@ unmask::model_info engine::info() const {
 std::vector<token_id>
 engine::canvas(std::string_view prompt, index_t answer_length, std::string_view given) const {
   const auto length = static_cast<std::size_t>(answer_length);
-  unmask::check_argument(given.empty() || given.size() == length,
+  const std::vector<token_id> answer =
+      given.empty() ? std::vector(length, text_.mask()) : text_.encode_masked(given);
+  unmask::check_argument(text_.ends_all() || answer.size() == length,
                          "characters of the given answer",
-                         given.size(),
+                         answer.size(),
                          "as many as the answer has positions, ",
                          answer_length);
-  std::vector<token_id> tokens = text_.canvas(prompt, length);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (given[i] != '_') {
-      tokens[tokens.size() - length + i] = text_.encode(given.substr(i, 1)).front();
-    }
-  }
+  std::vector<token_id> tokens = text_.canvas(prompt, answer);
   unmask::check_argument(tokens.size() <= static_cast<std::size_t>(context()),
                          "begin token, prompt and answer",
                          tokens.size(),
@@ -60,6 +57,10 @@ engine::canvas(std::string_view prompt, index_t answer_length, std::string_view 
                          context(),
                          " tokens");
   return tokens;
+}
+
+index_t engine::prompt_length(std::string_view prompt) const {
+  return static_cast<index_t>(text_.encode(prompt).size() + 1);
 }
 
 example::sequence_memory& engine::memory_of(const unmask::segment& s) {

@@ -43,11 +43,15 @@ class engine {
   index_t threads() const { return pool_.concurrency(); }
 
   /// The sequence to start decoding from: begin token, prompt and the answer, which is masked where
-  /// `given` has '_' or, if `given` is empty, everywhere. Throws std::invalid_argument for a
-  /// character that the model does not know, for a `given` of another length than the answer, and
-  /// for a sequence longer than the context.
+  /// `given` has '_' or, if `given` is empty, everywhere; then the EOS token, where the model has
+  /// it behind every sequence. Throws std::invalid_argument for a character that the model does not
+  /// know, for a sequence longer than the context, and for a `given` of another length than the
+  /// answer, unless EOS tokens end all sequences: there `given` is the answer's length.
   std::vector<token_id>
   canvas(std::string_view prompt, index_t answer_length, std::string_view given = {}) const;
+
+  /// Tokens of the begin token and the prompt, behind which an answer starts.
+  index_t prompt_length(std::string_view prompt) const;
 
   /// Runs the request of a session; `tokens[slot]` is the whole sequence in that slot. Returns the
   /// logits that each segment's pass requests, valid until the next call.

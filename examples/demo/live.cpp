@@ -56,21 +56,23 @@ live_view::live_view(std::ostream& out,
     , sequences_(problems.size()) {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     sequence& s = sequences_[i];
-    s.answer.assign(static_cast<std::size_t>(answer_length(problems[i], shape)), text.mask());
-    for (std::size_t p = 0; p < problems[i].given.size(); ++p) {
-      if (problems[i].given[p] != '_') {
-        s.answer[p] = text.encode(problems[i].given.substr(p, 1)).front();
-      }
+    s.answer = text.encode_masked(problems[i].given);
+    if (s.answer.empty()) {
+      s.answer.assign(static_cast<std::size_t>(answer_length(problems[i], shape)), text.mask());
     }
     s.fresh.assign(s.answer.size(), false);
   }
   draw();
 }
 
-std::size_t live_view::height(const display& how, const geometry& shape) {
+std::size_t
+live_view::height(const display& how, std::span<const problem> problems, const geometry& shape) {
   const std::size_t width = how.columns - indent.size();
-  const std::size_t answer = (static_cast<std::size_t>(shape.answer_length) + width - 1) / width;
-  return answer + 3;  // the prompt, the status and an empty line
+  auto longest = static_cast<std::size_t>(shape.answer_length);
+  for (const problem& p : problems) {  // tokens of several characters: no fewer than in the answer
+    longest = std::max({longest, p.given.size(), p.answer.size()});
+  }
+  return (longest + width - 1) / width + 3;  // the prompt, the status and an empty line
 }
 
 void live_view::see(const step_seen& step) {
@@ -122,11 +124,17 @@ std::string live_view::cell(token_id token, bool fresh) const {
 std::vector<std::string> live_view::answer_lines(const sequence& s) const {
   const std::size_t width = how_.columns - indent.size();
   std::vector<std::string> lines;
+  std::size_t used = width;
   for (std::size_t i = 0; i < s.answer.size(); ++i) {
-    if (i % width == 0) {
+    const token_id token = s.answer[i];
+    const bool text = token != text_.mask() && token != text_.end();  // the others have one column
+    const std::size_t columns = text ? text_.decode({&token, 1}).size() : 1;
+    if (used + columns > width) {
       lines.emplace_back(indent);
+      used = 0;
     }
-    lines.back() += cell(s.answer[i], s.fresh[i]);
+    lines.back() += cell(token, s.fresh[i]);
+    used += columns;
   }
   return lines;
 }
@@ -142,9 +150,19 @@ std::string live_view::status(std::size_t index) const {
     return line;
   }
   const bool right = is_right(p, text_.decode(s.answer));
-  const std::string verdict = right              ? "right"
-                              : p.answer.empty() ? "wrong"
-                                                 : "wrong, the answer is " + p.answer;
+  std::string verdict = right ? "right" : "wrong";
+  if (const std::vector<token_id> wanted = right_tokens(text_, p); !right && !wanted.empty()) {
+    const std::vector<token_id> given = text_.encode_masked(p.given);
+    std::size_t restored = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      restored += given[i] == text_.mask() && s.answer[i] == wanted[i] ? 1U : 0U;
+    }
+    verdict += ", " + std::to_string(restored) + " of " +
+               std::to_string(std::ranges::count(given, text_.mask())) + " restored";
+  }
+  if (!right && !p.answer.empty()) {
+    verdict += ", the answer is " + p.answer;
+  }
   const std::size_t used = indent.size() + line.size() + 2;
   const std::string shown = clipped(verdict, how_.columns > used + 3 ? how_.columns - used : 8);
   return line + ", " + (how_.in_place ? styled(right ? green : red, shown) : verdict);
@@ -165,7 +183,7 @@ void live_view::draw() {
     lines.emplace_back();
   }
   if (drawn_lines_ > 0) {
-    out_ << "\033[" << drawn_lines_ << 'A';
+    out_ << "\033[" << drawn_lines_ << 'A' << "\r\033[J";  // there may be fewer lines now
   }
   for (const std::string& line : lines) {
     out_ << "\r\033[2K" << line << '\n';

@@ -30,8 +30,9 @@ class live_view {
   /// Ends the view. Call once, after all steps.
   void finish();
 
-  /// Lines that one problem takes in a terminal.
-  static std::size_t height(const display& how, const geometry& shape);
+  /// Lines that one of the problems takes in a terminal, at most.
+  static std::size_t
+  height(const display& how, std::span<const problem> problems, const geometry& shape);
 
  private:
   struct sequence {

@@ -103,8 +103,13 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) { r.result.tasks.emplace_back(v); }},
       {"--prompt", "TEXT", "decode this text; may be repeated",
        [](reader& r, std::string_view v) { r.result.prompts.emplace_back(v); }},
+      {"--problems", "FILE", "the same as --prompts",
+       [](reader& r, std::string_view v) {
+         r.result.prompts_file = existing_file("--problems", v);
+       }},
       {"--prompts", "FILE", "lines of JSON {task, prompt, answer, given, checker} instead of the model's\n"
-       "                      prompts; given: the answer at the start, '_' where masked",
+       "                      prompts; given: the answer at the start, '_' where masked,\n"
+       "                      whose masked positions are compared with the answer's one by one if it has both",
        [](reader& r, std::string_view v) {
          r.result.prompts_file = existing_file("--prompts", v);
        }},
@@ -121,7 +126,8 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.calibration = read_problems(existing_file("--calibration", v)).front();
        }},
-      {"--model", "NAME", "tiny_llada (default), sudoku, or a GGUF file for the prompts of tiny_llada",
+      {"--model", "NAME", "tiny_llada (default), sudoku, or a GGUF file (LLaDA, BERT, ALBERT) for the prompts of\n"
+       "                      tiny_llada or --prompts",
        [](reader& r, std::string_view v) {
          const auto found = std::ranges::find(models, v, &known_model::name);
          r.model = found == models.end() ? models.front() : *found;
@@ -214,6 +220,7 @@ options finished(reader& r) {
   o.shape.answer_length = r.length.value_or(r.model.answer_length);
   o.shape.block_length = r.model.block_length;
   o.shape.own_length = r.model.own_length && !r.length;
+  o.blocks_chosen = r.blocks || r.block_length;
   index_t& length = o.shape.block_length;
   if (r.blocks && r.block_length) {
     throw std::invalid_argument("--blocks must be left out where --block-length is given, got '" +

@@ -29,6 +29,7 @@ struct options {
   std::string trace;             ///< file to write a trace to, "-" for standard output; or empty
   std::filesystem::path replay;  ///< trace to decode again; or empty
   geometry shape;
+  bool blocks_chosen = false;  ///< by --blocks or --block-length; else the model's
   bool stop_at_eos = false;
   std::filesystem::path html;          ///< where to write the viewer with a trace; or empty
   std::optional<problem> calibration;  ///< what profiles learn from; none: a task's first problem

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 namespace demo {
@@ -48,6 +49,8 @@ summary summarize(std::string policy,
     s.forwards += answer.forwards;
     s.forwards_each.push_back(answer.forwards);
     s.segments_each.push_back(answer.segments);
+    s.masked_each.push_back(answer.masked);
+    s.restored_each.push_back(answer.restored);
     s.committed += answer.committed;
     s.forced += answer.forced;
     s.answer_tokens += answer.answer_tokens;
@@ -60,9 +63,19 @@ summary summarize(std::string policy,
   return s;
 }
 
-table_text::table_text(std::vector<std::string> tasks, std::size_t widest, std::size_t problems)
+double summary::share_restored() const {
+  const auto masked = std::accumulate(masked_each.begin(), masked_each.end(), 0.0);
+  return masked > 0 ? std::accumulate(restored_each.begin(), restored_each.end(), 0.0) / masked
+                    : -1.0;
+}
+
+table_text::table_text(std::vector<std::string> tasks,
+                       std::size_t widest,
+                       std::size_t problems,
+                       bool restored)
     : tasks_(std::move(tasks))
-    , name_width_(std::max<std::size_t>(widest, 6)) {
+    , name_width_(std::max<std::size_t>(widest, 6))
+    , restored_(restored) {
   const std::string most = std::to_string(problems / std::max<std::size_t>(1, tasks_.size()));
   task_width_ = std::max<std::size_t>(6, 2 * most.size() + 2);
   for (const std::string& task : tasks_) {
@@ -71,13 +84,14 @@ table_text::table_text(std::vector<std::string> tasks, std::size_t widest, std::
 }
 
 std::string table_text::header() const {
-  const std::size_t tasks = tasks_.size() * task_width_;
+  const std::size_t tasks = tasks_.size() * task_width_ + (restored_ ? 10 : 0);
   std::string above = std::string(name_width_, ' ') + right("exact match", tasks) +
                       right("tokens/forward", 19) + right("layer-", 16) + right("seconds in", 14);
   std::string line = left("policy", name_width_);
   for (const std::string& task : tasks_) {
     line += right(task, task_width_);
   }
+  line += restored_ ? right("restored", 10) : "";
   line += right("whole", 6) + right("all", 6) + right("answer", 7) + right("forwards", 9) +
           right("rows", 7) + right("engine", 7) + right("policy", 7);
   return above + "\n" + line + "\n";
@@ -90,6 +104,10 @@ std::string table_text::row(const summary& s) const {
     const bool known = task != s.tasks.end() && task->of > 0;
     line += right(known ? std::to_string(task->right) + "/" + std::to_string(task->of) : "-",
                   task_width_);
+  }
+  if (restored_) {
+    const double share = s.share_restored();
+    line += right(share < 0 ? "-" : fixed(100 * share, 1) + "%", 10);
   }
   return line + right(std::to_string(s.whole), 6) + right(fixed(s.tokens_per_forward(), 2), 6) +
          right(fixed(s.answer_tokens_per_forward(), 2), 7) + right(std::to_string(s.forwards), 9) +

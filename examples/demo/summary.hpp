@@ -29,11 +29,13 @@ struct summary {
   std::vector<index_t> forwards_each;  ///< the same, of each problem
   std::int64_t segments = 0;           ///< the same, lookahead branches counted, too
   std::vector<index_t> segments_each;
-  std::int64_t committed = 0;      ///< tokens that decisions committed
-  std::int64_t forced = 0;         ///< among them, forced commits
-  std::int64_t answer_tokens = 0;  ///< tokens before the EOS tokens
-  std::int64_t computed = 0;       ///< layer-positions: positions that each layer computed, summed
-  std::int64_t in_full = 0;        ///< those of the same passes, had each been a full forward
+  std::vector<index_t> masked_each;    ///< masked positions whose right token is known
+  std::vector<index_t> restored_each;  ///< those of them that got it
+  std::int64_t committed = 0;          ///< tokens that decisions committed
+  std::int64_t forced = 0;             ///< among them, forced commits
+  std::int64_t answer_tokens = 0;      ///< tokens before the EOS tokens
+  std::int64_t computed = 0;  ///< layer-positions: positions that each layer computed, summed
+  std::int64_t in_full = 0;   ///< those of the same passes, had each been a full forward
   double engine_seconds = 0.0;
   double policy_seconds = 0.0;
 
@@ -42,6 +44,8 @@ struct summary {
   double share_computed() const {
     return in_full > 0 ? static_cast<double>(computed) / static_cast<double>(in_full) : 0.0;
   }
+  /// Share of the masked positions that got the right token; -1 where none is known.
+  double share_restored() const;
   double tokens_per_forward() const { return per_forward(committed); }
   double answer_tokens_per_forward() const { return per_forward(answer_tokens); }
 
@@ -60,8 +64,12 @@ summary summarize(std::string policy,
 /// The table as text, so that rows can be printed as they are computed.
 class table_text {
  public:
-  /// `widest` is the length of the longest policy name; `problems` is how many there are in all.
-  table_text(std::vector<std::string> tasks, std::size_t widest, std::size_t problems);
+  /// `widest` is the length of the longest policy name; `problems` is how many there are in all;
+  /// `restored` adds a column with the share of right tokens.
+  table_text(std::vector<std::string> tasks,
+             std::size_t widest,
+             std::size_t problems,
+             bool restored = false);
   std::string header() const;
   std::string row(const summary& s) const;
 
@@ -69,6 +77,7 @@ class table_text {
   std::vector<std::string> tasks_;
   std::size_t name_width_;
   std::size_t task_width_ = 0;
+  bool restored_ = false;
 };
 
 }  // namespace demo

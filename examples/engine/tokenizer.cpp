@@ -150,11 +150,19 @@ std::vector<std::int32_t> char_tokenizer::encode_masked(std::string_view text) c
 }
 
 std::vector<std::int32_t> char_tokenizer::canvas(std::string_view prompt,
-                                                 std::size_t answer_length) const {
+                                                 std::span<const std::int32_t> answer) const {
   std::vector<std::int32_t> result = encode(prompt);
   result.insert(result.begin(), begin_);
-  result.insert(result.end(), answer_length, mask_);
+  result.insert(result.end(), answer.begin(), answer.end());
+  if (ends_all_) {
+    result.push_back(end_);
+  }
   return result;
+}
+
+std::vector<std::int32_t> char_tokenizer::canvas(std::string_view prompt,
+                                                 std::size_t answer_length) const {
+  return canvas(prompt, std::vector<std::int32_t>(answer_length, mask_));
 }
 
 std::vector<std::uint8_t> char_tokenizer::masked(std::span<const std::int32_t> tokens) const {

@@ -46,8 +46,12 @@ class char_tokenizer {
   /// The same with a mask token for each '_'.
   std::vector<std::int32_t> encode_masked(std::string_view text) const;
 
-  /// The sequence to start decoding from: the begin token, the prompt and `answer_length` mask
-  /// tokens. Throws as `encode`.
+  /// The sequence to start decoding from: the begin token, the prompt, the answer's tokens and,
+  /// with ends_all(), the EOS token, which belongs to the answer. Throws as `encode`.
+  std::vector<std::int32_t> canvas(std::string_view prompt,
+                                   std::span<const std::int32_t> answer) const;
+
+  /// The same with an answer of that many mask tokens.
   std::vector<std::int32_t> canvas(std::string_view prompt, std::size_t answer_length) const;
 
   /// A byte for each token, 1 where it is the mask token: start_options::editable of a canvas.

@@ -299,6 +299,22 @@ class Demo(unittest.TestCase):
             masked = sum(json.loads(line)["given"].count("_") for line, _ in zip(file, range(60)))
         self.assertEqual(hasty["committed"], masked)
 
+    def test_tokens_of_a_given_answer_are_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "given.jsonl")
+            answer, given = "12+2=14;14+6=20;#20", "12+2=14;1_+_=20;#20"
+            with open(file, "w", encoding="utf-8") as out:
+                for task in "ab":
+                    out.write(json.dumps({"task": task, "prompt": "Q:Gus has 12 books. Gets 2. Gets 6. How many?", "given": given, "answer": answer}) + "\n")
+            arguments = ["--problems", file, "--length", "19", "--policy", "threshold(0.9)"]
+            policy = measured(*arguments)["policies"][0]
+            self.assertEqual((policy["masked_each"], policy["restored_each"], policy["right"]), ([2, 2], [2, 2], "11"))
+            self.assertRegex(run(*arguments, "--no-live").stdout, r"threshold\(0\.9\) +1/1 +1/1 +100\.0% ")
+            self.assertNotIn("restored", run("--limit", "1", "--no-live", "--policy", "threshold(0.9)").stdout)
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(json.dumps({"task": "a", "prompt": "Q:", "given": given, "answer": answer[:-1] + "1"}) + "\n")
+            self.fails(arguments, "prompt 'Q:'", "must be the given one with its '_' filled")
+
     def test_bad_puzzles_name_what_is_wrong(self):
         for line, *said in (('{"task": "s", "given": "12", "checker": "sudoku_6x6"}', "as many as the answer has positions, 36", "2"),
                             ('{"task": "s", "given": "%s", "checker": "sudoku_6x6"}' % ("7" + "_" * 35), "'7'", "not in the vocabulary"),

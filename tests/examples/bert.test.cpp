@@ -280,7 +280,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST(masked_lm, logits_are_those_of_a_naive_forward_pass) {
+TEST(bert, logits_are_those_of_a_naive_forward_pass) {
   for (const tiny_model& tiny : models()) {
     llada_model model(tiny.file());
     for (const std::size_t length : {std::size_t{1}, std::size_t{2}, sequence.size()}) {
@@ -298,7 +298,7 @@ TEST(masked_lm, logits_are_those_of_a_naive_forward_pass) {
   }
 }
 
-TEST(masked_lm, a_row_depends_neither_on_the_window_nor_on_the_batch) {
+TEST(bert, a_row_depends_neither_on_the_window_nor_on_the_batch) {
   for (const tiny_model& tiny : models()) {
     llada_model model(tiny.file());
     const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
@@ -329,7 +329,7 @@ struct choosing_pass {
   std::span<const unmask::index_t> rows() const { return all; }
 };
 
-TEST(masked_lm, what_layers_keep_is_normed_as_what_they_compute) {
+TEST(bert, what_layers_keep_is_normed_as_what_they_compute) {
   for (const tiny_model& tiny : models()) {
     llada_model model(tiny.file());
     const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
@@ -348,7 +348,7 @@ TEST(masked_lm, what_layers_keep_is_normed_as_what_they_compute) {
   }
 }
 
-TEST(masked_lm, gelu_is_within_its_bound) {
+TEST(bert, gelu_is_within_its_bound) {
   std::vector<float> x, exact, fast;
   for (int i = -20'000; i < 20'000; ++i) {
     x.push_back(static_cast<float>(i) / 1000.0F);
@@ -381,7 +381,7 @@ message_of(const tiny_model& tiny,
   return "";
 }
 
-TEST(masked_lm, a_missing_tensor_or_one_of_another_shape_is_named) {
+TEST(bert, a_missing_tensor_or_one_of_another_shape_is_named) {
   for (const tiny_model& tiny : models()) {
     for (const auto& [name, stored] : tiny.tensors) {
       const std::string renamed = message_of(tiny, [&](auto&, tiny_model& m) {
@@ -407,7 +407,7 @@ TEST(masked_lm, a_missing_tensor_or_one_of_another_shape_is_named) {
   }
 }
 
-TEST(masked_lm, wrong_metadata_is_named) {
+TEST(bert, wrong_metadata_is_named) {
   using file = tiny_model::numbers_of_file;
   const struct {
     std::string said;
@@ -440,7 +440,7 @@ TEST(masked_lm, wrong_metadata_is_named) {
   }
 }
 
-TEST(masked_lm, random_damage_never_does_worse_than_throw) {
+TEST(bert, random_damage_never_does_worse_than_throw) {
   std::vector<std::vector<std::byte>> files;
   std::vector<std::size_t> headers;
   for (const tiny_model& tiny : models()) {
@@ -477,7 +477,7 @@ TEST(masked_lm, random_damage_never_does_worse_than_throw) {
 
 // --- the tokenizer ---
 
-TEST(masked_lm, text_is_cut_into_the_longest_tokens) {
+TEST(bert, text_is_cut_into_the_longest_tokens) {
   const char_tokenizer text(models().front().file());
   EXPECT_EQ(text.encode("CCl(C)=[C@@H]>>[C@H]"), (tokens{5, 6, 9, 5, 10, 12, 8, 11, 7}));
   EXPECT_EQ(text.encode_masked("_CCl__>>_"), (tokens{4, 5, 6, 4, 4, 11, 4}));
