@@ -196,18 +196,19 @@ UNMASK_LIBRARY void write_profile(std::vector<recorded_confidence> samples,
     return a.block != b.block ? a.block < b.block : a.step < b.step;
   });
   std::vector<float> cells{threshold};
-  for (auto first = samples.cbegin(); first != samples.cend();) {
+  const sample* const stop = samples.data() + samples.size();
+  for (const sample* first = samples.data(); first != stop;) {
     while (out.blocks < first->block) {
       out.add(cells);  // no confidence: the block before, or the static rule
     }
-    const auto last = std::find_if(
-        first, samples.cend(), [&](const sample& s) { return s.block != first->block; });
+    const sample* const last =
+        std::find_if(first, stop, [&](const sample& s) { return s.block != first->block; });
     cells.assign(1, measured_of(what, {first, last}));
     if (mode == profile_mode::step_block) {
       const float whole = cells[0];
       cells.clear();
-      for (auto at = first; at != last;) {
-        const auto end =
+      for (const sample* at = first; at != last;) {
+        const sample* const end =
             std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
         cells.resize(static_cast<std::size_t>(at->step), cells.empty() ? whole : cells.back());
         cells.push_back(measured_of(what, {at, end}));
