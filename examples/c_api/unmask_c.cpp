@@ -457,6 +457,10 @@ unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask
   });
 }
 
+unmask_status unmask_abandon(unmask_session* session) {
+  return guarded([&] { needed(session, "session").session->abandon(); });
+}
+
 unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");

@@ -88,6 +88,8 @@ class any_session {
   [[nodiscard]] virtual const plan& planned(index_t slot) = 0;
   /// As session::cancel.
   virtual void cancel(index_t slot) = 0;
+  /// As session::abandon.
+  virtual void abandon() = 0;
 
  protected:
   any_session() = default;
@@ -140,6 +142,7 @@ class any_session_of : public Base {
   }
   [[nodiscard]] const plan& planned(index_t slot) override { return session_.planned(slot); }
   void cancel(index_t slot) override { session_.cancel(slot); }
+  void abandon() override { session_.abandon(); }
 
  protected:
   /// Calls `use` with a view of the rows in their element type.

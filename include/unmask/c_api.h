@@ -304,6 +304,10 @@ UNMASK_API unmask_status unmask_get_report(unmask_session* session,
 UNMASK_API unmask_status unmask_get_plan(unmask_session* session, int32_t slot, unmask_plan* plan);
 /// Ends a sequence in its current state. Not between unmask_next() and unmask_supply().
 UNMASK_API unmask_status unmask_cancel(unmask_session* session, int32_t slot);
+/// Forgets the request of unmask_next(), for an engine whose forward pass failed or was preempted:
+/// sequences may then be cancelled and started, and unmask_next() requests the same step again. Not
+/// after unmask_at_layer().
+UNMASK_API unmask_status unmask_abandon(unmask_session* session);
 
 /// Tokens that the last step wrote in a slot. The session owns the entries; valid until the next
 /// such call or unmask_supply().

@@ -81,7 +81,8 @@ class session {
              const sequence_shape& geometry,
              const start_options& options = {}) {
     check_order(!request_.is_out(),
-                "start() between next() and supply(): the request is out, supply it first");
+                "start() between next() and supply(): the request is out, supply or abandon() it "
+                "first");
     validate_start(model_, capacity_, slot, tokens.data, tokens.size, geometry, options);
     const sequence_shape shape = bounded(geometry);
     validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
@@ -195,6 +196,13 @@ class session {
     finish();
   }
 
+  /// Forgets the request, for an engine whose forward pass failed or was preempted. cancel() and
+  /// start() are then allowed again, and next() requests the same step of the sequences that run.
+  ///
+  /// Errors: std::logic_error without a request, and after read() or at_layer(), which have changed
+  /// what the step is decided from; the session is then unchanged.
+  void abandon() { request_.abandon(); }
+
   /// True when no sequence runs, as far as the device has finished its steps; never synchronises. A
   /// host that replays captured steps calls this between launches and need not call next() until it
   /// is true. Considers only sequences whose start next() or report() has seen.
@@ -251,10 +259,11 @@ class session {
   }
 
   /// Ends the sequence in `slot` in its current state; masked positions keep the mask token.
-  /// Errors: std::logic_error between next() and supply().
+  /// Errors: std::logic_error between next() and supply() or abandon().
   void cancel(index_t slot) {
     check_order(!request_.is_out(),
-                "cancel() between next() and supply(): the request is out, supply it first");
+                "cancel() between next() and supply(): the request is out, supply or abandon() it "
+                "first");
     static_cast<void>(status(slot));
     workspace_.cancel(slot);
   }
@@ -285,6 +294,7 @@ class session {
   [[nodiscard]] workspace_type& workspace() { return workspace_; }
   [[nodiscard]] std::span<const segment> segments() const { return request_.segments(); }
   [[nodiscard]] bool waiting() const { return request_.is_out(); }
+  void was_hooked() { request_.was_hooked(); }
   /// Decides the step after all its rows were read.
   void finish() {
     workspace_.decide();

@@ -883,6 +883,11 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   EXPECT_EQ(request.rows, 6);
   expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OUT_OF_ORDER, {"start()"});
   expect_fails(unmask_cancel(s.get(), 0), UNMASK_OUT_OF_ORDER, {"cancel()"});
+  ASSERT_EQ(unmask_abandon(s.get()), UNMASK_OK);
+  expect_fails(unmask_abandon(s.get()), UNMASK_OUT_OF_ORDER, {"abandon()", "without a request"});
+  expect_fails(unmask_abandon(nullptr), bad, {"session", "null"});
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  EXPECT_EQ(request.rows, 6);
   const auto with = [&](auto change) {
     unmask_logits other = l;
     change(other);

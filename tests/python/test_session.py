@@ -328,6 +328,20 @@ def test_the_plan_names_the_branch_to_keep_and_what_is_final():
     assert winners > 0 and len(final) > 8
 
 
+def test_a_request_is_abandoned_and_asked_for_again():
+    session, model = new_session(), Model(12)
+    tokens, expected = canvas(12), canvas(12)
+    session.start(0, tokens, prompt_length=PROMPT)
+    with pytest.raises(RuntimeError, match="abandon.. without a request"):
+        session.abandon()
+    while session.next() is not None:
+        session.abandon()  # the pass failed
+        (segment,) = session.next().segments
+        session.supply(model(tokens)[segment.rows])
+    decode(new_session(), model, expected)
+    assert tokens.tolist() == expected.tolist()
+
+
 def test_a_slot_is_cancelled_and_used_again():
     session, model = new_session(), Model(12)
     session.start(0, canvas(12), prompt_length=PROMPT)

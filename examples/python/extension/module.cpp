@@ -386,6 +386,10 @@ the sequence, the engine's own of this layer, and is written.)doc")
            "Probabilities of the tokens that the policy probes.")
       .def("planned", &session::planned, "slot"_a = 0, "The plan of a slot's next step.")
       .def("cancel", &session::cancel, "slot"_a, "Ends a sequence as it is.")
+      .def(
+          "abandon",
+          &session::abandon,
+          "Forgets the request of a forward pass that failed: next() requests the same step again.")
       .def_prop_ro("policy", &session::policy)
       .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })
       .def_prop_ro("mask_token", [](const session& s) { return s.model().mask_token; });

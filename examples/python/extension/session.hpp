@@ -289,6 +289,9 @@ class session {
   [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
     return alone([&] { return session_->planned(slot); });
   }
+  void abandon() {
+    alone([&] { session_->abandon(); });
+  }
   void cancel(unmask::index_t slot) {
     alone([&] {
       session_->cancel(slot);

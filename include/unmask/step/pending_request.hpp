@@ -33,10 +33,17 @@ class pending_request {
   void check_supply() const;
   /// Check before rows of one segment are taken.
   void check_read(std::size_t index) const;
-  void was_read(std::size_t index) { unread_[index] = false; }
+  void was_read(std::size_t index) {
+    unread_[index] = false;
+    changed_ = true;
+  }
+  /// A hook of the pass has changed the slots.
+  void was_hooked() { changed_ = true; }
   /// Check before a step is decided whose segments were read one by one.
   void check_decide() const;
   void was_decided() { out_ = false; }
+  /// Forgets the request.
+  void abandon();
 
  private:
   // True if there is a segment that was not read yet, or one that was.
@@ -48,6 +55,7 @@ class pending_request {
   std::size_t count_ = 0;
   index_t rows_ = 0;
   bool out_ = false;
+  bool changed_ = false;  ///< true if it was read in part, or had a hook
 };
 
 #if UNMASK_DEFINES
@@ -55,6 +63,7 @@ UNMASK_LIBRARY bool
 pending_request::make(std::span<const slot_status> statuses, index_t logits_shift, bool branches) {
   count_ = 0;
   rows_ = 0;
+  changed_ = false;
   for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
     const plan& next = statuses[slot].next;
     for (index_t b = 0; next.active() && b <= next.branches; ++b) {
@@ -82,6 +91,14 @@ UNMASK_LIBRARY void pending_request::check_read(std::size_t index) const {
 UNMASK_LIBRARY void pending_request::check_decide() const {
   check_order(out_, "decide() without a request: call next() first");
   check_order(!any(true), "decide() before every segment of the request was given to read()");
+}
+
+UNMASK_LIBRARY void pending_request::abandon() {
+  check_order(out_, "abandon() without a request: call next() first");
+  check_order(!changed_,
+              "abandon() after read() or at_layer(), which have changed what the step is decided "
+              "from: repeat the pass and supply it");
+  out_ = false;
 }
 
 UNMASK_LIBRARY bool pending_request::any(bool unread) const {

@@ -77,6 +77,7 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   EXPECT_THROW(session.supply(z), std::logic_error);  // the hooks were not called
   EXPECT_EQ(pass.at_layer(1, rows, stored).rows.size(), 37U);
   EXPECT_THROW(pass.at_layer(1, rows, stored), std::logic_error);  // behind it
+  EXPECT_THROW(session.abandon(), std::logic_error);               // at_layer() has stored rows
   EXPECT_EQ(pass.at_layer(2, rows, stored).rows.size(), 37U);
   EXPECT_THROW(session.supply(host_logits<float>(logits.data(), 15, model.vocab)),
                std::invalid_argument);
