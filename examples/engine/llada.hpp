@@ -37,7 +37,8 @@ struct dropped_keys {
   std::int32_t pool = 1;
 };
 
-/// A LLaDA transformer that runs on one thread of the CPU.
+/// A LLaDA, BERT or ALBERT transformer that runs on one thread of the CPU; llada_config::kind says
+/// which.
 ///
 /// Attention is bidirectional: a forward pass processes whole sequences, mask tokens included, and
 /// the logits of a position are about the token at that same position. One object serves one
