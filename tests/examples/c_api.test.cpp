@@ -569,6 +569,24 @@ TEST(c_api, replays_a_trace_by_the_text_of_a_policy) {
     EXPECT_EQ(again, tokens);
   }
 
+  const std::string second = file + ".again";  // a replay is recorded as any decode
+  {
+    std::vector<std::int32_t> again = prompt;
+    const session_pointer s = made(text.c_str(), o);
+    ASSERT_EQ(unmask_record(s.get(), second.c_str(), "m"), UNMASK_OK) << unmask_last_error();
+    EXPECT_FALSE(decode_written(s.get(), again, q).empty());
+  }
+  const auto lines_of = [](const std::string& name) {
+    std::vector<std::string> lines;
+    std::ifstream in(name);
+    for (std::string line; std::getline(in, line);) {
+      lines.push_back(line);
+    }
+    return lines;
+  };
+  EXPECT_EQ(lines_of(second).size(), lines_of(file).size());
+  EXPECT_NE(lines_of(second)[0].find("\"parts\":[\"replay('"), std::string::npos);
+
   const session_pointer s = made(text.c_str(), o);
   std::vector<std::int32_t> tokens = prompt;
   const auto refused = [&](const unmask_sequence& wrong, const std::vector<const char*>& words) {
@@ -606,6 +624,8 @@ TEST(c_api, replays_a_trace_by_the_text_of_a_policy) {
   no_policy("replay('/no/such/file')", {"column 8", "/no/such/file", "cannot be read"});
   no_policy("threshold + replay('a')", {"column 13", "replay stands alone"});
   no_policy("replay('" + file + "', sequence=1)", {"1 sequences", "index 1"});
+  no_policy("replay('" + second + "')", {"the trace is of a replay", file.c_str()});
+  std::remove(second.c_str());
   std::ofstream(file, std::ios::app)
       << R"({"slot":0,"step":9,"score":[4,24],"position":[4],)"
       << R"("token":[1],"log_probability":[0],"outcome":"c"})" << '\n';

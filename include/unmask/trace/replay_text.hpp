@@ -29,7 +29,7 @@ class loaded_replay {
   /// std::invalid_argument of replay_table and of read_policy for trace::policy.
   explicit loaded_replay(const trace& from, std::size_t sequence = 0)
       : table_(from, sequence)
-      , parts_(from.policy.empty() ? named_parts{} : read_policy(from.policy)) {}
+      , parts_(parts_of(from.policy)) {}
 
   /// Makes a session that replays it: make_replay_layer_session.
   template <class Backend = on_host>
@@ -62,6 +62,18 @@ class loaded_replay {
   [[nodiscard]] const replay_table& table() const { return table_; }
 
  private:
+  [[nodiscard]] static named_parts parts_of(const std::string& policy) {
+    if (policy.empty()) {
+      return {};
+    }
+    const std::vector<part_text> parts = parse_policy_text(policy);
+    if (std::ranges::find(parts, "replay", &part_text::name) != parts.end()) {
+      throw std::invalid_argument("the trace is of a replay: use the trace that its policy " +
+                                  policy + " names");
+    }
+    return read_policy(policy);
+  }
+
   replay_table table_;
   named_parts parts_;
 };
