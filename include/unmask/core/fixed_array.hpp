@@ -32,7 +32,7 @@ class block {
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  void swap(block& other) {
+  void swap(block& other) noexcept {
     void* const data = data_;
     const std::size_t size = size_;
     data_ = other.data_;

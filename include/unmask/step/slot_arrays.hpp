@@ -172,7 +172,7 @@ struct slot_arrays {
 };
 
 /// The arrays of a slot in the block that begins at `base`; null: only their size.
-[[nodiscard, gnu::noinline]] UNMASK_HD inline constexpr slot_arrays arrays_at(
+[[nodiscard, gnu::noinline]] UNMASK_HD constexpr slot_arrays arrays_at(
     std::byte* base, const slot_needs& needs, const session_capacity& capacity, index_t slot) {
   return {slot_layout{base}, needs, capacity, slot};
 }
