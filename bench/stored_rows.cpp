@@ -32,7 +32,7 @@ const std::string folder = UNMASK_EXAMPLES_DIR "/tiny_llada/";
 /// Whether each problem is answered right under a rule.
 template <class Rule>
 std::vector<bool> right_answers(const std::vector<demo::problem>& problems, const Rule& rule) {
-  const example::gguf_file file(folder + "tiny-f32.gguf");
+  const example::gguf_file file(folder + "tiny-f16.gguf");
   const example::char_tokenizer text(file);
   example::llada_model model(
       std::make_shared<const example::llada_weights>(example::llada_weights::load(file)));

@@ -84,7 +84,7 @@ void compare() {
   const std::vector<std::string> tasks = {"word", "code"};
   const std::vector<demo::problem> problems =
       demo::choose(demo::read_problems(UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl"), tasks, 20);
-  demo::engine model(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf", 2);
+  demo::engine model(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf", 2);
 
   const policy strict{by_confidence{}, threshold{0.9F}, stop_at_eos{}};
   const policy stricter{by_confidence{}, threshold{0.999F}, stop_at_eos{}};

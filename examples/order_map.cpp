@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     const bool takes_name = arguments.size() == 2;
-    demo::recorder model(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
+    demo::recorder model(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf");
     if (takes_name && arguments[0] == "--all") {
       write_all(arguments[1], model);
     } else if (takes_name && arguments[0] == "--picture") {

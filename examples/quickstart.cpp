@@ -11,7 +11,7 @@
 #include "engine/tokenizer.hpp"
 
 int main() {
-  const example::gguf_file file(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
+  const example::gguf_file file(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf");
   const example::char_tokenizer text(file);
   example::llada_model engine(file);
 

@@ -66,7 +66,7 @@ run_step() {
     suite) record "The typed suite on the device" 6 "$suite" --gtest_brief=1 ;;
     decode)
       record "A decode of the tiny model" 6 "$build/examples/unmask_example_cuda_tiny_llada" \
-        examples/tiny_llada/tiny-f32.gguf
+        examples/tiny_llada/tiny-f16.gguf
       ;;
     time)
       record "A step beside the floor" 80 "$build/examples/unmask_example_cuda_step_time"

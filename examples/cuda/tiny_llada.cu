@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     return example::skipped;
   }
   const example::gguf_file file(argc > 1 ? argv[1]
-                                         : UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
+                                         : UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf");
   const example::char_tokenizer text(file);
   example::llada_model engine(file);
   const std::vector<std::int32_t> canvas =

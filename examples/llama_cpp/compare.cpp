@@ -198,7 +198,7 @@ class comparison {
 };
 
 int run(std::span<char*> arguments) {
-  std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf", cache;
+  std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf", cache;
   std::vector<demo::chosen_policy> policies;
   int limit = 1;
   float tolerance = 1e-3F;

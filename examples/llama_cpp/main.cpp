@@ -33,7 +33,7 @@ constexpr const char* help = R"(usage: unmask_llama_cpp [options]
 Decodes masked diffusion language models (GGUF files of the LLaDA and Dream architectures) with
 llama.cpp as the engine and a policy of unmask.
 
-  --model FILE          GGUF file (default: examples/tiny_llada/tiny-f32.gguf)
+  --model FILE          GGUF file (default: examples/tiny_llada/tiny-f16.gguf)
   --policy TEXT         parts joined by '+', such as 'by_entropy + entropy_bound(0.1) + lookahead(3) +
                         stop_at_eos'; may be repeated (default: 'trace_credit + threshold(0.9)'). With
                         prefix_cache what stands left of the block keeps its K/V; dual_cache,
@@ -61,7 +61,7 @@ parts
 )";
 
 struct options {
-  std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf";
+  std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf";
   std::string prompts_file = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
   std::string trace, replay;
   std::vector<std::string> policies, prompts;

@@ -63,7 +63,7 @@ namespace {
 
 using namespace unmask;
 
-const std::string model_file = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf";
+const std::string model_file = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf";
 constexpr index_t answer_length = 40;
 
 /// How llama.cpp's sampler is called.

@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
   };
 
   say("The tiny LLaDA, cut anywhere");
-  example::tiny_engine tiny(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf");
+  example::tiny_engine tiny(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf");
   const std::string question = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
   const int prompt = static_cast<int>(tiny.canvas(question, 0).size());
   const int vocab = tiny.model().vocab;

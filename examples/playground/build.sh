@@ -40,7 +40,7 @@ em++ -O2 -fwasm-exceptions "$objects"/*.o -o "$objects/playground.js" \
   -sEXPORTED_RUNTIME_METHODS='["ccall","FS"]' -sEXPORTED_FUNCTIONS="[${exported:1}]"
 
 # Pages without a server may not fetch: the models and the program are text in a script.
-python3 - "$objects/playground.wasm" examples/tiny_llada/tiny-f32.gguf examples/sudoku/sudoku-f16.gguf >"$site/data.js" <<'PYTHON'
+python3 - "$objects/playground.wasm" examples/tiny_llada/tiny-f16.gguf examples/sudoku/sudoku-f16.gguf >"$site/data.js" <<'PYTHON'
 import base64
 import sys
 

@@ -74,7 +74,7 @@ void expect_fails(unmask_status got, unmask_status status, const std::vector<con
 }
 
 TEST(c_api, decodes_a_real_model_as_the_session_does) {
-  const example::gguf_file file(example::testing::weights_path("f32"));
+  const example::gguf_file file(example::testing::weights_path());
   const example::char_tokenizer text(file);
   example::llada_model engine(file);
   const auto vocab = static_cast<std::int32_t>(text.vocabulary());

@@ -12,7 +12,7 @@ namespace example {
 namespace {
 
 TEST(engine, a_warm_forward_does_not_allocate) {
-  llada_model model(gguf_file(testing::weights_path("q8_0")));
+  llada_model model(gguf_file(testing::weights_path()));
   const std::vector<std::int32_t> longer(90, 5), shorter(33, 7);
   const sequence_window large[] = {{longer, 0, 90}, {longer, 50, 90}};
   const sequence_window small[] = {{shorter, 0, 33}, {longer, 70, 90}, {longer, 0, 1}};

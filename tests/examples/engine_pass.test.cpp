@@ -30,7 +30,7 @@ using tokens = std::vector<token_id>;
 using unmask::testing::dice;
 
 const gguf_file& file() {
-  static const gguf_file f(testing::weights_path("f32"));
+  static const gguf_file f(testing::weights_path());
   return f;
 }
 llada_model new_model() {

@@ -185,7 +185,7 @@ const damage damages[] = {
 
 TEST(gguf, the_original_loads) {
   EXPECT_EQ(message_of(original()), "");
-  const gguf_file file(testing::weights_path("f16"));
+  const gguf_file file(testing::weights_path());
   EXPECT_EQ(file.string("general.name"), "tiny-llada");
   EXPECT_EQ(file.u32("llada.block_count"), 6U);
   EXPECT_EQ(file.integer("general.file_type"), 1);
@@ -238,7 +238,7 @@ TEST(gguf, a_file_cut_anywhere_is_refused) {
 TEST(gguf, paths_that_are_no_files_are_refused) {
   EXPECT_THROW(gguf_file(std::filesystem::path("no such file.gguf")), std::runtime_error);
   EXPECT_THROW(gguf_file(std::filesystem::path(UNMASK_EXAMPLES_DIR)), std::runtime_error);
-  EXPECT_THROW(gguf_file(testing::weights_path("f32").replace_filename("README.md")),
+  EXPECT_THROW(gguf_file(testing::weights_path().replace_filename("README.md")),
                std::runtime_error);
 }
 

@@ -16,7 +16,7 @@ namespace {
 using tokens = std::vector<std::int32_t>;
 
 char_tokenizer tokenizer() {
-  return char_tokenizer(gguf_file(testing::weights_path("q8_0")));
+  return char_tokenizer(gguf_file(testing::weights_path()));
 }
 
 TEST(tokenizer, has_the_tokens_of_the_file) {

@@ -59,7 +59,7 @@ class script : public example::peer_engine {
 llama_context* context() {
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   static const llama_model_ptr model(llama_model_load_from_file(
-      UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f32.gguf", llama_model_default_params()));
+      UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf", llama_model_default_params()));
   static const llama_context_ptr made(
       llama_init_from_model(model.get(), llama_context_default_params()));
   return made.get();

@@ -73,7 +73,7 @@ def ask(port, prompt):
 
 def test_the_model_is_that_of_the_example_engine(load_host):
     model = load_host("dlmserve/tiny_llada.py")
-    llada = model.TinyLlada(REPOSITORY / "examples" / "tiny_llada" / "tiny-f32.gguf")
+    llada = model.TinyLlada(REPOSITORY / "examples" / "tiny_llada" / "tiny-f16.gguf")
     with open(DATA / "reference_logits.jsonl", encoding="utf-8") as file:
         for line in map(json.loads, file):
             logits = llada(torch.tensor([line["tokens"]])).logits[0]

@@ -10,7 +10,7 @@ import uvicorn
 from policy_loop import install
 from tiny_llada import MASK, CharTokenizer, TinyLlada
 
-WEIGHTS = pathlib.Path(__file__).resolve().parents[3] / "tiny_llada" / "tiny-f32.gguf"
+WEIGHTS = pathlib.Path(__file__).resolve().parents[3] / "tiny_llada" / "tiny-f16.gguf"
 
 
 def load(**_):

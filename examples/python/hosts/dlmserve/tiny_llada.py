@@ -11,7 +11,7 @@ MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
 
 
 def read_gguf(path):
-    """Metadata and float32 tensors of a GGUF file of version 3 with tensors of 32 bits."""
+    """Metadata and tensors, as float32, of a GGUF file of version 3 with tensors of 32 and 16 bits."""
     data = memoryview(open(path, "rb").read())
     at = 0
 
@@ -47,15 +47,15 @@ def read_gguf(path):
         name, dimensions = text(), take("I")
         shape = [take("Q") for _ in range(dimensions)]
         kind, offset = take("IQ")
-        if kind != 0:
-            raise ValueError(f"{path}: tensor {name} is of type {kind}, only f32 (0) is read here")
-        shapes.append((name, shape[::-1], offset))
+        if kind not in (0, 1):
+            raise ValueError(f"{path}: tensor {name} is of type {kind}, only f32 (0) and f16 (1) are read here")
+        shapes.append((name, shape[::-1], (np.float32, np.float16)[kind], offset))
     start = -(-at // meta.get("general.alignment", 32)) * meta.get("general.alignment", 32)
     weights = {
         name: torch.from_numpy(
-            np.frombuffer(data, np.float32, int(np.prod(shape)), start + offset).reshape(shape).copy()
+            np.frombuffer(data, kind, int(np.prod(shape)), start + offset).reshape(shape).astype(np.float32)
         )
-        for name, shape, offset in shapes
+        for name, shape, kind, offset in shapes
     }
     return meta, weights
 
