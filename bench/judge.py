@@ -81,16 +81,22 @@ LAYERS = [f"layers: {rule} {value:g}" for value, rule in BUDGET_CONTROLS + SKIP_
 
 
 class judge:
+    """Decodes with the demo and keeps the results. Other models have other names, problems and families of settings."""
+    model, weights, problems, block, families = "sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", "36", FAMILIES
+
     def __init__(self, options):
         self.o, self.done = options, {}
         self.work = pathlib.Path(options.work)
         self.work.mkdir(parents=True, exist_ok=True)
-        self.files = {"validation": self.work / "validation.jsonl", "test": ROOT / "examples/sudoku/puzzles.jsonl"}
+        self.files = {"validation": self.work / "validation.jsonl", "test": ROOT / "examples" / self.problems}
         if not self.files["validation"].exists():
-            puzzles.write(self.files["validation"], puzzles.puzzles("validation", 1000))
+            self.make_validation(self.files["validation"])
         self.limits = {"validation": options.validation, "test": options.test}
-        weights = (ROOT / "examples/sudoku/sudoku-f16.gguf").read_bytes()
+        weights = (ROOT / "examples" / self.weights).read_bytes()
         self.key = hashlib.sha256(weights + self.files["test"].read_bytes()).hexdigest()[:16]
+
+    def make_validation(self, file):
+        puzzles.write(file, puzzles.puzzles("validation", 1000))
 
     def decode(self, text, which, calibration=None, limit=None, again=None):
         """What the demo prints for one policy on one set; "POLICY @6" decodes in blocks of 6 cells."""
@@ -101,8 +107,8 @@ class judge:
         kept = self.work / (hashlib.sha256(name.encode()).hexdigest()[:24] + ".json")
         if not kept.exists():
             policy_text, _, block = text.partition(" @")
-            command = [self.o.demo, "--model", "sudoku", "--json", "--threads", "1", "--policy", policy_text, "--prompts",
-                       str(self.files[which]), "--limit", str(limit), "--block-length", block or "36"]
+            command = [self.o.demo, "--model", self.model, "--json", "--threads", "1", "--policy", policy_text, "--prompts",
+                       str(self.files[which]), "--limit", str(limit), "--block-length", block or self.block]
             if text.startswith("layers: "):
                 command = [self.o.layers, str(self.files[which]), str(limit), *text.split()[1:]]
             if calibration is not None:
@@ -150,13 +156,13 @@ class judge:
         """The setting of a family whose cost on the validation set is nearest to that of the policy; the first of
         equals."""
         cost = self.decode(text, "validation", calibration)[by]
-        return min(FAMILIES[family], key=lambda c: abs(self.cost(c, by) - cost))
+        return min(self.families[family], key=lambda c: abs(self.cost(c, by) - cost))
 
     def best(self, text, family, by):
         """The row of a policy and the setting of a family that on the validation set is right most often among those
         that cost at most as much."""
-        fitting = [c for c in FAMILIES[family] if self.cost(c, by) <= self.cost(text, by)]
-        return text, max(fitting or FAMILIES[family], key=lambda c: (self.right(c), -self.cost(c, by))), by, 0
+        fitting = [c for c in self.families[family] if self.cost(c, by) <= self.cost(text, by)]
+        return text, max(fitting or self.families[family], key=lambda c: (self.right(c), -self.cost(c, by))), by, 0
 
     def against(self, text, family="constant", by="forwards"):
         """The row of a policy and its matched control."""
@@ -164,7 +170,7 @@ class judge:
 
     def chosen(self, family, by="forwards", against="constant"):
         """The setting of a family that on the validation set is furthest above its matched control."""
-        return max(FAMILIES[family], key=lambda p: (self.right(p) - self.right(self.matched(p, against, by)), -self.cost(p, by)))
+        return max(self.families[family], key=lambda p: (self.right(p) - self.right(self.matched(p, against, by)), -self.cost(p, by)))
 
 
 def mean_interval(differences):
@@ -300,7 +306,7 @@ def profiles(j):
     return text
 
 
-def picture(points, n):
+def picture(points, n, thing="puzzle"):
     """Right answers over forward passes as SVG, the constants joined by a line: everything, then the steep part."""
     colours = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac", "#2f4b7c", "#ffa600", "#665191", "#00876c"]
 
@@ -319,9 +325,9 @@ def picture(points, n):
             yield f'<path d="M{x(v):.1f} {top}v{height}" stroke="#dddddd"/><text x="{x(v):.1f}" y="{top + height + 18}" text-anchor="middle">{v:g}</text>'
         for v in shares:
             yield f'<path d="M{left} {y(v):.1f}h{width}" stroke="#dddddd"/><text x="{left - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{v}</text>'
-        yield f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">forward passes a puzzle</text>'
+        yield f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">forward passes a {thing}</text>'
         middle = top + height / 2
-        yield f'<text x="16" y="{middle}" transform="rotate(-90 16 {middle})" text-anchor="middle">right, % of {n} unseen puzzles</text>'
+        yield f'<text x="16" y="{middle}" transform="rotate(-90 16 {middle})" text-anchor="middle">right, % of {n} unseen {thing}s</text>'
         for i, (name, family) in enumerate(points.items()):
             inside = [(x(a), y(b)) for a, b in sorted(family) if passes[0] <= a <= passes[-1] and shares[0] <= b <= shares[-1]]
             if name == "constant":

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Write the model of the chains, its problems and what the tests compare with. Usage: export.py MODEL.pt FOLDER TESTS [PROBLEMS]
+
+FOLDER gets chains-f16.gguf and problems.jsonl, the test set: PROBLEMS of each task (240). TESTS gets
+reference_logits.jsonl and reference_decodes.jsonl, computed by PyTorch in f32 from the weights as they are in the file.
+"""
+import json, os, sys, torch
+from tasks import ALPHABET, BOS, MASK, encode, problems, write
+from train import SHAPE, Denoiser
+import gguf_file
+
+def canvas(p): return torch.tensor([[BOS] + encode(p.prompt) + encode(p.given)])
+
+@torch.no_grad()
+def decode(model, p, threshold):
+    """Threshold decoding in one block: every masked position above it, or the most confident one."""
+    x = canvas(p); forwards = 0
+    while (masked := x == MASK).any():
+        logits = model(x); logits[..., MASK] = -torch.inf; best, token = logits.softmax(-1).max(-1); best = best.masked_fill(~masked, -1)
+        take = masked & (best > threshold); take[0, best[0].argmax()] = True; x = torch.where(take, token, x); forwards += 1
+    return x[0, 1 + len(p.prompt):].tolist(), forwards
+
+def lines(path, rows):
+    with open(path, "w", encoding="ascii") as file: file.writelines(json.dumps(row) + "\n" for row in rows)
+
+def main():
+    source, folder, tests = sys.argv[1:4]; count = int(sys.argv[4]) if len(sys.argv) > 4 else 240; torch.set_num_threads(1)
+    file = os.path.join(folder, "chains-f16.gguf"); os.makedirs(tests, exist_ok=True)
+    gguf_file.export(SHAPE, torch.load(source, map_location="cpu", weights_only=True), file, "chains", ALPHABET)
+    chosen = problems("test", count); write(os.path.join(folder, "problems.jsonl"), chosen)
+    model = Denoiser(SHAPE); model.load_state_dict(gguf_file.read(SHAPE, file))
+    with torch.no_grad():
+        lines(os.path.join(tests, "reference_logits.jsonl"), (dict(tokens=x[0].tolist(), logits=[[float(f"{v:.7g}") for v in row] for row in model(x)[0].tolist()]) for x in map(canvas, chosen[:5])))
+    lines(os.path.join(tests, "reference_decodes.jsonl"), (dict(prompt=p.prompt, given=p.given, **{f"threshold_{t}": dict(zip(("tokens", "forwards"), decode(model, p, t))) for t in (0.9, 0.5)}) for p in chosen[:50]))
+
+if __name__ == "__main__": main()
