@@ -38,9 +38,10 @@ class chains(judge.judge):
         tasks.write(file, tasks.problems("validation", self.o.validation))
 
     def part(self, text, task, which="test"):
-        """What decode() gives, of one task. The tasks stand in turn."""
-        r = self.decode(text, which)
-        each = slice(list(tasks.JUDGED).index(task), None, len(tasks.JUDGED))
+        """What decode() gives, of one task: the demo decodes one after the other."""
+        r, n = self.decode(text, which), self.limits[which]
+        first = n * list(tasks.JUDGED).index(task)
+        each = slice(first, first + n)
         return {"right": r["right"][each], "forwards_each": r["forwards_each"][each], "forwards": sum(r["forwards_each"][each])}
 
 
