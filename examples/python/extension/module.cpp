@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "session.hpp"
+#include "tune.hpp"
 
 namespace unmask_python {
 namespace {
@@ -402,6 +403,7 @@ NB_MODULE(_unmask, m) {
   m.doc() = "Decoding policies for masked diffusion language models.";
   unmask_python::bind_values(m);
   unmask_python::bind_session(m);
+  unmask_python::bind_tune(m);
   m.def("describe_parts",
         &unmask::describe_parts,
         "The parts that a policy may name, with their arguments and ranges, as text.");

@@ -8,12 +8,15 @@ Session   asks the engine for forward passes: any number of sequences, any sched
 Block     decides one block of one request in a loop that the host owns.
 Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
 
-TraceView shows a recorded decode in a notebook.
+TraceView shows a recorded decode in a notebook. tune() searches for a policy.
 """
 from ._unmask import (
     Candidate,
     Commit,
+    Comparison,
+    Decoded,
     Ending,
+    OperatingPoint,
     Outcome,
     Plan,
     Probability,
@@ -21,7 +24,9 @@ from ._unmask import (
     Request,
     Segment,
     Session,
+    Tuned,
     describe_parts,
+    tune,
 )
 from .block import Block
 from .decider import Decider
@@ -31,8 +36,11 @@ __all__ = [
     "Block",
     "Candidate",
     "Commit",
+    "Comparison",
     "Decider",
+    "Decoded",
     "Ending",
+    "OperatingPoint",
     "Outcome",
     "Plan",
     "Probability",
@@ -41,5 +49,7 @@ __all__ = [
     "Segment",
     "Session",
     "TraceView",
+    "Tuned",
     "describe_parts",
+    "tune",
 ]

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "tune.hpp"
+
+#include <unmask/tune/tuner.hpp>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace unmask_python {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace unmask::tune;
+
+[[nodiscard]] measure measure_of(const std::string& name) {
+  constexpr std::pair<std::string_view, measure> all[] = {
+      {"forwards", measure::forwards},
+      {"segments", measure::segments},
+      {"layer_positions", measure::layer_positions},
+      {"seconds", measure::seconds}};
+  for (const auto& [known, value] : all) {
+    if (known == name) {
+      return value;
+    }
+  }
+  throw std::invalid_argument(
+      "minimise must be forwards, segments, layer_positions or seconds, got '" + name + "'");
+}
+
+// Calls Python for the results of a search, and ends it when the user interrupts.
+class python_decoder {
+ public:
+  explicit python_decoder(nb::callable decode)
+      : decode_(std::move(decode)) {}
+
+  [[nodiscard]] std::vector<decoded> operator()(const std::string& policy,
+                                                std::span<const unmask::index_t> problems) {
+    nb::list indexes;
+    for (const unmask::index_t p : problems) {
+      indexes.append(p);
+    }
+    nb::object answers;
+    try {
+      answers = decode_(policy, indexes);
+    } catch (const nb::python_error& e) {
+      interrupted_ = interrupted_ || e.matches(PyExc_KeyboardInterrupt);
+      if (interrupted_ || e.matches(PyExc_ValueError)) {
+        throw std::invalid_argument("this policy was not decoded");
+      }
+      throw;
+    }
+    std::vector<decoded> all;
+    if (!nb::try_cast(answers, all)) {
+      throw nb::type_error("decode(policy, problems) must return a list of unmask.Decoded");
+    }
+    return all;
+  }
+
+  [[nodiscard]] bool interrupted() {
+    if (PyErr_CheckSignals() != 0) {
+      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0) {
+        throw nb::python_error();
+      }
+      PyErr_Clear();
+      interrupted_ = true;
+    }
+    return interrupted_;
+  }
+
+ private:
+  nb::callable decode_;
+  bool interrupted_ = false;
+};
+
+[[nodiscard]] tuned tune(nb::callable decode,
+                         unmask::index_t problems,
+                         double target,
+                         const std::string& minimise,
+                         unmask::index_t depth,
+                         const std::optional<nb::callable>& progress) {
+  python_decoder engine(std::move(decode));
+  results known([&engine](const std::string& policy, std::span<const unmask::index_t> wanted) {
+    return engine(policy, wanted);
+  });
+  search how{.problems = problems, .target = target, .minimise = measure_of(minimise)};
+  how.depth = depth;
+  how.stop = [&engine] { return engine.interrupted(); };
+  if (progress) {
+    how.progress = [&progress](std::string_view stage, unmask::index_t done, unmask::index_t of) {
+      (*progress)(std::string(stage), done, of);
+    };
+  }
+  return tuner(how, known).run();
+}
+
+}  // namespace
+
+void bind_tune(nb::module_& m) {
+  nb::class_<decoded>(m, "Decoded", "Result of one problem, for tune().")
+      .def(
+          "__init__",
+          [](decoded* self,
+             bool right,
+             double forwards,
+             std::optional<double> segments,
+             double layer_positions,
+             double seconds) {
+            new (self)
+                decoded{right, forwards, segments.value_or(forwards), layer_positions, seconds};
+          },
+          "right"_a,
+          nb::kw_only(),
+          "forwards"_a,
+          "segments"_a = nb::none(),
+          "layer_positions"_a = 0.0,
+          "seconds"_a = 0.0,
+          "Whether the answer is accepted, and what it cost; segments are forwards unless given.")
+      .def_ro("right", &decoded::right)
+      .def_ro("forwards", &decoded::forwards)
+      .def_ro("segments", &decoded::segments)
+      .def_ro("layer_positions", &decoded::layer_positions)
+      .def_ro("seconds", &decoded::seconds);
+
+  nb::class_<point>(m, "OperatingPoint", "A policy with its results on a set of problems.")
+      .def_ro("policy", &point::policy, "Its text.")
+      .def_ro("problems", &point::problems, "Problems that it decoded.")
+      .def_ro("right", &point::right, "Those answered right.")
+      .def_prop_ro(
+          "share",
+          [](const point& p) { return std::pair(p.share.low, p.share.high); },
+          "95 % interval of the share of right answers.")
+      .def_ro("mean", &point::mean, "Means of the costs; `right` has no meaning there.")
+      .def_ro("each", &point::each, "The result of each problem.")
+      .def_ro("is_single", &point::is_single, "Whether it is a ranking and one commit rule.")
+      .def_ro("is_efficient",
+              &point::is_efficient,
+              "Whether no other point is as right at no more cost.");
+
+  nb::class_<comparison>(m, "Comparison", "Two policies on the same problems.")
+      .def_ro("problems", &comparison::problems)
+      .def_ro("only_first", &comparison::only_first, "Problems that only the first answers right.")
+      .def_ro("only_second", &comparison::only_second, "Those that only the second answers right.")
+      .def_ro("p", &comparison::p, "McNemar's exact test of the two numbers.")
+      .def_ro("saved", &comparison::saved, "Mean cost of the second minus the first.")
+      .def_ro("margin", &comparison::margin, "Half of the 95 % interval of that difference.");
+
+  nb::class_<tuned>(m, "Tuned", "What a search found.")
+      .def_ro("reaches", &tuned::reaches, "Whether a policy reached the target.")
+      .def_ro("stopped", &tuned::stopped, "Whether the user interrupted the search.")
+      .def_ro("best", &tuned::best, "The policy, on the problems of the search.")
+      .def_ro("checked", &tuned::checked, "The same on problems that the search did not see.")
+      .def_ro("rival", &tuned::rival, "The cheapest single rule that is as right on those.")
+      .def_ro("against_rival", &tuned::against_rival, "`checked` beside `rival`.")
+      .def_ro("dominating",
+              &tuned::dominating,
+              "Single rules that are as right at no more cost on those.")
+      .def_ro("singles", &tuned::singles, "All single rules on those.")
+      .def_ro(
+          "points", &tuned::points, "Every policy decoded on all problems of the search, by cost.");
+
+  m.def(
+      "tune",
+      &tune,
+      "decode"_a,
+      nb::kw_only(),
+      "problems"_a,
+      "target"_a = 0.97,
+      "minimise"_a = "forwards",
+      "depth"_a = 2,
+      "progress"_a = nb::none(),
+      "Searches for the policy that costs least among those that are right often enough.\n\n"
+      "decode(policy, problems) returns a Decoded for each index of the list `problems`, all "
+      "below\n"
+      "the number given here; ValueError: this policy is not possible. Even problems are for the\n"
+      "search, odd ones for the check. Ctrl-C ends the search with what it has.\n"
+      "progress(stage, done, of) is called after each policy.");
+}
+
+}  // namespace unmask_python
