@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs unmask_llama_cpp as a user would and looks at what it prints.
 
-usage: program.py UNMASK_LLAMA_CPP UNMASK_DEMO [test name]...
+usage: program.py UNMASK_LLAMA_CPP UNMASK_DEMO TINY_F32 [test name]...
 """
 import json
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, DEMO = sys.argv[1:3]
+PROGRAM, DEMO, F32 = sys.argv[1:4]
 
 
 def run(*arguments):
@@ -59,7 +59,7 @@ class Program(unittest.TestCase):
 
     def replayed(self, program, trace, count):
         """Log-probabilities of a replay that equal the trace's, of how many, and the largest difference."""
-        done = subprocess.run([program, "--replay", trace], capture_output=True, text=True, check=False,
+        done = subprocess.run([program, "--model", F32, "--replay", trace], capture_output=True, text=True, check=False,
                               stdin=subprocess.DEVNULL)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         lines = re.findall(r"(\d+) tokens, the same in the same steps; (\d+) log-probabilities equal, "
@@ -72,7 +72,7 @@ class Program(unittest.TestCase):
             trace = os.path.join(folder, "decode.jsonl")
             for policy in ("threshold(0.9)", LOOKAHEAD, "tokens_per_step(2) + prefix_cache", "threshold(0.5) + sampling",
                            "threshold(0.5) + remask_current_below(0.4, 3)"):
-                done = run("--policy", policy, "--limit", "1", "--quiet", "--trace", trace)
+                done = run("--model", F32, "--policy", policy, "--limit", "1", "--quiet", "--trace", trace)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 equal, of, difference = self.replayed(PROGRAM, trace, 4)
                 if policy == LOOKAHEAD:  # llama.cpp's rows depend a little on what else its batch holds
@@ -82,8 +82,8 @@ class Program(unittest.TestCase):
                 equal, of, difference = self.replayed(DEMO, trace, 4)
                 # Logits of the engines differ by 1.3e-4 at most, a log-probability by twice as much.
                 self.assertTrue(equal < of and difference < 2.6e-4, (policy, equal, of, difference))
-                done = subprocess.run([DEMO, "--policy", policy, "--live", "4", "--trace", trace], capture_output=True,
-                                      text=True, check=False, stdin=subprocess.DEVNULL)
+                done = subprocess.run([DEMO, "--model", F32, "--policy", policy, "--live", "4", "--trace", trace],
+                                      capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 equal, of, difference = self.replayed(PROGRAM, trace, 4)
                 self.assertTrue(equal < of and difference < 2.6e-4, (policy, equal, of, difference))
@@ -164,4 +164,4 @@ class Program(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
