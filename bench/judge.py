@@ -20,13 +20,13 @@ import resource
 import subprocess
 import sys
 
+import measured
 import paired
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "sudoku" / "make"))
 import puzzles  # noqa: E402
 
-BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
 CONSTANTS = [.3, .4, .5, .55, .6, .65, .675, .7, .7125, .725, .7375, .75, .7625, .775, .7875, .8, .8125, .825, .8375, .85, .8625, .875, .8875,
              .9, .9125, .925, .9375, .95, .9625, .97, .975, .98, .985, .99, .9925, .995]
 
@@ -409,10 +409,7 @@ def main():
     text += ["", "### Thresholds from one puzzle (OSDT)", ""] + profiles(j)
     text += ["", "### Accuracy under parallelism", "", "| family | AUP |", "| --- | --- |"]
     text += [f"| {name} | {value:.0f} |" for name, value in sorted(parallel.items(), key=lambda item: -item[1])]
-    page = stem.with_suffix(".md")
-    whole = page.read_text(encoding="utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
-    before, rest = whole.split(BEGIN)
-    page.write_text(before + BEGIN + "\n".join(text) + "\n\n" + END + rest.split(END)[1], encoding="utf-8")
+    measured.write(stem.with_suffix(".md"), text)
     return 0
 
 

@@ -13,6 +13,7 @@ import pathlib
 import sys
 
 import judge
+import measured
 from judge import compare, constant
 
 sys.path.insert(0, str(judge.ROOT / "examples" / "chains" / "make"))
@@ -101,10 +102,7 @@ def main():
                 gained, lost, low, high, value, cost, verdict = compare(a, b, tolerance=tolerance)
                 text.append(f"| `{p}` | `{control}` | {task} | {a['right'].count('1')}, {b['right'].count('1')} | {a['forwards']}, {b['forwards']} | "
                             f"+{gained} -{lost} | {low:+.1f} to {high:+.1f} | {value:.2g} | {cost} | {verdict} |")
-    page = stem.with_suffix(".md")
-    whole = page.read_text(encoding="utf-8") if page.exists() else f"{judge.BEGIN}\n{judge.END}\n"
-    before, rest = whole.split(judge.BEGIN)
-    page.write_text(before + judge.BEGIN + "\n".join(text) + "\n\n" + judge.END + rest.split(judge.END)[1], encoding="utf-8")
+    measured.write(stem.with_suffix(".md"), text)
     return 0
 
 

@@ -17,10 +17,10 @@ import pathlib
 import subprocess
 import sys
 
+import measured
 import paired
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
 # name: model file, problems, sequences of one kept file
 SETS = {"reactions": ("rxnmapper.gguf", ROOT / "examples/masked_lms/reactions.jsonl", 40),
         "antibodies": ("antiberty.gguf", ROOT / "examples/masked_lms/antibodies.jsonl", 10)}
@@ -206,10 +206,7 @@ def main():
         text += ["", f"### {name.capitalize()}: {count} sequences, {count * len(of.tasks)} problems, {masked} masked tokens", ""] + overview(of)
         for title, rows in of.claims:
             text += ["", f"#### {name.capitalize()}: {title[0].lower() + title[1:]}", ""] + table(of, rows)
-    page = pathlib.Path(o.out)
-    whole = page.read_text(encoding="utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
-    before, rest = whole.split(BEGIN)
-    page.write_text(before + BEGIN + "\n".join(text) + "\n\n" + END + rest.split(END)[1], encoding="utf-8")
+    measured.write(pathlib.Path(o.out), text)
     return 0
 
 

@@ -30,7 +30,7 @@ texts split(std::string_view text, char separator) {
   return pieces;
 }
 
-/// What stands between the first ':' of a prompt and the last character, which is another.
+/// The text between the first ':' of a prompt and the last character, which is another.
 std::string_view inside(std::string_view prompt) {
   const std::size_t colon = prompt.find(':');
   return colon == std::string_view::npos || prompt.size() < colon + 2 || prompt.back() != ':'

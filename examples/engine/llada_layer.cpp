@@ -29,7 +29,7 @@ row_block<const float> input(hidden_rows rows, std::size_t width) {
   return {rows.data, rows.positions.size(), width};
 }
 
-/// What attention or feed forward reads of the rows.
+/// The rows as attention or feed forward reads them: normed first, or as they are.
 row_block<const float>
 read_by(const llada_config& config, const norm& first, hidden_rows rows, layer_scratch& scratch) {
   const row_block<const float> in = input(rows, config.width);

@@ -14,7 +14,7 @@ namespace example {
 /// with tanh.
 enum class activation { gated_silu, gelu, gelu_tanh };
 
-/// What the layers of one architecture have and those of another have not.
+/// Differences between the layers of one architecture and those of another.
 struct layer_kind {
   bool layer_norm = false;  ///< norms subtract the mean and have a bias; else root mean square
   bool norm_first = true;   ///< norms read what enters attention and feed forward; else the sums

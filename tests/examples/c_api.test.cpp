@@ -481,8 +481,8 @@ TEST(c_api, records_a_decode) {
   }
 }
 
-// What a decode wrote: step, position, token and the bits of the log-probability. The token of a
-// branch counts for the step that proposed it, in which a replay commits it.
+// The entries of a decode: step, position, token and the bits of the log-probability. The token of
+// a branch counts for the step that proposed it, in which a replay commits it.
 using written_set = std::set<std::tuple<int, int, int, std::uint32_t>>;
 
 // Decodes logits of a position and of the tokens beside it.

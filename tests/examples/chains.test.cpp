@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 // The model of the chains in the example engine, beside PyTorch, and its problems.
-#include <unmask/unmask.hpp>
-
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -12,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "beside_pytorch.hpp"
 #include "demo/checkers.hpp"
 #include "demo/problems.hpp"
 #include "engine/llada.hpp"
 #include "engine/tokenizer.hpp"
-#include "engine_files.hpp"
 
 namespace example {
 namespace {
@@ -35,68 +33,20 @@ std::vector<nlohmann::json> reference(const std::string& name) {
                              (name + ".jsonl"));
 }
 
-// The reference has the weights as they are in the file.
 TEST(chains, logits_agree_with_pytorch) {
   llada_model model(file());
   EXPECT_EQ(model.config().layers, 12U);
-  for (const nlohmann::json& line : reference("reference_logits")) {
-    const auto sequence = line["tokens"].get<tokens>();
-    const logits_view logits = model.forward(sequence, 0, sequence.size());
-    ASSERT_EQ(logits.rows, line["logits"].size());
-    for (std::size_t row = 0; row < logits.rows; ++row) {
-      const auto expected = line["logits"][row].get<std::vector<float>>();
-      ASSERT_EQ(expected.size(), logits.vocabulary);
-      for (std::size_t token = 0; token < expected.size(); ++token) {
-        ASSERT_NEAR(logits.row(row)[token], expected[token], 1e-3) << row << ", " << token;
-      }
-    }
-  }
-}
-
-struct decode {
-  tokens answer;
-  int forwards = 0;
-};
-
-/// One problem under a threshold, its clues fixed by start_options::editable.
-decode decoded(llada_model& model, const nlohmann::json& problem, float threshold) {
-  const char_tokenizer text(file());
-  const auto given = problem["given"].get<std::string>();
-  tokens sequence = text.canvas(problem["prompt"].get<std::string>(), given.size());
-  const std::size_t start = sequence.size() - given.size();
-  std::vector<std::uint8_t> editable(start, 0);
-  for (std::size_t p = 0; p < given.size(); ++p) {
-    editable.push_back(given[p] == '_' ? 1 : 0);
-    if (given[p] != '_') {
-      sequence[start + p] = text.encode(given.substr(p, 1)).front();
-    }
-  }
-  const auto length = static_cast<int>(sequence.size());
-  const auto answer = static_cast<int>(given.size());
-  const auto vocab = static_cast<int>(text.vocabulary());
-  unmask::policy rule{unmask::by_confidence{}, unmask::threshold{threshold}};
-  unmask::session<decltype(rule)> session({.vocab = vocab, .mask_token = text.mask()},
-                                          {.sequences = 1, .length = length, .window = answer});
-  session.start(0,
-                rule,
-                sequence,
-                {.prompt_length = length - answer, .length = length, .block_length = answer},
-                {.editable = editable});
-  while (const auto request = session.next()) {
-    const auto [first, last] = request->segments[0].rows;
-    const logits_view z =
-        model.forward(sequence, static_cast<std::size_t>(first), static_cast<std::size_t>(last));
-    session.supply(unmask::host_logits<float>(z.data, request->rows, vocab));
-  }
-  return {tokens(sequence.end() - answer, sequence.end()), session.report(0).forwards};
+  testing::expect_logits(model, reference("reference_logits"));
 }
 
 TEST(chains, decodes_are_those_of_pytorch) {
   llada_model model(file());
+  const char_tokenizer text(file());
   for (const nlohmann::json& line : reference("reference_decodes")) {
     for (const float threshold : {0.9F, 0.5F}) {
       const nlohmann::json& expected = line[threshold > 0.8F ? "threshold_0.9" : "threshold_0.5"];
-      const decode d = decoded(model, line, threshold);
+      const testing::decode d =
+          testing::decode_given(model, text, line["prompt"], line["given"], threshold);
       EXPECT_EQ(d.answer, expected["tokens"].get<tokens>()) << line["given"] << threshold;
       EXPECT_EQ(d.forwards, expected["forwards"].get<int>()) << line["given"] << threshold;
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 // The Sudoku model in the example engine, beside PyTorch, and the checker of its answers.
-#include <unmask/unmask.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "beside_pytorch.hpp"
 #include "demo/checkers.hpp"
 #include "engine/llada.hpp"
 #include "engine/tokenizer.hpp"
-#include "engine_files.hpp"
 
 namespace example {
 namespace {
@@ -34,56 +32,10 @@ std::vector<nlohmann::json> reference(const std::string& name) {
                              (name + ".jsonl"));
 }
 
-// The reference has the weights as they are in the file, so the difference is that of sums in
-// another order: the same bound as for the tiny LLaDA's f32 file.
 TEST(sudoku, logits_agree_with_pytorch) {
   llada_model model(file());
   EXPECT_EQ(model.config().layers, 8U);
-  for (const nlohmann::json& line : reference("reference_logits")) {
-    const auto sequence = line["tokens"].get<tokens>();
-    const logits_view logits = model.forward(sequence, 0, sequence.size());
-    ASSERT_EQ(logits.rows, line["logits"].size());
-    for (std::size_t row = 0; row < logits.rows; ++row) {
-      const auto expected = line["logits"][row].get<std::vector<float>>();
-      ASSERT_EQ(expected.size(), logits.vocabulary);
-      for (std::size_t token = 0; token < expected.size(); ++token) {
-        ASSERT_NEAR(logits.row(row)[token], expected[token], 1e-3) << row << ", " << token;
-      }
-    }
-  }
-}
-
-struct decode {
-  tokens answer;
-  int forwards = 0;
-};
-
-/// One puzzle under a threshold, its clues fixed by start_options::editable.
-decode decoded(llada_model& model, const std::string& given, float threshold) {
-  const char_tokenizer text(file());
-  tokens sequence{text.begin()};
-  std::vector<std::uint8_t> editable{0};
-  for (std::size_t p = 0; p < given.size(); ++p) {
-    editable.push_back(given[p] == '_' ? 1 : 0);
-    sequence.push_back(given[p] == '_' ? text.mask() : text.encode(given.substr(p, 1)).front());
-  }
-  const auto length = static_cast<int>(sequence.size());
-  const auto vocab = static_cast<int>(text.vocabulary());
-  unmask::policy rule{unmask::by_confidence{}, unmask::threshold{threshold}};
-  unmask::session<decltype(rule)> session({.vocab = vocab, .mask_token = text.mask()},
-                                          {.sequences = 1, .length = length, .window = length - 1});
-  session.start(0,
-                rule,
-                sequence,
-                {.prompt_length = 1, .length = length, .block_length = length - 1},
-                {.editable = editable});
-  while (const auto request = session.next()) {
-    const auto [first, last] = request->segments[0].rows;
-    const logits_view z =
-        model.forward(sequence, static_cast<std::size_t>(first), static_cast<std::size_t>(last));
-    session.supply(unmask::host_logits<float>(z.data, request->rows, vocab));
-  }
-  return {tokens(sequence.begin() + 1, sequence.end()), session.report(0).forwards};
+  testing::expect_logits(model, reference("reference_logits"));
 }
 
 TEST(sudoku, decodes_are_those_of_pytorch) {
@@ -95,7 +47,7 @@ TEST(sudoku, decodes_are_those_of_pytorch) {
     const auto given = line["given"].get<std::string>();
     for (const float threshold : {0.9F, 0.5F}) {
       const nlohmann::json& expected = line[threshold > 0.8F ? "threshold_0.9" : "threshold_0.5"];
-      const decode d = decoded(model, given, threshold);
+      const testing::decode d = testing::decode_given(model, text, "", given, threshold);
       EXPECT_EQ(d.answer, expected["tokens"].get<tokens>()) << given << " above " << threshold;
       EXPECT_EQ(d.forwards, expected["forwards"].get<int>()) << given << " above " << threshold;
       right += threshold > 0.8F && demo::sudoku_6x6(given, text.decode(d.answer)) ? 1U : 0U;
