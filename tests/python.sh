@@ -25,7 +25,7 @@ echo "Installing PyTorch, NumPy and pytest into $venv"
   unmask_quietly "${pip[@]}" install ${UNMASK_TORCH:-torch}
 unmask_quietly "${pip[@]}" install numpy pytest
 echo "Building and installing examples/python"
-unmask_quietly "${pip[@]}" install ./examples/python
+unmask_quietly "${pip[@]}" install -C "build-dir=$PWD/$folder/{wheel_tag}" ./examples/python
 
 # SGLang's algorithm modules only, which need nothing but PyTorch; the wheel for one Python version
 # is sufficient for all.
