@@ -49,7 +49,7 @@ fi
 
 find include -name '*.hpp' ! -name '*_kernel.hpp' ! -name each_instruction_set.hpp ! -path '*/cuda*' \
   ! -path '*/interop/*' -printf '#include <%P>\n' | sort >"$build/headers.cpp"
-echo '#include <unmask/c_api.h>' >>"$build/headers.cpp"
+echo '#include <unmask/c_layers.h>' >>"$build/headers.cpp"
 
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
 # shellcheck disable=SC2016

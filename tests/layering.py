@@ -40,6 +40,7 @@ MAY_INCLUDE = {
                                 "any_layer_session.hpp"],
     "compiled.hpp": DECODING + ["host/"],
     "c_api.h": [],
+    "c_layers.h": ["c_api.h"],
     "unmask.hpp": DECODING + ["host/"],
     "cuda.hpp": DECODING + ["unmask.hpp", "cuda/"],
     "cuda.cuh": DECODING + ["unmask.hpp", "cuda.hpp", "cuda/"],

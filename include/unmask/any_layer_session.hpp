@@ -44,7 +44,7 @@ class basic_any_layer_session : public any_session {
 
   /// The constants of layer_session, as values.
   struct layer_rule_info {
-    bool has_hooks = false;                ///< As layer_session::has_hooks.
+    bool has_hooks = false;                ///< The policy has a layer rule: at_layer() is called.
     feature reads = feature::hidden;       ///< As layer_session::reads.
     skipping skipped = skipping::dropped;  ///< As layer_session::skipped.
   };
@@ -132,7 +132,12 @@ class any_layer_session_of final : public any_session_of<Policy,
   [[nodiscard]] typename erased::layer_rule_info rule_info() const override {
     if constexpr (typed::has_hooks) {
       const auto& rule = base::rules().template part_at<step::layers::rule_index<Policy>>();
-      return {true, rule.reads, rule.skipped};
+      if constexpr (requires { rule.selects(); }) {  // of several rules at run time, or of none
+        return rule.selects() ? typename erased::layer_rule_info{true, rule.reads, rule.skipped}
+                              : typename erased::layer_rule_info{};
+      } else {
+        return {true, rule.reads, rule.skipped};
+      }
     } else {
       return {};
     }

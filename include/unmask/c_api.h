@@ -7,7 +7,8 @@
 
 /// \file
 /// The library behind a C interface, for hosts in other languages: C99, usable through dlopen.
-/// Implemented by examples/c_api, compiled once.
+/// Implemented by examples/c_api, compiled once. <unmask/c_layers.h> has the calls for engines that
+/// compute single positions of their layers.
 ///
 /// Errors: calls return a status. After an error unmask_last_error() names, for the calling thread,
 /// the argument, its value and the rule, and nothing was changed. No exception leaves a call. One
@@ -38,9 +39,9 @@ extern "C" {
 #  endif
 #endif
 
-/// Incremented with every change of this header; two libraries with equal unmask_abi_version() have
-/// the same calls.
-#define UNMASK_ABI_VERSION 3
+/// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
+/// have the same calls.
+#define UNMASK_ABI_VERSION 4
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -62,14 +63,6 @@ enum unmask_element_kinds {
   UNMASK_F32 = 0,   ///< float
   UNMASK_BF16 = 1,  ///< bfloat16
   UNMASK_F16 = 2    ///< IEEE half precision
-};
-/// Tensors of a layer.
-enum unmask_features {
-  UNMASK_HIDDEN = 0,  ///< a layer's output
-  UNMASK_INPUT = 1,   ///< its normalised input
-  UNMASK_QUERY = 2,   ///< its queries
-  UNMASK_KEY = 3,     ///< its keys
-  UNMASK_VALUE = 4    ///< its values
 };
 /// Kinds of memory.
 enum unmask_memory_spaces {
@@ -159,7 +152,7 @@ typedef struct unmask_segment {
   int32_t keys_first, keys_last;    ///< with the keys of [first, last)
   int32_t row_first, row_last;      ///< return the logits of these positions
   int32_t first_row;                ///< index of the first of them in the tensor
-  int32_t evict;                    ///< 0: all keys; 1: all, and select some; 2: those
+  int32_t evict;                    ///< one of unmask_evictions, in <unmask/c_layers.h>
 } unmask_segment;
 
 /// The next forward pass. The session owns the segments, which are valid until unmask_supply().
@@ -231,33 +224,6 @@ typedef struct unmask_plan {
 } unmask_plan;
 /// Initialises unmask_plan with its defaults.
 #define UNMASK_PLAN_INIT {(uint32_t)sizeof(unmask_plan), 0, 0, 0, 1}
-
-/// The layer rule of a policy, for engines that compute single positions of their layers.
-typedef struct unmask_layer_rule {
-  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t has_hooks;     ///< not 0: call unmask_at_layer() where unmask_hooks() is true
-  int32_t reads;  ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
-                  ///< layers that follow; others: inside it, before attention, for this layer
-  int32_t kept;   ///< not 0: positions that are not selected keep the attention and feed-forward
-                  ///< outputs that the engine stored; 0: they are dropped from the pass
-} unmask_layer_rule;
-/// Initialises unmask_layer_rule with its defaults.
-#define UNMASK_LAYER_RULE_INIT {(uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0}
-
-/// Rows that an engine stores from pass to pass for a layer, one for each position of [first,
-/// last), and lends for a call that overwrites them.
-typedef struct unmask_stored {
-  uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
-  int32_t kind;          ///< kind of the rows at the layer
-  int32_t memory_space;  ///< memory space of the session
-  int32_t first, last;   ///< positions of the rows
-  int32_t columns;       ///< numbers of a row
-  int64_t stride;        ///< distance of rows, in elements; 0: columns
-  void* data;            ///< the first row; written by the call
-} unmask_stored;
-/// Initialises unmask_stored with its defaults.
-#define UNMASK_STORED_INIT                                                                         \
-  {(uint32_t)sizeof(unmask_stored), UNMASK_F32, UNMASK_HOST, 0, 0, 0, 0, NULL}
 
 /// UNMASK_ABI_VERSION of the library.
 UNMASK_API uint32_t unmask_abi_version(void);
@@ -335,44 +301,6 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
 UNMASK_API unmask_status unmask_record(unmask_session* session,
                                        const char* file,
                                        const char* model);
-
-/// Calls for engines that compute single positions of their layers, which decode every policy: with
-/// a layer rule, delayed_cache or entropy_cache they call these between unmask_next() and
-/// unmask_supply() to learn which positions to compute. Host sessions only. `segment` is an index
-/// into the request; returned lists belong to the session and are valid until the next call for the
-/// same slot.
-///
-/// A pass begins with the positions of the segment; each layer attends to [keys_first,
-/// keys_last). At each layer where unmask_hooks() returns true, in ascending order,
-/// unmask_at_layer() takes the rows of the tensor that unmask_get_layer_rule() names, one for each
-/// of unmask_positions(), and the stored rows; it returns the indices of the rows to compute from
-/// there on. Behind the last layer unmask_rows() returns the rows whose logits to return, as
-/// indices into unmask_positions(); unmask_supply() takes those of all segments, packed one segment
-/// behind the other.
-UNMASK_API unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule);
-/// Positions that the next layer computes, ascending.
-UNMASK_API unmask_status unmask_positions(unmask_session* session,
-                                          int32_t segment,
-                                          const int32_t** positions,
-                                          int32_t* count);
-/// Receives not 0 where unmask_at_layer() has to be called for a layer.
-UNMASK_API unmask_status unmask_hooks(unmask_session* session,
-                                      int32_t segment,
-                                      int32_t layer,
-                                      int32_t* hooked);
-/// Chooses the positions that are computed at a layer: `rows` receives the indices of their rows.
-UNMASK_API unmask_status unmask_at_layer(unmask_session* session,
-                                         int32_t segment,
-                                         int32_t layer,
-                                         const unmask_logits* now,
-                                         const unmask_stored* stored,
-                                         const int32_t** rows,
-                                         int32_t* count);
-/// Rows whose logits to return, behind the last layer.
-UNMASK_API unmask_status unmask_rows(unmask_session* session,
-                                     int32_t segment,
-                                     const int32_t** rows,
-                                     int32_t* count);
 
 /// Decides one block once, for hosts with a loop of their own: `count` tokens and as many rows of
 /// logits, of which row p - logits_shift predicts position p. Masked are the positions that

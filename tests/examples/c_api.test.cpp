@@ -2,7 +2,7 @@
 
 // The C interface decodes as the session behind it, and explains errors of a call.
 
-#include <unmask/c_api.h>
+#include <unmask/c_layers.h>
 #include <unmask/policy/presets/methods.hpp>
 #include <unmask/unmask.hpp>
 

@@ -57,6 +57,9 @@ struct any_layer_rule {
     check_part(similarity, g);
   }
 
+  /// False for no rule: at_layer() is then never called.
+  [[nodiscard]] bool selects() const { return which != kind::none; }
+
   UNMASK_HD void process(auto& row, auto& context) const { skip.process(row, context); }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return skip.reduce(c, context);
