@@ -52,6 +52,32 @@ struct any_modifiers {
   float cfg_scale = 0.0F;  ///< As row_modifiers::cfg_scale.
 };
 
+namespace detail {
+
+// The same with the element type that `kind` says.
+template <class View>
+[[nodiscard]] View typed(const any_rows& r) {
+  return {static_cast<const typename View::element_type*>(r.data), r.rows, r.columns, r.stride};
+}
+template <class Modifiers>
+[[nodiscard]] Modifiers typed(const any_modifiers& r) {
+  return {r.allowed,
+          r.allowed_stride,
+          static_cast<decltype(Modifiers::unconditional)>(r.unconditional),
+          r.unconditional_stride,
+          r.cfg_scale};
+}
+
+// A list of them, converted one by one.
+template <class To, class From>
+struct typed_list {
+  std::span<const From> all;
+  [[nodiscard]] std::size_t size() const { return all.size(); }
+  [[nodiscard]] To operator[](std::size_t i) const { return typed<To>(all[i]); }
+};
+
+}  // namespace detail
+
 /// A session whose policy is not part of its type, for programs that choose a policy by name. Cost:
 /// one virtual call for each call; the step itself is compiled as in `session`.
 class any_session {
@@ -68,8 +94,14 @@ class any_session {
                      const start_options& options = {}) = 0;
   /// As session::next.
   [[nodiscard]] virtual std::optional<forward_request> next() = 0;
+  /// As session::next of some slots.
+  [[nodiscard]] virtual std::optional<forward_request> next(std::span<const index_t> slots) = 0;
   /// Errors: as session::supply; std::invalid_argument for logits in the wrong memory space.
   virtual void supply(const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
+  /// One tensor for each segment, and modifiers for each or none. Errors: also
+  /// std::invalid_argument for tensors of different element types.
+  virtual void supply(std::span<const any_rows> tensors,
+                      std::span<const any_modifiers> modifiers = {}) = 0;
   /// Errors: as session::read and supply().
   virtual void
   read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
@@ -117,14 +149,34 @@ class any_session_of : public Base {
     session_.start(slot, policy_, {tokens, count}, geometry, options);
   }
   [[nodiscard]] std::optional<forward_request> next() override { return session_.next(); }
+  [[nodiscard]] std::optional<forward_request> next(std::span<const index_t> slots) override {
+    return session_.next(slots);
+  }
   void supply(const any_rows& logits, const any_modifiers& modifiers) override {
-    with_type(logits, "memory space of the logits", [&](const auto& rows) {
-      session_.supply(rows, typed(modifiers, rows));
+    with_type(logits, logits_space, [&]<element T, memory M>(const rows_view<T, M>& rows) {
+      session_.supply(rows, detail::typed<row_modifiers<T>>(modifiers));
+    });
+  }
+  void supply(std::span<const any_rows> tensors,
+              std::span<const any_modifiers> modifiers) override {
+    any_rows first;
+    first.space = Backend::space;
+    first = tensors.empty() ? first : tensors.front();
+    for (const any_rows& rows : tensors) {
+      check_argument(rows.kind == first.kind && rows.space == first.space,
+                     "element_kind and memory space of the logits of a segment",
+                     static_cast<int>(rows.kind),
+                     "those of the first segment's, ",
+                     static_cast<int>(first.kind));
+    }
+    with_type(first, logits_space, [&]<element T, memory M>(const rows_view<T, M>&) {
+      session_.supply(detail::typed_list<rows_view<T, M>, any_rows>{tensors},
+                      detail::typed_list<row_modifiers<T>, any_modifiers>{modifiers});
     });
   }
   void read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers) override {
-    with_type(logits, "memory space of the logits", [&](const auto& rows) {
-      session_.read(index, rows, typed(modifiers, rows));
+    with_type(logits, logits_space, [&]<element T, memory M>(const rows_view<T, M>& rows) {
+      session_.read(index, rows, detail::typed<row_modifiers<T>>(modifiers));
     });
   }
   void decide() override { session_.decide(); }
@@ -153,31 +205,20 @@ class any_session_of : public Base {
                    "that of the session's backend");
     switch (rows.kind) {
     case element_kind::bf16:
-      return use(typed<bfloat16>(rows));
+      return use(detail::typed<rows_view<bfloat16, Backend::space>>(rows));
     case element_kind::f16:
-      return use(typed<float16>(rows));
+      return use(detail::typed<rows_view<float16, Backend::space>>(rows));
     case element_kind::f32:
       break;
     }
-    return use(typed<float>(rows));
+    return use(detail::typed<rows_view<float, Backend::space>>(rows));
   }
 
   [[nodiscard]] Session& typed_session() { return session_; }
   [[nodiscard]] const Policy& rules() const { return policy_; }
 
  private:
-  template <element T>
-  [[nodiscard]] static rows_view<T, Backend::space> typed(const any_rows& r) {
-    return {static_cast<const T*>(r.data), r.rows, r.columns, r.stride};
-  }
-  template <element T, memory M>
-  [[nodiscard]] static row_modifiers<T> typed(const any_modifiers& r, const rows_view<T, M>&) {
-    return {r.allowed,
-            r.allowed_stride,
-            static_cast<const T*>(r.unconditional),
-            r.unconditional_stride,
-            r.cfg_scale};
-  }
+  static constexpr const char* logits_space = "memory space of the logits";
 
   Policy policy_;
   Session session_;

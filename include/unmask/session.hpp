@@ -65,7 +65,7 @@ class session {
           tokens_view<space> tokens,
           const sequence_shape& geometry,
           const Backend& where = {})
-      : session(model, fitting(policy, tokens.size, geometry), where) {
+      : session(model, detail::capacity_for(policy, tokens.size, geometry), where) {
     start(0, policy, tokens, geometry);
   }
 
@@ -99,9 +99,21 @@ class session {
   /// until supply(). On a device only this call, report() and what reads their status synchronise.
   /// The request's spans are valid until supply().
   [[nodiscard]] std::optional<forward_request> next() {
-    const bool any = request_.is_out() ||
-                     request_.make(workspace_.statuses(), model_.logits_shift, Policy::branches);
-    return any ? std::optional(request_.view()) : std::nullopt;
+    if (!request_.is_out()) {
+      request_.choose_all();
+    }
+    return request();
+  }
+
+  /// The same for some slots only, of which those that run are in the pass: for a limit on tokens
+  /// in a pass, or paused sequences. The others stay as they are until a request that has them.
+  /// Nothing is returned if none of `slots` runs.
+  ///
+  /// Errors: std::logic_error while a request is out; std::invalid_argument for a slot that does
+  /// not exist or repeats. Cost: also O(slots.size()^2).
+  [[nodiscard]] std::optional<forward_request> next(std::span<const index_t> slots) {
+    request_.choose(slots);
+    return request();
   }
 
   /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
@@ -132,29 +144,31 @@ class session {
     finish();
   }
 
-  /// Takes the logits as one tensor for each segment, in the request's order: for engines that keep
-  /// the logits of each sequence apart.
-  template <element T, memory M>
-  void supply(std::span<const rows_view<T, M>> tensors) {
-    check_space<rows_view<T, M>>();
+  /// Takes the logits as one tensor for each segment, in the request's order, in a std::vector,
+  /// std::span or std::array of rows_view: for engines that keep the logits of each sequence apart.
+  /// `modifiers` are empty or one for each segment, indexed by its rows.
+  template <detail::rows_list List, class Modifiers = std::span<const detail::modifiers_for<List>>>
+  void supply(const List& tensors, const Modifiers& modifiers = {}) {
+    check_space<detail::view_in<List>>();
     request_.check_supply();
-    check_argument(tensors.size() == segments().size(),
-                   "number of tensors",
-                   tensors.size(),
-                   "the number of segments, ",
-                   segments().size());
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      check_segment(tensors[i], row_modifiers<T>{}, segments()[i]);
+    const std::size_t count = segments().size();
+    request_.check_count("number of tensors", tensors.size());
+    request_.check_count("number of modifiers", modifiers.size() == 0 ? count : modifiers.size());
+    const auto modifier = [&](std::size_t i) {
+      return modifiers.size() == 0 ? detail::modifiers_for<List>{} : modifiers[i];
+    };
+    for (std::size_t i = 0; i < count; ++i) {
+      check_segment(tensors[i], modifier(i), segments()[i]);
     }
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      workspace_.enqueue(segments()[i], tensors[i], row_modifiers<T>{});
+    for (std::size_t i = 0; i < count; ++i) {
+      workspace_.enqueue(segments()[i], tensors[i], modifier(i));
     }
     finish();
   }
 
   /// Refuses, with a message, arguments that are not logits.
   template <class Other, class... More>
-    requires(!row_tensor<Other>)
+    requires(!row_tensor<Other> && !detail::rows_list<Other>)
   void supply(const Other&, const More&...) {
     check_tensor<Other>();
   }
@@ -285,7 +299,7 @@ class session {
           const Backend& where,
           index_t columns)
       : model_(model)
-      , capacity_(usable(model, capacity, columns))
+      , capacity_(detail::capacity_with<Policy>(model, capacity, columns))
       , workspace_(model, capacity_, where)
       , request_(capacity_)
       , tokens_(capacity_.sequences) {}
@@ -297,11 +311,17 @@ class session {
   void was_hooked() { request_.was_hooked(); }
   /// Decides the step after all its rows were read.
   void finish() {
-    workspace_.decide();
+    workspace_.decide(segments());
     request_.was_decided();
   }
 
  private:
+  [[nodiscard]] std::optional<forward_request> request() {
+    const bool any = request_.is_out() ||
+                     request_.make(workspace_.statuses(), model_.logits_shift, Policy::branches);
+    return any ? std::optional(request_.view()) : std::nullopt;
+  }
+
   /// Number of rows of logits that a segment returns: less than segment::rows if positions were
   /// dropped.
   [[nodiscard]] index_t wanted_rows(const segment& s) {
@@ -312,29 +332,6 @@ class session {
     } else {
       return s.rows.size();
     }
-  }
-
-  [[nodiscard]] static session_capacity
-  fitting(const Policy& policy, index_t tokens, const sequence_shape& geometry) {
-    validate(geometry, tokens, {.length = max_length});
-    const index_t reach = detail::policy_reach(policy, bounded(geometry));
-    return {.sequences = 1,
-            .length = geometry.length,
-            .window = reach > 0 ? reach : 1,
-            .branches = detail::policy_branches(policy)};
-  }
-
-  [[nodiscard]] static session_capacity
-  usable(const model_info& model, session_capacity capacity, index_t columns) {
-    validate(model);
-    check_argument(!Policy::layered || model.layers >= 1,
-                   "model_info::layers",
-                   model.layers,
-                   "at least 1 for a policy that skips positions at its layers");
-    capacity.vocab = columns;
-    capacity.layers = model.layers;
-    static_cast<void>(state_bytes<Policy>(capacity));
-    return validated(capacity);
   }
 
   template <class Other>

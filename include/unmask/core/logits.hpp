@@ -181,13 +181,6 @@ concept row_tensor = requires(const Tensor& t) {
   requires detail::is_rows_view<std::remove_cvref_t<decltype(as_rows(t))>>::value;
 };
 
-namespace detail {
-
-template <class>
-inline constexpr bool are_logits = false;
-
-}  // namespace detail
-
 /// Per-row inputs of supply(): a bitmask of allowed tokens and unconditional logits, both owned by
 /// the engine and applied while the rows are read.
 ///
@@ -218,6 +211,26 @@ struct row_modifiers {
     return rest;
   }
 };
+
+namespace detail {
+
+// One view for each segment: std::vector, std::span, std::array of rows_view, or what is indexed
+// like them.
+template <class List>
+concept rows_list = requires(const List& l) {
+  requires is_rows_view<std::remove_cvref_t<decltype(l[0])>>::value;
+  { l.size() } -> std::convertible_to<std::size_t>;
+};
+
+template <rows_list List>
+using view_in = std::remove_cvref_t<decltype(std::declval<const List&>()[0])>;
+template <rows_list List>
+using modifiers_for = row_modifiers<typename view_in<List>::element_type>;
+
+template <class>
+inline constexpr bool are_logits = false;
+
+}  // namespace detail
 
 /// Inputs of the random draw of a token from one row: the key of its random numbers (its token is
 /// not used) and the temperature, > 0, of the distribution.

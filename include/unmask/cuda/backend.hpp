@@ -87,10 +87,11 @@ class on_stream::workspace {
   /// Enqueues the read of the rows given so far.
   void run();
 
-  /// Enqueues the remaining reads and the decision of every running slot: one launch if flush()
-  /// launched nothing in this step, the segments fit one row_batch and the window is at most
-  /// device::joint_window; otherwise two. The kernels write the statuses to host memory themselves.
-  void decide();
+  /// Enqueues the remaining reads and the decision of every slot whose rows were all given: one
+  /// launch if run() launched nothing in this step, the segments fit one row_batch and the window
+  /// is at most device::joint_window; otherwise two. The kernels write the statuses to host memory
+  /// themselves.
+  void decide(std::span<const segment> segments);
 
   /// Synchronises with the stream.
   [[nodiscard]] std::span<const step::slot_status> statuses();

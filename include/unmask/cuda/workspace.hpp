@@ -215,7 +215,7 @@ void on_stream::workspace<Policy>::run() {
 // In one launch if nothing of this step was launched before; slots without a segment then have
 // nothing to decide, and the host records that they committed nothing.
 template <class Policy>
-void on_stream::workspace<Policy>::decide() {
+void on_stream::workspace<Policy>::decide(std::span<const segment>) {
   passes_.forget();
   if (!split_ && batch_.count > 0 && scratch_ > 0 && capacity_.window <= device::joint_window) {
     batch_.count_by_slot();

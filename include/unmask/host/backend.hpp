@@ -127,11 +127,16 @@ class on_host::workspace {
     rows_.clear();
   }
 
-  /// Reads the remaining rows and decides every running slot.
-  void decide() {
+  /// Reads the remaining rows and decides the slots of these segments.
+  void decide(std::span<const segment> segments) {
     run();
     for (const step::slot_memory<Policy>& m : slots_) {
-      step::decide(serial{}, m);
+      step::begin_report(serial{}, m);
+    }
+    for (const segment& s : segments) {
+      if (s.branch == 0) {
+        step::decide(serial{}, slots_[static_cast<std::size_t>(s.slot)]);
+      }
     }
   }
 

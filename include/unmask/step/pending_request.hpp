@@ -19,18 +19,27 @@ class pending_request {
   explicit pending_request(const session_capacity& capacity)
       : segments_(static_cast<std::size_t>(capacity.sequences) *
                   (1 + static_cast<std::size_t>(capacity.branches)))
-      , unread_(segments_.size()) {}
+      , unread_(segments_.size())
+      , left_out_(static_cast<std::size_t>(capacity.sequences)) {}
 
   [[nodiscard]] bool is_out() const { return out_; }
   [[nodiscard]] std::span<const segment> segments() const { return {segments_.data(), count_}; }
   [[nodiscard]] forward_request view() const { return {segments(), rows_}; }
 
-  /// Makes the request of the next step of every running slot, for policies with or without
-  /// lookahead. Returns false if no sequence runs.
+  /// Makes the request of the next step of every running slot that is not left out, for policies
+  /// with or without lookahead. Returns false if no such sequence runs.
   bool make(std::span<const slot_status> statuses, index_t logits_shift, bool branches);
+
+  /// Leaves no slot out of the next request.
+  void choose_all();
+  /// Leaves out of the next request all but these slots. Errors: std::invalid_argument for slots
+  /// that do not exist or that repeat, before anything is changed.
+  void choose(std::span<const index_t> slots);
 
   /// Check before rows of all segments are taken at once.
   void check_supply() const;
+  /// Check that something is given for each segment.
+  void check_count(const char* name, std::size_t count) const;
   /// Check before rows of one segment are taken.
   void check_read(std::size_t index) const;
   void was_read(std::size_t index) {
@@ -52,6 +61,7 @@ class pending_request {
 
   fixed_array<segment> segments_;  ///< [0, count_) are of this request
   fixed_array<bool> unread_;       ///< true for each segment that read() has not read yet
+  fixed_array<bool> left_out_;     ///< true for each slot that the next request leaves out
   std::size_t count_ = 0;
   index_t rows_ = 0;
   bool out_ = false;
@@ -66,7 +76,7 @@ pending_request::make(std::span<const slot_status> statuses, index_t logits_shif
   changed_ = false;
   for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
     const plan& next = statuses[slot].next;
-    for (index_t b = 0; next.active() && b <= next.branches; ++b) {
+    for (index_t b = 0; next.active() && !left_out_[slot] && b <= next.branches; ++b) {
       add(static_cast<index_t>(slot), statuses[slot], b, logits_shift, branches);
     }
   }
@@ -74,10 +84,41 @@ pending_request::make(std::span<const slot_status> statuses, index_t logits_shif
   return out_;
 }
 
+UNMASK_LIBRARY void pending_request::choose_all() {
+  for (std::size_t slot = 0; slot < left_out_.size(); ++slot) {
+    left_out_[slot] = false;
+  }
+}
+
+UNMASK_LIBRARY void pending_request::choose(std::span<const index_t> slots) {
+  check_order(!out_, "next(slots) while a request is out: supply or abandon() it first");
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    check_argument(slots[i] >= 0 && static_cast<std::size_t>(slots[i]) < left_out_.size(),
+                   "slot",
+                   slots[i],
+                   "in [0, session_capacity::sequences = ",
+                   left_out_.size(),
+                   ")");
+    for (std::size_t j = 0; j < i; ++j) {
+      check_argument(slots[j] != slots[i], "slot", slots[i], "given once to next(slots)");
+    }
+  }
+  for (std::size_t slot = 0; slot < left_out_.size(); ++slot) {
+    left_out_[slot] = true;
+  }
+  for (const index_t slot : slots) {
+    left_out_[static_cast<std::size_t>(slot)] = false;
+  }
+}
+
 UNMASK_LIBRARY void pending_request::check_supply() const {
   check_order(out_, "supply() without a request: call next() first");
   check_order(!any(false),
               "supply() after read(): give the other segments to read(), then call decide()");
+}
+
+UNMASK_LIBRARY void pending_request::check_count(const char* name, std::size_t count) const {
+  check_argument(count == count_, name, count, "the number of segments, ", count_);
 }
 
 UNMASK_LIBRARY void pending_request::check_read(std::size_t index) const {

@@ -57,4 +57,35 @@ template <class Policy>
   return detail::bytes_of(c.sequences, step::slot_bytes<Policy>(c));
 }
 
+namespace detail {
+
+// Capacities of a session of one slot that decodes one sequence.
+template <class Policy>
+[[nodiscard]] session_capacity
+capacity_for(const Policy& policy, index_t tokens, const sequence_shape& geometry) {
+  validate(geometry, tokens, {.length = max_length});
+  const index_t reach = policy_reach(policy, bounded(geometry));
+  return {.sequences = 1,
+          .length = geometry.length,
+          .window = reach > 0 ? reach : 1,
+          .branches = policy_branches(policy)};
+}
+
+// The validated capacities of a session, with what follows from the model.
+template <class Policy>
+[[nodiscard]] session_capacity
+capacity_with(const model_info& model, session_capacity capacity, index_t columns) {
+  validate(model);
+  check_argument(!Policy::layered || model.layers >= 1,
+                 "model_info::layers",
+                 model.layers,
+                 "at least 1 for a policy that skips positions at its layers");
+  capacity.vocab = columns;
+  capacity.layers = model.layers;
+  static_cast<void>(state_bytes<Policy>(capacity));
+  return validated(capacity);
+}
+
+}  // namespace detail
+
 }  // namespace unmask

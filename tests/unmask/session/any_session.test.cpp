@@ -10,7 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -200,6 +202,62 @@ TYPED_TEST(any_session_of_elements, reads_segments_with_their_modifiers_as_the_s
     EXPECT_EQ(tokens[1] % 2, 1);
     EXPECT_EQ(tokens[2] % 2, 0);
     EXPECT_EQ(tokens[3] % 2, 1);
+  }
+}
+
+// Passes of one sequence and of both in turn, a tensor and modifiers for each segment.
+TYPED_TEST(any_session_of_elements, takes_a_tensor_for_each_segment_as_the_session_does) {
+  const policy p{by_confidence{}, tokens_per_step{1}};
+  std::vector<tokens_of> ours(2, tokens_of(8, 1)), theirs = ours;
+  session<std::remove_const_t<decltype(p)>> s(model, capacity);
+  const auto any = make_any_session(p, model, capacity);
+  for (const index_t slot : {0, 1}) {
+    const sequence_shape g = {.prompt_length = 1, .length = 8, .block_length = 4};
+    s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
+    any->start(slot, theirs[static_cast<std::size_t>(slot)].data(), 8, g);
+  }
+  const fake_model fake{.seed = 5, .vocab = model.vocab};
+  const std::vector<std::vector<std::uint32_t>> allowed = {{0xaaaaaaaa, 0}, {0x55555555, 1}};
+  const std::vector<std::vector<index_t>> passes = {{0}, {1, 0}, {1}};
+  for (std::size_t pass = 0; !s.finished(); ++pass) {
+    const auto request = s.next(passes[pass % 3]);
+    ASSERT_EQ(any->next(passes[pass % 3]).has_value(), request.has_value());
+    if (!request) {
+      continue;
+    }
+    std::vector<packed_rows<TypeParam>> rows;
+    std::vector<host_logits<TypeParam>> tensors;
+    std::vector<row_modifiers<TypeParam>> modifiers;
+    std::vector<any_rows> any_tensors;
+    std::vector<any_modifiers> every_modifier;
+    for (const segment& part : request->segments) {
+      const auto slot = static_cast<std::size_t>(part.slot);
+      rows.emplace_back(part.rows.size(), model.vocab, 1 + part.slot);
+      for (index_t r = 0; r < part.rows.size(); ++r) {
+        fake.row<TypeParam>(ours[slot], part.rows.first + r, rows.back().row(r));
+      }
+      tensors.push_back(rows.back().view());
+      modifiers.push_back({.allowed = allowed[slot].data()});
+      any_tensors.emplace_back(tensors.back());
+      every_modifier.push_back({.allowed = allowed[slot].data()});
+    }
+    s.supply(tensors, modifiers);
+    const std::span<const any_rows> all(any_tensors);
+    const std::span<const any_modifiers> each(every_modifier);
+    EXPECT_THROW(any->supply(all.first(0)), std::invalid_argument);
+    if (all.size() > 1) {
+      EXPECT_THROW(any->supply(all, each.first(1)), std::invalid_argument);
+      any_tensors[1].kind =
+          all[0].kind == element_kind::f32 ? element_kind::f16 : element_kind::f32;
+      EXPECT_THROW(any->supply(all, each), std::invalid_argument);
+      any_tensors[1] = tensors[1];
+    }
+    any->supply(all, each);
+    ASSERT_EQ(theirs, ours);
+  }
+  for (std::size_t i = 1; i < 8; ++i) {
+    EXPECT_EQ(theirs[0][i] % 2, 1);
+    EXPECT_EQ(theirs[1][i] % 2, 0);
   }
 }
 

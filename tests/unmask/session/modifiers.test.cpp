@@ -15,7 +15,6 @@ namespace {
 
 constexpr int vocab = 100, mask = 0;
 constexpr int words = (vocab + 31) / 32;
-constexpr std::uint32_t all = 0xffffffffU;
 
 /// Logits that fall with the token: 1 is the best token that is not the mask, then 2.
 std::vector<float> forward(const unmask::forward_request& request) {
@@ -42,22 +41,64 @@ TEST(session, has_requests_with_restrictions_of_their_own) {
   session.start(1, fast, second, shape);  // has a grammar: words of `grammar` in each step
   session.start(2, fast, third, shape);
   while (const auto request = session.next()) {
-    std::vector<std::uint32_t> allowed(std::size_t(request->rows) * words, all);
-    for (const unmask::segment& s : request->segments) {
-      for (int p = s.rows.first; p < s.rows.last && s.slot == 1; ++p) {
-        const int row = s.first_row + p - s.rows.first;  // of the packed logits
-        std::ranges::copy(grammar, allowed.begin() + row * words);
-      }
-    }
     const std::vector<float> logits = forward(*request);
-    session.supply(unmask::host_logits<float>(logits.data(), request->rows, vocab),
-                   {.allowed = allowed.data(), .allowed_stride = words});
+    std::vector<unmask::host_logits<float>> tensors;
+    std::vector<unmask::row_modifiers<float>> modifiers;
+    for (const unmask::segment& s : request->segments) {
+      tensors.push_back({logits.data() + s.first_row * vocab, s.rows.size(), vocab});
+      modifiers.push_back({.allowed = s.slot == 1 ? grammar.data() : nullptr});
+    }
+    session.supply(tensors, modifiers);
   }
   // [/modifiers]
 
   EXPECT_EQ(first, std::vector<int>(4, 3));
   EXPECT_EQ(second, std::vector<int>(4, 70));
   EXPECT_EQ(third, std::vector<int>(4, 1));
+}
+
+// Guidance of a strength of its own for each request: as if each were decoded alone.
+TEST(session, has_requests_with_guidance_of_their_own) {
+  const unmask::policy fast{unmask::by_confidence{}, unmask::threshold{0.6F}};
+  using session_of_fast = unmask::session<unmask::policy<unmask::by_confidence, unmask::threshold>>;
+  const unmask::sequence_shape shape{.length = 4, .block_length = 4};
+  std::vector<float> unconditional(vocab, 0.0F);
+  unconditional[1] = 3.0F;  // guidance above 0.5 makes 2 the best
+  const std::array<float, 3> scales{0.0F, 0.1F, 4.0F};
+  const auto guided = [&](float scale) {
+    return unmask::row_modifiers<float>{.unconditional = unconditional.data(), .cfg_scale = scale};
+  };
+
+  std::vector<std::vector<int>> alone(3, std::vector<int>(4));
+  for (std::size_t i = 0; i < 3; ++i) {
+    session_of_fast session({.vocab = vocab, .mask_token = mask},
+                            {.sequences = 1, .length = 4, .window = 4});
+    session.start(0, fast, alone[i], shape);
+    while (const auto request = session.next()) {
+      const std::vector<float> logits = forward(*request);
+      session.supply(unmask::host_logits<float>(logits.data(), request->rows, vocab),
+                     guided(scales[i]));
+    }
+  }
+  EXPECT_NE(alone[1], alone[2]);
+
+  std::vector<std::vector<int>> together(3, std::vector<int>(4));
+  session_of_fast session({.vocab = vocab, .mask_token = mask},
+                          {.sequences = 3, .length = 4, .window = 4});
+  for (int slot = 0; slot < 3; ++slot) {
+    session.start(slot, fast, together[static_cast<std::size_t>(slot)], shape);
+  }
+  while (const auto request = session.next()) {
+    const std::vector<float> logits = forward(*request);
+    std::vector<unmask::host_logits<float>> tensors;
+    std::vector<unmask::row_modifiers<float>> modifiers;
+    for (const unmask::segment& s : request->segments) {
+      tensors.push_back({logits.data() + s.first_row * vocab, s.rows.size(), vocab});
+      modifiers.push_back(guided(scales[static_cast<std::size_t>(s.slot)]));
+    }
+    session.supply(tensors, modifiers);
+  }
+  EXPECT_EQ(together, alone);
 }
 
 }  // namespace
