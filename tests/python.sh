@@ -46,8 +46,9 @@ PYTHON
 fi
 
 # dlmserve requires much that only its loading of large models needs.
-echo "Installing dlmserve 0.1.1"
-unmask_quietly "${pip[@]}" install 'transformers>=4.44,<5' fastapi uvicorn prometheus-client
-unmask_quietly "${pip[@]}" install --no-deps dlmserve==0.1.1
+echo "Installing transformers, diffusers 0.42.1 and dlmserve 0.1.1"
+unmask_quietly "${pip[@]}" install 'transformers>=5.23,<6' 'huggingface_hub>=1.32' fastapi uvicorn prometheus-client
+unmask_quietly "${pip[@]}" install --no-deps diffusers==0.42.1 dlmserve==0.1.1
+unmask_quietly "${pip[@]}" install pillow importlib_metadata filelock requests  # of diffusers
 
 UNMASK_SGLANG=$PWD/$sglang "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The parts that a policy's text names, for hosts that cannot run every part."""
+from __future__ import annotations
+
+import functools
+import re
+from typing import Iterator, Mapping
+
+from ._unmask import Session, describe_parts
+
+
+@functools.lru_cache(maxsize=1)
+def families() -> dict[str, str]:
+    """The family of each part and method by name: "ranking", "commit rule", "cache", "method"."""
+    found, name = {}, ""
+    for line in describe_parts().splitlines():
+        if line and not line.startswith(" "):
+            name = line.split("(")[0]
+        elif name not in found:
+            found[name] = line.strip().split(":")[0]
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _methods() -> dict[str, str]:
+    """What each method stands for."""
+    found, name = {}, ""
+    for line in describe_parts().splitlines():
+        if line and not line.startswith(" "):
+            name = line.split("(")[0]
+        elif line.startswith("    = "):
+            found[name] = line[6:]
+    return found
+
+
+def names(policy: str) -> Iterator[str]:
+    """The names of parts in a text, those inside any_of() and all_of() and methods included."""
+    for name in re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"]*"|\'[^\']*\'', "", policy)):
+        if name in families():
+            yield name
+            if name in _methods():
+                yield from names(_methods()[name])
+
+
+def arguments(policy: str, name: str) -> dict[str, float] | None:
+    """The numbers that a text gives to a part, defaults included; None if it has no such part."""
+    written = re.search(rf"\b{name}\b\s*(?:\(([^()]*)\))?", policy)
+    if written is None:
+        return None
+    header = next(line for line in describe_parts().splitlines() if line.split("(")[0] == name)
+    values = dict(item.split("=") for item in header[len(name) + 1 : -1].split(", ") if "=" in item)
+    for place, item in enumerate(filter(None, (written[1] or "").split(","))):
+        key, _, value = item.rpartition("=")
+        values[key.strip() or list(values)[place]] = value
+    return {key: float(value) for key, value in values.items()}
+
+
+def check(policy: str, host: str, refused: Mapping[str, str], **options: int | None) -> None:
+    """Raises ValueError if the text is none, or has a part, or a part of a family, in `refused`.
+
+    `refused` has the reason by name of part or family; `options` are those of Session.
+    """
+    if not isinstance(policy, str):
+        raise ValueError(f"policy must be a text, got {type(policy).__name__}")
+    for name in ["replay"] * bool(re.match(r"\s*replay\s*\(", policy)) + list(names(policy)):
+        reason = refused.get(name) or refused.get(families().get(name, ""))
+        if reason:
+            raise ValueError(f"policy '{policy}': {host} cannot run {name}: {reason}")
+    # Large enough for any token that the text names; 1 row.
+    Session(policy, **{"vocab": 1 << 20, "mask_token": 0, "length": 1, "window": 1, **options})

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""UnmaskScheduler in the pipelines of diffusers, beside the schedulers of diffusers."""
+import json
+
+import pytest
+import torch
+from conftest import REPOSITORY
+
+diffusers = pytest.importorskip("diffusers", reason="diffusers is not installed")
+from unmask.diffusers import UnmaskScheduler, block_refinement_policy  # noqa: E402
+
+MASK, EOS, VOCAB = 0, 1, 98
+PROMPTS = 8
+
+
+@pytest.fixture(scope="module")
+def tiny(load_host):
+    host = load_host("dlmserve/tiny_llada.py")
+    llada = host.TinyLlada(REPOSITORY / "examples" / "tiny_llada" / "tiny-f16.gguf")
+
+    class Model(torch.nn.Module):
+        """The tiny LLaDA; `without_mask` keeps its logits of the mask token below all others."""
+
+        device, dtype = torch.device("cpu"), torch.float32
+
+        def __init__(self):
+            super().__init__()
+            self.passes, self.without_mask = 0, False
+
+        def forward(self, ids, attention_mask, position_ids):
+            self.passes += 1
+            output = llada(ids, attention_mask, position_ids)
+            if self.without_mask:
+                output.logits[..., MASK] = -60
+            return output
+
+    return Model(), host.CharTokenizer()
+
+
+def prompts(tokenizer, count=PROMPTS):
+    with open(REPOSITORY / "tests" / "data" / "tiny_llada" / "reference_decodes.jsonl", encoding="utf-8") as file:
+        lines = [json.loads(line)["prompt"] for line in file]
+    return [tokenizer([p])["input_ids"] for p in lines[:: len(lines) // count][:count]]
+
+
+def pipeline(tiny, scheduler):
+    model, tokenizer = tiny
+    pipe = diffusers.LLaDA2Pipeline(model=model, scheduler=scheduler, tokenizer=tokenizer)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def decode(pipe, ids, mask=None, **settings):
+    """The answer, and the tokens after every step."""
+    steps = []
+
+    def record(_, step, timestep, tensors):
+        steps.append(tensors["block_x"].tolist())
+        return {}
+
+    answer = pipe(
+        input_ids=ids, attention_mask=mask, mask_token_id=MASK, callback_on_step_end=record,
+        **{**dict(gen_length=40, block_length=20, output_type="seq", eos_token_id=EOS), **settings},
+    )
+    return answer.sequences.tolist(), steps
+
+
+def without_idle(decoded):
+    """Less the passes that change nothing: BlockRefinementScheduler needs one to see that a block is
+    complete, and goes on until its steps are used up where only a finished row has masks."""
+    sequences, steps = decoded
+    return sequences, [s for i, s in enumerate(steps) if i == 0 or s != steps[i - 1]]
+
+
+@pytest.mark.parametrize("steps", [20, 10, 4, 1])
+@pytest.mark.parametrize("threshold", [0.5, 0.9, 0.97])
+def test_the_pipeline_decodes_as_with_its_own_scheduler(tiny, steps, threshold):
+    theirs = dict(num_inference_steps=steps, threshold=threshold, editing_threshold=None)
+    policy = block_refinement_policy(**theirs, block_length=20)
+    ours = UnmaskScheduler(policy=policy, suppress_mask=False)
+    idle = 0
+    for ids in prompts(tiny[1]):
+        expected = decode(pipeline(tiny, diffusers.BlockRefinementScheduler()), ids, **theirs)
+        found = decode(pipeline(tiny, ours), ids)
+        assert found == without_idle(expected)
+        idle += len(expected[1]) - len(found[1])
+    assert idle > 0 or steps == 1
+
+
+def test_a_padded_batch_decodes_as_with_its_own_scheduler(tiny):
+    rows = tiny[1](["".join(chr(29 + t) for t in ids[0].tolist()[1:]) for ids in prompts(tiny[1])])
+    theirs = dict(num_inference_steps=20, threshold=0.9, editing_threshold=None)
+    ours = UnmaskScheduler(policy=block_refinement_policy(20, 0.9, block_length=20), suppress_mask=False)
+    batch = (rows["input_ids"], rows["attention_mask"])
+    expected = decode(pipeline(tiny, diffusers.BlockRefinementScheduler()), *batch, **theirs)
+    assert decode(pipeline(tiny, ours), *batch) == without_idle(expected)
+
+
+@pytest.mark.parametrize("editing_threshold, max_post_steps", [(0.5, 16), (0.2, 16), (0.05, 2), (0.05, 0)])
+def test_edits_as_its_own_scheduler(tiny, editing_threshold, max_post_steps):
+    model = tiny[0]
+    theirs = dict(
+        num_inference_steps=20, threshold=0.3, editing_threshold=editing_threshold, max_post_steps=max_post_steps
+    )
+    policy = block_refinement_policy(**theirs, block_length=20)
+    edited = 0
+    try:
+        model.without_mask = True  # an edit here never writes the mask token; theirs does
+        for ids in prompts(tiny[1]):
+            expected = decode(pipeline(tiny, diffusers.BlockRefinementScheduler()), ids, **theirs)
+            assert decode(pipeline(tiny, UnmaskScheduler(policy=policy)), ids) == expected
+            edited += sum(
+                a != b and a != MASK
+                for one, two in zip(expected[1], expected[1][1:]) for a, b in zip(one[0], two[0])
+            )
+    finally:
+        model.without_mask = False
+    assert edited > 0
+
+
+@pytest.mark.parametrize("length, steps, threshold", [(32, 32, 0.95), (32, 5, 0.4), (16, 7, 1.5), (24, 48, 0.3)])
+def test_hashed_logits_are_decided_alike(length, steps, threshold):
+    draw = torch.Generator().manual_seed(length * steps)
+    near = torch.randn(2, VOCAB, VOCAB, generator=draw) * 1.5
+    own = torch.randn(4, length, VOCAB, generator=draw)
+    theirs = diffusers.BlockRefinementScheduler()
+    ours = UnmaskScheduler(policy=block_refinement_policy(steps, threshold, block_length=length), suppress_mask=False)
+    for scheduler in (theirs, ours):
+        scheduler.set_timesteps(steps, block_length=length)
+    for block in range(2):
+        tokens = torch.full((4, length), MASK)
+        for step in range(steps):
+            logits = own + near[0][tokens.roll(1, 1)] + near[1][tokens.roll(-1, 1)]
+            logits[..., MASK] = -60
+            arguments = dict(timestep=step, sample=tokens, mask_token_id=MASK)
+            a = theirs.step(logits, **arguments, threshold=threshold)
+            b = ours.step(logits, **arguments)
+            for name in ("prev_sample", "transfer_index", "editing_transfer_index"):
+                assert torch.equal(a[name], b[name]), (name, step)
+            where = a.transfer_index
+            assert torch.equal(a.sampled_tokens[where], b.sampled_tokens[where])
+            assert torch.allclose(a.sampled_probs[where], b.sampled_probs[where], atol=1e-5)
+            tokens = a.prev_sample
+        assert not (tokens == MASK).any()
+
+
+def test_the_policy_decides_how_many_passes(tiny):
+    passes = {}
+    for policy in ("tokens_per_step(1)", "threshold(0.9)", "trace_credit + threshold(0.9)"):
+        (sequence,), steps = decode(
+            pipeline(tiny, UnmaskScheduler(policy=policy)), prompts(tiny[1])[0], eos_early_stop=False
+        )
+        assert MASK not in sequence
+        passes[policy] = len(steps)
+    assert passes["threshold(0.9)"] < passes["tokens_per_step(1)"]
+
+
+def test_a_policy_may_end_the_answer(tiny):
+    ours = UnmaskScheduler(policy="threshold(0.9) + stop_at_eos", eos_token_id=EOS)
+    rest = UnmaskScheduler(policy="threshold(0.9)")
+    shorter = 0
+    for ids in prompts(tiny[1]):
+        (a,), steps_a = decode(pipeline(tiny, ours), ids)
+        (b,), steps_b = decode(pipeline(tiny, rest), ids, eos_early_stop=False)
+        end = b.index(EOS)
+        assert a[: end + 1] == b[: end + 1]
+        shorter += len(steps_b) - len(steps_a)
+    assert shorter > 0
+
+
+def test_draws_follow_the_generator(tiny):
+    pipe = pipeline(tiny, UnmaskScheduler(policy="tokens_per_step(1) + sampling(3)"))
+    ids = prompts(tiny[1])[0].repeat(2, 1)
+
+    def drawn(seed):
+        return decode(pipe, ids, generator=torch.Generator().manual_seed(seed), eos_early_stop=False)
+
+    first = drawn(1)
+    assert first == drawn(1) and first != drawn(2)
+    assert first[0][0] != first[0][1]  # rows with the same prompt
+    generator = torch.Generator().manual_seed(1)
+    assert decode(pipe, ids, generator=generator) != decode(pipe, ids, generator=generator)
+
+
+def test_is_saved_and_loaded(tiny, tmp_path):
+    pipe = pipeline(tiny, diffusers.BlockRefinementScheduler())
+    policy = "trace_credit + threshold(0.8)"
+    pipe.scheduler = UnmaskScheduler.from_config(pipe.scheduler.config, policy=policy)
+    pipe.scheduler.save_pretrained(tmp_path)
+    loaded = UnmaskScheduler.from_pretrained(tmp_path)
+    assert loaded.config.policy == policy
+    ids = prompts(tiny[1])[1]
+    assert decode(pipeline(tiny, loaded), ids) == decode(pipe, ids)
+
+
+@pytest.mark.parametrize(
+    "policy, says",
+    [
+        ("threshold(0.9) + dual_cache", "keeps no K/V"),
+        ("threshold(0.9) + lookahead(3)", "one copy of a sequence"),
+        ("es_dllm", "no layer's hidden states"),
+        ("lopa_d2f", "cannot run lookahead"),
+        ("any_of(threshold(0.9), tokens_per_step(2)) + block_pipeline", "give it block_length"),
+        ("threshold(0.9) + max_steps(9)", "one block at a time"),
+        ("threshold(0.9) + probability_of([4])", "unmask.Session"),
+        ("replay('decode.jsonl')", "one block at a time"),
+        ("threshold(2)", "value of threshold must be in"),
+        (None, "policy must be a text"),
+    ],
+)
+def test_what_a_pipeline_cannot_run_is_refused(policy, says):
+    with pytest.raises(ValueError, match=says):
+        UnmaskScheduler(policy=policy)
+
+
+@pytest.mark.parametrize(
+    "setting, says",
+    [
+        (dict(threshold=0.8), "threshold is 0.8, which has no effect"),
+        (dict(temperature=0.7, sampling_method="multinomial"), "sampling.0.7."),
+        (dict(editing_threshold=0.4), "edit_committed"),
+        (dict(top_p=0.9), "top_p.0.9."),
+    ],
+)
+def test_settings_without_effect_are_refused(tiny, setting, says):
+    with pytest.raises(ValueError, match=says):
+        decode(pipeline(tiny, UnmaskScheduler(policy="threshold(0.9)")), prompts(tiny[1])[0], **setting)
+
+
+CANVAS = "by_entropy + entropy_bound(0.1) + canvas(12)"
+
+
+@pytest.fixture(scope="module")
+def gemma():
+    """A DiffusionGemma of random weights, whose logits are raised until it is sure of some positions."""
+    transformers = pytest.importorskip("transformers")
+    if not hasattr(transformers, "DiffusionGemmaForBlockDiffusion"):
+        pytest.skip(f"transformers {transformers.__version__} has no DiffusionGemma")
+    torch.manual_seed(0)
+    text = dict(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=16, global_head_dim=16, num_experts=2, top_k_experts=1,
+        moe_intermediate_size=16, initializer_range=0.3, sliding_window=16,
+        layer_types=["sliding_attention", "full_attention"],
+    )  # fmt: skip
+    vision = dict(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+        head_dim=8,
+    )
+    config = transformers.DiffusionGemmaConfig(
+        text_config=text, vision_config=vision, canvas_length=16, boi_token_id=60, eoi_token_id=61, image_token_id=62
+    )
+    model = transformers.DiffusionGemmaForBlockDiffusion(config).eval()
+    model.sharpness = 1.0
+
+    def sharpen(_, __, output):
+        output.logits = output.logits * model.sharpness
+        return output
+
+    model.register_forward_hook(sharpen)
+    return model
+
+
+class Processor:
+    """Four prompts of the same length, whatever the text."""
+
+    eos_token_id = 1
+
+    def apply_chat_template(self, messages, **_):
+        ids = torch.arange(24).view(4, 6) + 3
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def denoise(gemma, scheduler, sharpness, steps=12, **settings):
+    gemma.sharpness = sharpness
+    pipe = diffusers.DiffusionGemmaPipeline(model=gemma, scheduler=scheduler, processor=Processor())
+    pipe.set_progress_bar_config(disable=True)
+    passes = []
+    answer = pipe(
+        prompt=["a"] * 4, gen_length=16, num_inference_steps=steps, output_type="seq", eos_early_stop=False,
+        generator=torch.Generator().manual_seed(5), callback_on_step_end=lambda *_: passes.append(1) or {}, **settings,
+    )  # fmt: skip
+    return answer.sequences, len(passes)
+
+
+def test_a_canvas_of_a_sure_model_is_that_of_entropy_bound(gemma):
+    """Where every draw is of the best token, both schedulers have the same canvas after the same passes."""
+    expected, passes = denoise(gemma, diffusers.EntropyBoundScheduler(), 1e4)
+    found = denoise(gemma, UnmaskScheduler(policy=CANVAS), 1e4)
+    assert found[0].tolist() == expected.tolist() and found[1] == passes
+    assert 1 < passes < 12 and len(set(map(tuple, expected.tolist()))) > 1
+
+
+def test_an_unsure_canvas_ends_after_its_steps(gemma):
+    scheduler = UnmaskScheduler(policy=CANVAS)
+    first, passes = denoise(gemma, scheduler, 1.0)
+    assert passes == 12 and first.tolist() == denoise(gemma, scheduler, 1.0)[0].tolist()
+
+
+def test_positions_are_accepted_as_by_entropy_bound():
+    theirs, ours = diffusers.EntropyBoundScheduler(), UnmaskScheduler(policy=CANVAS)
+    for scheduler in (theirs, ours):
+        scheduler.set_timesteps(12)
+    draw = torch.Generator().manual_seed(2)
+    sharpness = torch.linspace(1, 12, 16)[None, :, None]
+    canvas = torch.randint(0, 64, (3, 16), generator=draw)
+    accepted, same = 0, 0
+    for step in range(12):
+        logits = torch.randn(3, 16, 64, generator=draw) * sharpness
+        a, b = theirs.step(logits, step, canvas), ours.step(logits, step, canvas)
+        if step < 11:  # the last step of a canvas writes the best token everywhere
+            assert torch.equal(a.accepted_index, b.transfer_index)
+            assert torch.equal(b.prev_sample[b.transfer_index], b.sampled_tokens[b.transfer_index])
+            same += (b.prev_sample == canvas)[~b.transfer_index].sum()
+        assert torch.allclose(a.pred_logits, b.pred_logits, rtol=1e-6)
+        accepted += a.accepted_index.sum()
+        canvas = b.prev_sample
+    assert 0 < accepted < 12 * 48 and same < 60
+    assert torch.equal(canvas, logits.argmax(-1))
+
+
+def test_draws_of_a_canvas_have_the_probabilities_of_its_rows():
+    ours = UnmaskScheduler(policy=CANVAS)
+    ours.set_timesteps(12)
+    row = torch.randn(8, generator=torch.Generator().manual_seed(3))
+    logits = row.expand(64, 64, 8).contiguous()
+    tokens = ours.step(logits, 0, torch.zeros(64, 64, dtype=torch.long)).sampled_tokens
+    share = torch.bincount(tokens.flatten(), minlength=8) / 4096
+    expected = torch.softmax(row / 0.8, 0)  # the first step of a canvas is at the highest temperature
+    assert (share - expected).abs().max() < 5 * 0.5 / 64
+
+
+@pytest.mark.parametrize(
+    "policy, steps, settings, says",
+    [
+        (CANVAS, 20, {}, "num_inference_steps is 20 and the canvas"),
+        ("threshold(0.9)", 12, {}, "has no canvas"),
+        (CANVAS, 12, dict(temperature=0.5), "temperature is 0.5, which has no effect"),
+    ],
+)
+def test_what_a_canvas_cannot_run_is_refused(gemma, policy, steps, settings, says):
+    with pytest.raises(ValueError, match=says):
+        denoise(gemma, UnmaskScheduler(policy=policy), 1.0, steps, **settings)
+
+
+def test_a_canvas_is_not_for_masks(tiny):
+    with pytest.raises(ValueError, match="DiffusionGemmaPipeline"):
+        decode(pipeline(tiny, UnmaskScheduler(policy=CANVAS)), prompts(tiny[1])[0], num_inference_steps=12)
+
+
+def test_a_scheduler_is_loaded_from_a_saved_pipeline(gemma, tmp_path):
+    pipe = diffusers.DiffusionGemmaPipeline(model=gemma, scheduler=UnmaskScheduler(policy=CANVAS), processor=None)
+    pipe.save_pretrained(tmp_path)
+    scheduler = UnmaskScheduler.from_pretrained(tmp_path, subfolder="scheduler")
+    assert scheduler.config.policy == CANVAS
