@@ -52,7 +52,7 @@ def arguments(policy: str, name: str) -> dict[str, float] | None:
     for place, item in enumerate(filter(None, (written[1] or "").split(","))):
         key, _, value = item.rpartition("=")
         values[key.strip() or list(values)[place]] = value
-    return {key: float(value) for key, value in values.items()}
+    return {key: float(value) for key, value in values.items() if re.fullmatch(r"[\d.e+-]+", value.strip())}
 
 
 def check(policy: str, host: str, refused: Mapping[str, str], **options: int | None) -> None:
@@ -66,5 +66,5 @@ def check(policy: str, host: str, refused: Mapping[str, str], **options: int | N
         reason = refused.get(name) or refused.get(families().get(name, ""))
         if reason:
             raise ValueError(f"policy '{policy}': {host} cannot run {name}: {reason}")
-    # Large enough for any token that the text names; 1 row.
-    Session(policy, **{"vocab": 1 << 20, "mask_token": 0, "length": 1, "window": 1, **options})
+    # A vocabulary that has every token of the text; 1 row.
+    Session(policy, **{"vocab": 1 << 20, "mask_token": (1 << 20) - 1, "length": 1, "window": 1, **options})
