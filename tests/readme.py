@@ -32,7 +32,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- region (\S+)(?: (\S+))? -->\n```(\w+)\n(.*?)```\n", re.S)
-CODE = re.compile(r"^```(?:c|cpp|cuda)$", re.M)
+CODES = "c", "cpp", "cuda"  # languages whose blocks are regions of files; others may be
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./*-]+)`")
@@ -162,7 +162,8 @@ def complaints(root):
     for page in pages(root):
         shown = page.relative_to(root)
         text = page.read_text(encoding="utf-8")
-        if len(CODE.findall(text)) != len(BLOCK.findall(text)):
+        regions = [m[3] for m in BLOCK.finditer(text) if m[3] in CODES]
+        if len(re.findall(rf"^```(?:{'|'.join(CODES)})$", text, re.M)) != len(regions):
             yield f"{shown}: a block of C or C++ without `<!-- region FILE NAME -->` before it"
         elif up_to_date(root, text) != text:
             yield f"{shown}: a block differs from its file; run tests/readme.py --write"

@@ -110,6 +110,11 @@ void bind_values(nb::module_& m) {
           "keys",
           [](const segment& s) { return slice_of(s.keys); },
           "The positions that are run attend to these.")
+      .def_prop_ro(
+          "evict",
+          [](const segment& s) { return name_of(s.evict); },
+          "\"choose\": each layer selects keys for the next passes; \"chosen\": the selected keys "
+          "and those of the decided blocks receive attention; None: all of `keys` do.")
       .def_ro("first_row",
               &segment::first_row,
               "Index of the first of them in a tensor that has the rows of all segments.");
@@ -117,6 +122,20 @@ void bind_values(nb::module_& m) {
   nb::class_<request>(m, "Request", "The next forward request.")
       .def_ro("segments", &request::segments)
       .def_ro("rows", &request::rows, "Rows of logits in all.");
+
+  nb::class_<eviction_in_pass>(m, "Eviction", "Eviction of keys in the pass of a segment.")
+      .def_prop_ro(
+          "evict",
+          [](const eviction_in_pass& e) { return name_of(e.evict); },
+          "As that of the segment.")
+      .def_prop_ro(
+          "blocks",
+          [](const eviction_in_pass& e) { return slice_of(e.blocks); },
+          "The decided blocks, whose keys are never dropped.")
+      .def_ro("keep", &eviction_in_pass::keep, "Share of the other keys that is kept.")
+      .def_ro("pool",
+              &eviction_in_pass::pool,
+              "Number of neighbouring keys whose largest score is that of a key.");
 
   using unmask::plan;
   nb::class_<plan>(m, "Plan", "What an engine with a cache needs to know beside the segments.")
@@ -349,6 +368,14 @@ None.)doc")
           [](const session& s) { return s.rule_info().skipped == unmask::skipping::kept; },
           "Whether a position that is not chosen goes on with what the engine stored of the layer; "
           "otherwise it leaves the pass.")
+      .def_prop_ro("single_positions",
+                   &session::single_positions,
+                   "Whether a pass is the positions of positions() and returns the logits of "
+                   "rows(), which the slices of its segment only bound.")
+      .def_prop_ro("evicts",
+                   &session::evicts,
+                   "Whether the policy drops keys: obey Segment.evict with eviction() and "
+                   "select_keys().")
       .def("positions",
            &session::positions,
            "segment"_a,
@@ -372,6 +399,19 @@ the sequence, the engine's own of this layer, and is written.)doc")
            &session::rows,
            "segment"_a,
            "The rows whose logits supply() takes: indices of positions() behind the last layer.")
+      .def("eviction",
+           &session::eviction_of,
+           "segment"_a,
+           "Eviction of keys in the pass of a segment; keep is 1 for a policy that drops none.")
+      .def("select_keys",
+           &session::select_keys,
+           "segment"_a,
+           "scores"_a,
+           R"doc(Selects the keys that one layer keeps, where Segment.evict is "choose".
+
+`scores`, float32, has the score of the key of each position of [0, Segment.keys.stop): see
+score_keys(). Returns the kept positions outside the decided blocks, ascending; passes with "chosen"
+attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)doc")
       .def("report", &session::report, "slot"_a = 0, "Report of the sequence in a slot.")
       .def("committed",
            &session::committed,
@@ -400,10 +440,20 @@ the sequence, the engine's own of this layer, and is written.)doc")
 }  // namespace unmask_python
 
 NB_MODULE(_unmask, m) {
+  using namespace nanobind::literals;
   m.doc() = "Decoding policies for masked diffusion language models.";
   unmask_python::bind_values(m);
   unmask_python::bind_session(m);
   unmask_python::bind_tune(m);
+  m.def(
+      "score_keys",
+      &unmask_python::score_keys,
+      "keys"_a,
+      "query"_a,
+      "scores"_a.noconvert(),
+      R"doc(Writes the products of a query, the mean of the queries of the decided blocks, with each
+row of `keys`, all heads in one row, into `scores`, float32: for Session.select_keys(). The bits do
+not depend on the instruction set.)doc");
   m.def("describe_parts",
         &unmask::describe_parts,
         "The parts that a policy may name, with their arguments and ranges, as text.");

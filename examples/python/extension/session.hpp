@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "device.hpp"
+#include "eviction.hpp"
 #include "tensor.hpp"
 
 namespace unmask_python {
@@ -139,9 +140,13 @@ class session {
         threads_ = shared_threads::of(threads);
         where.executor = *threads_;
       }
-      auto made = replay_ != nullptr ? replay_->make_session(model, capacity, where)
-                                     : unmask::make_any_layer_session(
-                                           unmask::read_policy(policy_), model, capacity, where);
+      const unmask::named_parts parts =
+          replay_ != nullptr ? unmask::named_parts{} : unmask::read_policy(policy_);
+      auto made = replay_ != nullptr
+                      ? replay_->make_session(model, capacity, where)
+                      : unmask::make_any_layer_session(parts, model, capacity, where);
+      single_positions_ = parts.has.layered;
+      evictor_ = key_evictor(parts.cache, std::max(capacity.length, 0));
       layers_ = made.get();
       session_ = std::move(made);
     }
@@ -274,6 +279,23 @@ class session {
     return alone([&] { return copied(pass_of(segment).at_layer(layer, shown, state).rows); });
   }
 
+  [[nodiscard]] bool single_positions() const { return single_positions_; }
+  [[nodiscard]] bool evicts() const { return evictor_.evicts(); }
+  [[nodiscard]] eviction_in_pass eviction_of(std::size_t segment) {
+    return alone([&] {
+      const unmask::segment s = pass_of(segment).about();
+      return evictor_.about(s, session_->planned(s.slot));
+    });
+  }
+  [[nodiscard]] std::vector<unmask::index_t> select_keys(std::size_t segment,
+                                                         const tensor& scores) {
+    const std::span<const float> given = floats_of(scores, "scores");
+    return alone([&] {
+      const unmask::segment s = pass_of(segment).about();
+      return evictor_.select(s, session_->planned(s.slot), given);
+    });
+  }
+
   [[nodiscard]] unmask::sequence_report report(unmask::index_t slot) {
     return alone([&] { return session_->report(slot); });
   }
@@ -404,6 +426,8 @@ class session {
   std::unique_ptr<const unmask::loaded_replay> replay_;  // null for other policies
   std::unique_ptr<unmask::any_session> session_;
   unmask::any_layer_session* layers_ = nullptr;  // the same on the host
+  bool single_positions_ = false;
+  key_evictor evictor_;
   std::vector<used> slots_;
   std::optional<request> wanted_;
   nb::object token_text_;

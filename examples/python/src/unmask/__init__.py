@@ -16,6 +16,7 @@ from ._unmask import (
     Comparison,
     Decoded,
     Ending,
+    Eviction,
     OperatingPoint,
     Outcome,
     Plan,
@@ -26,6 +27,7 @@ from ._unmask import (
     Session,
     Tuned,
     describe_parts,
+    score_keys,
     tune,
 )
 from .block import Block
@@ -40,6 +42,7 @@ __all__ = [
     "Decider",
     "Decoded",
     "Ending",
+    "Eviction",
     "OperatingPoint",
     "Outcome",
     "Plan",
@@ -51,5 +54,6 @@ __all__ = [
     "TraceView",
     "Tuned",
     "describe_parts",
+    "score_keys",
     "tune",
 ]
