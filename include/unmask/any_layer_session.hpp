@@ -48,7 +48,8 @@ class basic_any_layer_session : public any_session {
     feature reads = feature::hidden;       ///< As layer_session::reads.
     skipping skipped = skipping::dropped;  ///< As layer_session::skipped.
   };
-  /// The constants of the session's policy.
+  /// The constants of the session's policy. Where each sequence has a policy of its own, the pass
+  /// of a segment has those of its sequence.
   [[nodiscard]] virtual layer_rule_info rule_info() const = 0;
 
   /// The pass of one segment through the layers. A handle, valid until its segment is read.
@@ -84,10 +85,9 @@ class basic_any_layer_session : public any_session {
 
   /// Begins the pass of segment `index`. Errors: as layer_session::pass.
   [[nodiscard]] layer_pass pass(std::size_t index) {
-    layer_pass p(rule_info());
+    layer_pass p(rule_of(about(index)));
     p.session_ = this;
     p.segment_ = index;
-    static_cast<void>(about(index));
     return p;
   }
   /// Runs the hooks of several segments together, as layer_session::at_layer().
@@ -101,6 +101,7 @@ class basic_any_layer_session : public any_session {
   basic_any_layer_session() = default;
 
  private:
+  [[nodiscard]] virtual layer_rule_info rule_of(const segment&) const { return rule_info(); }
   [[nodiscard]] virtual const segment& about(std::size_t index) = 0;
   [[nodiscard]] virtual list positions(std::size_t index) = 0;
   [[nodiscard]] virtual bool hooks(std::size_t index, index_t layer) = 0;
@@ -114,15 +115,15 @@ using any_layer_session = basic_any_layer_session<memory::host>;
 /// The same for sessions on a stream.
 using any_device_layer_session = basic_any_layer_session<memory::device>;
 
-/// The basic_any_layer_session of one policy type.
-template <class Policy, class Backend = on_host>
-class any_layer_session_of final : public any_session_of<Policy,
-                                                         Backend,
-                                                         basic_any_layer_session<Backend::space>,
-                                                         layer_session<Policy, Backend>> {
+/// The basic_any_layer_session of one policy type. `Base` is for named_session_of.
+template <class Policy,
+          class Backend = on_host,
+          class Base = basic_any_layer_session<Backend::space>>
+class any_layer_session_of
+    : public any_session_of<Policy, Backend, Base, layer_session<Policy, Backend>> {
   using typed = layer_session<Policy, Backend>;
   using erased = basic_any_layer_session<Backend::space>;
-  using base = any_session_of<Policy, Backend, erased, typed>;
+  using base = any_session_of<Policy, Backend, Base, typed>;
   using typename erased::layer_pass;
   using typename erased::list;
 

@@ -10,6 +10,14 @@ namespace UNMASK_NAMESPACE {
 /// The element type of logits, as a value.
 enum class element_kind : unsigned char { f32, bf16, f16 };
 
+namespace detail {
+
+[[nodiscard]] constexpr std::ptrdiff_t bytes_of(element_kind kind) {
+  return kind == element_kind::f32 ? 4 : 2;
+}
+
+}  // namespace detail
+
 /// Rows of logits whose element type is known at run time only.
 struct any_rows {
   const void* data = nullptr;             ///< First number of the first row.
@@ -25,6 +33,14 @@ struct any_rows {
   template <row_tensor Tensor>
   any_rows(const Tensor& tensor)  // NOLINT(google-explicit-constructor): a view of any tensor
       : any_rows(from(as_rows(tensor))) {}
+
+  /// Rows [wanted.first, wanted.last) of this view.
+  [[nodiscard]] any_rows subrows(range wanted) const {
+    any_rows some = *this;
+    some.data = static_cast<const char*>(data) + wanted.first * stride * detail::bytes_of(kind);
+    some.rows = wanted.size();
+    return some;
+  }
 
  private:
   template <element T, memory M>
@@ -50,6 +66,17 @@ struct any_modifiers {
   std::ptrdiff_t unconditional_stride =
       0;                   ///< As row_modifiers::unconditional_stride, in elements.
   float cfg_scale = 0.0F;  ///< As row_modifiers::cfg_scale.
+
+  /// As row_modifiers::from_row, beside logits of this kind.
+  [[nodiscard]] any_modifiers from_row(index_t r, element_kind kind) const {
+    any_modifiers rest = *this;
+    rest.allowed = allowed == nullptr ? nullptr : allowed + r * allowed_stride;
+    rest.unconditional = unconditional == nullptr
+                             ? nullptr
+                             : static_cast<const char*>(unconditional) +
+                                   r * unconditional_stride * detail::bytes_of(kind);
+    return rest;
+  }
 };
 
 namespace detail {
@@ -102,6 +129,9 @@ class any_session {
   /// std::invalid_argument for tensors of different element types.
   virtual void supply(std::span<const any_rows> tensors,
                       std::span<const any_modifiers> modifiers = {}) = 0;
+  /// Throws what supply() would throw for these arguments, and changes nothing.
+  virtual void check_supply(std::span<const any_rows> tensors,
+                            std::span<const any_modifiers> modifiers = {}) = 0;
   /// Errors: as session::read and supply().
   virtual void
   read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers = {}) = 0;
@@ -159,19 +189,14 @@ class any_session_of : public Base {
   }
   void supply(std::span<const any_rows> tensors,
               std::span<const any_modifiers> modifiers) override {
-    any_rows first;
-    first.space = Backend::space;
-    first = tensors.empty() ? first : tensors.front();
-    for (const any_rows& rows : tensors) {
-      check_argument(rows.kind == first.kind && rows.space == first.space,
-                     "element_kind and memory space of the logits of a segment",
-                     static_cast<int>(rows.kind),
-                     "those of the first segment's, ",
-                     static_cast<int>(first.kind));
-    }
-    with_type(first, logits_space, [&]<element T, memory M>(const rows_view<T, M>&) {
-      session_.supply(detail::typed_list<rows_view<T, M>, any_rows>{tensors},
-                      detail::typed_list<row_modifiers<T>, any_modifiers>{modifiers});
+    with_types(tensors, modifiers, [&](const auto& rows, const auto& beside) {
+      session_.supply(rows, beside);
+    });
+  }
+  void check_supply(std::span<const any_rows> tensors,
+                    std::span<const any_modifiers> modifiers) override {
+    with_types(tensors, modifiers, [&](const auto& rows, const auto& beside) {
+      session_.check_supply(rows, beside);
     });
   }
   void read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers) override {
@@ -216,9 +241,30 @@ class any_session_of : public Base {
 
   [[nodiscard]] Session& typed_session() { return session_; }
   [[nodiscard]] const Policy& rules() const { return policy_; }
+  void set_rules(const Policy& policy) { policy_ = policy; }
 
  private:
   static constexpr const char* logits_space = "memory space of the logits";
+
+  // Calls `use` with lists of typed tensors and modifiers.
+  static void with_types(std::span<const any_rows> tensors,
+                         std::span<const any_modifiers> modifiers,
+                         const auto& use) {
+    any_rows first;
+    first.space = Backend::space;
+    first = tensors.empty() ? first : tensors.front();
+    for (const any_rows& rows : tensors) {
+      check_argument(rows.kind == first.kind && rows.space == first.space,
+                     "element_kind of the logits of a segment",
+                     static_cast<int>(rows.kind),
+                     "that of the first segment's, in the same memory space, ",
+                     static_cast<int>(first.kind));
+    }
+    with_type(first, logits_space, [&]<element T, memory M>(const rows_view<T, M>&) {
+      use(detail::typed_list<rows_view<T, M>, any_rows>{tensors},
+          detail::typed_list<row_modifiers<T>, any_modifiers>{modifiers});
+    });
+  }
 
   Policy policy_;
   Session session_;

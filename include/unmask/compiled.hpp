@@ -42,23 +42,23 @@ inline constexpr auto compiled_types = listed(common_layer_compositions{});
 
 // A session of the first type of a part that fits; nullptr if no type does.
 template <int Part>
-std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
-                                                    const model_info& model,
-                                                    const session_capacity& capacity,
-                                                    const on_host& where);
+std::unique_ptr<named_session> compiled_session(const named_parts& parts,
+                                                const model_info& model,
+                                                const session_capacity& capacity,
+                                                const on_host& where);
 
 #  if !defined(UNMASK_PART) || (UNMASK_PART > 0 && UNMASK_PART < 5)
 template <int Part>
-std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
-                                                    const model_info& model,
-                                                    const session_capacity& capacity,
-                                                    const on_host& where) {
-  std::unique_ptr<any_layer_session> made;
+std::unique_ptr<named_session> compiled_session(const named_parts& parts,
+                                                const model_info& model,
+                                                const session_capacity& capacity,
+                                                const on_host& where) {
+  std::unique_ptr<named_session> made;
   const auto make = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
     if constexpr (part_of(compiled_types[I]) == Part) {
       if (made == nullptr && fits(parts.has, compiled_types[I])) {
-        made = make_any_layer_session(
-            compose_named<compiled_types[I]>(parts), model, with_branches(parts, capacity), where);
+        made = std::make_unique<named_session_of<compiled_types[I]>>(
+            parts, model, with_branches(parts, capacity), where);
       }
     }
   };
@@ -70,28 +70,26 @@ std::unique_ptr<any_layer_session> compiled_session(const named_parts& parts,
 #  endif
 
 #  if defined(UNMASK_PART) && UNMASK_PART > 0 && UNMASK_PART < 5
-template std::unique_ptr<any_layer_session> compiled_session<UNMASK_PART>(const named_parts&,
-                                                                          const model_info&,
-                                                                          const session_capacity&,
-                                                                          const on_host&);
+template std::unique_ptr<named_session> compiled_session<UNMASK_PART>(const named_parts&,
+                                                                      const model_info&,
+                                                                      const session_capacity&,
+                                                                      const on_host&);
 #  endif
 
 }  // namespace detail
 
 #  if UNMASK_DEFINES
 
-std::unique_ptr<any_layer_session> make_any_layer_session(const named_parts& parts,
-                                                          const model_info& model,
-                                                          const session_capacity& capacity,
-                                                          const on_host& where) {
+std::unique_ptr<named_session> make_any_layer_session(const named_parts& parts,
+                                                      const model_info& model,
+                                                      const session_capacity& capacity,
+                                                      const on_host& where) {
   using maker = decltype(&detail::compiled_session<1>);
   constexpr maker makers[] = {&detail::compiled_session<1>,
                               &detail::compiled_session<2>,
                               &detail::compiled_session<3>,
                               &detail::compiled_session<4>};
-  named_parts complete = parts;
-  complete.canvas.vocab = model.vocab;
-  auto made = makers[detail::part_of(parts.has) - 1](complete, model, capacity, where);
+  auto made = makers[detail::part_of(parts.has) - 1](parts, model, capacity, where);
   if (made == nullptr) {
     detail::refuse_together(parts.has);
   }

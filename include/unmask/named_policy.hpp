@@ -5,6 +5,7 @@
 #include <unmask/any_session.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/named/compose_named.hpp>
+#include <unmask/named/named_session.hpp>
 #include <unmask/named/read_policy.hpp>
 
 #include <algorithm>
@@ -61,14 +62,16 @@ template <class Compositions = common_compositions, class Backend = on_host>
 
 /// Makes a session for engines with hooks, which decode every policy.
 template <class Compositions = common_layer_compositions, class Backend = on_host>
-[[nodiscard]] std::unique_ptr<basic_any_layer_session<Backend::space>>
+[[nodiscard]] std::unique_ptr<basic_named_session<Backend::space>>
 make_any_layer_session(const named_parts& parts,
                        const model_info& model,
                        const session_capacity& capacity,
                        const Backend& where = {}) {
-  using session_pointer = std::unique_ptr<basic_any_layer_session<Backend::space>>;
-  return with_policy<Compositions>(parts, model, [&](const auto& p) -> session_pointer {
-    return make_any_layer_session(p, model, detail::with_branches(parts, capacity), where);
+  using session_pointer = std::unique_ptr<basic_named_session<Backend::space>>;
+  return detail::with_type(Compositions{}, parts.has, [&](auto type) -> session_pointer {
+    constexpr abilities A = decltype(type)::value;
+    return std::make_unique<named_session_of<A, Backend>>(
+        parts, model, detail::with_branches(parts, capacity), where);
   });
 }
 
@@ -78,7 +81,7 @@ make_any_layer_session(const named_parts& parts,
                                                             const model_info& model,
                                                             const session_capacity& capacity,
                                                             const on_host& where = {});
-[[nodiscard]] std::unique_ptr<any_layer_session>
+[[nodiscard]] std::unique_ptr<named_session>
 make_any_layer_session(const named_parts& parts,
                        const model_info& model,
                        const session_capacity& capacity,

@@ -149,21 +149,24 @@ class session {
   /// `modifiers` are empty or one for each segment, indexed by its rows.
   template <detail::rows_list List, class Modifiers = std::span<const detail::modifiers_for<List>>>
   void supply(const List& tensors, const Modifiers& modifiers = {}) {
+    check_supply(tensors, modifiers);
+    for (std::size_t i = 0; i < segments().size(); ++i) {
+      workspace_.enqueue(segments()[i], tensors[i], detail::modifiers_at(tensors, modifiers, i));
+    }
+    finish();
+  }
+
+  /// Throws what supply() would throw for these arguments, and changes nothing.
+  template <detail::rows_list List, class Modifiers = std::span<const detail::modifiers_for<List>>>
+  void check_supply(const List& tensors, const Modifiers& modifiers = {}) {
     check_space<detail::view_in<List>>();
     request_.check_supply();
     const std::size_t count = segments().size();
     request_.check_count("number of tensors", tensors.size());
     request_.check_count("number of modifiers", modifiers.size() == 0 ? count : modifiers.size());
-    const auto modifier = [&](std::size_t i) {
-      return modifiers.size() == 0 ? detail::modifiers_for<List>{} : modifiers[i];
-    };
     for (std::size_t i = 0; i < count; ++i) {
-      check_segment(tensors[i], modifier(i), segments()[i]);
+      check_segment(tensors[i], detail::modifiers_at(tensors, modifiers, i), segments()[i]);
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      workspace_.enqueue(segments()[i], tensors[i], modifier(i));
-    }
-    finish();
   }
 
   /// Refuses, with a message, arguments that are not logits.

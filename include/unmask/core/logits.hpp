@@ -227,6 +227,12 @@ using view_in = std::remove_cvref_t<decltype(std::declval<const List&>()[0])>;
 template <rows_list List>
 using modifiers_for = row_modifiers<typename view_in<List>::element_type>;
 
+// The modifiers of segment i; of an empty list none.
+template <rows_list List>
+[[nodiscard]] modifiers_for<List> modifiers_at(const List&, const auto& modifiers, std::size_t i) {
+  return modifiers.size() == 0 ? modifiers_for<List>{} : modifiers[i];
+}
+
 template <class>
 inline constexpr bool are_logits = false;
 

@@ -146,18 +146,21 @@ namespace detail {
                               "; compose it in C++ as unmask::policy{...}");
 }
 
-template <abilities Head, abilities... Tail, class Use, class... More>
-auto with_policy(compositions<Head, Tail...>,
-                 const named_parts& parts,
-                 const Use& use,
-                 const More&... more) -> decltype(use(compose_named<Head>(parts, more...))) {
-  if (fits(parts.has, Head)) {
-    return use(compose_named<Head>(parts, more...));
+template <abilities A>
+struct type_of_abilities {
+  static constexpr abilities value = A;
+};
+
+template <abilities Head, abilities... Tail, class Use>
+auto with_type(compositions<Head, Tail...>, const abilities& has, const Use& use)
+    -> decltype(use(type_of_abilities<Head>{})) {
+  if (fits(has, Head)) {
+    return use(type_of_abilities<Head>{});
   }
   if constexpr (sizeof...(Tail) == 0) {
-    refuse_together(parts.has);
+    refuse_together(has);
   } else {
-    return with_policy(compositions<Tail...>{}, parts, use, more...);
+    return with_type(compositions<Tail...>{}, has, use);
   }
 }
 
@@ -173,7 +176,10 @@ template <class Compositions = common_compositions, class Use, class... More>
                                const More&... more) {
   named_parts complete = parts;
   complete.canvas.vocab = model.vocab;
-  return detail::with_policy(Compositions{}, complete, use, more...);
+  return detail::with_type(Compositions{}, parts.has, [&](auto type) {
+    constexpr abilities A = decltype(type)::value;
+    return use(compose_named<A>(complete, more...));
+  });
 }
 
 }  // namespace unmask

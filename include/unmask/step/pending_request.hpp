@@ -17,14 +17,22 @@ namespace UNMASK_NAMESPACE::step {
 class pending_request {
  public:
   explicit pending_request(const session_capacity& capacity)
-      : segments_(static_cast<std::size_t>(capacity.sequences) *
-                  (1 + static_cast<std::size_t>(capacity.branches)))
+      : pending_request(capacity.sequences, capacity.branches) {}
+  pending_request(index_t sequences, index_t branches)
+      : segments_(static_cast<std::size_t>(sequences) * (1 + static_cast<std::size_t>(branches)))
       , unread_(segments_.size())
-      , left_out_(static_cast<std::size_t>(capacity.sequences)) {}
+      , left_out_(static_cast<std::size_t>(sequences)) {}
 
   [[nodiscard]] bool is_out() const { return out_; }
   [[nodiscard]] std::span<const segment> segments() const { return {segments_.data(), count_}; }
   [[nodiscard]] forward_request view() const { return {segments(), rows_}; }
+
+  /// Makes a request of segments: none at first, then one behind the other, whose rows follow those
+  /// of the ones before.
+  void begin();
+  void add(const segment& s);
+  /// Returns false if there is none.
+  bool end() { return out_ = count_ > 0; }
 
   /// Makes the request of the next step of every running slot that is not left out, for policies
   /// with or without lookahead. Returns false if no such sequence runs.
@@ -71,17 +79,27 @@ class pending_request {
 #if UNMASK_DEFINES
 UNMASK_LIBRARY bool
 pending_request::make(std::span<const slot_status> statuses, index_t logits_shift, bool branches) {
-  count_ = 0;
-  rows_ = 0;
-  changed_ = false;
+  begin();
   for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
     const plan& next = statuses[slot].next;
     for (index_t b = 0; next.active() && !left_out_[slot] && b <= next.branches; ++b) {
       add(static_cast<index_t>(slot), statuses[slot], b, logits_shift, branches);
     }
   }
-  out_ = count_ > 0;
-  return out_;
+  return end();
+}
+
+UNMASK_LIBRARY void pending_request::begin() {
+  count_ = 0;
+  rows_ = 0;
+  changed_ = false;
+}
+
+UNMASK_LIBRARY void pending_request::add(const segment& s) {
+  segments_[count_] = s;
+  segments_[count_].first_row = rows_;
+  unread_[count_++] = true;
+  rows_ += s.rows.size();
 }
 
 UNMASK_LIBRARY void pending_request::choose_all() {
@@ -153,7 +171,7 @@ UNMASK_LIBRARY bool pending_request::any(bool unread) const {
 UNMASK_LIBRARY void pending_request::add(
     index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches) {
   const plan& next = status.next;
-  segment s{slot, b, {}, next.query, status.rows, rows_, next.keys, next.evict};
+  segment s{slot, b, {}, next.query, status.rows, 0, next.keys, next.evict};
   if (b > 0) {
     s.placed = next.branch[b - 1];
   }
@@ -163,9 +181,7 @@ UNMASK_LIBRARY void pending_request::add(
     s.keys.last -= next.score.last - last;
     s.rows.last = math::min(s.rows.last, math::max(last - 1 - logits_shift, 0) + 1);
   }
-  segments_[count_] = s;
-  unread_[count_++] = true;
-  rows_ += s.rows.size();
+  add(s);
 }
 #endif
 
