@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
     "named_policy.hpp": CORE + ["policy/", "named/", "host/backend.hpp", "any_session.hpp",
                                 "any_layer_session.hpp"],
+    "mixed_session.hpp": CORE + ["step/", "any_layer_session.hpp", "named_policy.hpp"],
     "compiled.hpp": DECODING + ["host/"],
     "c_api.h": [],
     "c_layers.h": ["c_api.h"],

@@ -16,10 +16,10 @@ using device_compositions =
 
 }  // namespace
 
-std::unique_ptr<unmask::any_session> device_session(const unmask::named_parts& parts,
-                                                    const unmask::model_info& model,
-                                                    const unmask::session_capacity& capacity,
-                                                    void* stream) {
+std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& parts,
+                                                     const unmask::model_info& model,
+                                                     const unmask::session_capacity& capacity,
+                                                     void* stream) {
   return device_session_of<device_compositions>(parts, model, capacity, stream);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_session.hpp>
-#include <unmask/named/named_parts.hpp>
+#include <unmask/mixed_session.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -10,8 +9,10 @@
 /// Device part of the library behind unmask/c_api.h, if it is built with one: device.cu.
 namespace example {
 
-/// A session on a stream. Errors as unmask::make_any_session on a stream.
-[[nodiscard]] std::unique_ptr<unmask::any_session>
+using mixed_device_session = unmask::basic_mixed_session<unmask::memory::device>;
+
+/// A session on a stream. Errors as unmask::make_mixed_session on a stream.
+[[nodiscard]] std::unique_ptr<mixed_device_session>
 device_session(const unmask::named_parts& parts,
                const unmask::model_info& model,
                const unmask::session_capacity& capacity,

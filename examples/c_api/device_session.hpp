@@ -12,14 +12,14 @@
 namespace example {
 
 template <class Compositions>
-[[nodiscard]] std::unique_ptr<unmask::any_session>
+[[nodiscard]] std::unique_ptr<mixed_device_session>
 device_session_of(const unmask::named_parts& parts,
                   const unmask::model_info& model,
                   const unmask::session_capacity& capacity,
                   void* stream) {
   try {
     const unmask::on_stream where{static_cast<cudaStream_t>(stream)};
-    return unmask::make_any_session<Compositions>(parts, model, capacity, where);
+    return unmask::make_mixed_session<Compositions>(parts, model, capacity, where);
   } catch (const unmask::cuda_error& e) {
     if (e.code() == cudaErrorMemoryAllocation) {
       throw std::bad_alloc();

@@ -4,13 +4,15 @@
 #include <unmask/c_layers.h>
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/named_policy.hpp>
+#include <unmask/mixed_session.hpp>
 #include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_file.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -32,13 +34,14 @@ struct unmask_session {
       , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
       , stream(options.stream)
       , replay(std::move(traced))
-      , single_positions(parts.has.layered)
+      , own(parts)
+      , of_slot(static_cast<std::size_t>(sizes.sequences), own)
       , wants_a_loop(replay != nullptr ? "replay" : parts.beyond_a_step) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     const auto window = static_cast<std::size_t>(capacity.window);
     if (space == unmask::memory::device) {
 #ifdef UNMASK_C_API_CUDA
-      session = example::device_session(parts, model, capacity, stream);
+      adopt(example::device_session(parts, model, capacity, stream));
       fetched.resize(window);
 #endif
     } else {
@@ -47,20 +50,58 @@ struct unmask_session {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
-      auto made = replay != nullptr ? replay->make_session(model, capacity, where)
-                                    : unmask::make_any_layer_session(parts, model, capacity, where);
-      layers = made.get();
-      session = std::move(made);
+      if (replay != nullptr) {
+        auto made = replay->make_session(model, capacity, where);
+        layers = made.get();
+        session = std::move(made);
+      } else {
+        auto made = unmask::make_mixed_session(parts, model, capacity, where);
+        layers = made.get();
+        adopt(std::move(made));
+      }
     }
     segments.reserve(slots * (1 + unmask::max_branches));
+    tensors.reserve(segments.capacity());
+    modifiers.reserve(segments.capacity());
     commits.reserve(window + 1);
     answers.reserve(window * unmask::logits_processor_list::most_probed);
     editable.resize(static_cast<std::size_t>(capacity.length));
     started.resize(slots);
-    if (parts.cache.drops_keys) {
-      dropped = parts.cache.dropped;
-      selector.emplace(capacity.length);
+    selector.emplace(capacity.length);
+  }
+
+  /// Demands of a policy on an engine.
+  struct demands {
+    bool single_positions = false;
+    std::optional<unmask::key_eviction> dropped;  // of a policy that drops keys
+
+    explicit demands(const unmask::named_parts& parts)
+        : single_positions(parts.has.layered) {
+      if (parts.cache.drops_keys) {
+        dropped = parts.cache.dropped;
+      }
     }
+  };
+
+  /// Starts a sequence with the session's policy, or with one of its own.
+  void start(std::int32_t slot,
+             const char* text,
+             std::int32_t* tokens,
+             std::int32_t count,
+             const unmask::sequence_shape& shape,
+             const unmask::start_options& options) {
+    if (text == nullptr) {
+      session->start(slot, tokens, count, shape, options);
+      of_slot[static_cast<std::size_t>(slot)] = own;
+      return;
+    }
+    unmask::check_argument(
+        replay == nullptr, "sequence->policy", text, "null in a session that replays a trace");
+    unmask::check_argument(
+        !trace, "sequence->policy", text, "null in a session that records, whose trace has one");
+    const unmask::named_parts parts = unmask::read_policy(text);
+    start_with(slot, parts, tokens, count, shape, options);
+    of_slot[static_cast<std::size_t>(slot)] = demands(parts);
   }
 
   /// Host copy of tokens in the session's memory space; synchronises on a device.
@@ -80,9 +121,9 @@ struct unmask_session {
   unmask::memory space;
   void* stream;
   std::unique_ptr<const unmask::loaded_replay> replay;  // null for other policies
-  bool single_positions;
+  demands own;                                          // of the session's policy
+  std::vector<demands> of_slot;                         // of the policies of the slots' sequences
   std::string_view wants_a_loop;
-  std::optional<unmask::key_eviction> dropped;  // of a policy that drops keys
   std::optional<unmask::host::key_selector> selector;
   std::optional<unmask::host::thread_pool> pool;
   std::unique_ptr<unmask::any_session> session;
@@ -98,6 +139,24 @@ struct unmask_session {
   std::vector<std::uint8_t> editable;
   std::vector<std::int32_t> fetched;
   std::vector<bool> started;
+  std::vector<unmask::any_rows> tensors;
+  std::vector<unmask::any_modifiers> modifiers;
+
+ private:
+  // Takes a session of either memory space in which each sequence may have a policy.
+  template <class Mixed>
+  void adopt(std::unique_ptr<Mixed> made) {
+    start_with = [mixed = made.get()](const auto&... arguments) { mixed->start(arguments...); };
+    session = std::move(made);
+  }
+
+  std::function<void(std::int32_t,
+                     const unmask::named_parts&,
+                     std::int32_t*,
+                     std::int32_t,
+                     const unmask::sequence_shape&,
+                     const unmask::start_options&)>
+      start_with;
 };
 
 namespace example {
@@ -148,16 +207,22 @@ T& needed(T* pointer, const char* name) {
 // behind its end.
 inline constexpr std::size_t largest_struct = 128;
 
+// Size of a structure in the version that it came with.
+template <class T>
+inline constexpr std::size_t first_size = sizeof(T);
+template <>
+inline constexpr std::size_t first_size<unmask_sequence> = offsetof(unmask_sequence, policy);
+
 // A caller's structure as this library knows it.
 template <class T>
 T known_part_of(const T* given, const T& defaults, const char* name) {
   static_assert(sizeof(T) <= largest_struct);
   const std::size_t size = needed(given, name).struct_size;
-  unmask::check_argument(size >= sizeof(T) && size <= largest_struct,
+  unmask::check_argument(size >= first_size<T> && size <= largest_struct,
                          std::string(name) + "->struct_size",
                          size,
                          "the sizeof of the structure, at least ",
-                         sizeof(T),  // none has grown since the version that it came with
+                         first_size<T>,
                          " and at most ",
                          largest_struct);
   T known = defaults;
@@ -207,6 +272,23 @@ inline unmask::any_rows rows_of(const unmask_logits& l, const std::string& name 
   rows.columns = l.columns;
   rows.stride = l.stride == 0 ? l.columns : static_cast<std::ptrdiff_t>(l.stride);
   return rows;
+}
+
+// Structure i of a caller's array, whose elements have the size of the first.
+template <class T>
+const T* element(const T* array, std::size_t i) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(array);
+  return reinterpret_cast<const T*>(bytes + i * array->struct_size);
+}
+
+inline unmask::any_modifiers modifiers_of(const unmask_modifiers& m) {
+  unmask::any_modifiers modifiers;
+  modifiers.allowed = m.allowed;
+  modifiers.allowed_stride = static_cast<std::ptrdiff_t>(m.allowed_stride);
+  modifiers.unconditional = m.unconditional;
+  modifiers.unconditional_stride = static_cast<std::ptrdiff_t>(m.unconditional_stride);
+  modifiers.cfg_scale = m.cfg_scale;
+  return modifiers;
 }
 
 inline void

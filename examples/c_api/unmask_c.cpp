@@ -17,6 +17,9 @@ static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
               "the layout since version 1");
 static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
 static_assert(sizeof(unmask_candidate) == 52, "the layout since version 3");
+static_assert(first_size<unmask_sequence> == 48 && sizeof(unmask_sequence) == 56 &&
+                  sizeof(unmask_modifiers) == 40,
+              "the layout since version 5");
 static_assert(UNMASK_FROM_BRANCH == static_cast<int>(unmask::candidate_outcome::from_branch));
 static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
@@ -45,6 +48,43 @@ void check_recording(unmask_session& s) {
   if (!s.trace->ok()) {
     s.trace.reset();
     throw std::runtime_error(s.file->error());
+  }
+}
+
+// Tells the trace of a request, and keeps its segments.
+unmask_request answer_of(unmask_session& s, const std::optional<unmask::forward_request>& wanted) {
+  if (s.trace && wanted && !std::exchange(s.is_requested, true)) {
+    s.trace->request(*wanted, *s.session);
+  }
+  s.segments.clear();
+  unmask_request answer = UNMASK_REQUEST_INIT;
+  if (wanted) {
+    for (const unmask::segment& g : wanted->segments) {
+      s.segments.push_back({g.slot,
+                            g.branch,
+                            g.placed.position,
+                            g.placed.token,
+                            g.query.first,
+                            g.query.last,
+                            g.keys.first,
+                            g.keys.last,
+                            g.rows.first,
+                            g.rows.last,
+                            g.first_row,
+                            static_cast<std::int32_t>(g.evict)});
+    }
+    answer.rows = wanted->rows;
+  }
+  answer.count = static_cast<std::int32_t>(s.segments.size());
+  answer.segments = s.segments.data();
+  return answer;
+}
+
+// Writes the step that was decided into the trace.
+void was_supplied(unmask_session& s) {
+  if (s.trace && std::exchange(s.is_requested, false)) {
+    s.trace->step(*s.session);
+    check_recording(s);
   }
 }
 
@@ -160,7 +200,7 @@ unmask_status unmask_start(unmask_session* session,
     if (s.replay != nullptr) {
       s.replay->check_editable(options.editable, shape);
     }
-    s.session->start(slot, tokens, count, shape, options);
+    s.start(slot, q.policy, tokens, count, shape, options);
     if (s.trace) {
       s.trace->start({.slot = slot,
                       .shape = shape,
@@ -175,32 +215,21 @@ unmask_status unmask_next(unmask_session* session, unmask_request* request) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     check_argument(request != nullptr, "request", "null", "a pointer");
-    const auto wanted = s.session->next();
-    if (s.trace && wanted && !std::exchange(s.is_requested, true)) {
-      s.trace->request(*wanted, *s.session);
-    }
-    s.segments.clear();
-    unmask_request answer = UNMASK_REQUEST_INIT;
-    if (wanted) {
-      for (const unmask::segment& g : wanted->segments) {
-        s.segments.push_back({g.slot,
-                              g.branch,
-                              g.placed.position,
-                              g.placed.token,
-                              g.query.first,
-                              g.query.last,
-                              g.keys.first,
-                              g.keys.last,
-                              g.rows.first,
-                              g.rows.last,
-                              g.first_row,
-                              static_cast<std::int32_t>(g.evict)});
-      }
-      answer.rows = wanted->rows;
-    }
-    answer.count = static_cast<std::int32_t>(s.segments.size());
-    answer.segments = s.segments.data();
-    give(request, answer, "request");
+    give(request, answer_of(s, s.session->next()), "request");
+  });
+}
+
+unmask_status unmask_next_slots(unmask_session* session,
+                                const std::int32_t* slots,
+                                std::int32_t count,
+                                unmask_request* request) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    check_argument(count >= 0, "count", count, "at least 0");
+    check_argument(slots != nullptr || count == 0, "slots", "null", "a pointer");
+    check_argument(request != nullptr, "request", "null", "a pointer");
+    const auto wanted = s.session->next(std::span(slots, static_cast<std::size_t>(count)));
+    give(request, answer_of(s, wanted), "request");
   });
 }
 
@@ -208,10 +237,34 @@ unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     s.session->supply(rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits")));
-    if (s.trace && std::exchange(s.is_requested, false)) {
-      s.trace->step(*s.session);
-      check_recording(s);
+    was_supplied(s);
+  });
+}
+
+unmask_status unmask_supply_segments(unmask_session* session,
+                                     const unmask_logits* tensors,
+                                     const unmask_modifiers* modifiers,
+                                     std::int32_t count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    check_argument(count >= 0 && static_cast<std::size_t>(count) <= s.segments.size(),
+                   "count",
+                   count,
+                   "the number of segments of the request, ",
+                   s.segments.size());
+    check_argument(tensors != nullptr || count == 0, "tensors", "null", "a pointer");
+    s.tensors.clear();
+    s.modifiers.clear();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      s.tensors.push_back(
+          rows_of(known_part_of(element(tensors, i), UNMASK_LOGITS_INIT, "tensors"), "tensors"));
+      if (modifiers != nullptr) {
+        s.modifiers.push_back(
+            modifiers_of(known_part_of(element(modifiers, i), UNMASK_MODIFIERS_INIT, "modifiers")));
+      }
     }
+    s.session->supply(s.tensors, s.modifiers);
+    was_supplied(s);
   });
 }
 

@@ -35,10 +35,21 @@ unmask_eviction eviction_of(unmask_session* session, std::int32_t segment) {
   answer.evict = static_cast<std::int32_t>(about.evict);
   answer.first = blocks.first;
   answer.last = blocks.last;
-  if (session->dropped) {
-    answer.keep = session->dropped->keep;
-    answer.pool = session->dropped->pool;
+  if (const auto& dropped = session->of_slot[static_cast<std::size_t>(about.slot)].dropped) {
+    answer.keep = dropped->keep;
+    answer.pool = dropped->pool;
   }
+  return answer;
+}
+
+unmask_layer_rule rule_of(const unmask::any_layer_session::layer_rule_info& info,
+                          const unmask_session::demands& demands) {
+  unmask_layer_rule answer = UNMASK_LAYER_RULE_INIT;
+  answer.has_hooks = info.has_hooks ? 1 : 0;
+  answer.reads = static_cast<std::int32_t>(info.reads);
+  answer.kept = info.skipped == unmask::skipping::kept ? 1 : 0;
+  answer.single_positions = demands.single_positions ? 1 : 0;
+  answer.evicts = demands.dropped ? 1 : 0;
   return answer;
 }
 
@@ -60,16 +71,19 @@ extern "C" {
 unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule) {
   return guarded([&] {
     const unmask_session& s = needed(session, "session");
-    unmask_layer_rule answer = UNMASK_LAYER_RULE_INIT;
-    if (s.layers != nullptr) {
-      const auto info = s.layers->rule_info();
-      answer.has_hooks = info.has_hooks ? 1 : 0;
-      answer.reads = static_cast<std::int32_t>(info.reads);
-      answer.kept = info.skipped == unmask::skipping::kept ? 1 : 0;
-      answer.single_positions = s.single_positions ? 1 : 0;
-      answer.evicts = s.dropped ? 1 : 0;
-    }
-    give(rule, answer, "rule");
+    give(rule,
+         s.layers == nullptr ? unmask_layer_rule(UNMASK_LAYER_RULE_INIT)
+                             : rule_of(s.layers->rule_info(), s.own),
+         "rule");
+  });
+}
+
+unmask_status
+unmask_get_segment_rule(unmask_session* session, std::int32_t segment, unmask_layer_rule* rule) {
+  return guarded([&] {
+    const auto pass = pass_of(session, segment);
+    const auto slot = static_cast<std::size_t>(pass.about().slot);
+    give(rule, rule_of(pass, session->of_slot[slot]), "rule");
   });
 }
 

@@ -41,7 +41,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 4
+#define UNMASK_ABI_VERSION 5
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -138,9 +138,11 @@ typedef struct unmask_sequence {
   uint32_t suppressed_count;  ///< of `suppressed`
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
   const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
+  const char* policy;         ///< a policy of its own, read in the call; null: the session's
 } unmask_sequence;
 /// Initialises unmask_sequence with its defaults.
-#define UNMASK_SEQUENCE_INIT {(uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL}
+#define UNMASK_SEQUENCE_INIT                                                                       \
+  {(uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL, NULL}
 
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
@@ -177,6 +179,20 @@ typedef struct unmask_logits {
 } unmask_logits;
 /// Initialises unmask_logits with its defaults.
 #define UNMASK_LOGITS_INIT {(uint32_t)sizeof(unmask_logits), UNMASK_F32, UNMASK_HOST, 0, 0, 0, NULL}
+
+/// Per-row inputs of logits, applied while the rows are read; memory of the session's space. A
+/// stride of 0 gives every row the same.
+typedef struct unmask_modifiers {
+  uint32_t struct_size;          ///< sizeof of the structure, as the caller knows it
+  float cfg_scale;               ///< guidance s: u + (s + 1)(c - u) is read for c; 0 is off
+  const uint32_t* allowed;       ///< ceil(vocab / 32) words a row, bit v % 32 of word v / 32 set
+                                 ///< where token v is allowed; null: all are
+  int64_t allowed_stride;        ///< distance of rows of words, in words
+  const void* unconditional;     ///< unconditional rows u, of the kind of the logits; null: none
+  int64_t unconditional_stride;  ///< distance of these rows, in elements
+} unmask_modifiers;
+/// Initialises unmask_modifiers with its defaults.
+#define UNMASK_MODIFIERS_INIT {(uint32_t)sizeof(unmask_modifiers), 0.0F, NULL, 0, NULL, 0}
 
 /// A token that a step wrote or, with `committed` = 0, a proposed token that it did not write.
 typedef struct unmask_commit {
@@ -250,7 +266,8 @@ UNMASK_API void unmask_destroy(unmask_session* session);
 
 /// Starts a sequence in `slot`. The caller owns `tokens`, in the session's memory space, and keeps
 /// them until the sequence ends: the session writes the mask token to the masked positions, then
-/// commits in place.
+/// commits in place. Allocates for unmask_sequence::policy, if given; a session that records takes
+/// none.
 UNMASK_API unmask_status unmask_start(unmask_session* session,
                                       int32_t slot,
                                       int32_t* tokens,
@@ -259,9 +276,21 @@ UNMASK_API unmask_status unmask_start(unmask_session* session,
 /// Returns the next forward pass, with count 0 when no sequence runs. Returns the same until
 /// unmask_supply().
 UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* request);
+/// The same for `count` slots only, of which those that run are in the pass: for a limit on tokens
+/// in a pass, or paused sequences. The others stay as they are. Not while a request is out.
+UNMASK_API unmask_status unmask_next_slots(unmask_session* session,
+                                           const int32_t* slots,
+                                           int32_t count,
+                                           unmask_request* request);
 /// Takes the logits of the request, packed: row first_row + r is the row of position row_first + r
 /// of a segment.
 UNMASK_API unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits);
+/// Takes one tensor for each of the `count` segments, in the request's order, all of one kind, and
+/// modifiers for each, or null for none. The structures of each array have the size of its first.
+UNMASK_API unmask_status unmask_supply_segments(unmask_session* session,
+                                                const unmask_logits* tensors,
+                                                const unmask_modifiers* modifiers,
+                                                int32_t count);
 /// Report of the sequence in a slot.
 UNMASK_API unmask_status unmask_get_report(unmask_session* session,
                                            int32_t slot,

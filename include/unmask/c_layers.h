@@ -85,6 +85,10 @@ typedef struct unmask_eviction {
 
 /// Demands of the session's policy on an engine.
 UNMASK_API unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule);
+/// Those of the policy of a segment's sequence, which unmask_sequence::policy may have named.
+UNMASK_API unmask_status unmask_get_segment_rule(unmask_session* session,
+                                                 int32_t segment,
+                                                 unmask_layer_rule* rule);
 /// Positions that the next layer computes, ascending.
 UNMASK_API unmask_status unmask_positions(unmask_session* session,
                                           int32_t segment,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <unmask/core/lent_tokens.hpp>
-#include <unmask/named/named_session.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/step/pending_request.hpp>
 

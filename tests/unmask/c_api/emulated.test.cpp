@@ -2,12 +2,13 @@
 // The C interface as a library built with a device serves it, with emulated kernels and a fake
 // runtime: it decodes what it decodes on the host.
 
-#include <unmask/c_api.h>
+#include <unmask/c_layers.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -22,10 +23,10 @@
 namespace example {
 
 // In the place of device.cu, with fewer types.
-std::unique_ptr<unmask::any_session> device_session(const unmask::named_parts& parts,
-                                                    const unmask::model_info& model,
-                                                    const unmask::session_capacity& capacity,
-                                                    void* stream) {
+std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& parts,
+                                                     const unmask::model_info& model,
+                                                     const unmask::session_capacity& capacity,
+                                                     void* stream) {
   using few = unmask::compositions<unmask::edits_and({})>;
   return device_session_of<few>(parts, model, capacity, stream);
 }
@@ -143,6 +144,137 @@ TEST(CApiOnADevice, DecodesWhatItDecodesOnTheHost) {
   const char* const policy = "by_margin + threshold(0.4) + trace_credit + temperature(0.9)";
   EXPECT_EQ(decoded(policy, &stream), decoded(policy, nullptr));
   EXPECT_TRUE(fake_cuda().alive.empty()) << "a session left memory behind";
+}
+
+/// Tokens of two sequences with policies, bitmasks and guidance of their own, one of which is left
+/// out of every third pass; a tensor for each segment.
+[[nodiscard]] std::vector<std::vector<std::int32_t>> served(const char* const (&policies)[2],
+                                                            cudaStream_t stream) {
+  const session_pointer s = made("threshold(0.9)", options_on(stream));
+  const fake_model model{.seed = 3, .vocab = vocab};
+  std::vector<std::vector<std::int32_t>> tokens(2, std::vector<std::int32_t>(14, 4));
+  for (std::int32_t slot = 0; slot < 2; ++slot) {
+    unmask_sequence q = UNMASK_SEQUENCE_INIT;
+    q.prompt_length = 2;
+    q.length = 14;
+    q.block_length = 6;
+    q.policy = policies[slot];
+    EXPECT_EQ(unmask_start(s.get(), slot, tokens[std::size_t(slot)].data(), 14, &q), UNMASK_OK)
+        << unmask_last_error();
+  }
+  const std::vector<std::vector<std::uint32_t>> allowed{{0xaaaaaaaa, 0xaaaaaaaa},
+                                                        {0x55555555, 0x55555555}};
+  const std::vector<float> unconditional(std::size_t{vocab}, 0.5F);
+  for (int pass = 0; pass < 1000; ++pass) {
+    const std::int32_t slots[] = {1, 0};
+    unmask_request request = UNMASK_REQUEST_INIT;
+    EXPECT_EQ(unmask_next_slots(s.get(), slots, pass % 3 == 2 ? 1 : 2, &request), UNMASK_OK);
+    std::vector<std::vector<float>> z;
+    std::vector<unmask_logits> tensors;
+    std::vector<unmask_modifiers> modifiers;
+    for (std::int32_t k = 0; k < request.count; ++k) {
+      const unmask_segment& g = request.segments[k];
+      z.emplace_back();
+      for (std::int32_t r = g.row_first; r < g.row_last; ++r) {
+        z.back().resize(z.back().size() + std::size_t{vocab});
+        model.row<float>(
+            tokens[std::size_t(g.slot)], r, std::span(z.back()).last(std::size_t{vocab}));
+      }
+      tensors.push_back(logits_in(
+          z.back(), stream == nullptr ? UNMASK_HOST : UNMASK_DEVICE, g.row_last - g.row_first));
+      unmask_modifiers m = UNMASK_MODIFIERS_INIT;
+      m.allowed = allowed[std::size_t(g.slot)].data();
+      m.unconditional = unconditional.data();
+      m.cfg_scale = static_cast<float>(g.slot);
+      modifiers.push_back(m);
+    }
+    if (request.count > 0) {
+      EXPECT_EQ(unmask_supply_segments(s.get(), tensors.data(), modifiers.data(), 0),
+                UNMASK_INVALID_ARGUMENT);
+      EXPECT_EQ(unmask_supply_segments(s.get(), tensors.data(), modifiers.data(), request.count),
+                UNMASK_OK)
+          << unmask_last_error();
+    }
+    unmask_report reports[] = {UNMASK_REPORT_INIT, UNMASK_REPORT_INIT};
+    EXPECT_EQ(unmask_get_report(s.get(), 0, &reports[0]), UNMASK_OK);  // waits
+    EXPECT_EQ(unmask_get_report(s.get(), 1, &reports[1]), UNMASK_OK);
+    if (reports[0].end != UNMASK_RUNNING && reports[1].end != UNMASK_RUNNING) {
+      tokens.push_back({reports[0].forwards, reports[1].forwards});
+      return tokens;
+    }
+  }
+  ADD_FAILURE() << "did not end";
+  return tokens;
+}
+
+TEST(CApiOnADevice, ServesRequestsWithPoliciesOfTheirOwn) {
+  CUstream_st stream;
+  const auto mixed = served({"trace_credit + threshold(0.4)", "tokens_per_step(3)"}, nullptr);
+  EXPECT_EQ(mixed, served({"trace_credit + threshold(0.4)", "tokens_per_step(3)"}, &stream));
+  EXPECT_EQ(mixed[2][1], 4) << "12 tokens, three in each pass";
+  for (std::size_t p = 2; p < 14; ++p) {
+    EXPECT_EQ(mixed[0][p] % 2, 1);
+    EXPECT_EQ(mixed[1][p] % 2, 0);
+  }
+  // A sequence is as beside another policy, of another type, too.
+  const auto other =
+      served({"trace_credit + threshold(0.4)", "remask_below(0.1) + threshold(0.5)"}, nullptr);
+  EXPECT_EQ(mixed[0], other[0]);
+  EXPECT_EQ(mixed[2][0], other[2][0]);
+  const auto own = served({nullptr, "threshold(0.9)"}, nullptr);
+  EXPECT_EQ(own, served({"threshold(0.9)", nullptr}, nullptr));
+}
+
+TEST(CApiOnADevice, HasTheLayerRuleOfEachSegment) {
+  unmask_options options = options_on(nullptr);
+  options.layers = 4;
+  const session_pointer s = made("threshold(0.9)", options);
+  std::vector<std::vector<std::int32_t>> tokens(2, std::vector<std::int32_t>(6));
+  unmask_sequence q = UNMASK_SEQUENCE_INIT;
+  q.length = 6;
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens[0].data(), 6, &q), UNMASK_OK) << unmask_last_error();
+  q.policy = "threshold(0.5) + early_skip + block_cache(16, 4)";
+  ASSERT_EQ(unmask_start(s.get(), 1, tokens[1].data(), 6, &q), UNMASK_OK) << unmask_last_error();
+  unmask_request request = UNMASK_REQUEST_INIT;
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  ASSERT_EQ(request.count, 2);
+  unmask_layer_rule rule = UNMASK_LAYER_RULE_INIT;
+  ASSERT_EQ(unmask_get_layer_rule(s.get(), &rule), UNMASK_OK);
+  EXPECT_EQ(rule.has_hooks, 0);
+  for (std::int32_t k = 0; k < 2; ++k) {
+    ASSERT_EQ(unmask_get_segment_rule(s.get(), k, &rule), UNMASK_OK);
+    EXPECT_EQ(rule.has_hooks, request.segments[k].slot);
+    EXPECT_EQ(rule.single_positions, request.segments[k].slot);
+  }
+  EXPECT_EQ(unmask_get_segment_rule(s.get(), 2, &rule), UNMASK_INVALID_ARGUMENT);
+}
+
+TEST(CApiOnADevice, RefusesAPolicyThatIsNone) {
+  const session_pointer s = made("threshold(0.9)", options_on(nullptr));
+  std::vector<std::int32_t> tokens(6);
+  unmask_sequence q = UNMASK_SEQUENCE_INIT;
+  q.length = 6;
+  q.policy = "treshold(0.9)";
+  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_INVALID_ARGUMENT);
+  EXPECT_THAT(unmask_last_error(), HasSubstr("treshold"));
+  unmask_request request = UNMASK_REQUEST_INIT;
+  EXPECT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  EXPECT_EQ(request.count, 0);
+  const std::int32_t twice[] = {0, 0};
+  EXPECT_EQ(unmask_next_slots(s.get(), twice, 2, &request), UNMASK_INVALID_ARGUMENT);
+  EXPECT_EQ(unmask_next_slots(s.get(), nullptr, 2, &request), UNMASK_INVALID_ARGUMENT);
+}
+
+TEST(CApiOnADevice, TakesTheSequencesOfOlderCallers) {
+  const session_pointer s = made("threshold(0.9)", options_on(nullptr));
+  std::vector<std::int32_t> tokens(6);
+  unmask_sequence q = UNMASK_SEQUENCE_INIT;
+  q.length = 6;
+  q.policy = "not read";
+  q.struct_size = offsetof(unmask_sequence, policy);
+  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK) << unmask_last_error();
+  q.struct_size -= 8;
+  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_INVALID_ARGUMENT);
 }
 
 TEST(CApiOnADevice, SuppliesWithoutWaiting) {
