@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What is given to a session, and what it returns.
+
+use crate::sys;
+use std::ops::Range;
+
+/// Options of a session: the model, and capacities for all sequences.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Valid columns of a row of logits; padding behind them is not read.
+    pub vocab: i32,
+    /// Stands at masked positions, never proposed.
+    pub mask_token: i32,
+    pub eos_token: Option<i32>,
+    /// Row p - shift predicts position p: 0 LLaDA, 1 Dream.
+    pub logits_shift: i32,
+    /// Number of slots.
+    pub sequences: i32,
+    /// Largest number of positions of a sequence, prompt included.
+    pub length: i32,
+    /// Most rows read in a step: the block length, up to the whole length.
+    pub window: i32,
+    /// Threads that read rows, with the calling one.
+    pub threads: i32,
+    /// Each step also reports the candidates that it did not commit.
+    pub trace: bool,
+    /// Layers of the model, for a policy with a layer rule.
+    pub layers: i32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            vocab: 0,
+            mask_token: sys::NO_TOKEN,
+            eos_token: None,
+            logits_shift: 0,
+            sequences: 1,
+            length: 0,
+            window: 0,
+            threads: 1,
+            trace: false,
+            layers: 0,
+        }
+    }
+}
+
+/// Geometry and seed of one sequence.
+#[derive(Clone, Debug)]
+pub struct Sequence<'a> {
+    /// Length of the prompt, which never changes.
+    pub prompt_length: usize,
+    /// Positions decoded together.
+    pub block_length: usize,
+    pub seed: u64,
+    /// Distinguishes sequences of one seed.
+    pub sequence: u32,
+    /// Tokens never proposed, besides the mask token.
+    pub suppressed: &'a [i32],
+    /// One entry for each position, true = masked; `None`: the whole answer.
+    pub editable: Option<&'a [bool]>,
+}
+
+impl Default for Sequence<'_> {
+    fn default() -> Self {
+        Sequence {
+            prompt_length: 0,
+            block_length: 32,
+            seed: 0,
+            sequence: 0,
+            suppressed: &[],
+            editable: None,
+        }
+    }
+}
+
+/// Keys outside the decided blocks in a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evict {
+    /// All receive attention.
+    None,
+    /// All do; each layer then selects those for the next passes.
+    Choose,
+    /// The selected ones and those of the decided blocks do.
+    Chosen,
+}
+
+/// Positions that a forward pass computes for one slot, and the rows of logits to return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    pub slot: usize,
+    /// 0 is the sequence itself.
+    pub branch: usize,
+    /// Of a lookahead branch: the position and the token in which it differs, in this pass only.
+    pub placed: Option<(usize, i32)>,
+    /// Compute these positions.
+    pub query: Range<usize>,
+    /// They attend to these.
+    pub keys: Range<usize>,
+    /// Return the logits of these.
+    pub rows: Range<usize>,
+    /// Index of the first of them in the tensor.
+    pub first_row: usize,
+    pub evict: Evict,
+}
+
+/// The next forward pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub segments: Vec<Segment>,
+    /// Rows of all segments.
+    pub rows: usize,
+}
+
+/// Why a sequence has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Running,
+    Complete,
+    EosToken,
+    StopTokens,
+    MaxSteps,
+    Cancelled,
+}
+
+/// Report of a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub end: Ending,
+    /// Forward passes supplied.
+    pub forwards: usize,
+    /// Tokens committed by decisions.
+    pub committed: usize,
+    /// Every position before this one is committed.
+    pub committed_prefix: usize,
+    pub masked: usize,
+    pub rewritten: usize,
+    pub forced: usize,
+    pub invalid_rows: usize,
+}
+
+/// Plan of a sequence for an engine with a cache, in addition to its segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The branch that won the last step: keep its K/V; 0, the sequence itself.
+    pub winner: usize,
+    /// K/V of these positions are final from now on.
+    pub freeze: Range<usize>,
+    /// The next pass computes all its positions in every layer.
+    pub refresh: bool,
+}
+
+/// A tensor of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    Hidden,
+    Input,
+    Query,
+    Key,
+    Value,
+}
+
+/// Demands of a policy on an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerRule {
+    /// The tensor that a layer rule compares; `None`: the policy has no layer rule. `Hidden`: call
+    /// [`Session::at_layer`] behind the layer, for the layers that follow; others: inside it, before
+    /// attention, for this layer.
+    pub reads: Option<Feature>,
+    /// Positions that are not selected keep the outputs that the engine stored; otherwise they are
+    /// dropped from the pass.
+    pub kept: bool,
+    /// A pass is the positions of [`Session::positions`].
+    pub single_positions: bool,
+    /// The policy drops keys.
+    pub evicts: bool,
+}
+
+/// Eviction of keys in the pass of a segment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Eviction {
+    pub evict: Evict,
+    /// The decided blocks, whose keys are never dropped.
+    pub blocks: Range<usize>,
+    /// Share of the other keys that is kept.
+    pub keep: f64,
+    /// Neighbouring keys whose largest score is that of a key.
+    pub pool: usize,
+}

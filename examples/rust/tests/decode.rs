@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The safe interface beside what the library decodes in C++, its errors, and its hooks in layers.
+
+#[allow(dead_code)]
+#[path = "../examples/quickstart.rs"]
+mod quickstart;
+
+use std::mem::size_of;
+use unmask::{sys, Ending, Error, ErrorKind, Evict, Options, Rows, Sequence, Session, Stored};
+
+/// The block of text of the first page, which the same program in C++ prints.
+#[test]
+fn the_quickstart_prints_what_it_prints_in_cpp() {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let (_, text) = page.split_once("```text\n").unwrap();
+    let (text, _) = text.split_once("```").unwrap();
+    let expected: Vec<&str> = text.lines().collect();
+    assert_eq!(quickstart::decode("by_confidence + threshold(0.9)").unwrap(), expected);
+}
+
+#[test]
+fn layouts_are_those_of_the_headers() {
+    assert_eq!(size_of::<sys::unmask_options>(), 56);
+    assert_eq!(size_of::<sys::unmask_sequence>(), 48);
+    assert_eq!(size_of::<sys::unmask_segment>(), 48);
+    assert_eq!(size_of::<sys::unmask_request>(), 24);
+    assert_eq!(size_of::<sys::unmask_logits>(), 40);
+    assert_eq!(size_of::<sys::unmask_commit>(), 32);
+    assert_eq!(size_of::<sys::unmask_candidate>(), 52);
+    assert_eq!(size_of::<sys::unmask_probability>(), 24);
+    assert_eq!(size_of::<sys::unmask_report>(), 36);
+    assert_eq!(size_of::<sys::unmask_plan>(), 20);
+    assert_eq!(size_of::<sys::unmask_layer_rule>(), 24);
+    assert_eq!(size_of::<sys::unmask_stored>(), 40);
+    assert_eq!(size_of::<sys::unmask_eviction>(), 32);
+    assert!(unsafe { sys::unmask_abi_version() } >= sys::ABI_VERSION);
+    assert!(unmask::version().contains('.'));
+    assert!(unmask::describe_parts().contains("threshold(value=0.9, inclusive=false)"));
+}
+
+#[test]
+fn every_call_of_the_headers_is_declared() {
+    let mut calls = 0;
+    for header in ["c_api.h", "c_layers.h"] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../include/unmask/");
+        let text = std::fs::read_to_string(folder.to_owned() + header).unwrap();
+        for declared in text.split("UNMASK_API ").skip(1).filter_map(|d| d.split_once('(')) {
+            let name = declared.0.rsplit([' ', '*']).next().unwrap();
+            if name.starts_with("unmask_") {
+                calls += 1;
+                let found = include_str!("../src/sys.rs").contains(&format!("pub fn {name}("));
+                assert!(found, "{name} of {header}");
+            }
+        }
+    }
+    assert!(calls >= 27, "{calls}");
+}
+
+const VOCAB: usize = 5;
+const MASK: i32 = 4;
+const LENGTH: usize = 16;
+
+fn options() -> Options {
+    let length = LENGTH as i32;
+    Options { vocab: VOCAB as i32, mask_token: MASK, length, window: length, ..Options::default() }
+}
+
+/// A number in [-1, 1) of what stands at a position and in which layer.
+fn hashed(numbers: &[usize]) -> f32 {
+    let mut h = 0x9E37_79B9_7F4A_7C15u64;
+    for &n in numbers {
+        h = (h ^ n as u64).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        h ^= h >> 29;
+    }
+    (h >> 40) as f32 / 8_388_608.0 - 1.0
+}
+
+fn logits(tokens: &[i32], positions: impl Iterator<Item = usize>) -> Vec<f32> {
+    let around = |p: usize| tokens.get(p).map_or(9, |&t| t as usize);
+    positions
+        .flat_map(|p| (0..VOCAB).map(move |v| (p, v)))
+        .map(|(p, v)| 4.0 * hashed(&[p, v, around(p.wrapping_sub(1)), around(p + 1)]))
+        .collect()
+}
+
+fn decode(policy: &str, slots: usize) -> Vec<Vec<i32>> {
+    let sequences = slots as i32;
+    let mut session =
+        Session::new(policy, &Options { sequences, trace: true, ..options() }).unwrap();
+    for slot in 0..slots {
+        let sequence = Sequence { prompt_length: 2 + slot, block_length: 7, ..Sequence::default() };
+        session.start(slot, vec![slot as i32; LENGTH], &sequence).unwrap();
+    }
+    let mut written = 0;
+    while let Some(request) = session.next().unwrap() {
+        let mut all = Vec::new();
+        for s in &request.segments {
+            let mut tokens = session.tokens(s.slot).to_vec();
+            if let Some((position, token)) = s.placed {
+                tokens[position] = token;
+            }
+            assert_eq!(s.first_row * VOCAB, all.len());
+            all.extend(logits(&tokens, s.rows.clone()));
+        }
+        assert_eq!(all.len(), request.rows * VOCAB);
+        session.supply(Rows::f32(&all, VOCAB)).unwrap();
+        for slot in 0..slots {
+            let tokens = session.tokens(slot).to_vec();
+            for c in session.committed(slot).unwrap() {
+                assert_eq!(tokens[c.position as usize], c.token);
+                assert!(c.log_probability <= 0.0);
+                written += 1;
+            }
+            assert!(session.candidates(slot).unwrap().len() <= LENGTH);
+            assert!(session.probabilities(slot).unwrap().is_empty());
+            assert!(session.plan(slot).unwrap().winner <= 3);
+        }
+    }
+    for slot in 0..slots {
+        let report = session.report(slot).unwrap();
+        assert_eq!(report.end, Ending::Complete);
+        assert_eq!(report.committed_prefix, LENGTH);
+        written -= report.committed;
+    }
+    assert_eq!(written, 0);
+    (0..slots).map(|slot| session.tokens(slot).to_vec()).collect()
+}
+
+#[test]
+fn a_batch_decodes_as_its_sequences_do_alone() {
+    for policy in ["threshold(0.6)", "trace_credit + threshold(0.6) + lookahead(3)"] {
+        let together = decode(policy, 3);
+        assert_eq!(together[0], decode(policy, 1)[0], "{policy}");
+        assert_eq!(together[..2], decode(policy, 2));
+        assert!(together.iter().all(|tokens| !tokens.contains(&MASK)));
+    }
+}
+
+#[test]
+fn other_types_and_strides_decode_alike() {
+    let run = |narrow: bool| {
+        let mut session = Session::new("tokens_per_step(2)", &options()).unwrap();
+        session
+            .start(0, vec![0; LENGTH], &Sequence { block_length: LENGTH, ..Sequence::default() })
+            .unwrap();
+        while let Some(request) = session.next().unwrap() {
+            // Rounded to bfloat16, so that both see the same numbers.
+            let z = logits(session.tokens(0), request.segments[0].rows.clone());
+            let bits: Vec<u16> = z.iter().map(|x| (x.to_bits() >> 16) as u16).collect();
+            if narrow {
+                let wide: Vec<u16> =
+                    bits.chunks(VOCAB).flat_map(|r| r.iter().copied().chain([0x7fc0; 3])).collect();
+                session.supply(Rows::bf16(&wide, VOCAB).with_stride(VOCAB + 3)).unwrap();
+            } else {
+                let rounded: Vec<f32> =
+                    bits.iter().map(|&b| f32::from_bits(u32::from(b) << 16)).collect();
+                session.supply(Rows::f32(&rounded, VOCAB)).unwrap();
+            }
+        }
+        session.tokens(0).to_vec()
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn a_host_may_keep_the_loop() {
+    let mut session = Session::new("threshold(0.7)", &options()).unwrap();
+    let mut tokens = vec![MASK, 1, MASK, MASK];
+    let mut z = vec![0.0; 4 * VOCAB];
+    z[2] = 9.0;
+    z[3 * VOCAB + 1] = 9.0;
+    let written = session.decide(0, &mut tokens, None, 0, Rows::f32(&z, VOCAB)).unwrap();
+    assert_eq!(written, [true, false, false, true]);
+    assert_eq!(tokens, [2, 1, MASK, 1]);
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind, words: &[&str]) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind, kind, "{error}");
+    for word in words {
+        assert!(error.message.contains(word), "{word:?} is not in {error}");
+    }
+}
+
+#[test]
+fn errors_name_argument_value_and_rule() {
+    use ErrorKind::{InvalidArgument, OutOfOrder};
+    let of = |policy: &str| Session::new(policy, &options());
+    refused(
+        of("threshold(1.5)"),
+        InvalidArgument,
+        &["column 11", "value of threshold must be in [0, 1], got 1.5"],
+    );
+    refused(of("thresh\0old"), InvalidArgument, &["policy", "byte 6"]);
+    refused(unmask::check_policy("by_margin"), InvalidArgument, &["commit rule"]);
+    refused(Session::new("tokens_per_step", &Options::default()), InvalidArgument, &["vocab"]);
+    refused(of("es_dllm"), InvalidArgument, &["model_info::layers", "0"]);
+    let mut session = of("tokens_per_step").unwrap();
+    refused(session.supply(Rows::f32(&[], VOCAB)), OutOfOrder, &["next()"]);
+    refused(session.report(1), InvalidArgument, &["slot", "1"]);
+    refused(session.report(usize::MAX), InvalidArgument, &["slot", "at most 2147483647"]);
+    refused(session.committed(1 << 32), InvalidArgument, &["slot", "4294967296"]);
+    refused(session.record("-", "model"), OutOfOrder, &["trace"]);
+    refused(session.abandon(), OutOfOrder, &["next()"]);
+    let block_length = 0;
+    refused(
+        session.start(0, vec![0; LENGTH], &Sequence { block_length, ..Sequence::default() }),
+        InvalidArgument,
+        &["block_length", "0"],
+    );
+    let editable = Some(&[true][..]);
+    refused(
+        session.start(0, vec![0; LENGTH], &Sequence { editable, ..Sequence::default() }),
+        InvalidArgument,
+        &["editable", "16", "got 1"],
+    );
+    assert!(session.tokens(0).is_empty() && session.tokens(7).is_empty());
+    session.start(0, vec![0; LENGTH], &Sequence::default()).unwrap();
+    session.next().unwrap().unwrap();
+    let z = vec![0.0; LENGTH * VOCAB];
+    refused(
+        session.supply(Rows::f32(&z[1..], VOCAB)),
+        InvalidArgument,
+        &["whole rows of 5", "got 79"],
+    );
+    refused(session.supply(Rows::f32(&z, 0)), InvalidArgument, &["at least 1"]);
+    refused(
+        session.supply(Rows::f32(&z, VOCAB).with_stride(4)),
+        InvalidArgument,
+        &["stride", "got 4"],
+    );
+    refused(session.supply(Rows::f32(&z[..60], 4)), InvalidArgument, &["logits", "columns"]);
+    session.abandon().unwrap();
+    session.cancel(0).unwrap();
+    assert_eq!(session.report(0).unwrap().end, Ending::Cancelled);
+    assert!(session.next().unwrap().is_none());
+}
+
+/// Decodes with rows of a hash in every layer and checks what the hooks promise. Returns tokens and
+/// computed positions, summed over the layers.
+fn decode_in_layers(policy: &str) -> (Vec<i32>, usize) {
+    const LAYERS: usize = 4;
+    const WIDTH: usize = 6;
+    let mut session =
+        Session::new(policy, &Options { layers: LAYERS as i32, ..options() }).unwrap();
+    let rule = session.layer_rule().unwrap();
+    let sequence = Sequence { prompt_length: 4, block_length: 6, ..Sequence::default() };
+    session.start(0, vec![1; LENGTH], &sequence).unwrap();
+    let mut stored = vec![vec![f32::NAN; LENGTH * WIDTH]; LAYERS];
+    let (mut computed, mut selected) = (0, 0);
+    while let Some(request) = session.next().unwrap() {
+        let segment = &request.segments[0];
+        let tokens = session.tokens(0).to_vec();
+        let eviction = session.eviction(0).unwrap();
+        assert_eq!(eviction.evict, segment.evict);
+        for (layer, stored) in stored.iter_mut().enumerate() {
+            let positions = session.positions(0).unwrap().to_vec();
+            let mut run = positions.len();
+            if session.hooks(0, layer).unwrap() {
+                assert!(rule.reads.is_some() && rule.single_positions);
+                let now: Vec<f32> = positions
+                    .iter()
+                    .flat_map(|&p| (0..WIDTH).map(move |i| (p as usize, i)))
+                    .map(|(p, i)| hashed(&[layer, p, i, tokens[p] as usize]))
+                    .collect();
+                let rows = Rows::f32(&now, WIDTH);
+                refused(
+                    session.at_layer(0, layer, rows, Stored::bf16(&mut [0; LENGTH * WIDTH], WIDTH)),
+                    ErrorKind::InvalidArgument,
+                    &["element_kind of the stored rows"],
+                );
+                let chosen =
+                    session.at_layer(0, layer, rows, Stored::f32(stored, WIDTH)).unwrap().to_vec();
+                assert!(chosen.windows(2).all(|w| w[0] < w[1]));
+                for &row in &chosen {
+                    let (row, at) = (row as usize, positions[row as usize] as usize);
+                    assert_eq!(stored[at * WIDTH..][..WIDTH], now[row * WIDTH..][..WIDTH]);
+                }
+                run = chosen.len();
+                let left = if rule.kept { positions.len() } else { run };
+                assert_eq!(session.positions(0).unwrap().len(), left);
+            }
+            computed += run;
+            if eviction.evict == Evict::Choose {
+                let keys: Vec<f32> =
+                    (0..segment.keys.end * 2).map(|i| hashed(&[layer, i])).collect();
+                let mut scores = vec![0.0; segment.keys.end];
+                unmask::score_keys(Rows::f32(&keys, 2), &[1.0, -0.5], &mut scores).unwrap();
+                assert!(scores
+                    .iter()
+                    .zip(keys.chunks(2))
+                    .all(|(s, k)| (s - k[0] + 0.5 * k[1]).abs() < 1e-6));
+                let kept = session.select_keys(0, &scores).unwrap();
+                assert_eq!(
+                    kept.len(),
+                    (eviction.keep * (LENGTH - eviction.blocks.len()) as f64) as usize
+                );
+                assert!(kept.iter().all(|&p| !eviction.blocks.contains(&(p as usize))));
+                selected += 1;
+                refused(
+                    session.select_keys(0, &scores[1..]),
+                    ErrorKind::InvalidArgument,
+                    &["scores_count"],
+                );
+            }
+        }
+        let positions = session.positions(0).unwrap().to_vec();
+        let wanted: Vec<usize> =
+            session.rows(0).unwrap().iter().map(|&r| positions[r as usize] as usize).collect();
+        session.supply(Rows::f32(&logits(&tokens, wanted.into_iter()), VOCAB)).unwrap();
+    }
+    assert_eq!(selected > 0, rule.evicts);
+    let whole = session.report(0).unwrap().forwards * LENGTH * LAYERS;
+    assert_eq!(computed < whole, rule.single_positions || rule.evicts, "{policy}");
+    (session.tokens(0).to_vec(), computed)
+}
+
+#[test]
+fn hooks_in_the_layers_select_positions_and_keys() {
+    let (full, _) = decode_in_layers("tokens_per_step(1)");
+    for policy in [
+        "tokens_per_step(1) + delayed_cache",
+        "tokens_per_step(1) + dual_cache(whole=2) + key_eviction",
+        "es_dllm",
+        "es_dllm_sparse",
+        "tokens_per_step(1) + cache_budget(2, 2) + interval_cache(1, 0)",
+        "tokens_per_step(1) + similarity_refresh(0.25) + interval_cache(8, 2)",
+    ] {
+        let (tokens, _) = decode_in_layers(policy);
+        assert!(!tokens.contains(&MASK), "{policy}");
+        if !policy.starts_with("es_dllm") {
+            assert_eq!(tokens, full, "{policy}"); // the logits here do not depend on the layers
+        }
+    }
+    let session = Session::new("tokens_per_step", &options());
+    refused(session.unwrap().positions(0), ErrorKind::OutOfOrder, &["next()"]);
+}
