@@ -35,7 +35,7 @@ mod rows;
 pub mod sys;
 mod values;
 
-pub use rows::{Rows, Stored};
+pub use rows::{Modifiers, Rows, Stored};
 pub use sys::{
     unmask_candidate as Candidate, unmask_commit as Commit, unmask_probability as Probability,
 };
@@ -159,6 +159,42 @@ pub fn score_keys(keys: Rows<'_>, query: &[f32], scores: &mut [f32]) -> Result<(
     check(unsafe { sys::unmask_score_keys(&view, query.as_ptr().cast(), scores.as_mut_ptr()) })
 }
 
+fn rule_of(r: &sys::unmask_layer_rule) -> LayerRule {
+    let feature = match r.reads {
+        0 => Feature::Hidden,
+        1 => Feature::Input,
+        2 => Feature::Query,
+        3 => Feature::Key,
+        _ => Feature::Value,
+    };
+    LayerRule {
+        reads: (r.has_hooks != 0).then_some(feature),
+        kept: r.kept != 0,
+        single_positions: r.single_positions != 0,
+        evicts: r.evicts != 0,
+    }
+}
+
+fn request_of(request: &sys::unmask_request) -> Option<Request> {
+    if request.count == 0 {
+        return None;
+    }
+    let segments = unsafe { entries(request.segments, request.count) }
+        .iter()
+        .map(|s| Segment {
+            slot: s.slot as usize,
+            branch: s.branch as usize,
+            placed: (s.branch > 0).then_some((s.placed_position as usize, s.placed_token)),
+            query: range(s.query_first, s.query_last),
+            keys: range(s.keys_first, s.keys_last),
+            rows: range(s.row_first, s.row_last),
+            first_row: s.first_row as usize,
+            evict: evict_of(s.evict),
+        })
+        .collect();
+    Some(Request { segments, rows: request.rows as usize })
+}
+
 /// The tokens of a slot: the library writes them between calls, so no Rust reference may last.
 struct Tokens {
     first: NonNull<i32>,
@@ -252,6 +288,7 @@ impl Session {
                 )));
             }
         }
+        let policy = sequence.policy.map(|p| c_text("policy", p)).transpose()?;
         let q = sys::unmask_sequence {
             prompt_length: index("prompt_length", sequence.prompt_length)?,
             length: count,
@@ -261,6 +298,7 @@ impl Session {
             suppressed_count: index("suppressed", sequence.suppressed.len())? as u32,
             suppressed: sequence.suppressed.as_ptr(),
             editable: sequence.editable.map_or(null(), |e| e.as_ptr().cast()),
+            policy: policy.as_ref().map_or(null(), |p| p.as_ptr()),
             ..empty!(unmask_sequence)
         };
         let fresh = Tokens::new(tokens);
@@ -285,29 +323,48 @@ impl Session {
     pub fn next(&mut self) -> Result<Option<Request>> {
         let mut request = empty!(unmask_request);
         check(unsafe { sys::unmask_next(self.raw(), &mut request) })?;
-        if request.count == 0 {
-            return Ok(None);
-        }
-        let segments = unsafe { entries(request.segments, request.count) }
-            .iter()
-            .map(|s| Segment {
-                slot: s.slot as usize,
-                branch: s.branch as usize,
-                placed: (s.branch > 0).then_some((s.placed_position as usize, s.placed_token)),
-                query: range(s.query_first, s.query_last),
-                keys: range(s.keys_first, s.keys_last),
-                rows: range(s.row_first, s.row_last),
-                first_row: s.first_row as usize,
-                evict: evict_of(s.evict),
-            })
-            .collect();
-        Ok(Some(Request { segments, rows: request.rows as usize }))
+        Ok(request_of(&request))
+    }
+    /// The same for some slots only, of which those that run are in the pass. Not while a request
+    /// is out.
+    pub fn next_slots(&mut self, slots: &[usize]) -> Result<Option<Request>> {
+        let slots = slots.iter().map(|&s| index("slot", s)).collect::<Result<Vec<i32>>>()?;
+        let mut request = empty!(unmask_request);
+        let count = index("number of slots", slots.len())?;
+        check(unsafe { sys::unmask_next_slots(self.raw(), slots.as_ptr(), count, &mut request) })?;
+        Ok(request_of(&request))
     }
 
     /// Takes the logits of the request, the rows of its segments behind each other, and decides.
     pub fn supply(&mut self, logits: Rows<'_>) -> Result<()> {
         let view = logits.view()?;
         check(unsafe { sys::unmask_supply(self.raw(), &view) })
+    }
+
+    /// Takes the logits of each segment, in the request's order, and modifiers for each or for none.
+    pub fn supply_segments(
+        &mut self,
+        logits: &[Rows<'_>],
+        modifiers: &[Modifiers<'_>],
+    ) -> Result<()> {
+        if !modifiers.is_empty() && modifiers.len() != logits.len() {
+            return Err(invalid(format!(
+                "number of modifiers must be 0 or that of the tensors, {}, got {}",
+                logits.len(),
+                modifiers.len()
+            )));
+        }
+        let tensors = logits.iter().map(Rows::view).collect::<Result<Vec<_>>>()?;
+        let beside = modifiers
+            .iter()
+            .zip(&tensors)
+            .map(|(m, z)| m.view(z, self.vocab()))
+            .collect::<Result<Vec<_>>>()?;
+        let modifiers = if beside.is_empty() { null() } else { beside.as_ptr() };
+        let count = index("number of tensors", tensors.len())?;
+        check(unsafe {
+            sys::unmask_supply_segments(self.raw(), tensors.as_ptr(), modifiers, count)
+        })
     }
 
     /// Decides one block once, for a host that keeps the loop; returns which tokens were written.
@@ -408,19 +465,14 @@ impl Session {
     pub fn layer_rule(&mut self) -> Result<LayerRule> {
         let mut r = empty!(unmask_layer_rule);
         check(unsafe { sys::unmask_get_layer_rule(self.raw(), &mut r) })?;
-        let feature = match r.reads {
-            0 => Feature::Hidden,
-            1 => Feature::Input,
-            2 => Feature::Query,
-            3 => Feature::Key,
-            _ => Feature::Value,
-        };
-        Ok(LayerRule {
-            reads: (r.has_hooks != 0).then_some(feature),
-            kept: r.kept != 0,
-            single_positions: r.single_positions != 0,
-            evicts: r.evicts != 0,
-        })
+        Ok(rule_of(&r))
+    }
+    /// Those of the policy of a segment's sequence, which [`Sequence::policy`] may have named.
+    pub fn segment_rule(&mut self, segment: usize) -> Result<LayerRule> {
+        let mut r = empty!(unmask_layer_rule);
+        let segment = index("segment", segment)?;
+        check(unsafe { sys::unmask_get_segment_rule(self.raw(), segment, &mut r) })?;
+        Ok(rule_of(&r))
     }
     /// Positions that the next layer computes, ascending.
     pub fn positions(&mut self, segment: usize) -> Result<&[i32]> {

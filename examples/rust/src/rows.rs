@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ops::Range;
 use std::os::raw::c_void;
+use std::ptr::null;
 
 /// Rows of numbers in memory: logits, or a tensor of a layer.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,60 @@ pub struct Rows<'a> {
     columns: usize,
     stride: usize,
     borrowed: PhantomData<&'a [u16]>,
+}
+
+/// Per-row inputs of the logits of a segment, applied while they are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Modifiers<'a> {
+    /// ceil(vocab / 32) words for each row, or once for all rows; bit v % 32 of word v / 32 is set
+    /// where token v is allowed. `None`: all are.
+    pub allowed: Option<&'a [u32]>,
+    /// Unconditional rows u, of the type of the logits.
+    pub unconditional: Option<Rows<'a>>,
+    /// Guidance s: u + (s + 1)(c - u) is read for c; 0 is off.
+    pub cfg_scale: f32,
+}
+
+impl Modifiers<'_> {
+    /// Beside rows of logits, of which `vocab` columns are read.
+    pub(crate) fn view(
+        &self,
+        logits: &sys::unmask_logits,
+        vocab: usize,
+    ) -> Result<sys::unmask_modifiers> {
+        let mut view = sys::unmask_modifiers {
+            struct_size: size_of::<sys::unmask_modifiers>() as u32,
+            cfg_scale: self.cfg_scale,
+            allowed: null(),
+            allowed_stride: 0,
+            unconditional: null(),
+            unconditional_stride: 0,
+        };
+        let (words, rows) = ((vocab + 31) / 32, logits.rows as usize);
+        if let Some(allowed) = self.allowed {
+            if allowed.len() != words && allowed.len() != words * rows {
+                return Err(invalid(format!(
+                    "words of allowed must be {words} for each of {rows} rows or for all, got {}",
+                    allowed.len()
+                )));
+            }
+            view.allowed = allowed.as_ptr();
+            view.allowed_stride = if allowed.len() == words { 0 } else { words as i64 };
+        }
+        if let Some(unconditional) = &self.unconditional {
+            let u = unconditional.view()?;
+            if u.kind != logits.kind || u.rows != logits.rows || (u.columns as usize) < vocab {
+                return Err(invalid(format!(
+                    "unconditional must have the type and the {rows} rows of the logits and at \
+                     least {vocab} columns, got {} rows and {} columns",
+                    u.rows, u.columns
+                )));
+            }
+            view.unconditional = u.data;
+            view.unconditional_stride = u.stride;
+        }
+        Ok(view)
+    }
 }
 
 /// Rows that an engine stores for a layer and lends for a call that overwrites them.

@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -55,6 +55,7 @@ pub struct unmask_sequence {
     pub suppressed_count: u32,
     pub suppressed: *const i32,
     pub editable: *const u8,
+    pub policy: *const c_char,
 }
 
 #[repr(C)]
@@ -91,6 +92,16 @@ pub struct unmask_logits {
     pub columns: i32,
     pub stride: i64,
     pub data: *const c_void,
+}
+
+#[repr(C)]
+pub struct unmask_modifiers {
+    pub struct_size: u32,
+    pub cfg_scale: f32,
+    pub allowed: *const u32,
+    pub allowed_stride: i64,
+    pub unconditional: *const c_void,
+    pub unconditional_stride: i64,
 }
 
 #[repr(C)]
@@ -207,6 +218,18 @@ extern "C" {
     ) -> unmask_status;
     pub fn unmask_next(session: *mut unmask_session, request: *mut unmask_request)
         -> unmask_status;
+    pub fn unmask_next_slots(
+        session: *mut unmask_session,
+        slots: *const i32,
+        count: i32,
+        request: *mut unmask_request,
+    ) -> unmask_status;
+    pub fn unmask_supply_segments(
+        session: *mut unmask_session,
+        tensors: *const unmask_logits,
+        modifiers: *const unmask_modifiers,
+        count: i32,
+    ) -> unmask_status;
     pub fn unmask_supply(
         session: *mut unmask_session,
         logits: *const unmask_logits,
@@ -259,6 +282,11 @@ extern "C" {
 
     pub fn unmask_get_layer_rule(
         session: *mut unmask_session,
+        rule: *mut unmask_layer_rule,
+    ) -> unmask_status;
+    pub fn unmask_get_segment_rule(
+        session: *mut unmask_session,
+        segment: i32,
         rule: *mut unmask_layer_rule,
     ) -> unmask_status;
     pub fn unmask_positions(

@@ -59,6 +59,8 @@ pub struct Sequence<'a> {
     pub suppressed: &'a [i32],
     /// One entry for each position, true = masked; `None`: the whole answer.
     pub editable: Option<&'a [bool]>,
+    /// A policy of its own; `None`: the session's.
+    pub policy: Option<&'a str>,
 }
 
 impl Default for Sequence<'_> {
@@ -70,6 +72,7 @@ impl Default for Sequence<'_> {
             sequence: 0,
             suppressed: &[],
             editable: None,
+            policy: None,
         }
     }
 }

@@ -6,7 +6,9 @@
 mod quickstart;
 
 use std::mem::size_of;
-use unmask::{sys, Ending, Error, ErrorKind, Evict, Options, Rows, Sequence, Session, Stored};
+use unmask::{
+    sys, Ending, Error, ErrorKind, Evict, Modifiers, Options, Rows, Sequence, Session, Stored,
+};
 
 /// The block of text of the first page, which the same program in C++ prints.
 #[test]
@@ -22,7 +24,8 @@ fn the_quickstart_prints_what_it_prints_in_cpp() {
 #[test]
 fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_options>(), 56);
-    assert_eq!(size_of::<sys::unmask_sequence>(), 48);
+    assert_eq!(size_of::<sys::unmask_sequence>(), 56);
+    assert_eq!(size_of::<sys::unmask_modifiers>(), 40);
     assert_eq!(size_of::<sys::unmask_segment>(), 48);
     assert_eq!(size_of::<sys::unmask_request>(), 24);
     assert_eq!(size_of::<sys::unmask_logits>(), 40);
@@ -54,7 +57,7 @@ fn every_call_of_the_headers_is_declared() {
             }
         }
     }
-    assert!(calls >= 27, "{calls}");
+    assert!(calls >= 30, "{calls}");
 }
 
 const VOCAB: usize = 5;
@@ -163,6 +166,88 @@ fn other_types_and_strides_decode_alike() {
     assert_eq!(run(true), run(false));
 }
 
+/// Two requests of one batch with policies of their own, one of them paused in every second pass,
+/// decode as each does alone; a bitmask holds for its segment.
+#[test]
+fn requests_have_policies_pauses_and_bitmasks_of_their_own() {
+    let alone = |policy: &str, slot: usize, allowed: Option<u32>| {
+        let mut session = Session::new(policy, &options()).unwrap();
+        let sequence = Sequence { prompt_length: 2, block_length: 7, ..Sequence::default() };
+        session.start(0, vec![slot as i32; LENGTH], &sequence).unwrap();
+        while let Some(request) = session.next().unwrap() {
+            let z = logits(session.tokens(0), request.segments[0].rows.clone());
+            let words = allowed.map(|a| vec![a; request.rows]);
+            let modifiers = Modifiers { allowed: words.as_deref(), ..Modifiers::default() };
+            session.supply_segments(&[Rows::f32(&z, VOCAB)], &[modifiers]).unwrap();
+        }
+        session.tokens(0).to_vec()
+    };
+    let mut session =
+        Session::new("tokens_per_step(1)", &Options { sequences: 2, ..options() }).unwrap();
+    for (slot, policy) in [None, Some("by_margin + tokens_per_step(3)")].into_iter().enumerate() {
+        let sequence =
+            Sequence { prompt_length: 2, block_length: 7, policy, ..Sequence::default() };
+        session.start(slot, vec![slot as i32; LENGTH], &sequence).unwrap();
+    }
+    let allowed = [0b1_0110]; // tokens 1, 2 and 4, the mask
+    let mut passes = 0;
+    loop {
+        let slots: &[usize] = if passes % 2 == 0 { &[0, 1] } else { &[0] };
+        passes += 1;
+        let request = match session.next_slots(slots).unwrap() {
+            Some(request) => request,
+            None if slots.len() == 2 => break,
+            None => continue,
+        };
+        assert!(request.segments.iter().all(|s| slots.contains(&s.slot)));
+        let rows: Vec<Vec<f32>> = request
+            .segments
+            .iter()
+            .map(|s| logits(session.tokens(s.slot), s.rows.clone()))
+            .collect();
+        let tensors: Vec<Rows> = rows.iter().map(|z| Rows::f32(z, VOCAB)).collect();
+        let modifiers: Vec<Modifiers> = request
+            .segments
+            .iter()
+            .map(|s| Modifiers {
+                allowed: (s.slot == 1).then_some(&allowed[..]),
+                ..Modifiers::default()
+            })
+            .collect();
+        refused(
+            session.supply_segments(&tensors, &[Modifiers::default(); 3]),
+            ErrorKind::InvalidArgument,
+            &["number of modifiers", "got 3"],
+        );
+        let wrong = Modifiers { allowed: Some(&[1, 2]), ..Modifiers::default() };
+        refused(
+            session.supply_segments(&tensors[..1], &[wrong]),
+            ErrorKind::InvalidArgument,
+            &["words of allowed must be 1 for each", "got 2"],
+        );
+        let unconditional = Some(Rows::bf16(&[0; VOCAB], VOCAB));
+        refused(
+            session.supply_segments(
+                &tensors[..1],
+                &[Modifiers { unconditional, ..Modifiers::default() }],
+            ),
+            ErrorKind::InvalidArgument,
+            &["unconditional must have the type", "got 1 rows"],
+        );
+        session.supply_segments(&tensors, &modifiers).unwrap();
+    }
+    assert_eq!(session.tokens(0), alone("tokens_per_step(1)", 0, None));
+    assert_eq!(session.tokens(1), alone("by_margin + tokens_per_step(3)", 1, Some(allowed[0])));
+    assert!(session.tokens(1)[2..].iter().all(|t| [1, 2].contains(t)));
+    assert!(session.report(1).unwrap().forwards < session.report(0).unwrap().forwards);
+    let sequence = Sequence { policy: Some("threshold(2)"), ..Sequence::default() };
+    refused(
+        session.start(0, vec![0; LENGTH], &sequence),
+        ErrorKind::InvalidArgument,
+        &["in [0, 1], got 2"],
+    );
+}
+
 #[test]
 fn a_host_may_keep_the_loop() {
     let mut session = Session::new("threshold(0.7)", &options()).unwrap();
@@ -254,6 +339,7 @@ fn decode_in_layers(policy: &str) -> (Vec<i32>, usize) {
         let tokens = session.tokens(0).to_vec();
         let eviction = session.eviction(0).unwrap();
         assert_eq!(eviction.evict, segment.evict);
+        assert_eq!(session.segment_rule(0).unwrap(), rule);
         for (layer, stored) in stored.iter_mut().enumerate() {
             let positions = session.positions(0).unwrap().to_vec();
             let mut run = positions.len();
