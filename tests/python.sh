@@ -51,4 +51,23 @@ unmask_quietly "${pip[@]}" install 'transformers>=5.23,<6' 'huggingface_hub>=1.3
 unmask_quietly "${pip[@]}" install --no-deps diffusers==0.42.1 dlmserve==0.1.1
 unmask_quietly "${pip[@]}" install pillow importlib_metadata filelock requests  # of diffusers
 
-UNMASK_SGLANG=$PWD/$sglang "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
+# vLLM's Python files only, and what the modules of its sampler import: no engine runs here.
+vllm=$folder/vllm-0.33.0
+if [[ ! -d $vllm ]]; then
+  echo "Unpacking the Python files of vLLM 0.33.0"
+  unmask_quietly "${pip[@]}" download --no-deps --only-binary :all: --implementation cp \
+    --python-version 3.12 --abi abi3 --platform manylinux_2_28_x86_64 --dest "$folder" vllm==0.33.0
+  "$venv/bin/python" - "$folder"/vllm-0.33.0-*.whl "$vllm.part" <<'PYTHON'
+import sys
+import zipfile
+
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith((".py", "/METADATA"))])
+PYTHON
+  mv "$vllm.part" "$vllm"
+  rm "$folder"/vllm-0.33.0-*.whl
+fi
+unmask_quietly "${pip[@]}" install aiohttp cachetools cbor2 cloudpickle einops jinja2 llguidance msgspec openai \
+  openai-harmony partial-json-parser psutil py-cpuinfo pybase64 pyzmq uvloop xgrammar
+
+UNMASK_VLLM=$PWD/$vllm UNMASK_SGLANG=$PWD/$sglang "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The plugin for vLLM beside vLLM's own sampler of DiffusionGemma, step for step.
+
+UNMASK_VLLM names the unpacked Python files of vLLM's wheel. Its sampler and states run here on a CPU;
+its Triton kernels run in Triton's interpreter. No engine, no model and no GPU take part.
+"""
+import os
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import unmask
+
+VOCAB, CANVAS, HIDDEN, SLOTS, STEPS = 64, 16, 8, 6, 12
+POLICY = "by_entropy + entropy_bound(0.1) + canvas(12)"
+
+
+@pytest.fixture(scope="module")
+def vllm():
+    folder = os.environ.get("UNMASK_VLLM")
+    if not folder:
+        pytest.skip("UNMASK_VLLM does not name unpacked Python files of vllm")
+    pytest.importorskip("triton", reason="triton is not installed")
+    patch = pytest.MonkeyPatch()
+    patch.syspath_prepend(folder)
+    patch.setattr("torch._dynamo.config.disable", True)
+    patch.setattr("torch.accelerator.get_memory_info", lambda *_: (1 << 33, 1 << 33))
+    from triton.backends import backends
+
+    for name, backend in backends.items():  # vLLM uses Triton where exactly one driver is active
+        patch.setattr(backend.driver, "is_active", staticmethod(lambda name=name: name == "nvidia"))
+    platforms = pytest.importorskip("vllm.platforms")
+    platforms.current_platform.device_type = "cpu"
+    platforms.current_platform.is_pin_memory_available = lambda: False
+    from vllm.model_executor.models import diffusion_gemma, diffusion_gemma_sampler
+    patch.setattr("vllm.v1.sample.ops.topk_topp_sampler.HAS_TRITON", False)  # wants a GPU's properties
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.worker.gpu.sample.logprob import LogprobTokenIdsState
+    from vllm.v1.worker.gpu.sample.states import SamplingStates
+
+    import unmask.vllm.diffusion_gemma as plugin
+
+    yield SimpleNamespace(
+        gemma=diffusion_gemma, stats=diffusion_gemma_sampler, SamplingParams=SamplingParams,
+        SamplingStates=SamplingStates, LogprobTokenIdsState=LogprobTokenIdsState, plugin=plugin,
+    )  # fmt: skip
+    patch.undo()
+
+
+def theirs(vllm):
+    """vLLM's sampler with states of its own."""
+    states = vllm.gemma.DiffusionGemmaRequestStates(
+        SLOTS, CANVAS, VOCAB, STEPS, torch.device("cpu"), HIDDEN, stability_threshold=2
+    )
+    base = SimpleNamespace(
+        sampling_states=vllm.SamplingStates(SLOTS, VOCAB),
+        logprob_token_ids_state=vllm.LogprobTokenIdsState(SLOTS, torch.device("cpu")),
+        req_states=SimpleNamespace(draft_tokens=torch.zeros(SLOTS, CANVAS, dtype=torch.int64)),
+        logprobs_mode="raw_logprobs",
+    )
+    weight = torch.randn(VOCAB, HIDDEN, generator=torch.Generator().manual_seed(1))
+    return vllm.gemma.DiffusionSampler(
+        base, SimpleNamespace(canvas_length=CANVAS), VOCAB, states, confidence_threshold=0.005, t_min=0.4, t_max=0.8,
+        entropy_bound=0.1, embed_weight=weight, normalizer=torch.tensor(2.0),
+    )  # fmt: skip
+
+
+def ours(vllm, policy=POLICY):
+    return vllm.plugin.UnmaskSampler(theirs(vllm), policy)
+
+
+def batch(slots, counts):
+    """What the runner gives a sampler: a request with 0 rows has just had its prompt of 5 tokens run."""
+    counts = np.array(counts)
+    queries = np.where(counts > 0, counts, 5)
+    starts = np.concatenate([[0], np.cumsum(queries)])
+    return SimpleNamespace(
+        num_reqs=len(slots),
+        num_draft_tokens=int(counts.sum()),
+        idx_mapping_np=np.array(slots),
+        idx_mapping=torch.tensor(slots, dtype=torch.int32),
+        cu_num_logits_np=np.concatenate([[0], np.cumsum(counts)]),
+        query_start_loc_np=starts,
+        query_start_loc=torch.tensor(starts),
+        num_computed_prefill_tokens_np=np.where(counts > 0, 5, 0),
+        num_scheduled_tokens=queries,
+        prefill_len_np=np.full(len(slots), 5),
+    )
+
+
+class Model:
+    """Logits of a position from its token, its neighbours' and itself, multiplied by `sharpness`."""
+
+    def __init__(self, seed, sharpness):
+        draw = torch.Generator().manual_seed(seed)
+        self.own = torch.randn(CANVAS, VOCAB, generator=draw) * sharpness
+        self.near = torch.randn(3, VOCAB, VOCAB, generator=draw) * (0.4 * sharpness)
+
+    def __call__(self, canvas):
+        n = len(canvas)
+        left, right = canvas.roll(1), canvas.roll(-1)
+        return self.own[:n] + self.near[0][left] + self.near[1][right] + self.near[2][canvas]
+
+
+def serve(sampler, model, requests, steps=STEPS + 3, shared=None):
+    """Runs requests {slot: sampling parameters} in the order given; what each slot emitted and went through.
+
+    `shared` are the columns of logits that vLLM computes where all requests have one allowed set.
+    """
+    states, drafts = sampler.diffusion_states, sampler.req_states.draft_tokens
+    for slot, params in requests.items():
+        states.add_request(slot)
+        sampler.add_request(slot, params)
+    sampler.apply_staged_writes()
+    slots = list(requests)
+    sampler(torch.zeros(0, VOCAB), batch(slots, [0] * len(slots)))
+    log, emitted, logprobs = {s: [] for s in slots}, {s: [] for s in slots}, {}
+    widths = {s: int(states.canvas_width_np[s]) for s in slots}
+    for _ in range(steps):
+        running = [s for s in slots if not emitted[s]]
+        if not running:
+            break
+        logits = torch.cat([model(drafts[s, : widths[s]]) for s in running])
+        states.step_allowed = None
+        if shared is not None:
+            states.step_allowed = torch.tensor(shared)
+            logits = logits[:, shared]
+        counts = [widths[s] for s in running]
+        out = sampler(logits, batch(running, counts))
+        for i, s in enumerate(running):
+            log[s].append((
+                drafts[s, : widths[s]].tolist(), bool(states.is_encoder_phase[s]), int(out.num_rejected[i]),
+                states.self_conditioning_embeds[s, : widths[s]].clone(),
+            ))  # fmt: skip
+            if out.num_sampled[i]:
+                emitted[s] = out.sampled_token_ids[i, : int(out.num_sampled[i])].tolist()
+                if out.logprobs_tensors is not None:
+                    t = out.logprobs_tensors
+                    first, last = [*t.cu_num_generated_tokens, len(t.logprobs)][i : i + 2]
+                    if last > first:
+                        rows = slice(first, last)
+                        logprobs[s] = (t.logprob_token_ids[rows], t.logprobs[rows], t.selected_token_ranks[rows])
+    return emitted, log, logprobs
+
+
+def seeded(width=CANVAS, **extra):
+    draw = torch.Generator().manual_seed(width)
+    ids = torch.randint(0, VOCAB, (width,), generator=draw).tolist()
+    return dict(diffusion_seed_canvas=ids, diffusion_canvas_length=width, **extra)
+
+
+def params(vllm, seed=3, extra=None, **rest):
+    return vllm.SamplingParams(seed=seed, extra_args=extra, **rest)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sure_model_is_sampled_as_by_vllm(vllm, seed):
+    """Every draw is of the best token: same canvases, phases, soft embeddings and answers in the same steps."""
+    requests = {
+        2: params(vllm, extra=seeded(), logprobs=3),
+        0: params(vllm, extra=seeded(6)),
+        5: params(vllm, extra=seeded(9, diffusion_max_steps=3)),
+        1: params(vllm, extra=seeded(7, diffusion_read_only=True)),
+        4: params(vllm, extra=seeded(5, diffusion_read_only=True, diffusion_constrained=True),
+                  logprob_token_ids=[3, 9, 30, 41]),
+    }  # fmt: skip
+    model = Model(seed, 1e6)
+    expected, log, logprobs = serve(theirs(vllm), model, requests)
+    found, our_log, our_logprobs = serve(ours(vllm), model, requests)
+    assert found == expected and all(expected.values())
+    assert set(expected[4]) <= {3, 9, 30, 41}
+    for slot in requests:
+        emits = slot not in (1, 4)  # the canvas that follows is of other random tokens
+        kept = log[slot][: len(log[slot]) - emits]
+        assert len(our_log[slot]) == len(log[slot]) > 1
+        for a, b in zip(kept, our_log[slot]):
+            assert a[:3] == b[:3]
+            assert torch.allclose(a[3], b[3], atol=1e-5)
+    assert our_logprobs.keys() == {2, 4}  # vLLM also has them for requests beside these
+    for slot, columns in ((2, 2), (4, 5)):  # of one-hot rows the third best is arbitrary
+        (ids, values, ranks), (our_ids, our_values, our_ranks) = logprobs[slot], our_logprobs[slot]
+        assert torch.equal(ids[:, :columns], our_ids[:, :columns]) and torch.equal(ranks, our_ranks)
+        assert torch.allclose(values[:, :columns], our_values[:, :columns], rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_statistics_are_those_of_its_kernel(vllm, seed):
+    """Its Triton kernel, interpreted: best token, entropy, probabilities; and the set that it accepts."""
+    draw = torch.Generator().manual_seed(seed)
+    vocab = 5000
+    logits = torch.randn(CANVAS, vocab, generator=draw) * torch.linspace(1, 14, CANVAS)[:, None]
+    argmax, _, entropy, probs = vllm.stats.sample_row_stats(logits, torch.tensor([0.8]), CANVAS, 7, torch.float32)
+    order = entropy.sort()
+    bound = order.values.cumsum(0) - order.values.cummax(0).values <= 0.1
+    accepted = torch.zeros(CANVAS, dtype=torch.bool).scatter(0, order.indices, bound)
+    session = unmask.Session(
+        POLICY, vocab=vocab, mask_token=0, suppress_mask=False, length=CANVAS, window=CANVAS, trace=True
+    )
+    tokens = torch.zeros(CANVAS, dtype=torch.int32)
+    session.start(0, tokens, prompt_length=0, block_length=CANVAS, seed=seed)
+    session.next()
+    session.supply(logits)
+    candidates = session.candidates()
+    assert [c.position for c in candidates if c.committed] == accepted.nonzero().flatten().tolist()
+    assert 0 < accepted.sum() < CANVAS
+    for c in sorted(candidates, key=lambda c: c.position):
+        assert c.entropy == pytest.approx(float(entropy[c.position]), abs=2e-5)
+        assert c.confidence == pytest.approx(float(probs[c.position, c.token]), rel=2e-4)
+    assert torch.equal(argmax, logits.argmax(-1))
+
+
+def place_in_batch(sampler, vllm, beside):
+    """The canvases of the request in slot 3, alone or behind others, from the same state of PyTorch."""
+    torch.manual_seed(0)
+    requests = {s: params(vllm, seed=50 + s) for s in [*beside, 3]}
+    _, log, _ = serve(sampler, Model(1, 1.0), requests, steps=6)
+    return [step[0] for step in log[3]]
+
+
+def test_draws_do_not_depend_on_the_place_in_the_batch(vllm):
+    alone = place_in_batch(ours(vllm), vllm, [])
+    assert place_in_batch(ours(vllm), vllm, [0]) == alone
+    assert place_in_batch(ours(vllm), vllm, [1, 5, 0]) == alone
+    assert len({tuple(c) for c in alone}) == len(alone)
+
+
+def test_draws_of_vllm_depend_on_it(vllm):
+    """Its noise is keyed by the row in the batch and by one seed a step; a request's own seed is not used."""
+    assert place_in_batch(theirs(vllm), vllm, [0]) != place_in_batch(theirs(vllm), vllm, [])
+    row = torch.randn(VOCAB, generator=torch.Generator().manual_seed(2))
+    logits = row.expand(2 * CANVAS, VOCAB).contiguous()
+    _, drawn, _, _ = vllm.stats.sample_row_stats(logits, torch.tensor([0.8, 0.8]), CANVAS, 7, None)
+    assert not torch.equal(drawn[:CANVAS], drawn[CANVAS:])
+
+
+def test_the_seed_of_a_request_decides_its_draws(vllm):
+    def canvases(seed):
+        return [s[0] for s in serve(ours(vllm), Model(1, 1.0), {0: params(vllm, seed=seed)}, steps=5)[1][0]]
+
+    assert canvases(4) == canvases(4) != canvases(5)
+
+
+def test_pinned_positions_are_fixed(vllm):
+    extra = seeded(diffusion_pinned=[0, 3, 4], diffusion_read_only=True)
+    seed = extra["diffusion_seed_canvas"]
+    emitted, log, _ = serve(ours(vllm), Model(2, 2.0), {0: params(vllm, extra=extra)})
+    for canvas, _, _, soft in log[0]:
+        assert [canvas[p] for p in (0, 3, 4)] == [seed[p] for p in (0, 3, 4)]
+        assert not soft[[0, 3, 4]].any()
+    assert [emitted[0][p] for p in (0, 3, 4)] == [seed[p] for p in (0, 3, 4)] and len(log[0]) > 2
+    assert any(soft.any() for *_, soft in log[0][:-1])
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 4.0])
+def test_allowed_tokens_are_the_same_from_a_shared_step(vllm, sharpness):
+    """Where all requests have one set, vLLM computes its columns only; the decisions are the same."""
+    allowed = [3, 9, 30, 41]
+    extra = seeded(8, diffusion_constrained=True, diffusion_read_only=True)
+    requests = {0: params(vllm, extra=extra, logprob_token_ids=allowed)}
+    model = Model(3, sharpness)
+    full, log, logprobs = serve(ours(vllm), model, requests)
+    shared, shared_log, shared_logprobs = serve(ours(vllm), model, requests, shared=allowed)
+    assert full == shared and set(full[0]) <= set(allowed) and len(set(full[0])) > 1
+    assert [s[0] for s in log[0]] == [s[0] for s in shared_log[0]]
+    ids, values, ranks = logprobs[0]
+    assert torch.equal(ids, shared_logprobs[0][0]) and torch.allclose(values, shared_logprobs[0][1])
+    assert ids[:, 1:].tolist() == [allowed] * 8 and ids[:, 0].tolist() == full[0]
+    assert torch.allclose(values[:, 1:].exp().sum(-1), torch.ones(8), atol=1e-5)
+    assert any(t not in allowed for canvas, *_ in log[0][:1] for t in canvas)  # noise is of all tokens
+
+
+def test_top_k_is_that_of_vllm(vllm):
+    requests = {0: params(vllm, extra=seeded(), top_k=1), 1: params(vllm, extra=seeded(10))}
+    model = Model(4, 1e6)
+    assert serve(ours(vllm), model, requests)[0] == serve(theirs(vllm), model, requests)[0]
+    _, log, _ = serve(ours(vllm), Model(4, 0.1), {0: params(vllm, top_k=1)}, steps=2)
+    assert log[0][0][1] is False  # rows of one token are accepted everywhere
+    model, (first, *_), (second, *_) = Model(4, 0.1), *log[0]
+    assert second == model(torch.tensor(first)).argmax(-1).tolist()
+
+
+def test_the_next_canvas_is_another(vllm):
+    sampler, model = ours(vllm), Model(5, 1e6)
+    emitted, log, _ = serve(sampler, model, {0: params(vllm)})
+    assert log[0][-1][0] != emitted[0] and not sampler.diffusion_states.is_encoder_phase[0]
+    canvas = sampler.req_states.draft_tokens[0]
+    for _ in range(STEPS + 2):
+        out = sampler(model(canvas), batch([0], [CANVAS]))
+        if out.num_sampled[0]:
+            break
+    assert int(out.num_sampled[0]) == CANVAS
+
+
+def test_a_canvas_may_be_cut_short(vllm):
+    """Near the longest sequence vLLM schedules fewer positions than the canvas has."""
+    sampler, model = ours(vllm), Model(6, 1e6)
+    sampler.diffusion_states.add_request(0)
+    sampler.add_request(0, params(vllm))
+    sampler.apply_staged_writes()
+    sampler(torch.zeros(0, VOCAB), batch([0], [0]))
+    canvas = sampler.req_states.draft_tokens[0]
+    for _ in range(STEPS + 2):
+        out = sampler(model(canvas[:5]), batch([0], [5]))
+        if out.num_sampled[0]:
+            break
+    assert int(out.num_sampled[0]) == 5
+
+
+def test_a_request_may_name_a_policy(vllm, monkeypatch):
+    errors = []
+    monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(a))
+    model = Model(7, 1.0)
+    own = "by_entropy + entropy_bound(0.5) + canvas(2)"
+    extra = [None, dict(unmask_policy=own), dict(unmask_policy="threshold(0.9)")]
+    lengths = [len(serve(ours(vllm), model, {0: params(vllm, extra=e)})[1][0]) for e in extra]
+    assert lengths == [STEPS + 1, 3, STEPS + 1]  # and the pass that writes the K/V
+    assert len(errors) == 1 and "has no canvas" in str(errors[0][1])
+
+
+@pytest.mark.parametrize(
+    "policy, says",
+    [
+        ("threshold(0.9)", "has no canvas"),
+        (POLICY + " + dual_cache", "cannot run dual_cache"),
+        ("es_dllm", "no layer's hidden states"),
+        ("by_entropy + entropy_bound(-1) + canvas", "bound"),
+    ],
+)
+def test_a_policy_that_cannot_run_is_refused(vllm, policy, says):
+    with pytest.raises(ValueError, match=says):
+        ours(vllm, policy)
+
+
+def model_state(vllm, monkeypatch, config):
+    """A ModelState as vLLM's runner asks it for a sampler, with no engine around it."""
+    monkeypatch.setattr(vllm.gemma, "get_tp_group", lambda: SimpleNamespace(world_size=1, unique_name="tp"))
+    made = theirs(vllm)
+    state = vllm.plugin.ModelState.__new__(vllm.plugin.ModelState)
+    shard = SimpleNamespace(org_vocab_start_index=0, org_vocab_end_index=VOCAB)
+    embed = SimpleNamespace(shard_indices=shard, weight=made.embed_weight)
+    vars(state).update(
+        vllm_config=SimpleNamespace(
+            additional_config=config, diffusion_config=SimpleNamespace(canvas_length=CANVAS)
+        ),
+        gen_config=dict(
+            sampler_config=dict(_cls_name="EntropyBoundSamplerConfig", entropy_bound=0.1), t_min=0.4, t_max=0.8,
+            stability_threshold=1, confidence_threshold=0.005,
+        ),
+        model_config=SimpleNamespace(get_vocab_size=lambda: VOCAB, hf_text_config=SimpleNamespace(eos_token_id=1)),
+        model=SimpleNamespace(model=SimpleNamespace(embed_tokens=embed, normalizer=made.normalizer)),
+        diffusion_states=made.diffusion_states,
+    )  # fmt: skip
+    return state.custom_sampler(made)
+
+
+def test_the_seam_gives_a_sampler_where_a_policy_is_named(vllm, monkeypatch):
+    made = theirs(vllm)
+    made.logprobs_mode = "raw_logprobs"
+    monkeypatch.setitem(globals(), "theirs", lambda _: made)
+    plain, rejection = model_state(vllm, monkeypatch, {})
+    assert type(plain) is vllm.gemma.DiffusionSampler and rejection is None
+    named, rejection = model_state(
+        vllm, monkeypatch, {"unmask_policy": "generation_config", "unmask_threads": 2}
+    )
+    assert type(named) is vllm.plugin.UnmaskSampler and rejection is None
+    assert named.policy == "by_entropy + entropy_bound(0.1) + canvas(12, 0.4, 0.8, 1, 0.005)"
+    model, request = Model(8, 1e6), {0: params(vllm, extra=seeded())}
+    assert serve(named, model, request)[0] == serve(ours(vllm), model, request)[0]
+    with pytest.raises(ValueError, match="has no canvas"):
+        model_state(vllm, monkeypatch, {"unmask_policy": "threshold(0.9)"})
+
+
+def test_vllm_loads_the_plugin(vllm):
+    import importlib.metadata
+
+    import vllm.plugins
+    from vllm import ModelRegistry
+
+    import unmask.vllm
+
+    points = importlib.metadata.entry_points(group="vllm.general_plugins")
+    assert [p.value for p in points if p.name == "unmask"] == ["unmask.vllm:register"]
+    before = ModelRegistry.models[unmask.vllm.ARCHITECTURE]
+    vllm.plugins.load_plugins_by_group("vllm.general_plugins")["unmask"]()
+    registered = ModelRegistry.models[unmask.vllm.ARCHITECTURE]
+    assert registered is not before
+    model = registered.load_model_cls()
+    assert issubclass(model, before.load_model_cls())
+    from unmask.vllm.diffusion_gemma import ModelState
+
+    assert model.get_model_state_cls() is ModelState
