@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Installs the Python package from this checkout and tests it with NumPy and PyTorch on a CPU,
-# beside the engines of examples/python/hosts: bash tests/python.sh [pytest options]
+# beside the engines of examples/python/hosts: bash tests/python.sh [--install | pytest options]
+#
+# --install stops when PyTorch and the package are installed. tests/sglang.sh has SGLang.
 #
 # UNMASK_VENV names a virtual environment to use (build/python/venv); UNMASK_TORCH what pip is asked
 # for to get PyTorch (torch), such as a wheel without CUDA.
@@ -26,24 +28,7 @@ echo "Installing PyTorch, NumPy and pytest into $venv"
 unmask_quietly "${pip[@]}" install numpy pytest
 echo "Building and installing examples/python"
 unmask_quietly "${pip[@]}" install -C "build-dir=$PWD/$folder/{wheel_tag}" ./examples/python
-
-# SGLang's algorithm modules only, which need nothing but PyTorch; the wheel for one Python version
-# is sufficient for all.
-sglang=$folder/sglang-0.5.23
-if [[ ! -d $sglang ]]; then
-  echo "Unpacking the algorithms of SGLang 0.5.23"
-  unmask_quietly "${pip[@]}" download --no-deps --only-binary :all: --implementation cp \
-    --python-version 3.11 --abi cp311 --platform manylinux_2_34_x86_64 \
-    --dest "$folder" sglang==0.5.23
-  "$venv/bin/python" - "$folder"/sglang-0.5.23-*.whl "$sglang.part" <<'PYTHON'
-import sys
-import zipfile
-
-with zipfile.ZipFile(sys.argv[1]) as wheel:
-    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.startswith("sglang/srt/dllm/")])
-PYTHON
-  mv "$sglang.part" "$sglang"
-fi
+[[ ${1-} != --install ]] || exit 0
 
 # dlmserve requires much that only its loading of large models needs.
 echo "Installing transformers, diffusers 0.42.1 and dlmserve 0.1.1"
@@ -70,4 +55,4 @@ fi
 unmask_quietly "${pip[@]}" install aiohttp cachetools cbor2 cloudpickle einops jinja2 llguidance msgspec openai \
   openai-harmony partial-json-parser psutil py-cpuinfo pybase64 pyzmq uvloop xgrammar
 
-UNMASK_VLLM=$PWD/$vllm UNMASK_SGLANG=$PWD/$sglang "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
+UNMASK_VLLM=$PWD/$vllm "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"

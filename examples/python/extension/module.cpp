@@ -457,4 +457,9 @@ not depend on the instruction set.)doc");
   m.def("describe_parts",
         &unmask::describe_parts,
         "The parts that a policy may name, with their arguments and ranges, as text.");
+#ifdef UNMASK_PYTHON_CUDA
+  m.attr("has_cuda") = true;
+#else
+  m.attr("has_cuda") = false;
+#endif
 }

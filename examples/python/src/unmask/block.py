@@ -24,6 +24,7 @@ class Block:
         self, policy: str, *, length: int, vocab: int, mask_token: int, **options: Any
     ) -> None:
         self._length = length
+        self._on_device = options.get("stream") is not None
         self._session = Session(
             policy, length=length, window=length, vocab=vocab, mask_token=mask_token, **options
         )
@@ -33,10 +34,11 @@ class Block:
 
         `tokens` (int64 or int32, one dimension) are written in place by step().
         """
-        # A session on a device takes tokens of 32 bits: others are written by way of a copy.
-        on_device = getattr(tokens, "is_cuda", False)
-        self._tokens = tokens
-        self._written = tokens.int() if on_device else tokens
+        # On a device the session takes tokens of 32 bits, and a session on the CPU takes none from
+        # there: both are written by way of a copy.
+        self._tokens = self._written = tokens
+        if getattr(tokens, "is_cuda", False):
+            self._written = tokens.int() if self._on_device else tokens.cpu()
         self._session.start(
             0,
             self._written,
@@ -76,11 +78,18 @@ class Block:
             raise ValueError(f"a Block cannot run the branches of '{self._session.policy}'")
         rows = request.segments[0].rows
         self._session.supply(
-            logits[rows],
-            allowed=None if allowed is None else allowed[rows],
-            unconditional=None if unconditional is None else unconditional[rows],
+            self._read(logits, rows),
+            allowed=self._read(allowed, rows),
+            unconditional=self._read(unconditional, rows),
             cfg_scale=cfg_scale,
         )
         if self._written is not self._tokens:
             self._tokens.copy_(self._written)
         return self._session.committed()
+
+    def _read(self, tensor: Any, rows: slice) -> Any:
+        """Rows of a tensor, on the CPU for a session there."""
+        if tensor is None:
+            return None
+        copied = not self._on_device and getattr(tensor, "is_cuda", False)
+        return tensor[rows].cpu() if copied else tensor[rows]
