@@ -68,6 +68,13 @@ def test_a_policy_says_what_it_demands_of_an_engine(policy, reads, kept, single_
     session = new_session(policy)
     assert (session.reads, session.kept) == (reads, kept)
     assert (session.single_positions, session.evicts) == (single_positions, evicts)
+    served = new_session("threshold")  # where it is the policy of one request
+    served.start(0, np.zeros(LENGTH, np.int32), prompt_length=PROMPT, block_length=BLOCK, policy=policy)
+    served.next()
+    rule = served.layer_rule(0)
+    assert (rule.reads, rule.kept) == (reads, kept)
+    assert (rule.single_positions, rule.evicts) == (single_positions, evicts)
+    assert (served.reads, served.single_positions) == (None, False)
 
 
 def naive_selection(scores, blocks, keep, pool):

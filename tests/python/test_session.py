@@ -328,6 +328,98 @@ def test_the_plan_names_the_branch_to_keep_and_what_is_final():
     assert winners > 0 and len(final) > 8
 
 
+SERVED = [
+    dict(policy=None, seed=0),
+    dict(policy="trace_credit + tokens_per_step(2)", seed=1),
+    dict(policy="tokens_per_step(2) + sampling(0.8)", seed=2),
+    dict(policy="tokens_per_step + remask_current_below(0.2)", seed=3),
+    dict(policy="adaptive_threshold(0.7)", seed=4),
+    dict(policy="tokens_per_step(2) + sampling + top_p(0.9)", seed=5),
+]
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_each_request_has_a_policy_guidance_and_a_bitmask_of_its_own(left_out):
+    """As a session of that policy decodes it alone, whichever slots a pass leaves out."""
+    models = [(Model(20 + i), Model(40 + i)) for i in range(len(SERVED))]
+    scales = [0.0, 0.5, 1.0, 0.0, 2.0, 0.25]
+    bits = np.random.default_rng(3).integers(0, 2**32, (len(SERVED), 3), dtype=np.uint32)
+    bits = (bits | 2).view(np.int32)  # token 1 is allowed everywhere
+
+    def inputs(i, tokens, rows):
+        ours, other = (m(tokens)[rows] for m in models[i])
+        return ours, np.tile(bits[i], (len(ours), 1)), other
+
+    alone = []
+    for i, wanted in enumerate(SERVED):
+        tokens = canvas(i)
+        session = new_session(wanted["policy"] or "threshold(0.6)")
+        session.start(0, tokens, prompt_length=PROMPT, block_length=7, seed=wanted["seed"])
+        while (request := session.next()) is not None:
+            logits, allowed, other = inputs(i, tokens, request.segments[0].rows)
+            session.supply(logits, allowed=allowed, unconditional=other, cfg_scale=scales[i])
+        alone.append((tokens.tolist(), session.report().forwards))
+
+    canvases = [canvas(i) for i in range(len(SERVED))]
+    session = new_session(sequences=len(SERVED))
+    for i, wanted in enumerate(SERVED):
+        session.start(i, canvases[i], prompt_length=PROMPT, block_length=7, **wanted)
+    for step in range(1000):
+        slots = [i for i in range(len(SERVED)) if not left_out or (i + step) % 3]
+        request = session.next(slots if left_out else None)
+        if request is None:
+            if session.next() is None:
+                break
+            session.abandon()
+            continue
+        assert {s.slot for s in request.segments} <= set(slots)
+        rows = [inputs(s.slot, canvases[s.slot], s.rows) for s in request.segments]
+        logits, allowed, other = (list(x) for x in zip(*rows))
+        session.supply(
+            logits,
+            allowed=allowed,
+            unconditional=other,
+            cfg_scale=[scales[s.slot] for s in request.segments],
+        )
+    assert [(t.tolist(), session.report(i).forwards) for i, t in enumerate(canvases)] == alone
+
+
+def test_equal_prompts_draw_other_tokens_with_another_sequence():
+    def drawn(**start):
+        tokens = canvas(3)
+        decode(new_session("tokens_per_step + sampling(2)"), Model(3), tokens, **start)
+        return tokens.tolist()
+
+    assert drawn(seed=5) == drawn(seed=5)
+    assert drawn(seed=5) != drawn(seed=5, sequence=1)
+    assert drawn(seed=5) != drawn(seed=6)
+
+
+def test_what_does_not_go_with_a_policy_of_its_own_is_refused(tmp_path):
+    tokens = canvas(1)
+    session = new_session()
+    with pytest.raises(ValueError, match="treshold"):
+        session.start(0, tokens, prompt_length=PROMPT, policy="treshold(0.5)")
+    with pytest.raises(ValueError, match="layers"):  # this session does not know how many
+        session.start(0, tokens, prompt_length=PROMPT, policy="threshold + early_skip + block_cache(16, 4)")
+    recorded = new_session(trace=str(tmp_path / "trace.jsonl"))
+    with pytest.raises(ValueError, match="whose trace has one"):
+        recorded.start(0, tokens, prompt_length=PROMPT, policy="threshold(0.5)")
+    session.start(0, tokens, prompt_length=PROMPT)
+    with pytest.raises(ValueError, match="slot"):
+        session.next([1])
+    assert session.next([0]).rows == LENGTH - PROMPT
+    with pytest.raises(RuntimeError, match="while a request is out"):
+        session.next([0])
+    logits = Model(1)(tokens)[PROMPT:]
+    with pytest.raises(ValueError, match="one for each of the 1 tensors"):
+        session.supply([logits], unconditional=[logits], cfg_scale=[1.0, 2.0])
+    with pytest.raises(ValueError, match="a number with one tensor"):
+        session.supply(logits, unconditional=logits, cfg_scale=[1.0])
+    session.supply(logits)
+    assert session.report().forwards == 1
+
+
 def test_a_request_is_abandoned_and_asked_for_again():
     session, model = new_session(), Model(12)
     tokens, expected = canvas(12), canvas(12)
@@ -418,7 +510,7 @@ def test_bad_logits_leave_the_session_as_it_was():
     for bad, says in [
         (good[:-1], "rows"),
         ([good[:-1]], "rows"),
-        ([], "one tensor for each of the 1 segments"),
+        ([], "number of tensors must be the number of segments, 1, got 0"),
         (good[:, :-1].copy(), "columns"),
         ([good[:, :-1].copy()], "columns"),
         (good.astype(np.float64), "float32, bfloat16 or float16, got float64"),

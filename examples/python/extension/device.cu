@@ -2,7 +2,6 @@
 #include "device.hpp"
 
 #include <unmask/cuda.cuh>
-#include <unmask/named_policy.hpp>
 
 namespace unmask_python {
 
@@ -13,13 +12,13 @@ using device_compositions =
                          unmask::edits_and(
                              {.branches = true, .draws = true, .edits_tokens = true})>;
 
-std::unique_ptr<unmask::any_session> make_device_session(const std::string& policy,
-                                                         const unmask::model_info& model,
-                                                         const unmask::session_capacity& capacity,
-                                                         std::uintptr_t stream) {
+std::unique_ptr<unmask::basic_mixed_session<unmask::memory::device>>
+make_device_session(const unmask::named_parts& policy,
+                    const unmask::model_info& model,
+                    const unmask::session_capacity& capacity,
+                    std::uintptr_t stream) {
   const unmask::on_stream where{reinterpret_cast<cudaStream_t>(stream)};
-  return unmask::make_any_session<device_compositions>(
-      unmask::read_policy(policy), model, capacity, where);
+  return unmask::make_mixed_session<device_compositions>(policy, model, capacity, where);
 }
 
 }  // namespace unmask_python

@@ -29,14 +29,13 @@ struct eviction_in_pass {
   unmask::index_t pool = 1;
 };
 
-/// Eviction of keys by the policy of a session: nothing for a policy that drops none.
+/// Eviction of keys by a policy: nothing for a policy that drops none.
 class key_evictor {
  public:
   key_evictor() = default;
-  key_evictor(const unmask::any_cache& cache, unmask::index_t length) {
+  explicit key_evictor(const unmask::any_cache& cache) {
     if (cache.drops_keys) {
       dropped_ = cache.dropped;
-      selector_.emplace(length);
     }
   }
 
@@ -51,8 +50,10 @@ class key_evictor {
     return e;
   }
 
-  [[nodiscard]] std::vector<unmask::index_t>
-  select(const unmask::segment& s, const unmask::plan& next, std::span<const float> scores) {
+  [[nodiscard]] std::vector<unmask::index_t> select(unmask::host::key_selector& selector,
+                                                    const unmask::segment& s,
+                                                    const unmask::plan& next,
+                                                    std::span<const float> scores) const {
     const eviction_in_pass e = about(s, next);
     unmask::check_order(e.evict == unmask::eviction::choose,
                         "select_keys() in a pass that selects none: call it where Segment.evict is "
@@ -62,13 +63,12 @@ class key_evictor {
                            scores.size(),
                            "Segment.keys.stop = ",
                            s.keys.last);
-    const auto kept = selector_->select(scores, e.blocks, e.keep, e.pool);
+    const auto kept = selector.select(scores, e.blocks, e.keep, e.pool);
     return {kept.begin(), kept.end()};
   }
 
  private:
   std::optional<unmask::key_eviction> dropped_;
-  std::optional<unmask::host::key_selector> selector_;
 };
 
 /// The numbers of a tensor with one dimension, float32 in host memory.

@@ -35,16 +35,29 @@ void supply(session& s,
             const nb::object& logits,
             const nb::object& allowed,
             const nb::object& unconditional,
-            float cfg_scale) {
+            const std::variant<float, std::vector<float>>& cfg_scale) {
+  const auto* const scales = std::get_if<std::vector<float>>(&cfg_scale);
   if (!nb::isinstance<nb::list>(logits) && !nb::isinstance<nb::tuple>(logits)) {
-    s.supply(nb::cast<tensor>(logits), {whole(allowed), whole(unconditional), cfg_scale});
+    if (scales != nullptr) {
+      refuse("cfg_scale", "be a number with one tensor of logits", "a list");
+    }
+    s.supply(nb::cast<tensor>(logits),
+             {whole(allowed), whole(unconditional), std::get<float>(cfg_scale)});
     return;
+  }
+  const std::size_t count = nb::len(logits);
+  if (scales != nullptr && scales->size() != count) {
+    refuse("cfg_scale",
+           "be a number, or one for each of the " + std::to_string(count) + " tensors",
+           std::to_string(scales->size()));
   }
   std::vector<tensor> rows;
   std::vector<modifier_tensors> modifiers;
   for (const nb::handle one : logits) {
     const std::size_t i = rows.size();
-    modifiers.push_back({nth(allowed, i), nth(unconditional, i), cfg_scale});
+    modifiers.push_back({nth(allowed, i),
+                         nth(unconditional, i),
+                         scales != nullptr ? (*scales)[i] : std::get<float>(cfg_scale)});
     rows.push_back(nb::cast<tensor>(one));
   }
   s.supply(rows, modifiers);
@@ -118,6 +131,12 @@ void bind_values(nb::module_& m) {
       .def_ro("first_row",
               &segment::first_row,
               "Index of the first of them in a tensor that has the rows of all segments.");
+
+  nb::class_<layer_rule>(m, "LayerRule", "Demands of a policy on an engine, as those of Session.")
+      .def_prop_ro("reads", &layer_rule::read)
+      .def_prop_ro("kept", &layer_rule::kept)
+      .def_ro("single_positions", &layer_rule::single_positions)
+      .def_ro("evicts", &layer_rule::evicts);
 
   nb::class_<request>(m, "Request", "The next forward request.")
       .def_ro("segments", &request::segments)
@@ -311,16 +330,20 @@ Other threads of Python run during every call. A session that two threads use se
              int block_length,
              std::uint64_t seed,
              const std::optional<tensor>& editable,
-             const std::vector<int>& suppressed) {
+             const std::vector<int>& suppressed,
+             const std::optional<std::string>& policy,
+             std::uint32_t sequence) {
             const auto all = static_cast<int>(tokens.ndim() == 1 ? tokens.shape(0) : 0);
             s.start(slot,
                     std::move(tokens),
                     {.prompt_length = prompt,
                      .length = length.value_or(all),
                      .block_length = block_length,
-                     .seed = seed},
+                     .seed = seed,
+                     .sequence = sequence},
                     editable,
-                    suppressed);
+                    suppressed,
+                    policy);
           },
           "slot"_a,
           "tokens"_a.noconvert(),
@@ -331,14 +354,22 @@ Other threads of Python run during every call. A session that two threads use se
           "seed"_a = 0,
           "editable"_a.noconvert() = nb::none(),
           "suppressed"_a = std::vector<int>{},
+          "policy"_a = nb::none(),
+          "sequence"_a = 0,
           R"doc(Begins a sequence in a slot, replacing what was there.
 
 Masks the positions behind the prompt (only those that `editable` marks, if given) and writes the
 mask token there. `tokens` is int32, or int64 on a CPU, and is written in place until the sequence
-has ended. `suppressed` tokens are never proposed.)doc")
+has ended. `suppressed` tokens are never proposed. `policy` is the text of a policy of its own; None
+is the session's. Requests with equal prompts draw equal tokens unless `seed` or `sequence`
+differs.)doc")
       .def("next",
            &session::next,
-           "The next forward request, or None when no sequence runs. The same until supply().")
+           "slots"_a = nb::none(),
+           R"doc(The next forward request, or None when no sequence runs. The same until supply().
+
+With `slots` it has those of these slots only that run, for a limit on the tokens of a pass and for
+paused sequences; the others stay as they are.)doc")
       .def("supply",
            &supply,
            "logits"_a,
@@ -352,30 +383,31 @@ has ended. `suppressed` tokens are never proposed.)doc")
 behind the vocabulary are ignored. `allowed` are a grammar's packed bits, ceil(vocab / 32) int32
 words a row; `unconditional` are the rows u of z = u + (cfg_scale + 1)(c - u), LLaDA's formula: any
 finite cfg_scale, 0 is off. Each is shaped as `logits` is: a tensor, or a list of tensors and
-None.)doc")
+None; so may be `cfg_scale`, a list of numbers.)doc")
       .def_prop_ro(
           "reads",
-          [](const session& s) -> std::optional<const char*> {
-            static constexpr const char* names[] = {"hidden", "input", "query", "key", "value"};
-            const auto info = s.rule_info();
-            return info.has_hooks ? std::optional(names[static_cast<std::size_t>(info.reads)])
-                                  : std::nullopt;
-          },
+          [](const session& s) { return s.rule().read(); },
           "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
           "another one inside it, before attention. None if the policy has no layer rule.")
       .def_prop_ro(
           "kept",
-          [](const session& s) { return s.rule_info().skipped == unmask::skipping::kept; },
+          [](const session& s) { return s.rule().kept(); },
           "Whether a position that is not chosen goes on with what the engine stored of the layer; "
           "otherwise it leaves the pass.")
-      .def_prop_ro("single_positions",
-                   &session::single_positions,
-                   "Whether a pass is the positions of positions() and returns the logits of "
-                   "rows(), which the slices of its segment only bound.")
-      .def_prop_ro("evicts",
-                   &session::evicts,
-                   "Whether the policy drops keys: obey Segment.evict with eviction() and "
-                   "select_keys().")
+      .def_prop_ro(
+          "single_positions",
+          [](const session& s) { return s.rule().single_positions; },
+          "Whether a pass is the positions of positions() and returns the logits of "
+          "rows(), which the slices of its segment only bound.")
+      .def_prop_ro(
+          "evicts",
+          [](const session& s) { return s.rule().evicts; },
+          "Whether the policy drops keys: obey Segment.evict with eviction() and "
+          "select_keys().")
+      .def("layer_rule",
+           &session::rule_of,
+           "segment"_a,
+           "The same four of the policy of a segment's sequence, which start() may have named.")
       .def("positions",
            &session::positions,
            "segment"_a,

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/named_policy.hpp>
+#include <unmask/mixed_session.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_file.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -102,6 +103,31 @@ struct request {
   unmask::index_t rows = 0;
 };
 
+using rule_info = unmask::any_layer_session::layer_rule_info;
+
+/// What an engine needs to know of a policy, beside its layer rule.
+struct demands {
+  bool single_positions = false;
+  key_evictor evictor;
+};
+
+/// Demands of a policy on an engine.
+struct layer_rule : rule_info {
+  bool single_positions = false;
+  bool evicts = false;
+
+  layer_rule(const rule_info& info, const demands& d)
+      : rule_info(info)
+      , single_positions(d.single_positions)
+      , evicts(d.evictor.evicts()) {}
+  /// Name of the tensor that the rule compares; None without a rule.
+  [[nodiscard]] std::optional<const char*> read() const {
+    static constexpr const char* names[] = {"hidden", "input", "query", "key", "value"};
+    return has_hooks ? std::optional(names[static_cast<std::size_t>(reads)]) : std::nullopt;
+  }
+  [[nodiscard]] bool kept() const { return skipped == unmask::skipping::kept; }
+};
+
 /// unmask::any_session for Python: checks tensors, keeps what the session points to alive, and lets
 /// other threads of Python run while it works.
 class session {
@@ -126,11 +152,15 @@ class session {
       : policy_(std::move(policy))
       , model_(model)
       , space_(stream ? unmask::memory::device : unmask::memory::host)
+      , selector_(std::max(capacity.length, 0))
       , replay_(unmask::read_replay(policy_)) {
+    const unmask::named_parts parts =
+        replay_ != nullptr ? unmask::named_parts{} : unmask::read_policy(policy_);
+    own_ = {parts.has.layered, key_evictor(parts.cache)};
     if (stream) {
       unmask::check_argument(replay_ == nullptr, "stream", "a stream", "None with a replay");
 #ifdef UNMASK_PYTHON_CUDA
-      session_ = make_device_session(policy_, model, capacity, *stream);
+      adopt(make_device_session(parts, model, capacity, *stream));
 #else
       refuse("stream", "be None in a package built without UNMASK_PYTHON_CUDA", "a stream");
 #endif
@@ -140,16 +170,17 @@ class session {
         threads_ = shared_threads::of(threads);
         where.executor = *threads_;
       }
-      const unmask::named_parts parts =
-          replay_ != nullptr ? unmask::named_parts{} : unmask::read_policy(policy_);
-      auto made = replay_ != nullptr
-                      ? replay_->make_session(model, capacity, where)
-                      : unmask::make_any_layer_session(parts, model, capacity, where);
-      single_positions_ = parts.has.layered;
-      evictor_ = key_evictor(parts.cache, std::max(capacity.length, 0));
-      layers_ = made.get();
-      session_ = std::move(made);
+      if (replay_ != nullptr) {
+        auto made = replay_->make_session(model, capacity, where);
+        layers_ = made.get();
+        session_ = std::move(made);
+      } else {
+        auto made = unmask::make_mixed_session(parts, model, capacity, where);
+        layers_ = made.get();
+        adopt(std::move(made));
+      }
     }
+    of_slot_.assign(static_cast<std::size_t>(capacity.sequences), own_);
     slots_.resize(static_cast<std::size_t>(capacity.sequences));
   }
 
@@ -176,7 +207,8 @@ class session {
              writable_tensor tokens,
              unmask::sequence_shape geometry,
              const std::optional<tensor>& editable,
-             const std::vector<unmask::token_id>& suppressed) {
+             const std::vector<unmask::token_id>& suppressed,
+             const std::optional<std::string>& policy) {
     used fresh{slot_tokens(std::move(tokens)), geometry};
     if (fresh.tokens.space() != space_) {
       refuse("tokens",
@@ -195,8 +227,23 @@ class session {
     if (replay_ != nullptr) {
       replay_->check_editable(options.editable, geometry);
     }
+    demands wanted = own_;
+    std::optional<unmask::named_parts> parts;
+    if (policy) {
+      unmask::check_argument(
+          replay_ == nullptr, "policy", *policy, "None in a session that replays a trace");
+      unmask::check_argument(
+          !trace_, "policy", *policy, "None in a session that records, whose trace has one");
+      parts = unmask::read_policy(*policy);
+      wanted = {parts->has.layered, key_evictor(parts->cache)};
+    }
     alone([&] {
-      session_->start(slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
+      if (parts) {
+        start_with_(slot, *parts, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
+      } else {
+        session_->start(slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
+      }
+      of_slot_[static_cast<std::size_t>(slot)] = std::move(wanted);
       std::swap(slots_[static_cast<std::size_t>(slot)], fresh);
       publish(slot);
       if (trace_) {
@@ -209,9 +256,10 @@ class session {
     });
   }
 
-  [[nodiscard]] std::optional<request> next() {
+  [[nodiscard]] std::optional<request>
+  next(const std::optional<std::vector<unmask::index_t>>& slots) {
     return alone([&] {
-      const auto wanted = session_->next();
+      const auto wanted = slots ? session_->next(*slots) : session_->next();
       if (trace_ && wanted && !std::exchange(is_requested_, true)) {
         trace_->request(*wanted, *session_);
       }
@@ -241,19 +289,11 @@ class session {
       beside.push_back(modifiers[i].beside(rows.back(), model_.vocab));
     }
     alone([&] {
-      check_segments(rows, beside);
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        session_->read(i, rows[i], beside[i]);
-      }
-      session_->decide();
+      session_->supply(rows, beside);
       publish_step();
     });
   }
 
-  /// The hooks of the policy inside the layers; none on a device.
-  [[nodiscard]] unmask::any_layer_session::layer_rule_info rule_info() const {
-    return layers_ == nullptr ? unmask::any_layer_session::layer_rule_info{} : layers_->rule_info();
-  }
   [[nodiscard]] std::vector<unmask::index_t> positions(std::size_t segment) {
     return alone([&] { return copied(pass_of(segment).positions()); });
   }
@@ -279,12 +319,21 @@ class session {
     return alone([&] { return copied(pass_of(segment).at_layer(layer, shown, state).rows); });
   }
 
-  [[nodiscard]] bool single_positions() const { return single_positions_; }
-  [[nodiscard]] bool evicts() const { return evictor_.evicts(); }
+  /// Demands of the session's policy; on a device it has no layer rule.
+  [[nodiscard]] layer_rule rule() const {
+    return layer_rule(layers_ == nullptr ? rule_info() : layers_->rule_info(), own_);
+  }
+  /// Those of the policy of a segment's sequence.
+  [[nodiscard]] layer_rule rule_of(std::size_t segment) {
+    return alone([&] {
+      const auto pass = pass_of(segment);
+      return layer_rule(pass, of_slot_[static_cast<std::size_t>(pass.about().slot)]);
+    });
+  }
   [[nodiscard]] eviction_in_pass eviction_of(std::size_t segment) {
     return alone([&] {
       const unmask::segment s = pass_of(segment).about();
-      return evictor_.about(s, session_->planned(s.slot));
+      return evictor_of(s).about(s, session_->planned(s.slot));
     });
   }
   [[nodiscard]] std::vector<unmask::index_t> select_keys(std::size_t segment,
@@ -292,7 +341,7 @@ class session {
     const std::span<const float> given = floats_of(scores, "scores");
     return alone([&] {
       const unmask::segment s = pass_of(segment).about();
-      return evictor_.select(s, session_->planned(s.slot), given);
+      return evictor_of(s).select(selector_, s, session_->planned(s.slot), given);
     });
   }
 
@@ -341,10 +390,14 @@ class session {
     unmask::check_order(layers_ != nullptr, "a session on a stream has no layer hooks");
     return layers_->pass(segment);
   }
-  // Number of rows of logits of a segment.
-  [[nodiscard]] unmask::index_t wanted(std::size_t segment) const {
-    return layers_ != nullptr ? static_cast<unmask::index_t>(layers_->pass(segment).rows().size())
-                              : wanted_->segments[segment].rows.size();
+  [[nodiscard]] const key_evictor& evictor_of(const unmask::segment& s) const {
+    return of_slot_[static_cast<std::size_t>(s.slot)].evictor;
+  }
+  // Takes a session of either memory space in which each sequence may have a policy.
+  template <class Mixed>
+  void adopt(std::unique_ptr<Mixed> made) {
+    start_with_ = [mixed = made.get()](const auto&... arguments) { mixed->start(arguments...); };
+    session_ = std::move(made);
   }
   // The slots of the request that is now answered: others may have new owners.
   void publish_step() {
@@ -365,69 +418,24 @@ class session {
     }
   }
 
-  // Before the first is read, so that a wrong one leaves the session as it was.
-  /// The checks of read() for rows of type T, before any are read.
-  template <class T>
-  void check_rows(const unmask::any_rows& r,
-                  const unmask::any_modifiers& beside,
-                  const std::string& name) const {
-    const unmask::host_logits<T> rows(static_cast<const T*>(r.data), r.rows, r.columns, r.stride);
-    unmask::validate(rows, model_.vocab, "model_info::vocab = ", name);
-    unmask::validate(unmask::row_modifiers<T>{beside.allowed,
-                                              beside.allowed_stride,
-                                              static_cast<const T*>(beside.unconditional),
-                                              beside.unconditional_stride},
-                     r.rows,
-                     model_.vocab,
-                     model_.vocab);
-  }
-
-  void check_segments(const std::vector<unmask::any_rows>& rows,
-                      const std::vector<unmask::any_modifiers>& beside) const {
-    unmask::check_order(wanted_.has_value(), "supply() without a request: call next() first");
-    const std::size_t count = wanted_->segments.size();
-    if (rows.size() != count) {
-      refuse("logits",
-             "be one tensor for each of the " + std::to_string(count) + " segments",
-             std::to_string(rows.size()));
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const unmask::index_t size = wanted(i);
-      if (rows[i].rows != size || rows[i].columns < model_.vocab) {
-        refuse("logits[" + std::to_string(i) + "]",
-               "have " + std::to_string(size) + " rows and at least " +
-                   std::to_string(model_.vocab) + " columns",
-               std::to_string(rows[i].rows) + " rows and " + std::to_string(rows[i].columns) +
-                   " columns");
-      }
-      if (rows[i].space != space_) {
-        refuse("logits[" + std::to_string(i) + "]", "be in the session's memory", "another");
-      }
-      const std::string name = "logits[" + std::to_string(i) + "]";
-      switch (rows[i].kind) {
-      case unmask::element_kind::f32:
-        check_rows<float>(rows[i], beside[i], name);
-        break;
-      case unmask::element_kind::bf16:
-        check_rows<unmask::bfloat16>(rows[i], beside[i], name);
-        break;
-      case unmask::element_kind::f16:
-        check_rows<unmask::float16>(rows[i], beside[i], name);
-        break;
-      }
-    }
-  }
-
   std::string policy_;
   unmask::model_info model_;
   unmask::memory space_;
+  unmask::host::key_selector selector_;
   std::mutex mutex_;
   std::shared_ptr<shared_threads> threads_;
   std::unique_ptr<const unmask::loaded_replay> replay_;  // null for other policies
   std::unique_ptr<unmask::any_session> session_;
   unmask::any_layer_session* layers_ = nullptr;  // the same on the host
-  bool single_positions_ = false;
-  key_evictor evictor_;
+  demands own_;                                  // of the session's policy
+  std::vector<demands> of_slot_;                 // of the policies of the slots' sequences
+  std::function<void(unmask::index_t,
+                     const unmask::named_parts&,
+                     unmask::token_id*,
+                     unmask::index_t,
+                     const unmask::sequence_shape&,
+                     const unmask::start_options&)>
+      start_with_;
   std::vector<used> slots_;
   std::optional<request> wanted_;
   nb::object token_text_;
