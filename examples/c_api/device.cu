@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/cuda.cuh>
+#include <unmask/cuda/key_selector.cuh>
 
 #include "c_api/device_session.hpp"
 
@@ -11,8 +12,8 @@ namespace {
 // is refused with a message.
 using device_compositions =
     unmask::compositions<unmask::edits_and({.branches = true, .edits_tokens = true}),
-                         unmask::edits_and(
-                             {.branches = true, .draws = true, .edits_tokens = true})>;
+                         unmask::edits_and({.branches = true, .draws = true, .edits_tokens = true}),
+                         unmask::layered(unmask::edits_and({.edits_tokens = true}))>;
 
 }  // namespace
 
@@ -21,6 +22,11 @@ std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& 
                                                      const unmask::session_capacity& capacity,
                                                      void* stream) {
   return device_session_of<device_compositions>(parts, model, capacity, stream);
+}
+
+std::unique_ptr<device_keys>
+make_device_keys(unmask::index_t length, std::size_t selectors, void* stream) {
+  return device_key_selectors_for(length, selectors, stream);
 }
 
 void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, void* stream) {

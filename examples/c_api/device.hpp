@@ -3,6 +3,7 @@
 
 #include <unmask/mixed_session.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -17,6 +18,25 @@ device_session(const unmask::named_parts& parts,
                const unmask::model_info& model,
                const unmask::session_capacity& capacity,
                void* stream);
+
+/// The keys that policies drop, on a stream. Calls enqueue.
+class device_keys {
+ public:
+  virtual ~device_keys() = default;
+  /// As unmask::device::score_keys().
+  virtual void score(const unmask::any_rows& keys, const void* query, float* scores) = 0;
+  /// As unmask::device::key_selector::select(), with one of several selectors.
+  [[nodiscard]] virtual unmask::device_list select(std::size_t selector,
+                                                   const float* scores,
+                                                   unmask::index_t count,
+                                                   unmask::range block,
+                                                   double keep,
+                                                   unmask::index_t pool) = 0;
+};
+
+/// So many selectors for sequences of up to `length` positions.
+[[nodiscard]] std::unique_ptr<device_keys>
+make_device_keys(unmask::index_t length, std::size_t selectors, void* stream);
 
 /// Copies tokens to the host, in the order of a stream, and waits for them.
 void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, void* stream);

@@ -4,7 +4,9 @@
 #include <unmask/cuda.hpp>
 #include <unmask/named_policy.hpp>
 
+#include <memory>
 #include <new>
+#include <vector>
 
 #include "c_api/device.hpp"
 
@@ -20,6 +22,60 @@ device_session_of(const unmask::named_parts& parts,
   try {
     const unmask::on_stream where{static_cast<cudaStream_t>(stream)};
     return unmask::make_mixed_session<Compositions>(parts, model, capacity, where);
+  } catch (const unmask::cuda_error& e) {
+    if (e.code() == cudaErrorMemoryAllocation) {
+      throw std::bad_alloc();
+    }
+    throw;
+  }
+}
+
+class device_key_selectors final : public device_keys {
+ public:
+  device_key_selectors(unmask::index_t length, std::size_t selectors, cudaStream_t stream)
+      : stream_(stream) {
+    for (std::size_t i = 0; i < selectors; ++i) {
+      selectors_.emplace_back(length, unmask::on_stream{stream});
+    }
+  }
+
+  void score(const unmask::any_rows& keys, const void* query, float* scores) override {
+    switch (keys.kind) {
+    case unmask::element_kind::f32:
+      return score_as<float>(keys, query, scores);
+    case unmask::element_kind::bf16:
+      return score_as<unmask::bfloat16>(keys, query, scores);
+    case unmask::element_kind::f16:
+      return score_as<unmask::float16>(keys, query, scores);
+    }
+  }
+  [[nodiscard]] unmask::device_list select(std::size_t selector,
+                                           const float* scores,
+                                           unmask::index_t count,
+                                           unmask::range block,
+                                           double keep,
+                                           unmask::index_t pool) override {
+    return selectors_[selector].select(scores, count, block, keep, pool);
+  }
+
+ private:
+  template <class T>
+  void score_as(const unmask::any_rows& keys, const void* query, float* scores) {
+    const unmask::rows_view<T, unmask::memory::device> rows(
+        static_cast<const T*>(keys.data), keys.rows, keys.columns, keys.stride);
+    unmask::validate(rows, 1, "", "keys");
+    unmask::device::score_keys(rows, static_cast<const T*>(query), scores, stream_);
+  }
+
+  cudaStream_t stream_;
+  std::vector<unmask::device::key_selector> selectors_;
+};
+
+[[nodiscard]] inline std::unique_ptr<device_keys>
+device_key_selectors_for(unmask::index_t length, std::size_t selectors, void* stream) {
+  try {
+    return std::make_unique<device_key_selectors>(
+        length, selectors, static_cast<cudaStream_t>(stream));
   } catch (const unmask::cuda_error& e) {
     if (e.code() == cudaErrorMemoryAllocation) {
       throw std::bad_alloc();

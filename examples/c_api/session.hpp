@@ -17,9 +17,27 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "c_api/device.hpp"
+
+namespace example {
+
+/// Hooks of one call, in any type.
+struct device_hooks {
+  template <class T>
+  using list = std::vector<unmask::device_layer_hook<T>>;
+
+  void reserve(std::size_t count) {
+    std::apply([&](auto&... of_type) { (of_type.reserve(count), ...); }, all);
+  }
+
+  std::tuple<list<float>, list<unmask::bfloat16>, list<unmask::float16>> all;
+};
+
+}  // namespace example
 
 /// A session of the C interface, and the translation that every call is: of structures, of
 /// exceptions to a status, of spans to pointers.
@@ -41,8 +59,12 @@ struct unmask_session {
     const auto window = static_cast<std::size_t>(capacity.window);
     if (space == unmask::memory::device) {
 #ifdef UNMASK_C_API_CUDA
-      adopt(example::device_session(parts, model, capacity, stream));
+      auto made = example::device_session(parts, model, capacity, stream);
+      device_layers = made.get();
+      adopt(std::move(made));
       fetched.resize(window);
+      hooks.reserve(slots);
+      make_keys(parts);
 #endif
     } else {
       unmask::on_host where;
@@ -74,6 +96,7 @@ struct unmask_session {
   struct demands {
     bool single_positions = false;
     std::optional<unmask::key_eviction> dropped;  // of a policy that drops keys
+    unmask::range blocks;                         // of such a policy: those of the request
 
     explicit demands(const unmask::named_parts& parts)
         : single_positions(parts.has.layered) {
@@ -100,6 +123,7 @@ struct unmask_session {
     unmask::check_argument(
         !trace, "sequence->policy", text, "null in a session that records, whose trace has one");
     const unmask::named_parts parts = unmask::read_policy(text);
+    make_keys(parts);
     start_with(slot, parts, tokens, count, shape, options);
     of_slot[static_cast<std::size_t>(slot)] = demands(parts);
   }
@@ -127,7 +151,10 @@ struct unmask_session {
   std::optional<unmask::host::key_selector> selector;
   std::optional<unmask::host::thread_pool> pool;
   std::unique_ptr<unmask::any_session> session;
-  unmask::any_layer_session* layers = nullptr;  // the same on the host
+  unmask::any_layer_session* layers = nullptr;                // the same on the host
+  unmask::any_device_layer_session* device_layers = nullptr;  // or on a device
+  std::unique_ptr<example::device_keys> keys;                 // there, if a policy drops keys
+  example::device_hooks hooks;
   std::string policy;
   std::optional<unmask::trace_file> file;
   std::optional<unmask::trace_writer> trace;
@@ -143,6 +170,22 @@ struct unmask_session {
   std::vector<unmask::any_modifiers> modifiers;
 
  private:
+  // The memory of the selection of keys on a device, for the first policy that drops some.
+  void make_keys([[maybe_unused]] const unmask::named_parts& parts) {
+#ifdef UNMASK_C_API_CUDA
+    if (device_layers != nullptr && parts.cache.drops_keys && keys == nullptr) {
+      unmask::check_argument(model.layers >= 1,
+                             "options->layers",
+                             model.layers,
+                             "at least 1 for a policy that drops keys, on a device");
+      keys = example::make_device_keys(capacity.length,
+                                       static_cast<std::size_t>(capacity.sequences) *
+                                           static_cast<std::size_t>(model.layers),
+                                       stream);
+    }
+#endif
+  }
+
   // Takes a session of either memory space in which each sequence may have a policy.
   template <class Mixed>
   void adopt(std::unique_ptr<Mixed> made) {

@@ -72,6 +72,10 @@ unmask_request answer_of(unmask_session& s, const std::optional<unmask::forward_
                             g.rows.last,
                             g.first_row,
                             static_cast<std::int32_t>(g.evict)});
+      unmask_session::demands& of = s.of_slot[static_cast<std::size_t>(g.slot)];
+      if (of.dropped) {  // on a device a plan must not be waited for inside a pass
+        of.blocks = s.session->planned(g.slot).score;
+      }
     }
     answer.rows = wanted->rows;
   }

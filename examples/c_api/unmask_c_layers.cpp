@@ -13,37 +13,156 @@ using unmask::check_argument;
 static_assert(sizeof(unmask_stored) == 40, "the layout since version 2");
 static_assert(sizeof(unmask_layer_rule) == 24 && sizeof(unmask_eviction) == 32,
               "the layout since version 4");
+static_assert(sizeof(unmask_device_list) == 32, "the layout since version 6");
 static_assert(UNMASK_VALUE == static_cast<int>(unmask::feature::value) &&
               UNMASK_EVICT_CHOOSE == static_cast<int>(unmask::eviction::choose) &&
               UNMASK_EVICT_CHOSEN == static_cast<int>(unmask::eviction::chosen));
 
-// The pass of a segment of the request.
-unmask::any_layer_session::layer_pass pass_of(unmask_session* session, std::int32_t segment) {
-  unmask::any_layer_session* const layers = needed(session, "session").layers;
-  if (layers == nullptr) {
-    throw unsupported("a session on a device has no layer hooks");
-  }
+// The pass of a segment of the request, in a session on the host or on a device.
+template <class Layers>
+auto pass_in(Layers* layers, std::int32_t segment) {
   check_argument(segment >= 0, "segment", segment, "at least 0");
   return layers->pass(static_cast<std::size_t>(segment));
 }
+unmask::any_layer_session::layer_pass pass_of(unmask_session* session, std::int32_t segment) {
+  unmask::any_layer_session* const layers = needed(session, "session").layers;
+  if (layers == nullptr) {
+    throw unsupported("lists in host memory of a session on a device, which has "
+                      "unmask_device_positions() and the calls behind it");
+  }
+  return pass_in(layers, segment);
+}
+unmask::any_device_layer_session::layer_pass device_pass_of(unmask_session* session,
+                                                            std::int32_t segment) {
+  unmask::any_device_layer_session* const layers = needed(session, "session").device_layers;
+  if (layers == nullptr) {
+    throw unsupported("lists in device memory of a session on the host, which has "
+                      "unmask_positions() and the calls behind it");
+  }
+  return pass_in(layers, segment);
+}
+
+// Calls `use` with the pass of a segment, whatever memory its lists are in.
+template <class Use>
+void with_pass(unmask_session* session, std::int32_t segment, const Use& use) {
+  if (needed(session, "session").device_layers != nullptr) {
+    use(device_pass_of(session, segment));
+  } else {
+    use(pass_of(session, segment));
+  }
+}
 
 // Eviction in the pass of a segment.
-unmask_eviction eviction_of(unmask_session* session, std::int32_t segment) {
-  const unmask::segment about = pass_of(session, segment).about();
-  const unmask::range blocks = session->session->planned(about.slot).score;
+unmask_eviction eviction_of(unmask_session* session, const unmask::segment& about) {
+  const unmask_session::demands& of = session->of_slot[static_cast<std::size_t>(about.slot)];
+  const unmask::range blocks = of.dropped ? of.blocks : session->session->planned(about.slot).score;
   unmask_eviction answer = UNMASK_EVICTION_INIT;
   answer.evict = static_cast<std::int32_t>(about.evict);
   answer.first = blocks.first;
   answer.last = blocks.last;
-  if (const auto& dropped = session->of_slot[static_cast<std::size_t>(about.slot)].dropped) {
-    answer.keep = dropped->keep;
-    answer.pool = dropped->pool;
+  if (of.dropped) {
+    answer.keep = of.dropped->keep;
+    answer.pool = of.dropped->pool;
   }
   return answer;
 }
 
-unmask_layer_rule rule_of(const unmask::any_layer_session::layer_rule_info& info,
-                          const unmask_session::demands& demands) {
+// Eviction in a pass that selects the keys of a layer.
+unmask_eviction selection_of(unmask_session* session,
+                             const unmask::segment& about,
+                             const float* scores,
+                             std::int32_t scores_count) {
+  const unmask_eviction e = eviction_of(session, about);
+  unmask::check_order(e.evict == UNMASK_EVICT_CHOOSE,
+                      "selection of keys in a pass that selects none: select them where "
+                      "unmask_segment::evict is UNMASK_EVICT_CHOOSE");
+  check_argument(scores != nullptr, "scores", "null", "a pointer");
+  check_argument(scores_count == about.keys.last,
+                 "scores_count",
+                 scores_count,
+                 "unmask_segment::keys_last = ",
+                 about.keys.last);
+  return e;
+}
+
+unmask::any_rows keys_of(const unmask_logits* keys, const void* query, const float* scores) {
+  const unmask::any_rows rows = rows_of(known_part_of(keys, UNMASK_LOGITS_INIT, "keys"), "keys");
+  check_argument(query != nullptr, "query", "null", "a pointer");
+  check_argument(scores != nullptr, "scores", "null", "a pointer");
+  return rows;
+}
+
+// Stored rows; their fields are checked as those of logits.
+unmask::any_state state_of(const unmask_stored& g) {
+  check_argument(g.last >= g.first && g.first >= 0, "stored->first", g.first, "in [0, last]");
+  const unmask::any_rows lent = rows_of({sizeof(unmask_logits),
+                                         g.kind,
+                                         g.memory_space,
+                                         g.last - g.first,
+                                         g.columns,
+                                         g.stride,
+                                         g.data},
+                                        "stored");
+  unmask::any_state state;
+  state.data = g.data;
+  state.kind = lent.kind;
+  state.space = lent.space;
+  state.positions = {g.first, g.last};
+  state.columns = lent.columns;
+  state.stride = lent.stride;
+  return state;
+}
+
+unmask_device_list list_of(const unmask::device_list& l) {
+  return {sizeof(unmask_device_list), l.most, l.first, l.data, l.count};
+}
+
+// Structure i of a caller's array of results.
+template <class T>
+T* element(T* array, std::size_t i) {
+  auto* const bytes = reinterpret_cast<unsigned char*>(array);
+  return reinterpret_cast<T*>(bytes + i * array->struct_size);
+}
+
+// Hooks of several segments in element type T, which `now` and `stored` are of.
+template <class T>
+void at_layer(unmask_session& s,
+              std::int32_t layer,
+              std::span<const std::int32_t> segments,
+              const unmask_logits* now,
+              const unmask_stored* stored,
+              unmask_device_list* rows) {
+  using unmask::memory;
+  auto& hooks = std::get<device_hooks::list<T>>(s.hooks.all);
+  hooks.clear();
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const unmask::any_rows n =
+        rows_of(known_part_of(example::element(now, i), UNMASK_LOGITS_INIT, "now"), "now");
+    const unmask::any_state g =
+        state_of(known_part_of(example::element(stored, i), UNMASK_STORED_INIT, "stored"));
+    check_argument(static_cast<std::int32_t>(n.kind) == now->kind && n.kind == g.kind,
+                   "kind of the rows of a segment",
+                   static_cast<std::int32_t>(n.kind),
+                   "that of its stored rows and of the first segment's, ",
+                   now->kind);
+    check_argument(n.space == memory::device && g.space == memory::device,
+                   "memory_space of the rows at the layer and of the stored rows",
+                   "UNMASK_HOST",
+                   "UNMASK_DEVICE, that of the session");
+    check_argument(segments[i] >= 0, "segment", segments[i], "at least 0");
+    hooks.push_back({static_cast<std::size_t>(segments[i]),
+                     {static_cast<const T*>(n.data), n.rows, n.columns, n.stride},
+                     {static_cast<T*>(g.data), g.positions, g.columns, g.stride},
+                     {}});
+  }
+  s.device_layers->at_layer(layer, std::span(hooks));
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    give(element(rows, i), list_of(hooks[i].chosen.rows), "rows");
+  }
+}
+
+// `info` is the layer_rule_info of a session or of a pass.
+unmask_layer_rule rule_of(const auto& info, const unmask_session::demands& demands) {
   unmask_layer_rule answer = UNMASK_LAYER_RULE_INIT;
   answer.has_hooks = info.has_hooks ? 1 : 0;
   answer.reads = static_cast<std::int32_t>(info.reads);
@@ -72,8 +191,8 @@ unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* 
   return guarded([&] {
     const unmask_session& s = needed(session, "session");
     give(rule,
-         s.layers == nullptr ? unmask_layer_rule(UNMASK_LAYER_RULE_INIT)
-                             : rule_of(s.layers->rule_info(), s.own),
+         s.device_layers != nullptr ? rule_of(s.device_layers->rule_info(), s.own)
+                                    : rule_of(s.layers->rule_info(), s.own),
          "rule");
   });
 }
@@ -81,9 +200,10 @@ unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* 
 unmask_status
 unmask_get_segment_rule(unmask_session* session, std::int32_t segment, unmask_layer_rule* rule) {
   return guarded([&] {
-    const auto pass = pass_of(session, segment);
-    const auto slot = static_cast<std::size_t>(pass.about().slot);
-    give(rule, rule_of(pass, session->of_slot[slot]), "rule");
+    with_pass(session, segment, [&](const auto& pass) {
+      const auto slot = static_cast<std::size_t>(pass.about().slot);
+      give(rule, rule_of(pass, session->of_slot[slot]), "rule");
+    });
   });
 }
 
@@ -98,8 +218,11 @@ unmask_status unmask_hooks(unmask_session* session,
                            std::int32_t segment,
                            std::int32_t layer,
                            std::int32_t* hooked) {
-  return guarded(
-      [&] { needed(hooked, "hooked") = pass_of(session, segment).hooks(layer) ? 1 : 0; });
+  return guarded([&] {
+    with_pass(session, segment, [&](const auto& pass) {
+      needed(hooked, "hooked") = pass.hooks(layer) ? 1 : 0;
+    });
+  });
 }
 
 unmask_status unmask_at_layer(unmask_session* session,
@@ -111,24 +234,7 @@ unmask_status unmask_at_layer(unmask_session* session,
                               std::int32_t* count) {
   return guarded([&] {
     auto pass = pass_of(session, segment);
-    const unmask_stored g = known_part_of(stored, UNMASK_STORED_INIT, "stored");
-    check_argument(g.last >= g.first && g.first >= 0, "stored->first", g.first, "in [0, last]");
-    // Fields of both are checked once.
-    const unmask::any_rows lent = rows_of({sizeof(unmask_logits),
-                                           g.kind,
-                                           g.memory_space,
-                                           g.last - g.first,
-                                           g.columns,
-                                           g.stride,
-                                           g.data},
-                                          "stored");
-    unmask::any_state state;
-    state.data = g.data;
-    state.kind = lent.kind;
-    state.space = lent.space;
-    state.positions = {g.first, g.last};
-    state.columns = lent.columns;
-    state.stride = lent.stride;
+    const unmask::any_state state = state_of(known_part_of(stored, UNMASK_STORED_INIT, "stored"));
     needed(rows, "rows") = nullptr;
     needed(count, "count") = 0;
     const unmask::any_rows shown = rows_of(known_part_of(now, UNMASK_LOGITS_INIT, "now"), "now");
@@ -145,17 +251,19 @@ unmask_status unmask_rows(unmask_session* session,
 
 unmask_status
 unmask_get_eviction(unmask_session* session, std::int32_t segment, unmask_eviction* eviction) {
-  return guarded([&] { give(eviction, eviction_of(session, segment), "eviction"); });
+  return guarded([&] {
+    with_pass(session, segment, [&](const auto& pass) {
+      give(eviction, eviction_of(session, pass.about()), "eviction");
+    });
+  });
 }
 
 unmask_status unmask_score_keys(const unmask_logits* keys, const void* query, float* scores) {
   return guarded([&] {
-    const unmask::any_rows rows = rows_of(known_part_of(keys, UNMASK_LOGITS_INIT, "keys"), "keys");
-    check_argument(query != nullptr, "query", "null", "a pointer");
-    check_argument(scores != nullptr, "scores", "null", "a pointer");
+    const unmask::any_rows rows = keys_of(keys, query, scores);
     if (rows.space != unmask::memory::host) {
       throw unsupported("unmask_score_keys() of keys on a device: keys->memory_space must be "
-                        "UNMASK_HOST");
+                        "UNMASK_HOST, or call unmask_device_score_keys()");
     }
     switch (rows.kind) {
     case unmask::element_kind::f32:
@@ -178,22 +286,103 @@ unmask_status unmask_select_keys(unmask_session* session,
                                  const std::int32_t** positions,
                                  std::int32_t* count) {
   return guarded([&] {
-    const unmask_eviction about = eviction_of(session, segment);
-    unmask::check_order(about.evict == UNMASK_EVICT_CHOOSE,
-                        "unmask_select_keys() in a pass that selects none: call it where "
-                        "unmask_segment::evict is UNMASK_EVICT_CHOOSE");
-    check_argument(scores != nullptr, "scores", "null", "a pointer");
-    const std::int32_t keys = pass_of(session, segment).keys().last;
-    check_argument(
-        scores_count == keys, "scores_count", scores_count, "unmask_segment::keys_last = ", keys);
+    const unmask_eviction e =
+        selection_of(session, pass_of(session, segment).about(), scores, scores_count);
     needed(positions, "positions") = nullptr;
     needed(count, "count") = 0;
     lend(session->selector->select(std::span(scores, static_cast<std::size_t>(scores_count)),
-                                   {about.first, about.last},
-                                   about.keep,
-                                   about.pool),
+                                   {e.first, e.last},
+                                   e.keep,
+                                   e.pool),
          positions,
          count);
+  });
+}
+
+unmask_status unmask_device_positions(unmask_session* session,
+                                      std::int32_t segment,
+                                      unmask_device_list* positions) {
+  return guarded(
+      [&] { give(positions, list_of(device_pass_of(session, segment).positions()), "positions"); });
+}
+
+unmask_status
+unmask_device_rows(unmask_session* session, std::int32_t segment, unmask_device_list* rows) {
+  return guarded([&] { give(rows, list_of(device_pass_of(session, segment).rows()), "rows"); });
+}
+
+unmask_status unmask_device_at_layer(unmask_session* session,
+                                     std::int32_t layer,
+                                     const std::int32_t* segments,
+                                     const unmask_logits* now,
+                                     const unmask_stored* stored,
+                                     std::int32_t count,
+                                     unmask_device_list* rows) {
+  return guarded([&] {
+    static_cast<void>(device_pass_of(session, count > 0 ? needed(segments, "segments") : 0));
+    check_argument(count >= 1 && count <= session->capacity.sequences,
+                   "count",
+                   count,
+                   "in [1, ",
+                   session->capacity.sequences,
+                   "], the sequences of the session");
+    check_argument(needed(rows, "rows").struct_size >= sizeof(unmask_device_list),
+                   "rows->struct_size",
+                   rows->struct_size,
+                   "the sizeof of the structure, at least ",
+                   sizeof(unmask_device_list));
+    const std::span list(segments, static_cast<std::size_t>(count));
+    static_cast<void>(known_part_of(stored, UNMASK_STORED_INIT, "stored"));
+    switch (rows_of(known_part_of(now, UNMASK_LOGITS_INIT, "now"), "now").kind) {
+    case unmask::element_kind::f32:
+      at_layer<float>(*session, layer, list, now, stored, rows);
+      break;
+    case unmask::element_kind::bf16:
+      at_layer<unmask::bfloat16>(*session, layer, list, now, stored, rows);
+      break;
+    case unmask::element_kind::f16:
+      at_layer<unmask::float16>(*session, layer, list, now, stored, rows);
+      break;
+    }
+  });
+}
+
+unmask_status unmask_device_score_keys(unmask_session* session,
+                                       const unmask_logits* keys,
+                                       const void* query,
+                                       float* scores) {
+  return guarded([&] {
+    const unmask::any_rows rows = keys_of(keys, query, scores);
+    check_argument(
+        rows.space == unmask::memory::device, "keys->memory_space", "UNMASK_HOST", "UNMASK_DEVICE");
+    unmask::check_order(needed(session, "session").keys != nullptr,
+                        "unmask_device_score_keys() in a session on the host, or of which no "
+                        "policy drops keys");
+    session->keys->score(rows, query, scores);
+  });
+}
+
+unmask_status unmask_device_select_keys(unmask_session* session,
+                                        std::int32_t segment,
+                                        std::int32_t layer,
+                                        const float* scores,
+                                        std::int32_t scores_count,
+                                        unmask_device_list* positions) {
+  return guarded([&] {
+    const unmask::segment about = device_pass_of(session, segment).about();
+    const unmask_eviction e = selection_of(session, about, scores, scores_count);
+    const std::int32_t layers = session->model.layers;
+    check_argument(
+        layer >= 0 && layer < layers, "layer", layer, "in [0, model_info::layers = ", layers, ")");
+    static_cast<void>(needed(positions, "positions"));
+    give(positions,
+         list_of(session->keys->select(static_cast<std::size_t>(about.slot * layers + layer),
+                                       scores,
+                                       scores_count,
+                                       {e.first, e.last},
+                                       e.keep,
+                                       e.pool)),
+         "positions");
   });
 }
 

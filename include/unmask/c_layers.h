@@ -7,7 +7,8 @@
 /// \file
 /// The part of the C interface for engines that compute single positions of their layers: caches
 /// and layer rules, and the eviction of keys. Such an engine decodes every policy. Same library,
-/// versions, errors and structures as c_api.h; host sessions only.
+/// versions, errors and structures as c_api.h. Sessions on a device have the calls whose names
+/// begin with unmask_device instead of those that return lists in host memory.
 ///
 /// The calls belong between unmask_next() and unmask_supply(); examples/c_api/layers.c is an engine
 /// that makes all of them. `segment` is an index into the request; returned lists belong to the
@@ -83,6 +84,18 @@ typedef struct unmask_eviction {
 /// Initialises unmask_eviction with its defaults.
 #define UNMASK_EVICTION_INIT {(uint32_t)sizeof(unmask_eviction), UNMASK_EVICT_NONE, 0, 0, 1.0, 1}
 
+/// Ascending indices of rows or positions in device memory, for kernels of the engine in stream
+/// order, until the next call for the same slot.
+typedef struct unmask_device_list {
+  uint32_t struct_size;    ///< sizeof of the structure, as the caller knows it
+  int32_t most;            ///< most entries: launch kernels for so many rows
+  int32_t first;           ///< the first entry, if `entries` is null
+  const int32_t* entries;  ///< device memory; null: the entries are first, first + 1, ...
+  const int32_t* count;    ///< device memory, the number of entries; null: `most`
+} unmask_device_list;
+/// Initialises unmask_device_list with its defaults.
+#define UNMASK_DEVICE_LIST_INIT {(uint32_t)sizeof(unmask_device_list), 0, 0, NULL, NULL}
+
 /// Demands of the session's policy on an engine.
 UNMASK_API unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule);
 /// Those of the policy of a segment's sequence, which unmask_sequence::policy may have named.
@@ -94,7 +107,7 @@ UNMASK_API unmask_status unmask_positions(unmask_session* session,
                                           int32_t segment,
                                           const int32_t** positions,
                                           int32_t* count);
-/// Receives not 0 where unmask_at_layer() has to be called for a layer.
+/// Receives not 0 where unmask_at_layer() has to be called for a layer. On either memory space.
 UNMASK_API unmask_status unmask_hooks(unmask_session* session,
                                       int32_t segment,
                                       int32_t layer,
@@ -135,6 +148,41 @@ UNMASK_API unmask_status unmask_select_keys(unmask_session* session,
                                             int32_t scores_count,
                                             const int32_t** positions,
                                             int32_t* count);
+
+/// unmask_positions() on a device.
+UNMASK_API unmask_status unmask_device_positions(unmask_session* session,
+                                                 int32_t segment,
+                                                 unmask_device_list* positions);
+/// unmask_at_layer() on a device, of `count` segments together, ascending; `now` and `stored` have
+/// one structure for each, all of one kind, and `rows` receives as many lists. Enqueues one or two
+/// launches for each 16 segments of one type of policy and does not synchronise. The rows of `now`
+/// are `most` of the positions; those behind the number of positions are ignored.
+UNMASK_API unmask_status unmask_device_at_layer(unmask_session* session,
+                                                int32_t layer,
+                                                const int32_t* segments,
+                                                const unmask_logits* now,
+                                                const unmask_stored* stored,
+                                                int32_t count,
+                                                unmask_device_list* rows);
+/// unmask_rows() on a device; unmask_supply() takes `most` rows for each segment.
+UNMASK_API unmask_status unmask_device_rows(unmask_session* session,
+                                            int32_t segment,
+                                            unmask_device_list* rows);
+/// unmask_score_keys() on a device, enqueued to the session's stream, for a session with a policy
+/// that drops keys. One launch.
+UNMASK_API unmask_status unmask_device_score_keys(unmask_session* session,
+                                                  const unmask_logits* keys,
+                                                  const void* query,
+                                                  float* scores);
+/// unmask_select_keys() on a device, enqueued; the list is valid until the next such call for the
+/// slot and the layer, and `most` is its number of entries. One launch. A policy that drops keys
+/// needs unmask_options::layers on a device.
+UNMASK_API unmask_status unmask_device_select_keys(unmask_session* session,
+                                                   int32_t segment,
+                                                   int32_t layer,
+                                                   const float* scores,
+                                                   int32_t scores_count,
+                                                   unmask_device_list* positions);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -197,6 +197,15 @@ pub struct unmask_eviction {
     pub pool: i32,
 }
 
+#[repr(C)]
+pub struct unmask_device_list {
+    pub struct_size: u32,
+    pub most: i32,
+    pub first: i32,
+    pub entries: *const i32,
+    pub count: *const i32,
+}
+
 extern "C" {
     pub fn unmask_abi_version() -> u32;
     pub fn unmask_version() -> *const c_char;
@@ -333,5 +342,39 @@ extern "C" {
         scores_count: i32,
         positions: *mut *const i32,
         count: *mut i32,
+    ) -> unmask_status;
+
+    pub fn unmask_device_positions(
+        session: *mut unmask_session,
+        segment: i32,
+        positions: *mut unmask_device_list,
+    ) -> unmask_status;
+    pub fn unmask_device_at_layer(
+        session: *mut unmask_session,
+        layer: i32,
+        segments: *const i32,
+        now: *const unmask_logits,
+        stored: *const unmask_stored,
+        count: i32,
+        rows: *mut unmask_device_list,
+    ) -> unmask_status;
+    pub fn unmask_device_rows(
+        session: *mut unmask_session,
+        segment: i32,
+        rows: *mut unmask_device_list,
+    ) -> unmask_status;
+    pub fn unmask_device_score_keys(
+        session: *mut unmask_session,
+        keys: *const unmask_logits,
+        query: *const c_void,
+        scores: *mut f32,
+    ) -> unmask_status;
+    pub fn unmask_device_select_keys(
+        session: *mut unmask_session,
+        segment: i32,
+        layer: i32,
+        scores: *const f32,
+        scores_count: i32,
+        positions: *mut unmask_device_list,
     ) -> unmask_status;
 }
