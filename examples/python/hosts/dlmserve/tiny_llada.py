@@ -1,70 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The model of examples/tiny_llada in PyTorch, from its GGUF file, and its character tokenizer."""
-import struct
 from types import SimpleNamespace
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-
-MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
-
-
-def read_gguf(path):
-    """Metadata and tensors, as float32, of a GGUF file of version 3 with tensors of 32 and 16 bits."""
-    data = memoryview(open(path, "rb").read())
-    at = 0
-
-    def take(form):
-        nonlocal at
-        values = struct.unpack_from("<" + form, data, at)
-        at += struct.calcsize("<" + form)
-        return values[0] if len(values) == 1 else values
-
-    def text():
-        nonlocal at
-        size = take("Q")
-        at += size
-        return bytes(data[at - size : at]).decode()
-
-    def value(kind):
-        if kind == 8:
-            return text()
-        if kind == 9:
-            element, count = take("IQ")
-            return [value(element) for _ in range(count)]
-        return take("BbHhIif?__Qqd"[kind])
-
-    magic, version, tensors, pairs = take("IIQQ")
-    if magic != 0x46554747 or version != 3:
-        raise ValueError(f"{path}: no GGUF file of version 3")
-    meta = {}
-    for _ in range(pairs):
-        key = text()
-        meta[key] = value(take("I"))
-    shapes = []
-    for _ in range(tensors):
-        name, dimensions = text(), take("I")
-        shape = [take("Q") for _ in range(dimensions)]
-        kind, offset = take("IQ")
-        if kind not in (0, 1):
-            raise ValueError(f"{path}: tensor {name} is of type {kind}, only f32 (0) and f16 (1) are read here")
-        shapes.append((name, shape[::-1], (np.float32, np.float16)[kind], offset))
-    start = -(-at // meta.get("general.alignment", 32)) * meta.get("general.alignment", 32)
-    weights = {
-        name: torch.from_numpy(
-            np.frombuffer(data, kind, int(np.prod(shape)), start + offset).reshape(shape).astype(np.float32)
-        )
-        for name, shape, kind, offset in shapes
-    }
-    return meta, weights
+from unmask.tiny_llada import BEGIN, END, FIRST, MASK, read_gguf  # noqa: F401
 
 
 class TinyLlada:
     """Called as a transformers model is: model(ids, attention_mask, position_ids).logits."""
 
     def __init__(self, path):
-        meta, self.w = read_gguf(path)
+        meta, weights = read_gguf(path)
+        self.w = {name: torch.from_numpy(weight) for name, weight in weights.items()}
         self.layers, self.heads = meta["llada.block_count"], meta["llada.attention.head_count"]
         self.epsilon = meta["llada.attention.layer_norm_rms_epsilon"]
         width = meta["llada.embedding_length"] // self.heads

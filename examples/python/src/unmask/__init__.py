@@ -8,7 +8,8 @@ Session   asks the engine for forward passes: any number of sequences, any sched
 Block     decides one block of one request in a loop that the host owns.
 Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
 
-TraceView shows a recorded decode in a notebook. tune() searches for a policy.
+TraceView shows a recorded decode in a notebook. tune() searches for a policy. unmask.tiny_llada is a
+small model to try policies with; `python -m unmask --help` does so without a program.
 """
 from ._unmask import (
     Candidate,
@@ -27,6 +28,7 @@ from ._unmask import (
     Segment,
     Session,
     Tuned,
+    __version__,
     describe_parts,
     score_keys,
     tune,

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
-from typing import Any, Hashable, Optional, Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Hashable, Optional, Sequence
 
 from .block import Block
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Decider:
@@ -40,6 +41,8 @@ class Decider:
 
         Returns new tokens and which of them were written, as tensors of the kind of `tokens`.
         """
+        import numpy as np  # here: a program may set the threads of NumPy before
+
         x0 = _on_host(tokens).astype(np.int64)
         masks = _on_host(mask)
         transfer = np.zeros(x0.shape, dtype=bool)
@@ -74,7 +77,7 @@ class _Held:
     def __init__(self, block: Block, shape: tuple[int, ...]) -> None:
         self.block = block
         self.shape = shape
-        self.masked = np.zeros(shape[0], dtype=bool)
+        self.masked = _on_host([False] * shape[0])
 
     def start(self, tokens: Any, mask: np.ndarray) -> None:
         self.masked = mask.copy()
@@ -82,12 +85,14 @@ class _Held:
 
 
 def _on_host(tensor: Any) -> np.ndarray:
+    import numpy as np
+
     return np.asarray(tensor.cpu() if hasattr(tensor, "cpu") else tensor)
 
 
 def _like(array: np.ndarray, tokens: Any) -> Any:
     """The array as a tensor of the framework that `tokens` is of."""
-    if isinstance(tokens, np.ndarray):
+    if isinstance(tokens, type(array)):
         return array
     import torch
 

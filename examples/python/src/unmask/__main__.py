@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Policies from the command line: python -m unmask [-h] {parts,decode,tune,trace} ..."""
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+from typing import Any, Iterator, Sequence
+
+from . import Decoded, TraceView, __version__, describe_parts, tune
+
+
+# More threads wait for each other longer than these small matrices take; read when NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
+    except (OSError, ValueError) as error:
+        print(f"unmask {options.command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m unmask", description="Decoding policies for masked diffusion language models.")
+    parser.add_argument("--version", action="version", version=f"unmask {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{parts,decode,tune,trace}")
+
+    def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        made.set_defaults(run=run)
+        return made
+
+    made = command("parts", _parts, "list the parts and methods that a policy may name")
+    made.add_argument("name", nargs="*", help="only these")
+
+    made = command("decode", _decode, "decode with the small LLaDA of the package")
+    made.add_argument("prompt", nargs="?", help="a task as those of the model; default: one of its tasks")
+    made.add_argument("--policy", default="trace_credit + threshold(0.9)", help="a policy as text (%(default)s)")
+    made.add_argument("--task", type=int, default=0, metavar="N", help="which task without a prompt, 0 to 399")
+    made.add_argument("--seed", type=int, default=0, help="of random draws (%(default)s)")
+    made.add_argument("--trace", metavar="FILE", help="record the decode as a trace")
+    made.add_argument("--html", metavar="FILE", help="write a page that shows the decode")
+
+    made = command("tune", _tune, "search for the cheapest policy that is right often enough, with the small LLaDA")
+    made.add_argument("--target", type=float, default=0.97, help="share of right answers (%(default)s)")
+    made.add_argument("--problems", type=int, default=40, metavar="N",
+                      help="tasks, 8 to 400, half of them to check what was found (%(default)s)")
+    made.add_argument("--depth", type=int, default=2, help="parts that a rule may be composed with (%(default)s)")
+
+    made = command("trace", _trace, "show a recorded decode, as text or as a page")
+    made.add_argument("file", help="a trace, JSON lines; - is standard input")
+    made.add_argument("--other", metavar="FILE", help="a second one beside it; needs --html")
+    made.add_argument("--html", metavar="FILE", help="write the page instead")
+    return parser
+
+
+def _parts(options: argparse.Namespace) -> None:
+    known: dict[str, str] = {}
+    name = ""
+    for line in describe_parts().splitlines():
+        if line and not line.startswith(" "):
+            name = line.split("(")[0].strip()
+            known[name] = line
+        elif name:
+            known[name] += "\n" + line
+    for wanted in options.name:
+        if wanted not in known:
+            near = difflib.get_close_matches(wanted, known, 3)
+            raise ValueError(f"there is no part '{wanted}'" + (f"; did you mean {', '.join(near)}?" if near else ""))
+    print("\n".join(known[n].rstrip() for n in options.name or known))
+
+
+def _decode(options: argparse.Namespace) -> None:
+    from .tiny_llada import TinyLlada, decode, problems, text_of
+
+    tasks = problems()
+    if not 0 <= options.task < len(tasks):
+        raise ValueError(f"--task must be at least 0 and at most {len(tasks) - 1}, got {options.task}")
+    task = tasks[options.task] if options.prompt is None else {"prompt": options.prompt}
+    steps = 0
+
+    def show(tokens: Any, written: list[Any]) -> None:
+        nonlocal steps
+        if steps == 0:
+            print(f"{task['prompt']}\npass  new")
+        print(f"{steps:4} {len(written):4}  {text_of(tokens)}", flush=True)
+        steps += 1
+
+    with tempfile.TemporaryDirectory() as folder:
+        trace = options.trace or (options.html and str(pathlib.Path(folder) / "decode.jsonl")) or False
+        model = TinyLlada()
+        start = time.perf_counter()
+        answer = decode(model, options.policy, task["prompt"], seed=options.seed, trace=trace, show=show)
+        seconds = time.perf_counter() - start
+        if options.html:
+            TraceView(trace).save(options.html)
+    report = answer.report
+    verdict = ""
+    if "answer" in task:
+        verdict = ", right" if answer.text == task["answer"] else f", not {task['answer']}"
+    print(f"{answer.text}{verdict}")
+    print(f"{report.forwards} forward passes, {report.tokens_per_forward:.2f} tokens a pass, "
+          f"{1000 * seconds:.0f} ms with the model in NumPy")
+
+
+def _tune(options: argparse.Namespace) -> None:
+    from .tiny_llada import TinyLlada, decode, problems
+
+    tasks = problems()
+    if not 8 <= options.problems <= len(tasks):
+        raise ValueError(f"--problems must be at least 8 and at most {len(tasks)}, got {options.problems}")
+    stride = len(tasks) / options.problems  # some of each kind
+    tasks = [tasks[int(i * stride)] for i in range(options.problems)]
+    model = TinyLlada()
+
+    def run(policy: str, chosen: list[int]) -> list[Decoded]:
+        results = []
+        for i in chosen:
+            answer = decode(model, policy, tasks[i]["prompt"])
+            results.append(Decoded(answer.text == tasks[i]["answer"], forwards=answer.report.forwards))
+        return results
+
+    def progress(stage: str, done: int, of: int) -> None:
+        print(f"\r{stage}: {done} of {of} policies  ", end="", file=sys.stderr, flush=True)
+
+    found = tune(run, problems=options.problems, target=options.target, depth=options.depth, progress=progress)
+    print(file=sys.stderr)
+    if found.stopped:
+        print("stopped early")
+    if not found.reaches:
+        print(f"no policy reaches {options.target:g}; the most accurate:")
+    low, high = found.checked.share
+    print(found.best.policy)
+    print(f"{found.checked.right} of {found.checked.problems} right on tasks that the search did not see "
+          f"({low:.2f} to {high:.2f}), {found.checked.mean.forwards:.2f} forward passes")
+    print(f"single rule: {found.rival.policy}, {found.rival.right} right, {found.rival.mean.forwards:.2f} passes")
+
+
+def _trace(options: argparse.Namespace) -> None:
+    text = sys.stdin.read() if options.file == "-" else pathlib.Path(options.file).read_text(encoding="utf-8")
+    if options.html:
+        TraceView(text, options.other).save(options.html)
+        return
+    if options.other:
+        raise ValueError("--other needs --html: text shows one trace")
+    for line in summary(text):
+        print(line)
+
+
+def summary(trace: str) -> Iterator[str]:
+    """A trace as text: each step of each sequence, and how it ended."""
+    lines = _objects(trace)
+    head = next(lines, None)
+    if head is None or not str(head.get("format", "")).startswith("unmask-trace/"):
+        raise ValueError("the first line of the file is no head of an unmask-trace")
+    mask, texts = head["model"]["mask"], dict(head.get("text", {}))
+    yield f"{head['model'].get('name') or 'a model'}: {head['policy'] or 'a policy without a text'}"
+    running: dict[int, Any] = {}
+
+    def begin(sequence: dict[str, Any]) -> str:
+        shape, slot = sequence["shape"], sequence["slot"]
+        tokens = list(sequence["tokens"])
+        tokens[shape["prompt_length"]:] = [
+            t if p in set(sequence.get("fixed", [])) else mask
+            for p, t in enumerate(tokens[shape["prompt_length"]:], shape["prompt_length"])]
+        running[slot] = shape["prompt_length"], tokens
+        prompt = shown(tokens[: shape["prompt_length"]])
+        return (f"slot {slot}: {shape['length'] - shape['prompt_length']} positions in blocks of "
+                f"{shape['block_length']} behind: {prompt}")
+
+    def shown(tokens: list[int]) -> str:
+        if not texts:
+            return " ".join("_" if t == mask else str(t) for t in tokens)
+        return "".join("_" if t == mask else texts.get(str(t), f"<{t}>") for t in tokens)
+
+    for sequence in head["sequences"]:
+        yield begin(sequence)
+    yield "slot step  new  least probable  answer"
+    for line in lines:
+        texts.update(line.get("text", {}))
+        if "start" in line:
+            yield begin(line["start"])
+        elif "step" in line:
+            first, tokens = running[line["slot"]]
+            written, least = 0, 1.0
+            for p, token, outcome, confidence in zip(
+                    line["position"], line["token"], line["outcome"], line["confidence"]):
+                if outcome in "cfew":
+                    tokens[p] = token
+                    written += 1
+                    least = min(least, 0.0 if confidence is None else confidence)
+                elif outcome == "r":
+                    tokens[p] = mask
+            yield f"{line['slot']:4} {line['step']:4} {written:4}  {least:14.3f}  {shown(tokens[first:])}"
+        elif "end" in line:
+            first, _ = running[line["slot"]]
+            yield (f"slot {line['slot']}: {line['end']} after {line['forwards']} forward passes, "
+                   f"{line['committed']} tokens: {shown(line['tokens'][first:])}")
+
+
+def _objects(trace: str) -> Iterator[dict[str, Any]]:
+    """The lines up to one that was cut."""
+    for line in trace.splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

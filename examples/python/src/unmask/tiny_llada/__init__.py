@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A small real LLaDA in NumPy, with its weights, to try policies: 1.3 million parameters, 98 characters.
+
+    from unmask.tiny_llada import TinyLlada, decode, problems
+
+    answer = decode(TinyLlada(), "trace_credit + threshold(0.9)", "Q:Ora has 2 books. Buys 8. How many?")
+    print(answer.text, answer.report.forwards)
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import struct
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .._unmask import Commit, Report, Session
+
+MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
+ANSWER, BLOCK = 40, 20  # positions behind the prompt, and of a block
+CONTEXT = 256  # most tokens of a sequence
+FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+def read_gguf(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Metadata and tensors, as float32, of a GGUF file of version 3 with tensors of 32 and 16 bits."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 0
+
+    def take(form: str) -> Any:
+        nonlocal at
+        values = struct.unpack_from("<" + form, data, at)
+        at += struct.calcsize("<" + form)
+        return values[0] if len(values) == 1 else values
+
+    def text() -> str:
+        nonlocal at
+        size = take("Q")
+        at += size
+        return data[at - size : at].decode()
+
+    def value(kind: int) -> Any:
+        if kind == 8:
+            return text()
+        if kind == 9:
+            element, count = take("IQ")
+            return [value(element) for _ in range(count)]
+        return take("BbHhIif?__Qqd"[kind])
+
+    if len(data) < 24 or take("II") != (0x46554747, 3):
+        raise ValueError(f"{path}: no GGUF file of version 3")
+    tensors, pairs = take("QQ")
+    meta = {}
+    for _ in range(pairs):
+        key = text()
+        meta[key] = value(take("I"))
+    shapes = []
+    for _ in range(tensors):
+        name, dimensions = text(), take("I")
+        shape = [take("Q") for _ in range(dimensions)]
+        kind, offset = take("IQ")
+        if kind not in (0, 1):
+            raise ValueError(f"{path}: tensor {name} is of type {kind}, only f32 (0) and f16 (1) are read here")
+        shapes.append((name, shape[::-1], (np.float32, np.float16)[kind], offset))
+    alignment = meta.get("general.alignment", 32)
+    start = -(-at // alignment) * alignment
+    weights = {
+        name: np.frombuffer(data, kind, int(np.prod(shape)), start + offset).reshape(shape).astype(np.float32)
+        for name, shape, kind, offset in shapes
+    }
+    return meta, weights
+
+
+class TinyLlada:
+    """Called with tokens [batch, length], returns logits [batch, length, 98] in float32."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        meta, self.w = read_gguf(path or FOLDER / "tiny-f16.gguf")
+        self.layers = meta["llada.block_count"]
+        self.heads = meta["llada.attention.head_count"]
+        self.epsilon = np.float32(meta["llada.attention.layer_norm_rms_epsilon"])
+        width = meta["llada.embedding_length"] // self.heads
+        self.scale = np.float32(width**-0.5)
+        self.turns = np.float32(meta["llada.rope.freq_base"]) ** (-np.arange(0, width, 2, dtype=np.float32) / width)
+
+    def __call__(self, tokens: Any) -> np.ndarray:
+        tokens = np.asarray(tokens)
+        batch, length = tokens.shape
+        angle = np.arange(length, dtype=np.float32)[:, None] * self.turns
+        cos, sin = np.cos(angle), np.sin(angle)
+
+        def turned(x: np.ndarray) -> np.ndarray:  # neighbouring pairs turn together
+            even, odd = x[..., 0::2], x[..., 1::2]
+            return np.stack((even * cos - odd * sin, even * sin + odd * cos), -1).reshape(x.shape)
+
+        h = self.w["token_embd.weight"][tokens]
+        for i in range(self.layers):
+            w = {n: self.w[f"blk.{i}.{n}.weight"].T for n in (
+                "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")}
+            x = self._norm(h, w["attn_norm"])
+            q, k, v = ((x @ w[n]).reshape(batch, length, self.heads, -1).swapaxes(1, 2)
+                       for n in ("attn_q", "attn_k", "attn_v"))
+            scores = turned(q) @ turned(k).swapaxes(-1, -2) * self.scale
+            scores = np.exp(scores - scores.max(-1, keepdims=True))
+            attended = scores / scores.sum(-1, keepdims=True) @ v
+            h = h + attended.swapaxes(1, 2).reshape(batch, length, -1) @ w["attn_output"]
+            x = self._norm(h, w["ffn_norm"])
+            gate = x @ w["ffn_gate"]
+            h = h + (gate / (1 + np.exp(-gate)) * (x @ w["ffn_up"])) @ w["ffn_down"]
+        return self._norm(h, self.w["output_norm.weight"]) @ self.w["output.weight"].T
+
+    def _norm(self, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.epsilon) * weight
+
+
+def tokens_of(text: str) -> list[int]:
+    """A token for each character."""
+    for c in text:
+        if not 32 <= ord(c) <= 126:
+            raise ValueError(f"text has {c!r}; the model knows the printable characters of ASCII")
+    return [FIRST + ord(c) - 32 for c in text]
+
+
+def token_text(token: int) -> str:
+    """The character of a token; a mask is `_`, the end of the answer nothing."""
+    return {MASK: "_", END: "", BEGIN: ""}[token] if token < FIRST else chr(32 + token - FIRST)
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    """The text of tokens before the first end token."""
+    tokens = list(map(int, tokens))
+    return "".join(map(token_text, tokens[: tokens.index(END)] if END in tokens else tokens))
+
+
+@dataclass
+class Answer:
+    """A decode: its text before the end token, all tokens, the session's report."""
+
+    text: str
+    tokens: np.ndarray
+    report: Report
+
+
+def decode(
+    model: Callable[[np.ndarray], np.ndarray],
+    policy: str,
+    prompt: str,
+    *,
+    length: int = ANSWER,
+    block_length: int = BLOCK,
+    seed: int = 0,
+    trace: bool | str = False,
+    show: Callable[[np.ndarray, list[Commit]], None] | None = None,
+) -> Answer:
+    """Answers one prompt; show(tokens of the answer, what was committed) is called after each pass.
+
+    `trace` names a file for the decode as a trace. The whole sequence runs in each pass; policies
+    with a layer rule need an engine that computes single positions.
+    """
+    start = [BEGIN] + tokens_of(prompt)
+    if len(start) + length > CONTEXT:
+        raise ValueError(f"prompt has {len(prompt)} characters; it must have at most {CONTEXT - 1 - length}")
+    tokens = np.array(start + [MASK] * length, dtype=np.int32)
+    session = Session(
+        policy,
+        vocab=98,
+        mask_token=MASK,
+        eos_token=END,
+        length=len(tokens),
+        window=length,
+        branches=16,
+        trace=trace,
+        model="tiny-llada",
+        token_text=token_text if trace else None,
+    )
+    session.start(0, tokens, prompt_length=len(start), block_length=block_length, seed=seed)
+    while (request := session.next()) is not None:
+        passed = np.repeat(tokens[None], len(request.segments), 0)
+        for row, segment in zip(passed, request.segments):
+            if segment.placed is not None:
+                row[segment.placed[0]] = segment.placed[1]
+        logits = model(passed)
+        session.supply([rows[s.rows] for rows, s in zip(logits, request.segments)])
+        if show is not None:
+            show(tokens[len(start) :], session.committed(0))
+    return Answer(text_of(tokens[len(start) :]), tokens, session.report(0))
+
+
+def problems() -> list[dict[str, str]]:
+    """400 tasks with their answers: {"task", "prompt", "answer"}."""
+    with open(FOLDER / "prompts.jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
