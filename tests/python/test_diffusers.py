@@ -118,13 +118,17 @@ def test_edits_as_its_own_scheduler(tiny, editing_threshold, max_post_steps):
     assert edited > 0
 
 
-@pytest.mark.parametrize("length, steps, threshold", [(32, 32, 0.95), (32, 5, 0.4), (16, 7, 1.5), (24, 48, 0.3)])
-def test_hashed_logits_are_decided_alike(length, steps, threshold):
+@pytest.mark.parametrize(
+    "length, steps, threshold, editing",
+    [(32, 32, 0.95, None), (32, 5, 0.4, None), (16, 7, 1.5, None), (24, 48, 0.3, None), (16, 7, 0.5, 0.4)],
+)
+def test_hashed_logits_are_decided_alike(length, steps, threshold, editing):
     draw = torch.Generator().manual_seed(length * steps)
     near = torch.randn(2, VOCAB, VOCAB, generator=draw) * 1.5
     own = torch.randn(4, length, VOCAB, generator=draw)
     theirs = diffusers.BlockRefinementScheduler()
-    ours = UnmaskScheduler(policy=block_refinement_policy(steps, threshold, block_length=length), suppress_mask=False)
+    policy = block_refinement_policy(steps, threshold, editing, block_length=length)
+    ours, edits = UnmaskScheduler(policy=policy, suppress_mask=False), 0
     for scheduler in (theirs, ours):
         scheduler.set_timesteps(steps, block_length=length)
     for block in range(2):
@@ -133,15 +137,17 @@ def test_hashed_logits_are_decided_alike(length, steps, threshold):
             logits = own + near[0][tokens.roll(1, 1)] + near[1][tokens.roll(-1, 1)]
             logits[..., MASK] = -60
             arguments = dict(timestep=step, sample=tokens, mask_token_id=MASK)
-            a = theirs.step(logits, **arguments, threshold=threshold)
+            a = theirs.step(logits, **arguments, threshold=threshold, editing_threshold=editing)
             b = ours.step(logits, **arguments)
             for name in ("prev_sample", "transfer_index", "editing_transfer_index"):
                 assert torch.equal(a[name], b[name]), (name, step)
-            where = a.transfer_index
+            where = a.transfer_index | a.editing_transfer_index
+            edits += int(a.editing_transfer_index.sum())
             assert torch.equal(a.sampled_tokens[where], b.sampled_tokens[where])
             assert torch.allclose(a.sampled_probs[where], b.sampled_probs[where], atol=1e-5)
             tokens = a.prev_sample
         assert not (tokens == MASK).any()
+    assert (edits > 0) == (editing is not None)
 
 
 def test_the_policy_decides_how_many_passes(tiny):
@@ -164,8 +170,65 @@ def test_a_policy_may_end_the_answer(tiny):
         (b,), steps_b = decode(pipeline(tiny, rest), ids, eos_early_stop=False)
         end = b.index(EOS)
         assert a[: end + 1] == b[: end + 1]
+        left = a.count(MASK)  # of blocks that were not begun; the block itself is filled
+        assert a[40 - left :] == [MASK] * left
+        assert left == 0 or (ids.shape[1] + 40 - left) % 20 == 0
         shorter += len(steps_b) - len(steps_a)
     assert shorter > 0
+
+
+def test_a_row_is_finished_when_its_policy_ends_it():
+    """The EOS token is committed before a token left of it: no step commits it last."""
+    ours = UnmaskScheduler(policy="tokens_per_step(1) + stop_at_eos", eos_token_id=EOS)
+    ours.set_timesteps(4, block_length=4)
+    logits = torch.zeros(1, 4, VOCAB)
+    for position, (token, logit) in enumerate([(5, 4.0), (6, 3.0), (EOS, 9.0), (7, 8.0)]):
+        logits[0, position, token] = logit
+    tokens, finished = torch.full((1, 4), MASK), torch.zeros(1, dtype=torch.bool)
+    for step in range(4):
+        assert not finished[0]
+        out = ours.step(logits, step, tokens, mask_token_id=MASK)
+        tokens = out.prev_sample
+        finished = ours.check_eos_finished(tokens, out.sampled_tokens, out.transfer_index, finished, EOS, MASK, 0)
+    assert tokens.tolist() == [[5, 6, EOS, 7]] and finished[0]
+
+
+def test_a_finished_row_is_left_alone(tiny):
+    rows = tiny[1](["".join(chr(29 + t) for t in ids[0].tolist()[1:]) for ids in prompts(tiny[1])])
+    finished, transfers = torch.zeros(PROMPTS, dtype=torch.bool), 0
+    answered = []
+
+    def record(_, step, timestep, tensors):
+        nonlocal transfers
+        transfers += int(tensors["transfer_index"][finished].sum())
+        answered.append(finished.clone())
+        finished.copy_(pipe.scheduler._finished)
+        return {}
+
+    pipe = pipeline(tiny, UnmaskScheduler(policy="threshold(0.9)"))
+    pipe(
+        input_ids=rows["input_ids"], attention_mask=rows["attention_mask"], mask_token_id=MASK, eos_token_id=EOS,
+        gen_length=60, block_length=20, output_type="seq", callback_on_step_end=record,
+        callback_on_step_end_tensor_inputs=["transfer_index"],
+    )  # fmt: skip
+    assert transfers == 0 and any(f.any() and not f.all() for f in answered)
+
+
+def test_a_mask_token_in_the_prompt_is_text(tiny):
+    ids = prompts(tiny[1])[0].clone()
+    ids[0, -2] = MASK
+    passed = []
+
+    def record(_, step, timestep, tensors):
+        passed.append(int(tensors["block_x"][0, ids.shape[1] - 2]))
+        return {}
+
+    pipe = pipeline(tiny, UnmaskScheduler(policy="threshold(0.5)"))
+    pipe(
+        input_ids=ids, mask_token_id=MASK, eos_token_id=EOS, gen_length=40, block_length=20, output_type="seq",
+        callback_on_step_end=record,
+    )  # fmt: skip
+    assert set(passed) == {MASK} and ids.shape[1] % 20 > 1
 
 
 def test_draws_follow_the_generator(tiny):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""unmask.transformers.generate beside loops of a page, on a BERT of random weights and on the tiny LLaDA."""
+"""unmask.transformers.generate beside loops of a page, on BERTs of random weights and on the tiny LLaDA."""
 import json
 from types import SimpleNamespace
 
@@ -15,14 +15,17 @@ VOCAB, MASK, PAD = 60, 59, 0
 LLADA = dict(mask_token_id=0, eos_token_id=1, vocab_size=98)
 
 
-@pytest.fixture(scope="module")
-def bert():
+@pytest.fixture(scope="module", params=["Bert", "ModernBert"])
+def bert(request):
     torch.manual_seed(1)
-    config = transformers.BertConfig(
+    sizes = dict(
         vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
         max_position_embeddings=64, initializer_range=0.5,
     )  # fmt: skip
-    return transformers.BertForMaskedLM(config).eval()
+    if request.param == "ModernBert":
+        sizes.update(pad_token_id=0, cls_token_id=1, bos_token_id=1, sep_token_id=2, eos_token_id=2)
+    config = getattr(transformers, request.param + "Config")(**sizes)
+    return getattr(transformers, request.param + "ForMaskedLM")(config).eval()
 
 
 @pytest.fixture(scope="module")
@@ -149,32 +152,34 @@ def test_draws_of_a_row_do_not_depend_on_the_others(bert):
     assert not torch.equal(other, out.sequences)
 
 
-def test_lookahead_runs_branches_in_the_same_pass(llada):
-    model, tokenizer = llada
-    ids = tokenizer([references(1)[0]["prompt"]])["input_ids"]
-    widths = []
+def test_lookahead_runs_branches_in_the_same_pass(bert):
+    policy, widths, differ = "tokens_per_step(1) + lookahead(3)", [], 0
 
     def counted(ids, **rest):
         widths.append(len(ids))
-        return model(ids, **rest)
+        return bert(ids, **rest)
 
-    settings = dict(max_new_tokens=40, **LLADA)
-    out = generate(counted, ids, "tokens_per_step(1) + lookahead(3)", **settings)
-    assert max(widths) == 4 and not (out.sequences == 0).any()
-    tokens = torch.cat([ids[0], torch.zeros(40, dtype=torch.long)])
-    session = unmask.Session(
-        "tokens_per_step(1) + lookahead(3)", vocab=98, mask_token=0, eos_token=1, length=len(tokens), window=40, branches=3
-    )
-    session.start(0, tokens, prompt_length=ids.shape[1], block_length=32)
-    while (request := session.next()) is not None:
-        rows = []
-        for s in request.segments:
-            branch = tokens.clone()
-            if s.placed is not None:
-                branch[s.placed[0]] = s.placed[1]
-            rows.append(model(branch[None]).logits[0, s.rows].contiguous())
-        session.supply(rows)
-    assert out.sequences[0].tolist() == tokens.tolist()
+    for row in texts(11, [20, 24, 30, 30], masked=0.7):
+        out = generate(counted, row[None], policy, mask_token_id=MASK, vocab_size=VOCAB)
+        first = int((row == MASK).int().argmax())
+        tokens = row.clone()
+        session = unmask.Session(
+            policy, vocab=VOCAB, mask_token=MASK, length=len(row), window=len(row), branches=3
+        )
+        session.start(
+            0, tokens, prompt_length=first, block_length=len(row) - first, editable=row == MASK
+        )
+        while (request := session.next()) is not None:
+            logits = []
+            for s in request.segments:
+                branch = tokens.clone()
+                if s.placed is not None:
+                    branch[s.placed[0]] = s.placed[1]
+                logits.append(bert(branch[None]).logits[0, s.rows].detach().contiguous())
+            session.supply(logits)
+        assert out.sequences[0].tolist() == tokens.tolist() and out.forwards == session.report().forwards
+        differ += out.sequences[0].tolist() != naive(bert, row, 1)[0].tolist()
+    assert max(widths) == 4 and differ > 0
 
 
 def test_streams_what_is_settled(llada):
@@ -240,10 +245,12 @@ def test_only_editable_positions_change(bert):
     assert torch.equal(out[~editable[0]], row[~editable[0]]) and MASK not in out[editable[0]]
 
 
-def test_a_stop_may_leave_masks(bert):
+def test_a_stop_fills_with_eos_or_leaves_masks(bert):
     (row,) = texts(5, [20])
     out = generate(bert, row[None], "tokens_per_step(1) + max_steps(2)", mask_token_id=MASK)
-    assert out.forwards == 2 and int((out.sequences == MASK).sum()) == int((row == MASK).sum()) - 2
+    rest = getattr(bert.config, "eos_token_id", None) or MASK
+    before = int((row == rest).sum()) if rest != MASK else 0
+    assert out.forwards == 2 and int((out.sequences == rest).sum()) >= before + int((row == MASK).sum()) - 2
 
 
 def test_a_mask_in_a_prompt_is_text(bert):

@@ -281,11 +281,31 @@ def test_top_k_is_that_of_vllm(vllm):
     assert second == model(torch.tensor(first)).argmax(-1).tolist()
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_log_probs_are_those_of_vllm(vllm, read_only):
+    """After one step nothing is drawn; read-only requests report them at temperature 1."""
+    extra = seeded(diffusion_max_steps=1, diffusion_read_only=read_only)
+    requests = {0: params(vllm, extra=extra, logprobs=3), 1: params(vllm, extra=extra, logprob_token_ids=[7, 5])}
+    model = Model(9, 1.5)
+    expected, _, logprobs = serve(theirs(vllm), model, requests)
+    found, _, our_logprobs = serve(ours(vllm), model, requests)
+    assert found == expected
+    rows = model(torch.tensor(extra["diffusion_seed_canvas"])) / (1.0 if read_only else 0.8)
+    for slot, columns in ((0, 4), (1, 3)):
+        (ids, values, ranks), (our_ids, our_values, our_ranks) = logprobs[slot], our_logprobs[slot]
+        assert torch.equal(ids[:, :columns], our_ids[:, :columns]) and torch.equal(ranks, our_ranks)
+        assert torch.allclose(values[:, :columns], our_values[:, :columns], atol=1e-5)
+        assert torch.allclose(our_values[:, :columns], rows.log_softmax(-1).gather(1, our_ids[:, :columns]), atol=1e-5)
+
+
 def test_the_next_canvas_is_another(vllm):
     sampler, model = ours(vllm), Model(5, 1e6)
-    emitted, log, _ = serve(sampler, model, {0: params(vllm)})
-    assert log[0][-1][0] != emitted[0] and not sampler.diffusion_states.is_encoder_phase[0]
     canvas = sampler.req_states.draft_tokens[0]
+    serve(sampler, model, {0: params(vllm)}, steps=0)
+    first = canvas.tolist()
+    emitted, log, _ = serve(sampler, model, {0: params(vllm)})
+    assert log[0][-1][0] == canvas.tolist() not in (first, emitted[0])
+    assert not sampler.diffusion_states.is_encoder_phase[0]
     for _ in range(STEPS + 2):
         out = sampler(model(canvas), batch([0], [CANVAS]))
         if out.num_sampled[0]:

@@ -188,10 +188,11 @@ class UnmaskScheduler(BlockRefinementScheduler):
                 sampled[row, c.position] = c.token
                 probs[row, c.position] = c.confidence
                 written[row, c.position] = c.committed
-            for c in session.committed(row):
-                sampled[row, c.position] = c.token
-                written[row, c.position] = True
             after[row] = self._tokens[row]
+            if not canvas:  # edits, and EOS tokens behind the end
+                changed = after[row] != before[row]
+                sampled[row] = torch.where(changed, after[row], sampled[row])
+                written[row] |= changed
             end = session.report(row).end
             if end not in (Ending.running, Ending.complete) and not canvas:
                 self._ended.add(row)
@@ -222,6 +223,9 @@ class UnmaskScheduler(BlockRefinementScheduler):
         )
         for row in self._ended:
             finished[row] = True
+        for row in finished.nonzero().flatten().tolist():
+            if self._session.report(row).end == Ending.running:
+                self._session.cancel(row)
         self._finished = finished
         return finished
 

@@ -32,8 +32,8 @@ _REWRITES = {
 class Generated:
     """What generate() returns.
 
-    sequences   [batch, length], as input_ids with its padding, then the new tokens; behind the end
-                of stop_at_eos EOS tokens, and the mask token where max_steps left a mask
+    sequences   [batch, length], as input_ids with its padding, then the new tokens; what a stop left
+                masked holds the EOS token, or the mask token where there is no EOS token
     reports     of each row: forwards, committed, committed_prefix, end, tokens_per_forward
     forwards    calls of the model, each with all rows that were running
     """

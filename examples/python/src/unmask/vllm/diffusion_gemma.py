@@ -119,9 +119,12 @@ class UnmaskSampler(DiffusionSampler):
 
     def _finish_prefills(self, input_batch: Any, prefill_indices_np: np.ndarray) -> None:
         """Begins the first canvas of requests whose prompt is complete."""
-        scheduled = input_batch.num_computed_prefill_tokens_np + input_batch.num_scheduled_tokens
-        done = (scheduled >= input_batch.prefill_len_np)[prefill_indices_np]
-        for slot in input_batch.idx_mapping_np[prefill_indices_np[done]].tolist():
+        run = (
+            input_batch.num_computed_prefill_tokens_np[prefill_indices_np]
+            + input_batch.num_scheduled_tokens[prefill_indices_np]
+        )
+        done = prefill_indices_np[run >= input_batch.prefill_len_np[prefill_indices_np]]
+        for slot in input_batch.idx_mapping_np[done].tolist():
             self._begin(slot)
             seeded = self._requests[slot].seed_canvas
             if seeded is not None:
