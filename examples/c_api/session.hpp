@@ -255,6 +255,8 @@ template <class T>
 inline constexpr std::size_t first_size = sizeof(T);
 template <>
 inline constexpr std::size_t first_size<unmask_sequence> = offsetof(unmask_sequence, policy);
+template <>
+inline constexpr std::size_t first_size<unmask_options> = offsetof(unmask_options, propose_mask);
 
 // A caller's structure as this library knows it.
 template <class T>

@@ -13,7 +13,8 @@ using namespace example;
 using unmask::check_argument;
 
 static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
-                  sizeof(unmask_probability) == 24 && sizeof(unmask_report) == 36,
+                  sizeof(unmask_probability) == 24 && offsetof(unmask_report, second_reads) == 36 &&
+                  offsetof(unmask_options, propose_mask) == 56,
               "the layout since version 1");
 static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
 static_assert(sizeof(unmask_candidate) == 52, "the layout since version 3");
@@ -165,10 +166,14 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
                                    .mask_token = o.mask_token,
                                    .eos_token = o.eos_token,
                                    .logits_shift = o.logits_shift,
+                                   .suppress_mask = o.propose_mask == 0,
                                    .layers = o.layers};
     unmask::validate(model);
-    const unmask::session_capacity capacity = unmask::validated(
-        {.sequences = o.sequences, .length = o.length, .window = o.window, .trace = o.trace != 0});
+    const unmask::session_capacity capacity = unmask::validated({.sequences = o.sequences,
+                                                                 .length = o.length,
+                                                                 .window = o.window,
+                                                                 .branches = o.branches,
+                                                                 .trace = o.trace != 0});
     *session = new unmask_session(parts, model, capacity, o, std::move(replay));
     (*session)->policy = policy;
   });
@@ -284,6 +289,7 @@ unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unma
     answer.rewritten = r.rewritten;
     answer.forced = r.forced;
     answer.invalid_rows = r.invalid_rows;
+    answer.second_reads = r.second_reads;
     give(report, answer, "report");
   });
 }

@@ -110,6 +110,9 @@ typedef struct unmask_options {
   int32_t window;        ///< most rows read in a step: the block length, up to the whole length
   int32_t trace;         ///< not 0: each step also reports the candidates it did not commit
   int32_t layers;        ///< layers of the model, for a policy with a layer rule
+  int32_t propose_mask;  ///< not 0: the mask token may be proposed, as in released decoders; its
+                         ///< position then stays masked, and a decode may need max_steps to end
+  int32_t branches;      ///< lookahead branches that there is memory for, at least; up to 16
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -122,6 +125,8 @@ typedef struct unmask_options {
    UNMASK_NO_TOKEN,                                                                                \
    0,                                                                                              \
    1,                                                                                              \
+   0,                                                                                              \
+   0,                                                                                              \
    0,                                                                                              \
    0,                                                                                              \
    0,                                                                                              \
@@ -227,9 +232,10 @@ typedef struct unmask_report {
   int32_t committed;         ///< tokens committed by decisions
   int32_t committed_prefix;  ///< every position before this one is committed
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
+  int32_t second_reads;                             ///< rows that truncation has read twice
 } unmask_report;
 /// Initialises unmask_report with its defaults.
-#define UNMASK_REPORT_INIT {(uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0}
+#define UNMASK_REPORT_INIT {(uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /// Plan of a sequence for an engine with a cache, in addition to its segments.
 typedef struct unmask_plan {

@@ -692,6 +692,65 @@ TEST(c_api, takes_structures_of_other_sizes) {
   EXPECT_EQ(report.committed_prefix, 77);
 }
 
+TEST(c_api, counts_rows_that_truncation_reads_twice) {
+  for (const bool flat : {false, true}) {
+    unmask_options o = small_options();
+    o.vocab = 300;
+    o.mask_token = 299;
+    const session_pointer s = made("tokens_per_step + sampling + top_p(0.9)", o);
+    std::vector<std::int32_t> tokens(6);
+    const unmask_sequence q = small_sequence();
+    ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+    unmask_request request = UNMASK_REQUEST_INIT;
+    ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+    std::vector<float> z(6 * 300, 0.0F);
+    for (std::size_t p = 0; p < 6 && !flat; ++p) {
+      z[p * 300 + 7] = 20.0F;
+    }
+    const unmask_logits l = logits_of(z, 300);
+    ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
+    unmask_report report = UNMASK_REPORT_INIT;
+    ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+    EXPECT_EQ(report.second_reads, flat ? 6 : 0);
+  }
+}
+
+// A model that always proposes the mask token: released decoders let it, and never finish.
+TEST(c_api, lets_the_mask_token_be_proposed) {
+  for (const bool proposed : {false, true}) {
+    for (const bool older : {false, true}) {
+      unmask_options o = small_options();
+      o.propose_mask = proposed ? 1 : 0;
+      if (older) {  // a caller of version 5 does not know the member
+        o.struct_size = offsetof(unmask_options, propose_mask);
+      }
+      const session_pointer s = made("tokens_per_step + max_steps(3)", o);
+      std::vector<std::int32_t> tokens(6);
+      const unmask_sequence q = small_sequence();
+      ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+      std::vector<float> z(6 * 4, 0.0F);
+      for (std::size_t p = 0; p < 6; ++p) {
+        z[p * 4 + 3] = 9.0F;
+      }
+      unmask_request request = UNMASK_REQUEST_INIT;
+      while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+        unmask_logits l = logits_of(z, 4);
+        l.rows = request.rows;
+        ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
+      }
+      unmask_report report = UNMASK_REPORT_INIT;
+      ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+      EXPECT_EQ(report.end, UNMASK_MAX_STEPS);
+      EXPECT_EQ(report.masked, proposed && !older ? 6 : 3);
+    }
+  }
+  unmask_options o = small_options();
+  unmask_session* none = nullptr;
+  o.branches = 17;
+  expect_fails(
+      unmask_create("tokens_per_step", &o, &none), UNMASK_INVALID_ARGUMENT, {"branches", "17"});
+}
+
 // Structures on the heap, where a sanitizer detects reads behind them.
 TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;

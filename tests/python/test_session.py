@@ -185,7 +185,7 @@ def test_what_a_step_wrote():
         written = session.committed()
         assert [c.position for c in written] == np.flatnonzero(tokens != before).tolist()
         for c in written:
-            assert (c.slot, c.step, c.token) == (0, step, tokens[c.position])
+            assert (c.slot, c.step, c.block_step, c.token) == (0, step, step, tokens[c.position])
             assert repr(c).startswith(f"Commit(slot=0, position={c.position}, token={c.token}, ")
             assert c.log_probability == pytest.approx(np.log(p[c.position].max()), abs=1e-5)
         candidates = session.candidates()
@@ -199,6 +199,18 @@ def test_what_a_step_wrote():
             assert c.margin == pytest.approx(row[0] - row[1], abs=1e-5)
             assert c.entropy == pytest.approx(-(row[row > 0] * np.log(row[row > 0])).sum(), abs=1e-4)
         step += 1
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_rows_that_truncation_reads_twice_are_counted(flat):
+    """A flat row of 300 logits has a nucleus larger than the 64 that are held."""
+    session = unmask.Session("tokens_per_step + sampling + top_p(0.9)", vocab=300, mask_token=299, length=4, window=4)
+    session.start(0, np.zeros(4, np.int32), prompt_length=0, block_length=4)
+    session.next()
+    logits = np.zeros((4, 300), np.float32)
+    logits[:, 7] = 0 if flat else 20
+    session.supply(logits)
+    assert session.report().second_reads == (4 if flat else 0)
 
 
 def test_a_trace_is_recorded(tmp_path):

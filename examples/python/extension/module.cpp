@@ -184,6 +184,8 @@ void bind_values(nb::module_& m) {
               &sequence_report::forced,
               "Forced commits: candidates that the commit rule did not commit.")
       .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
+      .def_ro(
+          "second_reads", &sequence_report::second_reads, "Rows that truncation has read twice.")
       .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
       .def("__repr__", [](const sequence_report& r) {
         return "Report(" + nb::cast<std::string>(nb::str(nb::cast(r.end))) +
@@ -203,6 +205,9 @@ void bind_values(nb::module_& m) {
               "Of the probability that the decision rested on, in nats.")
       .def_ro("step", &commit_entry::step, "Index of the forward pass, from 0.")
       .def_ro("block", &commit_entry::block)
+      .def_ro("block_step",
+              &commit_entry::block_step,
+              "Forward passes since the block became active, from 0.")
       .def("__repr__", [](const commit_entry& c) {
         return "Commit(slot=" + std::to_string(c.slot) +
                ", position=" + std::to_string(c.position) + ", token=" + std::to_string(c.token) +

@@ -258,6 +258,8 @@ impl Session {
             window: options.window,
             trace: options.trace.into(),
             layers: options.layers,
+            propose_mask: (!options.suppress_mask).into(),
+            branches: options.branches,
             ..empty!(unmask_options)
         };
         let mut raw = null_mut();
@@ -419,6 +421,7 @@ impl Session {
             rewritten: r.rewritten as usize,
             forced: r.forced as usize,
             invalid_rows: r.invalid_rows as usize,
+            second_reads: r.second_reads as usize,
         })
     }
 

@@ -42,6 +42,8 @@ pub struct unmask_options {
     pub window: i32,
     pub trace: i32,
     pub layers: i32,
+    pub propose_mask: i32,
+    pub branches: i32,
 }
 
 #[repr(C)]
@@ -151,6 +153,7 @@ pub struct unmask_report {
     pub rewritten: i32,
     pub forced: i32,
     pub invalid_rows: i32,
+    pub second_reads: i32,
 }
 
 #[repr(C)]

@@ -26,6 +26,11 @@ pub struct Options {
     pub trace: bool,
     /// Layers of the model, for a policy with a layer rule.
     pub layers: i32,
+    /// False: the mask token may be proposed, as in released decoders; its position then stays
+    /// masked, and a decode may need `max_steps` to end.
+    pub suppress_mask: bool,
+    /// Lookahead branches that there is memory for, at least; up to 16.
+    pub branches: i32,
 }
 
 impl Default for Options {
@@ -41,6 +46,8 @@ impl Default for Options {
             threads: 1,
             trace: false,
             layers: 0,
+            suppress_mask: true,
+            branches: 0,
         }
     }
 }
@@ -140,6 +147,8 @@ pub struct Report {
     pub rewritten: usize,
     pub forced: usize,
     pub invalid_rows: usize,
+    /// Rows that truncation has read twice.
+    pub second_reads: usize,
 }
 
 /// Plan of a sequence for an engine with a cache, in addition to its segments.
