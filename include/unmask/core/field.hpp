@@ -99,16 +99,12 @@ struct second_moment {
 /// The largest key of a draw, independent of the best column.
 struct sampled {
   static constexpr statistics names = stat::sampled;  ///< The statistic of the field.
-  float key = 0.0F;                                   ///< The winning key.
+  float key = -math::infinity();                      ///< The winning key; -inf: none is drawn.
   float drawn_logit = 0.0F;                           ///< The logit of the token drawn.
   token_id drawn = no_token;                          ///< The token drawn.
 
   /// The field of a record without columns.
-  [[nodiscard]] UNMASK_HD static sampled empty() {
-    sampled f;
-    f.key = -math::infinity();
-    return f;
-  }
+  [[nodiscard]] UNMASK_HD static sampled empty() { return {}; }
   /// The larger key wins, the lower token between equal keys. NaN loses to every number, so that
   /// the order of merges has no effect.
   [[nodiscard]] UNMASK_HD bool beats(const sampled& other) const {

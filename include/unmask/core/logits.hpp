@@ -239,10 +239,10 @@ inline constexpr bool are_logits = false;
 }  // namespace detail
 
 /// Inputs of the random draw of a token from one row: the key of its random numbers (its token is
-/// not used) and the temperature, > 0, of the distribution.
+/// not used) and the temperature of the distribution; 0: none is drawn.
 struct draw_request {
   random_key key;              ///< Key of the random numbers.
-  float temperature = 1.0F;    ///< Temperature of the distribution, > 0.
+  float temperature = 1.0F;    ///< Temperature of the distribution, >= 0.
   token_id forced = no_token;  ///< The token that is drawn; no_token: a random one.
 
   /// Key of a participant of the draw, among which is the forced token or not.

@@ -164,9 +164,10 @@ concept logits_transform = part<P> &&(
     });
 
 /// Draws the proposed token at random instead of taking the best one. It reads stat::sampled;
-/// `draw_temperature()` > 0 is the temperature of the distribution. A part that names the token
-/// instead has `forced_token(at) -> token_id`, which is asked for each position of a step (`at`);
-/// the candidate then has it whatever the row, with log-probability -inf if it is excluded.
+/// `draw_temperature()` >= 0 is the temperature of the distribution; 0 draws none. A part that
+/// names the token instead has `forced_token(at) -> token_id`, which is asked for each position of
+/// a step (`at`); the candidate then has it whatever the row, with log-probability -inf if it is
+/// excluded.
 template <class P>
 concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;

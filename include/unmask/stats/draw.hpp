@@ -73,6 +73,9 @@ draw_key_alone(float x, float weight, token_id token, const draw_request& draw) 
   if (draw.forced != no_token) {
     return draw_request::forced_key(token == draw.forced);
   }
+  if (!(draw.temperature > 0.0F)) {
+    return -math::infinity();
+  }
   random_key key = draw.key;
   key.token = static_cast<token_id>(static_cast<std::uint32_t>(token) | 0x80000000U);
   return draw_key(x, math::divide(1.0F, draw.temperature), weight, random_gumbel_of_32_bits(key));
@@ -94,10 +97,12 @@ push_alone(row_accumulator<S>& sum, float logit, token_id token, const draw_requ
   sum.merge(row_accumulator<S>{one});
 }
 
-/// True if the chunks of a row take part in a draw: not if the row is truncated first.
+/// True if the chunks of a row take part in a draw: not at temperature 0, and not if the row is
+/// truncated first.
 template <statistics S>
 [[nodiscard]] UNMASK_HD bool draws(const row_options& row) {
-  return provides_v<S, stat::sampled> && !(provides_v<S, stat::kept> && row.held != nullptr);
+  return provides_v<S, stat::sampled> && row.draw.temperature > 0.0F &&
+         !(provides_v<S, stat::kept> && row.held != nullptr);
 }
 
 /// Sets the key of a chunk's record and, if the key exceeds `to_beat`, the column drawn from the

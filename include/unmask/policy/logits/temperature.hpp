@@ -35,7 +35,7 @@ static_assert(logits_transform<temperature>);
 /// token is proposed. To draw from, and rank by, the sharpened row as Dream does, add temperature{}
 /// and keep this temperature at 1. Tokens whose logits are edited after the read (credit,
 /// penalties, bias) are drawn with their edited logits.
-/// Range: temperature > 0; for temperature 0 leave the part out.
+/// Range: temperature >= 0; 0 proposes the most probable token, as without the part.
 /// Example: `tokens_per_step(4) + sampling`, rows a60b40 a60b40 a60b40 a60b40: `aaab`.
 /// Source: S. Nie et al., Large language diffusion models (2025), its sampler (Gumbel noise on the
 /// logits, confidence without).
@@ -45,7 +45,7 @@ struct sampling {
 
   static constexpr part_label label{"sampling",
                                     "proposes a drawn token instead of the most probable one"};
-  static constexpr knob<sampling> knobs[] = {{"temperature", &sampling::temperature, above(0)}};
+  static constexpr knob<sampling> knobs[] = {{"temperature", &sampling::temperature, at_least(0)}};
 
   [[nodiscard]] UNMASK_HD float draw_temperature() const { return temperature; }
 };

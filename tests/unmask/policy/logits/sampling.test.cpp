@@ -18,6 +18,7 @@
 #include <cmath>
 #include <vector>
 
+#include "support/beside.hpp"
 #include "support/draws.hpp"
 
 namespace unmask::testing {
@@ -187,6 +188,62 @@ TEST(sampling, beyond_the_range_of_float_proposes_the_most_probable_token) {
     EXPECT_EQ(drawn_once(plain, temperature).token, 3);
     EXPECT_NEAR(drawn_once(plain, temperature).log_probability, -0.40760596, 1e-6);
     EXPECT_EQ(drawn_once(plain, temperature, top_k{2}).token, 3);
+  }
+}
+
+// Every commit of a decode of 24 positions with the logits of a fake model.
+template <class... More>
+std::vector<commit_entry> commits_of(const policy<More...>& p) {
+  const model_info info{.vocab = 60, .mask_token = 59};
+  const fake_model model{.seed = 5, .vocab = info.vocab};
+  std::vector<token_id> tokens(24, 1);
+  session s{p,
+            info,
+            tokens_view<memory::host>(tokens),
+            sequence_shape{.prompt_length = 2, .length = 24, .block_length = 11, .seed = 9}};
+  std::vector<commit_entry> all;
+  while (const auto request = s.next()) {
+    const range rows = request->segments[0].rows;
+    packed_rows<float> logits(rows.size(), info.vocab, 1);
+    for (index_t r = 0; r < rows.size(); ++r) {
+      model.row<float>(tokens, rows.first + r, logits.row(r));
+    }
+    s.supply(logits.view());
+    all.insert(all.end(), s.committed().begin(), s.committed().end());
+  }
+  return all;
+}
+
+template <class... Parts>
+void expect_greedy(const Parts&... parts) {
+  SCOPED_TRACE(sizeof...(Parts));
+  const auto without = commits_of(policy{parts...});
+  const auto with = commits_of(policy{parts..., sampling{0.0F}});
+  ASSERT_EQ(with.size(), 22U);
+  ASSERT_EQ(without.size(), with.size());
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    EXPECT_EQ(with[i].position, without[i].position);
+    EXPECT_EQ(with[i].token, without[i].token);
+    EXPECT_EQ(with[i].step, without[i].step);
+    EXPECT_EQ(with[i].log_probability, without[i].log_probability);
+  }
+}
+
+TEST(sampling, at_temperature_0_is_greedy) {
+  expect_greedy(by_confidence{}, tokens_per_step{2});
+  expect_greedy(by_entropy{}, entropy_bound{0.6F});
+  expect_greedy(by_confidence{}, threshold{0.4F}, trace_credit<>{});
+  expect_greedy(by_margin{},
+                tokens_per_step{2},
+                logit_bias<2>{{{3, 2.0F}, {4, -1.0F}}},
+                presence_frequency_penalty<4>{.presence = 0.4F, .frequency = 0.2F});
+  const auto truncated = commits_of(
+      policy{by_confidence{}, tokens_per_step{2}, sampling{0.0F}, top_k{5}, top_p{0.8F}});
+  const auto plain = commits_of(policy{by_confidence{}, tokens_per_step{2}});
+  ASSERT_EQ(truncated.size(), plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(truncated[i].token, plain[i].token);
+    EXPECT_EQ(truncated[i].step, plain[i].step);
   }
 }
 
