@@ -57,6 +57,7 @@ class named_session_of final : public any_layer_session_of<named_composition<A>,
   using typename base::layer_rule_info;
 
  public:
+  /// A session whose sequences decode with `parts` until use() is called.
   named_session_of(const named_parts& parts,
                    const model_info& model,
                    const session_capacity& capacity,
