@@ -44,13 +44,9 @@ if(UNMASK_CUDA)
 endif()
 
 target_link_libraries(unmask_compiled PRIVATE $<BUILD_INTERFACE:unmask_warnings>)
-# Reads of rows are as fast at -O2 (C5 in bench/README.md), which takes less time. The text and the
-# sessions (parts 0 to 4) take the most of it and run for moments here.
-target_compile_options(unmask_compiled PRIVATE $<$<CONFIG:Release>:-O2>)
-foreach(part RANGE 4)
-  set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/compiled/part_${part}.cpp"
-                              PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
-endforeach()
+if(TARGET unmask_c)
+  target_link_libraries(unmask_c PRIVATE $<BUILD_INTERFACE:unmask_warnings>)
+endif()
 
 if(UNMASK_BUILD_TESTS)
   enable_testing() # before the examples: they register themselves

@@ -251,7 +251,8 @@ typedef struct unmask_plan {
 UNMASK_API uint32_t unmask_abi_version(void);
 /// The version of the sources that the library was built from, "0.1.0".
 UNMASK_API const char* unmask_version(void);
-/// Message of the last failed call of this thread; "" before the first.
+/// Message of the last failed call of this thread; "" before the first. Valid until the next call
+/// of this thread that fails, or the end of the thread.
 UNMASK_API const char* unmask_last_error(void);
 /// The parts that a policy can be composed of, with their arguments, as text.
 UNMASK_API const char* unmask_describe_parts(void);

@@ -24,7 +24,7 @@ done | paste -sd.)
 IFS=. read -r major minor patch <<<"$version"
 number=$((major * 10000 + minor * 100 + patch))
 alone=(-G Ninja -DUNMASK_CUDA=OFF -DUNMASK_BUILD_COMPILED=OFF -DUNMASK_BUILD_TESTS=OFF
-  -DUNMASK_BUILD_BENCH=OFF -DUNMASK_BUILD_EXAMPLES=OFF)
+  -DUNMASK_BUILD_BENCH=OFF -DUNMASK_BUILD_EXAMPLES=OFF -DUNMASK_BUILD_C=OFF)
 
 # consume <name> <prefix>: tests/packaging/installed finds the package there and runs.
 consume() {

@@ -41,7 +41,7 @@ class UnmaskConan(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for what in ("CUDA", "BUILD_COMPILED", "BUILD_TESTS", "BUILD_BENCH", "BUILD_EXAMPLES"):
+        for what in ("CUDA", "BUILD_COMPILED", "BUILD_TESTS", "BUILD_BENCH", "BUILD_EXAMPLES", "BUILD_C"):
             toolchain.cache_variables[f"UNMASK_{what}"] = False
         toolchain.generate()
 

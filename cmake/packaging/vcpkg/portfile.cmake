@@ -13,7 +13,8 @@ vcpkg_cmake_configure(
   -DUNMASK_BUILD_COMPILED=OFF
   -DUNMASK_BUILD_TESTS=OFF
   -DUNMASK_BUILD_BENCH=OFF
-  -DUNMASK_BUILD_EXAMPLES=OFF)
+  -DUNMASK_BUILD_EXAMPLES=OFF
+  -DUNMASK_BUILD_C=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/unmask)
 vcpkg_fixup_pkgconfig()
