@@ -333,10 +333,11 @@ def test_a_request_may_name_a_policy(vllm, monkeypatch):
     monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(a))
     model = Model(7, 1.0)
     own = "by_entropy + entropy_bound(0.5) + canvas(2)"
-    extra = [None, dict(unmask_policy=own), dict(unmask_policy="threshold(0.9)")]
+    file = "by_entropy + entropy_bound(0.1) + canvas(2) + calibrated_threshold('profile.json')"
+    extra = [None, *(dict(unmask_policy=p) for p in (own, "threshold(0.9)", file))]
     lengths = [len(serve(ours(vllm), model, {0: params(vllm, extra=e)})[1][0]) for e in extra]
-    assert lengths == [STEPS + 1, 3, STEPS + 1]  # and the pass that writes the K/V
-    assert len(errors) == 1 and "has no canvas" in str(errors[0][1])
+    assert lengths == [STEPS + 1, 3, STEPS + 1, STEPS + 1]  # and the pass that writes the K/V
+    assert ["has no canvas" in str(e[1]) for e in errors] == [True, False] and "names a file" in str(errors[1][1])
 
 
 @pytest.mark.parametrize(

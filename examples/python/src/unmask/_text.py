@@ -55,6 +55,12 @@ def arguments(policy: str, name: str) -> dict[str, float] | None:
     return {key: float(value) for key, value in values.items() if re.fullmatch(r"[\d.e+-]+", value.strip())}
 
 
+def refuse_files(policy: object) -> None:
+    """Raises ValueError if a text names a file: a request may come from anyone."""
+    if isinstance(policy, str) and re.search("[\"']", policy):
+        raise ValueError(f"policy {policy!r} names a file, and a request cannot; the server's configuration can")
+
+
 def check(policy: str, host: str, refused: Mapping[str, str], **options: int | None) -> None:
     """Raises ValueError if the text is none, or has a part, or a part of a family, in `refused`.
 

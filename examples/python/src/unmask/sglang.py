@@ -183,6 +183,7 @@ class Unmask(DllmAlgorithm):
         config = req.dllm_config
         given = (req.sampling_params.custom_params or {}).get("policy")
         try:
+            _text.refuse_files(given)
             settings = Settings(config.algorithm_config if given is None else {"policy": given})
             noted = _Request(settings, req)
             noted.block(config.block_size, req.vocab_size or config.mask_id + 1, config.mask_id)

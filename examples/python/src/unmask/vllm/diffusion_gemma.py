@@ -111,6 +111,7 @@ class UnmaskSampler(DiffusionSampler):
         if wanted is None:
             return self.policy
         try:
+            _text.refuse_files(wanted)
             check(wanted, self._eos_token)
             return wanted
         except ValueError as error:  # would end the engine

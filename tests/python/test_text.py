@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What hosts know of a policy's text: its parts, their families and arguments."""
+import pytest
+import unmask
+from unmask import _text
+
+
+def test_every_part_has_a_family():
+    parts = [line.split("(")[0] for line in unmask.describe_parts().splitlines() if line and line[0] != " "]
+    assert list(_text.families()) == parts and len(parts) > 60
+    assert {f for f in _text.families().values() if len(f) > 20} == set()
+    expected = {"dual_cache": "cache", "early_skip": "layer rule", "lookahead": "branches", "es_dllm": "method"}
+    assert expected.items() <= _text.families().items()
+
+
+@pytest.mark.parametrize(
+    "policy, names",
+    [
+        ("threshold(0.9)", ["threshold"]),
+        ("any_of(threshold(0.9), all_of(tokens_per_step(2), at_frontier)) + stop_at_eos",
+         ["threshold", "tokens_per_step", "at_frontier", "stop_at_eos"]),
+        ("lopa_d2f", ["lopa_d2f", "threshold", "lookahead", "block_pipeline"]),
+        ("osdt_gsm8k('dual_cache.json')", ["osdt_gsm8k", "calibrated_threshold"]),
+        ("bogus", []),
+    ],
+)  # fmt: skip
+def test_names_of_parts(policy, names):
+    assert list(_text.names(policy)) == names
+
+
+@pytest.mark.parametrize(
+    "policy, expected",
+    [
+        ("canvas", dict(steps=48, coldest=0.4, hottest=0.8, stable_steps=1, certain=0.005)),
+        ("by_entropy + canvas(12, 0.3, certain=1e-3)", dict(steps=12, coldest=0.3, hottest=0.8, stable_steps=1, certain=1e-3)),
+        ("threshold(0.9)", None),
+    ],
+)  # fmt: skip
+def test_arguments_of_a_part(policy, expected):
+    assert _text.arguments(policy, "canvas") == expected
+
+
+def test_what_a_host_refuses():
+    refused = {"cache": "no cache here", "max_steps": "no end here"}
+    _text.check("threshold(0.9)", "a host", refused)
+    for policy, says in [
+        ("threshold(0.9) + dual_cache", "a host cannot run dual_cache: no cache here"),
+        ("threshold(0.9) + max_steps(3)", "a host cannot run max_steps: no end here"),
+        ("es_dllm", "a host cannot run block_cache: no cache here"),
+        ("threshold(1.5)", "value of threshold must be in"),
+        (7, "policy must be a text, got int"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            _text.check(policy, "a host", refused)
+
+
+def test_a_request_names_no_file():
+    _text.refuse_files("threshold(0.9)")
+    for policy in ("osdt_gsm8k('profile.json')", 'calibrated_threshold("profile.json")', "replay('decode.jsonl')"):
+        with pytest.raises(ValueError, match="names a file"):
+            _text.refuse_files(policy)
