@@ -3,7 +3,7 @@
 
 #include <unmask/c_layers.h>
 #include <unmask/host/key_selector.hpp>
-#include <unmask/host/thread_pool.hpp>
+#include <unmask/host/shared_thread_pool.hpp>
 #include <unmask/mixed_session.hpp>
 #include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_file.hpp>
@@ -68,7 +68,10 @@ struct unmask_session {
 #endif
     } else {
       unmask::on_host where;
-      if (options.threads > 1) {
+      if (options.threads > 1 && options.shared_threads != 0) {
+        shared = unmask::host::shared_thread_pool::of(options.threads);
+        where.executor = *shared;
+      } else if (options.threads > 1) {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
@@ -150,6 +153,7 @@ struct unmask_session {
   std::string_view wants_a_loop;
   std::optional<unmask::host::key_selector> selector;
   std::optional<unmask::host::thread_pool> pool;
+  std::shared_ptr<unmask::host::shared_thread_pool> shared;
   std::unique_ptr<unmask::any_session> session;
   unmask::any_layer_session* layers = nullptr;                // the same on the host
   unmask::any_device_layer_session* device_layers = nullptr;  // or on a device

@@ -41,7 +41,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 6
+#define UNMASK_ABI_VERSION 7
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -113,6 +113,8 @@ typedef struct unmask_options {
   int32_t propose_mask;  ///< not 0: the mask token may be proposed, as in released decoders; its
                          ///< position then stays masked, and a decode may need max_steps to end
   int32_t branches;      ///< lookahead branches that there is memory for, at least; up to 16
+  int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
+                           ///< whose steps take turns
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -125,6 +127,7 @@ typedef struct unmask_options {
    UNMASK_NO_TOKEN,                                                                                \
    0,                                                                                              \
    1,                                                                                              \
+   0,                                                                                              \
    0,                                                                                              \
    0,                                                                                              \
    0,                                                                                              \

@@ -105,6 +105,8 @@ TEST(c_api, decodes_a_real_model_as_the_session_does) {
   options.length = length;
   options.window = 20;
   options.threads = 2;
+  options.shared_threads = 1;
+  const session_pointer other = made("threshold", options);  // has the same threads
   const session_pointer s = made("trace_credit + threshold(0.6) + stop_at_eos", options);
   unmask_sequence sequence = UNMASK_SEQUENCE_INIT;
   sequence.prompt_length = length - 40;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/host/thread_pool.hpp>
+#include <unmask/host/shared_thread_pool.hpp>
 #include <unmask/mixed_session.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/replay_text.hpp>
@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,36 +23,6 @@
 #include "tensor.hpp"
 
 namespace unmask_python {
-
-/// A pool that several sessions, and so several Python threads, may share: they take turns.
-class shared_threads {
- public:
-  explicit shared_threads(unmask::index_t count)
-      : pool_(count) {}
-
-  [[nodiscard]] unmask::index_t concurrency() const { return pool_.concurrency(); }
-  void run(unmask::index_t count, unmask::host::task work) {
-    const std::lock_guard turn(mutex_);
-    pool_.run(count, work);
-  }
-
-  /// One pool for each number of threads, as long as some session uses it. With the GIL held.
-  [[nodiscard]] static std::shared_ptr<shared_threads> of(unmask::index_t count) {
-    if (count < 1 || count > 1024) {
-      refuse("threads", "be in [1, 1024]", std::to_string(count));
-    }
-    static std::map<unmask::index_t, std::weak_ptr<shared_threads>> pools;
-    std::shared_ptr<shared_threads> pool = pools[count].lock();
-    if (pool == nullptr) {
-      pools[count] = pool = std::make_shared<shared_threads>(count);
-    }
-    return pool;
-  }
-
- private:
-  std::mutex mutex_;
-  unmask::host::thread_pool pool_;
-};
 
 /// The tokens of a slot, which the caller owns: int32 tokens are written where they are, int64
 /// tokens by way of a copy, because a session's tokens have 32 bits.
@@ -167,7 +136,10 @@ class session {
     } else {
       unmask::on_host where;
       if (threads != 1) {
-        threads_ = shared_threads::of(threads);
+        if (threads < 1 || threads > 1024) {
+          refuse("threads", "be in [1, 1024]", std::to_string(threads));
+        }
+        threads_ = unmask::host::shared_thread_pool::of(threads);
         where.executor = *threads_;
       }
       if (replay_ != nullptr) {
@@ -423,7 +395,7 @@ class session {
   unmask::memory space_;
   unmask::host::key_selector selector_;
   std::mutex mutex_;
-  std::shared_ptr<shared_threads> threads_;
+  std::shared_ptr<unmask::host::shared_thread_pool> threads_;
   std::unique_ptr<const unmask::loaded_replay> replay_;  // null for other policies
   std::unique_ptr<unmask::any_session> session_;
   unmask::any_layer_session* layers_ = nullptr;  // the same on the host

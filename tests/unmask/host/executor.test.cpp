@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every piece of work runs once and is finished when run() returns, however the threads race. Meant
 // to be run under a thread sanitizer, too.
+#include <unmask/host/shared_thread_pool.hpp>
 #include <unmask/host/thread_pool.hpp>
 
 #include <gtest/gtest.h>
@@ -95,6 +96,31 @@ TEST(thread_pool, may_be_used_from_one_thread_after_another) {
   for (int i = 0; i < 20; ++i) {
     std::thread([&] { expect_each_once(pool, 50); }).join();
   }
+}
+
+TEST(shared_thread_pool, takes_calls_of_several_threads_in_turns) {
+  const auto pool = host::shared_thread_pool::of(3);
+  EXPECT_EQ(pool->concurrency(), 3);
+  EXPECT_EQ(pool, host::shared_thread_pool::of(3));
+  EXPECT_NE(pool, host::shared_thread_pool::of(2));
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong = 0;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int again = 0; again < 200; ++again) {
+        std::vector<std::atomic<int>> done(17);
+        const auto work = [&](index_t i) noexcept { ++done[static_cast<std::size_t>(i)]; };
+        host::shared_thread_pool::of(3)->run(17, work);
+        for (const std::atomic<int>& count : done) {
+          wrong += count == 1 ? 0 : 1;
+        }
+      }
+    });
+  }
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(executor_ref, refers_to_an_engine_s_own_threads) {

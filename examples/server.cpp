@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A scheduler as an engine that serves requests has it: each names a policy and a temperature of
+// its own, a pass runs as many of them as its limit of positions allows, and a pass that fails is
+// asked for again.
+
+#include <unmask/mixed_session.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <numeric>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "engine/llada.hpp"
+#include "engine/tokenizer.hpp"
+
+struct request {
+  std::string prompt;
+  std::string policy;
+  std::uint64_t seed = 0;            // equal prompts draw equal tokens unless it differs
+  std::vector<std::int32_t> tokens;  // the engine owns them
+};
+
+class server {
+ public:
+  server(example::llada_model& engine, const example::char_tokenizer& text, int most_positions)
+      : engine_(engine)
+      , text_(text)
+      , most_positions_(most_positions) {}
+
+  // [serve]
+  void serve(std::queue<request> waiting) {
+    for (int pass = 0;; ++pass) {
+      for (std::size_t slot = 0; slot < running_.size(); ++slot) {
+        const unmask::plan& next = session_->planned(int(slot));
+        if (next.started && !next.active() && !running_[slot].prompt.empty()) {
+          finish(running_[slot], session_->report(int(slot)));
+        }
+        if (!next.active() && !waiting.empty()) {
+          start(int(slot), waiting.front());
+          waiting.pop();
+        }
+      }
+      const auto wanted = session_->next(chosen(pass));
+      if (!wanted) {
+        return;
+      }
+      try {
+        session_->supply(forward(*wanted));
+      } catch (const std::bad_alloc&) {  // no memory for so large a pass: a smaller one
+        most_positions_ = std::max(most_positions_ / 2, length);
+        session_->abandon();
+      }
+    }
+  }
+  // [/serve]
+
+ private:
+  static constexpr int answer = 40;
+  static constexpr int length = 128;  // positions of a request at most
+
+  void start(int slot, const request& r) {
+    request& place = running_[std::size_t(slot)] = r;
+    place.tokens = text_.canvas(r.prompt, answer);
+    const int count = int(place.tokens.size());
+    session_->start(
+        slot,
+        unmask::read_policy(r.policy),
+        place.tokens.data(),
+        count,
+        {.prompt_length = count - answer, .length = count, .block_length = 20, .seed = r.seed});
+  }
+
+  // Slots in turn, as long as their positions fit the pass; the others wait.
+  std::vector<int> chosen(int first) {
+    std::vector<int> slots;
+    int positions = 0;
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      const int slot = (first + int(i)) % int(running_.size());
+      const unmask::plan& next = session_->planned(slot);
+      const int more = next.query.size() * (1 + next.branches);
+      if (next.active() && (slots.empty() || positions + more <= most_positions_)) {
+        slots.push_back(slot);
+        positions += more;
+      }
+    }
+    return slots;
+  }
+
+  // One forward pass for all segments of the request.
+  unmask::host_logits<float> forward(const unmask::forward_request& wanted) {
+    std::vector<std::vector<std::int32_t>> tokens;
+    std::vector<example::sequence_window> batch;
+    for (const unmask::segment& s : wanted.segments) {
+      tokens.push_back(running_[std::size_t(s.slot)].tokens);
+      if (s.branch > 0) {
+        tokens.back()[std::size_t(s.placed.position)] = s.placed.token;
+      }
+      batch.push_back({tokens.back(), std::size_t(s.rows.first), std::size_t(s.rows.last)});
+    }
+    return {engine_.forward(batch).data, wanted.rows, vocab_};
+  }
+
+  void finish(request& r, const unmask::sequence_report& report) {
+    std::printf("%-40s %-38s %s (%d passes)\n",
+                r.prompt.c_str(),
+                r.policy.c_str(),
+                text_.decode(std::span(r.tokens).last(answer)).c_str(),
+                report.forwards);
+    r.prompt.clear();
+  }
+
+  example::llada_model& engine_;
+  const example::char_tokenizer& text_;
+  int most_positions_;
+  int vocab_ = int(text_.vocabulary());
+  std::unique_ptr<unmask::mixed_session> session_ = unmask::make_mixed_session(
+      unmask::read_policy("threshold(0.9)"),
+      {.vocab = vocab_, .mask_token = text_.mask(), .eos_token = text_.end()},
+      {.sequences = 3, .length = length, .window = answer});
+  std::vector<request> running_ = std::vector<request>(3);
+};
+int main() {
+  const example::gguf_file file(UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf");
+  const example::char_tokenizer text(file);
+  example::llada_model engine(file);
+  std::queue<request> waiting;
+  const std::string question = "Q:Ivy has 10 keys. Buys 8. Eats 7. Gets 4. How many?";
+  for (const char* policy : {"threshold(0.9) + stop_at_eos",
+                             "credit_decoding + stop_at_eos",
+                             "tokens_per_step + sampling(0) + stop_at_eos",
+                             "threshold(0.9) + sampling(0.7) + top_p(0.95)",
+                             "lookahead(3) + threshold(0.95) + stop_at_eos"}) {
+    waiting.push({question, policy, waiting.size(), {}});
+  }
+  server(engine, text, 200).serve(std::move(waiting));
+}
