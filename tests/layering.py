@@ -39,6 +39,7 @@ MAY_INCLUDE = {
     "named_policy.hpp": CORE + ["policy/", "named/", "host/backend.hpp", "any_session.hpp",
                                 "any_layer_session.hpp"],
     "mixed_session.hpp": CORE + ["step/", "any_layer_session.hpp", "named_policy.hpp"],
+    "named_requirements.hpp": CORE + ["step/", "policy/", "named/", "named_policy.hpp"],
     "compiled.hpp": DECODING + ["host/"],
     "c_api.h": [],
     "c_layers.h": ["c_api.h"],

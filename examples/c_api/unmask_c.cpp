@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/c_api.h>
+#include <unmask/named_requirements.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/version.hpp>
 
@@ -21,6 +22,7 @@ static_assert(sizeof(unmask_candidate) == 52, "the layout since version 3");
 static_assert(first_size<unmask_sequence> == 48 && sizeof(unmask_sequence) == 56 &&
                   sizeof(unmask_modifiers) == 40,
               "the layout since version 5");
+static_assert(sizeof(unmask_requirements) == 24, "the layout since version 7");
 static_assert(UNMASK_FROM_BRANCH == static_cast<int>(unmask::candidate_outcome::from_branch));
 static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
@@ -32,6 +34,31 @@ constexpr bool has_device = true;
 #else
 constexpr bool has_device = false;
 #endif
+
+unmask::model_info model_of(const unmask_options& o) {
+  return {.vocab = o.vocab,
+          .mask_token = o.mask_token,
+          .eos_token = o.eos_token,
+          .logits_shift = o.logits_shift,
+          .suppress_mask = o.propose_mask == 0,
+          .layers = o.layers};
+}
+
+unmask::session_capacity capacity_of(const unmask_options& o) {
+  return {.sequences = o.sequences,
+          .length = o.length,
+          .window = o.window,
+          .branches = o.branches,
+          .trace = o.trace != 0};
+}
+
+unmask::sequence_shape shape_of(const unmask_sequence& q) {
+  return {.prompt_length = q.prompt_length,
+          .length = q.length,
+          .block_length = q.block_length,
+          .seed = q.seed,
+          .sequence = q.sequence};
+}
 
 unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
   return {e.slot,
@@ -136,6 +163,25 @@ unmask_status unmask_check_policy(const char* policy) {
   });
 }
 
+unmask_status unmask_get_requirements(const char* policy,
+                                      const unmask_options* options,
+                                      const unmask_sequence* sequence,
+                                      unmask_requirements* requirements) {
+  return guarded([&] {
+    const char* const text = &needed(policy, "policy");
+    const unmask_options o = known_part_of(options, UNMASK_OPTIONS_INIT, "options");
+    const unmask_sequence q = known_part_of(sequence, UNMASK_SEQUENCE_INIT, "sequence");
+    check_argument(unmask::read_replay(text) == nullptr, "policy", text, "other than a replay");
+    const unmask::policy_requirements r = unmask::requirements_of(
+        unmask::read_policy(text), model_of(o), capacity_of(o), shape_of(q));
+    unmask_requirements answer = UNMASK_REQUIREMENTS_INIT;
+    answer.window = r.window;
+    answer.most_forwards = r.most_forwards;
+    answer.state_bytes = r.state_bytes;
+    give(requirements, answer, "requirements");
+  });
+}
+
 unmask_status
 unmask_create(const char* policy, const unmask_options* options, unmask_session** session) {
   return guarded([&] {
@@ -162,18 +208,9 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
     if (replay != nullptr && o.memory_space == UNMASK_DEVICE) {
       throw unsupported("a replay of a session whose tokens are on a device");
     }
-    const unmask::model_info model{.vocab = o.vocab,
-                                   .mask_token = o.mask_token,
-                                   .eos_token = o.eos_token,
-                                   .logits_shift = o.logits_shift,
-                                   .suppress_mask = o.propose_mask == 0,
-                                   .layers = o.layers};
+    const unmask::model_info model = model_of(o);
     unmask::validate(model);
-    const unmask::session_capacity capacity = unmask::validated({.sequences = o.sequences,
-                                                                 .length = o.length,
-                                                                 .window = o.window,
-                                                                 .branches = o.branches,
-                                                                 .trace = o.trace != 0});
+    const unmask::session_capacity capacity = unmask::validated(capacity_of(o));
     *session = new unmask_session(parts, model, capacity, o, std::move(replay));
     (*session)->policy = policy;
   });
@@ -201,11 +238,7 @@ unmask_status unmask_start(unmask_session* session,
     if (q.editable != nullptr) {
       options.editable = {q.editable, static_cast<std::size_t>(std::max(q.length, 0))};
     }
-    const unmask::sequence_shape shape{.prompt_length = q.prompt_length,
-                                       .length = q.length,
-                                       .block_length = q.block_length,
-                                       .seed = q.seed,
-                                       .sequence = q.sequence};
+    const unmask::sequence_shape shape = shape_of(q);
     if (s.replay != nullptr) {
       s.replay->check_editable(options.editable, shape);
     }

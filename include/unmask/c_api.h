@@ -263,6 +263,23 @@ UNMASK_API const char* unmask_describe_parts(void);
 /// valid options. On a device a library may support fewer policies.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
 
+/// What sequences of one shape require under a policy.
+typedef struct unmask_requirements {
+  uint32_t struct_size;   ///< sizeof of the structure, as the caller knows it
+  int32_t window;         ///< least unmask_options::window
+  int64_t most_forwards;  ///< upper bound on the forward passes of a sequence
+  uint64_t state_bytes;   ///< memory of a session's slots, with at least that window
+} unmask_requirements;
+/// Initialises unmask_requirements with its defaults.
+#define UNMASK_REQUIREMENTS_INIT {(uint32_t)sizeof(unmask_requirements), 0, 0, 0}
+
+/// Requirements of a policy, before a session is made; unmask_options::window may be 0. Not of a
+/// replay.
+UNMASK_API unmask_status unmask_get_requirements(const char* policy,
+                                                 const unmask_options* options,
+                                                 const unmask_sequence* sequence,
+                                                 unmask_requirements* requirements);
+
 /// Makes a session that decodes with a policy such as "trace_credit + threshold(0.9)" or "es_dllm":
 /// see unmask_describe_parts() for parts and methods. A file that a policy names,
 /// "calibrated_threshold('profile.json')", is read in the call. "replay('decode.jsonl', 2)" decodes

@@ -694,6 +694,38 @@ TEST(c_api, takes_structures_of_other_sizes) {
   EXPECT_EQ(report.committed_prefix, 77);
 }
 
+TEST(c_api, tells_what_a_policy_requires) {
+  unmask_options o = small_options();
+  o.window = 0;
+  o.length = 64;
+  unmask_sequence q = UNMASK_SEQUENCE_INIT;
+  q.prompt_length = 4;
+  q.length = 64;
+  q.block_length = 16;
+  unmask_requirements r = UNMASK_REQUIREMENTS_INIT;
+  const auto of = [&](const char* policy) { return unmask_get_requirements(policy, &o, &q, &r); };
+  ASSERT_EQ(of("threshold(0.9)"), UNMASK_OK) << unmask_last_error();
+  EXPECT_EQ(r.window, 16);
+  EXPECT_EQ(r.most_forwards, 60);
+  EXPECT_GT(r.state_bytes, 64U);
+  const std::uint64_t one = r.state_bytes;
+  o.sequences = 5;
+  ASSERT_EQ(of("threshold(0.9)"), UNMASK_OK);
+  EXPECT_EQ(r.state_bytes, 5 * one);
+  ASSERT_EQ(of("by_entropy + timesteps(9) + single_block"), UNMASK_OK);
+  EXPECT_EQ(r.window, 60);
+  EXPECT_EQ(r.most_forwards, 68);
+  constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
+  expect_fails(of("threshold(2)"), bad, {"column 11"});
+  expect_fails(of("es_dllm"), bad, {"model_info::layers", "0"});
+  expect_fails(of("replay('/no/such/file')"), bad, {"/no/such/file"});
+  q.length = 65;
+  expect_fails(of("threshold(0.9)"), bad, {"length", "65"});
+  expect_fails(unmask_get_requirements(nullptr, &o, &q, &r), bad, {"policy", "null"});
+  q.length = 64;
+  expect_fails(unmask_get_requirements("threshold", &o, &q, nullptr), bad, {"requirements"});
+}
+
 TEST(c_api, counts_rows_that_truncation_reads_twice) {
   for (const bool flat : {false, true}) {
     unmask_options o = small_options();

@@ -201,6 +201,24 @@ def test_what_a_step_wrote():
         step += 1
 
 
+@pytest.mark.parametrize(
+    "policy, window, forwards",
+    [("threshold(0.6)", 7, 19), ("adaptive_threshold", 19, 19), ("by_entropy + timesteps(9) + single_block", 19, 27)],
+)
+def test_a_policy_says_what_it_requires(policy, window, forwards):
+    model = dict(vocab=VOCAB, mask_token=MASK, length=LENGTH)
+    found = unmask.requirements(policy, **model, prompt_length=PROMPT, block_length=7)
+    assert (found.window, found.most_forwards) == (window, forwards)
+    assert unmask.requirements(policy, **model, prompt_length=PROMPT, block_length=7, sequences=3).state_bytes == (
+        3 * found.state_bytes)
+    unmask.Session(policy, **model, window=window).start(0, canvas(1), prompt_length=PROMPT, block_length=7)
+    with pytest.raises(ValueError, match="window"):
+        unmask.Session(policy, **model, window=window - 1).start(0, canvas(1), prompt_length=PROMPT, block_length=7)
+    assert repr(found).startswith(f"Requirements(window={window}, most_forwards={forwards}, state_bytes=")
+    with pytest.raises(ValueError, match="sequence_shape::prompt_length must be .*, got 99"):
+        unmask.requirements(policy, **model, prompt_length=99)
+
+
 @pytest.mark.parametrize("flat", [False, True])
 def test_rows_that_truncation_reads_twice_are_counted(flat):
     """A flat row of 300 logits has a nucleus larger than the 64 that are held."""

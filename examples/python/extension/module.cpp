@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 #include <variant>
 
+#include "requirements.hpp"
 #include "session.hpp"
 #include "tune.hpp"
 
@@ -481,6 +482,7 @@ NB_MODULE(_unmask, m) {
   m.doc() = "Decoding policies for masked diffusion language models.";
   unmask_python::bind_values(m);
   unmask_python::bind_session(m);
+  unmask_python::bind_requirements(m);
   unmask_python::bind_tune(m);
   m.def(
       "score_keys",

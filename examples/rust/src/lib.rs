@@ -242,26 +242,55 @@ macro_rules! empty {
     };
 }
 
+fn c_options(options: &Options) -> sys::unmask_options {
+    sys::unmask_options {
+        memory_space: sys::HOST,
+        threads: options.threads,
+        vocab: options.vocab,
+        mask_token: options.mask_token,
+        eos_token: options.eos_token.unwrap_or(sys::NO_TOKEN),
+        logits_shift: options.logits_shift,
+        sequences: options.sequences,
+        length: options.length,
+        window: options.window,
+        trace: options.trace.into(),
+        layers: options.layers,
+        propose_mask: (!options.suppress_mask).into(),
+        branches: options.branches,
+        ..empty!(unmask_options)
+    }
+}
+
+/// Requirements of a policy for sequences of `length` positions, before a session is made;
+/// [`Options::window`] may be 0.
+pub fn requirements(
+    policy: &str,
+    options: &Options,
+    length: usize,
+    sequence: &Sequence<'_>,
+) -> Result<Requirements> {
+    let policy = c_text("policy", policy)?;
+    let q = sys::unmask_sequence {
+        prompt_length: index("prompt_length", sequence.prompt_length)?,
+        length: index("length", length)?,
+        block_length: sequence.block_length.try_into().unwrap_or(i32::MAX),
+        ..empty!(unmask_sequence)
+    };
+    let mut r = empty!(unmask_requirements);
+    let o = c_options(options);
+    check(unsafe { sys::unmask_get_requirements(policy.as_ptr(), &o, &q, &mut r) })?;
+    Ok(Requirements {
+        window: r.window as usize,
+        most_forwards: r.most_forwards,
+        state_bytes: r.state_bytes,
+    })
+}
+
 impl Session {
     /// A session of a policy such as "trace_credit + threshold(0.9)" or "es_dllm".
     pub fn new(policy: &str, options: &Options) -> Result<Session> {
         let policy = c_text("policy", policy)?;
-        let o = sys::unmask_options {
-            memory_space: sys::HOST,
-            threads: options.threads,
-            vocab: options.vocab,
-            mask_token: options.mask_token,
-            eos_token: options.eos_token.unwrap_or(sys::NO_TOKEN),
-            logits_shift: options.logits_shift,
-            sequences: options.sequences,
-            length: options.length,
-            window: options.window,
-            trace: options.trace.into(),
-            layers: options.layers,
-            propose_mask: (!options.suppress_mask).into(),
-            branches: options.branches,
-            ..empty!(unmask_options)
-        };
+        let o = c_options(options);
         let mut raw = null_mut();
         check(unsafe { sys::unmask_create(policy.as_ptr(), &o, &mut raw) })?;
         let mut tokens = Vec::new();

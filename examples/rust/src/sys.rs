@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -201,6 +201,15 @@ pub struct unmask_eviction {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct unmask_requirements {
+    pub struct_size: u32,
+    pub window: i32,
+    pub most_forwards: i64,
+    pub state_bytes: u64,
+}
+
+#[repr(C)]
 pub struct unmask_device_list {
     pub struct_size: u32,
     pub most: i32,
@@ -215,6 +224,12 @@ extern "C" {
     pub fn unmask_last_error() -> *const c_char;
     pub fn unmask_describe_parts() -> *const c_char;
     pub fn unmask_check_policy(policy: *const c_char) -> unmask_status;
+    pub fn unmask_get_requirements(
+        policy: *const c_char,
+        options: *const unmask_options,
+        sequence: *const unmask_sequence,
+        requirements: *mut unmask_requirements,
+    ) -> unmask_status;
     pub fn unmask_create(
         policy: *const c_char,
         options: *const unmask_options,

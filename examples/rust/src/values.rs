@@ -122,6 +122,17 @@ pub struct Request {
     pub rows: usize,
 }
 
+/// What sequences of one shape require under a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirements {
+    /// Least [`Options::window`].
+    pub window: usize,
+    /// Upper bound on the forward passes of a sequence.
+    pub most_forwards: i64,
+    /// Memory of a session's slots, with at least that window.
+    pub state_bytes: u64,
+}
+
 /// Why a sequence has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {

@@ -38,6 +38,7 @@ fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_stored>(), 40);
     assert_eq!(size_of::<sys::unmask_eviction>(), 32);
     assert_eq!(size_of::<sys::unmask_device_list>(), 32);
+    assert_eq!(size_of::<sys::unmask_requirements>(), 24);
     assert!(unsafe { sys::unmask_abi_version() } >= sys::ABI_VERSION);
     assert!(unmask::version().contains('.'));
     assert!(unmask::describe_parts().contains("threshold(value=0.9, inclusive=false)"));
@@ -58,7 +59,7 @@ fn every_call_of_the_headers_is_declared() {
             }
         }
     }
-    assert!(calls >= 35, "{calls}");
+    assert!(calls >= 36, "{calls}");
 }
 
 const VOCAB: usize = 5;
@@ -246,6 +247,22 @@ fn requests_have_policies_pauses_and_bitmasks_of_their_own() {
         session.start(0, vec![0; LENGTH], &sequence),
         ErrorKind::InvalidArgument,
         &["in [0, 1], got 2"],
+    );
+}
+
+#[test]
+fn a_policy_says_what_it_requires() {
+    let sequence = Sequence { prompt_length: 2, block_length: 7, ..Sequence::default() };
+    let options = Options { window: 0, ..options() };
+    let found = unmask::requirements("threshold(0.9)", &options, LENGTH, &sequence).unwrap();
+    assert_eq!((found.window, found.most_forwards), (7, 14));
+    let twice = Options { sequences: 2, ..options.clone() };
+    let both = unmask::requirements("threshold(0.9)", &twice, LENGTH, &sequence).unwrap();
+    assert_eq!(both.state_bytes, 2 * found.state_bytes);
+    refused(
+        unmask::requirements("threshold(0.9)", &options, LENGTH + 1, &sequence),
+        ErrorKind::InvalidArgument,
+        &["length", "17"],
     );
 }
 

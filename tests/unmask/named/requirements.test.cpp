@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a policy by name requires is what its session requires.
+
+#include <unmask/named_requirements.hpp>
+#include <unmask/unmask.hpp>
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace unmask::testing {
+namespace {
+
+constexpr model_info model{.vocab = 30, .mask_token = 29, .eos_token = 28, .layers = 3};
+constexpr sequence_shape shape{.prompt_length = 5, .length = 61, .block_length = 12};
+
+const char* const texts[] = {"threshold(0.9)",
+                             "tokens_per_step + single_block",
+                             "adaptive_threshold",
+                             "threshold(0.9) + block_pipeline(0.3, 0.6)",
+                             "trace_credit + threshold(0.9) + lookahead(3)",
+                             "by_entropy + timesteps(9) + single_block",
+                             "canvas + entropy_bound",
+                             "threshold(0.5) + remask_current_below(0.4)",
+                             "sampling + top_p(0.9) + tokens_per_step(2)",
+                             "es_dllm",
+                             "dynamic_dllm"};
+
+TEST(NamedRequirements, TheWindowIsTheLeastThatASequenceStartsWith) {
+  for (const char* text : texts) {
+    SCOPED_TRACE(text);
+    const named_parts parts = read_policy(text);
+    const policy_requirements r = requirements_of(parts, model, {.length = shape.length}, shape);
+    for (const index_t window : {r.window, r.window - 1}) {
+      session_capacity room{.length = shape.length, .window = window};
+      std::vector<token_id> tokens(static_cast<std::size_t>(shape.length));
+      const auto session = make_any_layer_session(parts, model, room);
+      const auto start = [&] { session->start(0, tokens.data(), shape.length, shape); };
+      if (window == r.window) {
+        EXPECT_NO_THROW(start());
+      } else {
+        EXPECT_THROW(start(), std::invalid_argument);
+      }
+    }
+    EXPECT_EQ(requirements_of(parts, model, {.length = 61, .window = 61}, shape).window, r.window);
+  }
+}
+
+TEST(NamedRequirements, NumbersAreThoseOfTheTypes) {
+  const auto of = [](const char* text, const session_capacity& room) {
+    return requirements_of(read_policy(text), model, room, shape);
+  };
+  const session_capacity room{.sequences = 3, .length = 70, .window = 20};
+  session_capacity whole = room;
+  whole.vocab = model.vocab;
+  whole.layers = model.layers;
+  const auto bytes = [&]<abilities A> { return state_bytes<named_composition<A>>(whole); };
+  EXPECT_EQ(of("threshold(0.9)", room).most_forwards,
+            most_forwards(policy{by_confidence{}, threshold{0.9F}}, shape));
+  EXPECT_EQ(of("canvas + entropy_bound", room).most_forwards,
+            most_forwards(policy{by_confidence{}, entropy_bound{}, canvas{}}, shape));
+  EXPECT_EQ(of("by_entropy + timesteps(9) + single_block", room).most_forwards, 56 + 8);
+  EXPECT_EQ(of("threshold(0.9)", room).state_bytes,
+            bytes.template operator()<edits_and({.branches = true, .edits_tokens = true})>());
+  EXPECT_EQ(of("es_dllm", room).state_bytes,
+            bytes.template operator()<layered(edits_and({.edits_tokens = true}))>());
+  whole.branches = 3;
+  EXPECT_EQ(of("threshold(0.9) + lookahead(3)", room).state_bytes,
+            bytes.template operator()<edits_and({.branches = true, .edits_tokens = true})>());
+  whole.branches = 0;
+  whole.window = 56;  // the least, which is more than was given
+  EXPECT_EQ(of("tokens_per_step + single_block", room).state_bytes,
+            bytes.template operator()<edits_and({.branches = true, .edits_tokens = true})>());
+}
+
+TEST(NamedRequirements, RefuseWhatNoSessionTakes) {
+  const auto why = [](const char* text, const session_capacity& room, const sequence_shape& g) {
+    try {
+      static_cast<void>(requirements_of(read_policy(text), model, room, g));
+    } catch (const std::invalid_argument& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(why("threshold(0.9)", {.length = 60}, shape), HasSubstr("length"));
+  EXPECT_THAT(why("threshold(0.9)", {.length = 61}, {.prompt_length = 62, .length = 61}),
+              HasSubstr("prompt_length"));
+  EXPECT_THAT(why("threshold(0.9)", {.length = 61}, {.length = 61, .block_length = 0}),
+              HasSubstr("block_length"));
+  EXPECT_THAT(why("threshold(0.9)", {.sequences = 0, .length = 61}, shape), HasSubstr("sequences"));
+  EXPECT_THAT(why("sampling + top_k + lookahead + tokens_per_step", {.length = 61}, shape),
+              HasSubstr("not compiled by name"));
+}
+
+}  // namespace
+}  // namespace unmask::testing
