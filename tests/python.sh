@@ -27,7 +27,7 @@ echo "Installing PyTorch, NumPy and pytest into $venv"
   unmask_quietly "${pip[@]}" install ${UNMASK_TORCH:-torch}
 unmask_quietly "${pip[@]}" install numpy pytest
 echo "Building and installing examples/python"
-unmask_quietly "${pip[@]}" install -C "build-dir=$PWD/$folder/{wheel_tag}" ./examples/python
+unmask_quietly "${pip[@]}" install --config-settings "build-dir=$PWD/$folder/{wheel_tag}" ./examples/python
 [[ ${1-} != --install ]] || exit 0
 
 # dlmserve requires much that only its loading of large models needs.

@@ -58,7 +58,7 @@ for python in "${pythons[@]}"; do
     stable=1
   fi
   echo "Building the wheel with CPython 3.$minor"
-  unmask_quietly "$python" -m pip wheel --no-deps -w "$folder/raw" -C "build-dir=$folder/wheel-3.$minor" "$sources"
+  unmask_quietly "$python" -m pip wheel --no-deps -w "$folder/raw" --config-settings "build-dir=$folder/wheel-3.$minor" "$sources"
 done
 
 echo "Checking"
@@ -94,7 +94,7 @@ done
 
 echo "Checking the types"
 cat >"$folder/typed.py" <<'PYTHON'
-from typing import assert_type
+from typing_extensions import assert_type  # only for mypy, which has them
 
 import unmask
 from unmask.tiny_llada import Answer, TinyLlada, decode

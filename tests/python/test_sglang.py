@@ -258,12 +258,14 @@ def test_the_engine_decodes_alike(engine, fdfo):
     plain = [[PROMPTS, [None] * 3]]
     (low,), _ = engine("LowConfidence", plain, fdfo)
     (joint,), _ = engine("JointThreshold", plain, fdfo)
-    (ours, mixed, nonsense, growing), counted = engine(
+    (ours, mixed, nonsense, growing, file, number), counted = engine(
         "Unmask",
         plain + [
             [PROMPTS, ["JointThreshold", None, "threshold(0)"]],
             [PROMPTS[:1], ["nonsense(1)"]],
             [PROMPTS[:1], ["JointThresholdInDel"]],
+            [PROMPTS[:1], ["calibrated_threshold('/etc/hostname')"]],
+            [PROMPTS[:1], [["threshold(0.9)"]]],
         ],
         fdfo,
         "policy: LowConfidence\n",
@@ -273,6 +275,8 @@ def test_the_engine_decodes_alike(engine, fdfo):
     assert tokens(mixed)[:2] == [tokens(joint)[0], tokens(low)[1]] and tokens(joint)[0] != tokens(low)[0]
     assert nonsense.startswith("Unmask: policy 'nonsense(1)', column 1")
     assert growing.startswith("Unmask: policy JointThresholdInDel inserts and deletes")
+    assert file.startswith("Unmask: policy") and "names a file, and a request cannot" in file
+    assert number.startswith("Unmask: policy must be the text of a policy, got ['threshold(0.9)']")
 
     # Which forward pass decided each token: a block of threshold(0) is decided in one, and stored in
     # the next. Blocks have 4 positions; the prompt of 9 tokens leaves 3 in its last one.
@@ -280,6 +284,13 @@ def test_the_engine_decodes_alike(engine, fdfo):
     assert all(len(passes) == 12 and passes[0] < 4 for _, passes in ours)
     assert counted["unmask:tokens_total"] >= 6 * 12
     assert counted["unmask:forwards_total"] < 6 * 4 * (4 + 1 + 16)
+
+
+def test_a_configuration_is_a_mapping():
+    with pytest.raises(ValueError, match="the configuration must be a mapping, got 'threshold'"):
+        from unmask.sglang import Settings
+
+        Settings("threshold")
 
 
 def test_the_engine_refuses_a_bad_configuration(engine):

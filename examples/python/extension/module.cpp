@@ -496,9 +496,9 @@ not depend on the instruction set.)doc");
   m.def("describe_parts",
         &unmask::describe_parts,
         "The parts that a policy may name, with their arguments and ranges, as text.");
-  m.attr("__version__") = std::to_string(UNMASK_VERSION_MAJOR) + "." +
-                          std::to_string(UNMASK_VERSION_MINOR) + "." +
-                          std::to_string(UNMASK_VERSION_PATCH);
+  m.attr("version") = std::to_string(UNMASK_VERSION_MAJOR) + "." +
+                      std::to_string(UNMASK_VERSION_MINOR) + "." +
+                      std::to_string(UNMASK_VERSION_PATCH);
 #ifdef UNMASK_PYTHON_CUDA
   m.attr("has_cuda") = true;
 #else

@@ -29,12 +29,12 @@ from ._unmask import (
     Segment,
     Session,
     Tuned,
-    __version__,
     describe_parts,
     requirements,
     score_keys,
     tune,
 )
+from ._unmask import version as __version__
 from .block import Block
 from .decider import Decider
 from .trace_view import TraceView
@@ -60,6 +60,7 @@ __all__ = [
     "Session",
     "TraceView",
     "Tuned",
+    "__version__",
     "describe_parts",
     "requirements",
     "score_keys",

@@ -12,6 +12,7 @@ with sampling_params["custom_params"] = {"policy": TEXT}.
 """
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 import weakref
@@ -64,7 +65,9 @@ class Settings:
     eos_token       the token that parts such as stop_at_eos mean; without it that of the request
     """
 
-    def __init__(self, given: Optional[dict[str, Any]]) -> None:
+    def __init__(self, given: Any) -> None:
+        if not isinstance(given, (dict, type(None))):
+            raise ValueError(f"the configuration must be a mapping, got {given!r}")
         given = dict(given or {})
         name = given.get("policy")
         if name == "JointThresholdInDel":
@@ -94,6 +97,13 @@ class Settings:
         self.max_steps = _checked(values, "max_steps", 1, None)
         self.eos_token = _checked(values, "eos_token", 0, None)
         _text.check(self.policy, "SGLang", _REFUSED)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_request(policy: str) -> Settings:
+    """The settings of a request, which names no file of the server."""
+    _text.refuse_files(policy)
+    return Settings({"policy": policy})
 
 
 def _checked(values: dict[str, Any], name: str, least: Optional[int], otherwise: Any) -> Any:
@@ -159,6 +169,7 @@ class Unmask(DllmAlgorithm):
 
     # By the request's name, for as long as SGLang keeps the request.
     _requests: "weakref.WeakValueDictionary[str, _Request]" = weakref.WeakValueDictionary()
+    _configured: "weakref.WeakKeyDictionary[Any, Settings]" = weakref.WeakKeyDictionary()
     _counters: Any = None
 
     def __init__(self, config: Any) -> None:
@@ -183,11 +194,15 @@ class Unmask(DllmAlgorithm):
         config = req.dllm_config
         given = (req.sampling_params.custom_params or {}).get("policy")
         try:
-            _text.refuse_files(given)
-            settings = Settings(config.algorithm_config if given is None else {"policy": given})
+            if given is None:
+                if config not in cls._configured:
+                    cls._configured[config] = Settings(config.algorithm_config)
+                settings = cls._configured[config]
+            else:
+                settings = _of_request(given) if isinstance(given, str) else Settings({"policy": given})
             noted = _Request(settings, req)
             noted.block(config.block_size, req.vocab_size or config.mask_id + 1, config.mask_id)
-        except ValueError as error:
+        except Exception as error:  # one that is raised here would end the scheduler
             return f"Unmask: {error}"
         req.unmask = noted
         cls._requests[req.rid] = noted
