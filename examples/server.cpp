@@ -51,6 +51,9 @@ class server {
       try {
         session_->supply(forward(*wanted));
       } catch (const std::bad_alloc&) {  // no memory for so large a pass: a smaller one
+        if (most_positions_ <= length) {
+          throw;
+        }
         most_positions_ = std::max(most_positions_ / 2, length);
         session_->abandon();
       }
