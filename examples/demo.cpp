@@ -22,11 +22,14 @@
 #include "demo/replay.hpp"
 #include "demo/summary.hpp"
 #include "demo/terminal.hpp"
+#include "demo/version.hpp"
 #include "demo/viewer_page.hpp"
 
 namespace {
 
 using namespace demo;
+
+constexpr int interrupted_status = 130;
 
 std::vector<problem> wanted_problems(const options& o) {
   std::vector<problem> problems;
@@ -130,6 +133,7 @@ nlohmann::json as_json(const summary& s) {
           {"cache", s.cache},
           {"about", s.about},
           {"exact", exact},
+          {"answers", s.answers},
           {"right", s.right},
           {"whole", s.whole},
           {"forwards", s.forwards},
@@ -149,15 +153,30 @@ nlohmann::json as_json(const summary& s) {
           {"policy_seconds", s.policy_seconds}};
 }
 
-void print_json(std::span<const chosen_policy> policies,
-                engine& model,
-                std::span<const problem> problems,
-                const options& o) {
-  nlohmann::json measured = nlohmann::json::array();
-  for (const chosen_policy& policy : policies) {
-    measured.push_back(as_json(measure(policy, model, problems, o)));
+/// Calls use(policy) for each, as long as Ctrl-C is not pressed. Returns the program's status.
+int for_each(std::span<const chosen_policy> policies, const auto& use) {
+  try {
+    for (const chosen_policy& policy : policies) {
+      use(policy);
+    }
+  } catch (const interrupted&) {
+    return interrupted_status;
   }
-  const nlohmann::json object = {{"model", o.model_file.filename().string()},
+  return 0;
+}
+
+int print_json(std::span<const chosen_policy> policies,
+               engine& model,
+               std::span<const problem> problems,
+               const options& o) {
+  nlohmann::json measured = nlohmann::json::array();
+  const int status = for_each(policies, [&](const chosen_policy& policy) {
+    measured.push_back(as_json(measure(policy, model, problems, o)));
+  });
+  const nlohmann::json object = {{"version", version()},
+                                 {"commit", commit()},
+                                 {"interrupted", status != 0},
+                                 {"model", o.model_file.filename().string()},
                                  {"prompts", problems.size()},
                                  {"answer_length", o.shape.answer_length},
                                  {"block_length", o.shape.block_length},
@@ -167,12 +186,13 @@ void print_json(std::span<const chosen_policy> policies,
                                  {"threads", model.threads()},
                                  {"policies", measured}};
   std::cout << object.dump(2) << '\n';
+  return status;
 }
 
-void print_table(std::span<const chosen_policy> policies,
-                 engine& model,
-                 std::span<const problem> problems,
-                 const options& o) {
+int print_table(std::span<const chosen_policy> policies,
+                engine& model,
+                std::span<const problem> problems,
+                const options& o) {
   std::size_t widest = 0;
   for (const chosen_policy& policy : policies) {
     widest = std::max(widest, policy.label().size());
@@ -188,8 +208,13 @@ void print_table(std::span<const chosen_policy> policies,
             << ", batch " << o.batch.value_or(8) << ", " << model.threads()
             << (model.threads() == 1 ? " thread\n\n" : " threads\n\n") << table.header()
             << std::flush;
-  for (const chosen_policy& policy : policies) {
+  std::size_t rows = 0;
+  const int status = for_each(policies, [&](const chosen_policy& policy) {
     std::cout << table.row(measure(policy, model, problems, o)) << std::flush;
+    ++rows;
+  });
+  if (status != 0) {
+    std::cout << "interrupted: " << rows << " of " << policies.size() << " policies\n";
   }
   std::cout << (restored ? "\nrestored: masked positions that have the token of the answer" : "")
             << "\nexact match: the text up to the EOS token; whole: with nothing but EOS tokens\n"
@@ -197,6 +222,7 @@ void print_table(std::span<const chosen_policy> policies,
                "forwards: of one sequence each; layer-rows: positions that the layers\n"
                "computed, as a share of full forwards; policy: inside next(), read() and\n"
                "decide()\n";
+  return status;
 }
 
 int run(options o) {
@@ -225,8 +251,7 @@ int run(options o) {
   if (!o.frontier.empty()) {
     const auto policies = each_with(o.policies.empty() ? all_policies() : o.policies, o.caches);
     check_policies(policies, model, problems, o);
-    write_frontier(policies, model, problems, o);
-    return 0;
+    return write_frontier(policies, model, problems, o) ? 0 : interrupted_status;
   }
   const auto policies = each_with(o.policies.empty() ? default_policies() : o.policies, o.caches);
   check_policies(policies, model, problems, o);
@@ -239,18 +264,19 @@ int run(options o) {
     return 0;
   }
   if (o.json) {
-    print_json(policies, model, problems, o);
-    return 0;
+    return print_json(policies, model, problems, o);
   }
   if (o.live > 0) {
     const display how = display_of_output(o.plain, std::chrono::milliseconds(o.pause));
     const std::vector<problem> shown = first_problems(problems, o.live);
-    for (const chosen_policy& policy : policies) {
-      show_live(policy, model, shown, o, how);
+    std::cout << live_view::legend(how) << "\n\n";
+    const int status = for_each(
+        policies, [&](const chosen_policy& policy) { show_live(policy, model, shown, o, how); });
+    if (status != 0) {
+      return status;
     }
   }
-  print_table(policies, model, problems, o);
-  return 0;
+  return print_table(policies, model, problems, o);
 }
 
 }  // namespace
@@ -266,7 +292,15 @@ int main(int count, char** arguments) {
       std::cout << help_text();
       return 0;
     }
+    if (o.version) {
+      std::cout << "unmask_demo " << version() << (commit().empty() ? "" : ", commit " + commit())
+                << '\n';
+      return 0;
+    }
+    watch_for_interrupts();
     return run(o);
+  } catch (const interrupted&) {
+    return interrupted_status;
   } catch (const std::exception& e) {
     std::cerr << "unmask_demo: " << e.what() << '\n';
     return 2;

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "demo/terminal.hpp"
+
 namespace demo {
 
 namespace {
@@ -147,6 +149,7 @@ decoding decode(unmask::any_layer_session& session,
   const std::int64_t in_full_before = model.in_full();
   std::vector<unmask::segment> segments;  // the request's own are valid until decide() only
   while (const auto request = timed(result.policy_seconds, [&] { return session.next(); })) {
+    check_interrupt();
     segments.assign(request->segments.begin(), request->segments.end());
     if (trace != nullptr) {
       trace->request(*request, session);

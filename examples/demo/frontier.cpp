@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "demo/measure.hpp"
+#include "demo/terminal.hpp"
 
 namespace demo {
 
@@ -83,7 +84,7 @@ std::string frontier_csv(std::span<const frontier_point> points) {
   return text;
 }
 
-void write_frontier(std::span<const chosen_policy> policies,
+bool write_frontier(std::span<const chosen_policy> policies,
                     engine& model,
                     std::span<const problem> problems,
                     const options& o) {
@@ -99,12 +100,21 @@ void write_frontier(std::span<const chosen_policy> policies,
               << p.label << '\n'
               << std::flush;
   };
-  for (const chosen_policy& policy : policies) {
-    for (const double value : policy.sweep()) {
-      take(policy.with(value), value);
+  bool is_whole = true;
+  try {
+    for (const chosen_policy& policy : policies) {
+      for (const double value : policy.sweep()) {
+        take(policy.with(value), value);
+      }
+      if (policy.sweep().empty()) {
+        take(policy, 0.0);
+      }
     }
-    if (policy.sweep().empty()) {
-      take(policy, 0.0);
+  } catch (const interrupted&) {
+    std::cout << "interrupted\n";
+    is_whole = false;
+    if (points.empty()) {
+      return false;
     }
   }
   mark_efficient(points);
@@ -114,6 +124,7 @@ void write_frontier(std::span<const chosen_policy> policies,
                               o.model_file.filename().string();
   write(o.frontier.string() + ".csv", frontier_csv(points));
   write(o.frontier.string() + ".svg", frontier_svg(points, caption));
+  return is_whole;
 }
 
 }  // namespace demo

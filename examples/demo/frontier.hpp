@@ -35,8 +35,9 @@ std::string frontier_csv(std::span<const frontier_point> points);
 std::string frontier_svg(std::span<const frontier_point> points, const std::string& caption);
 
 /// Measures every policy over its main knob and writes options::frontier with .csv and .svg; says
-/// on standard output what it found. Throws std::runtime_error if a file can not be written.
-void write_frontier(std::span<const chosen_policy> policies,
+/// on standard output what it found. After a Ctrl-C it writes what was measured so far and returns
+/// false. Throws std::runtime_error if a file can not be written.
+bool write_frontier(std::span<const chosen_policy> policies,
                     engine& model,
                     std::span<const problem> problems,
                     const options& o);

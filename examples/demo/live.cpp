@@ -75,6 +75,14 @@ live_view::height(const display& how, std::span<const problem> problems, const g
   return (longest + width - 1) / width + 3;  // the prompt, the status and an empty line
 }
 
+std::string live_view::legend(const display& how) {
+  const std::string masked = how.in_place ? styled(dim, open_block) : "_";
+  const std::string end = how.in_place ? styled(dim, end_mark) : std::string(end_mark);
+  return masked + " masked, " + end + " EOS" +
+         (how.in_place ? ", " + styled(highlight, "a") + " committed in this pass"
+                       : "; in front of an answer: the number of its forward pass");
+}
+
 void live_view::see(const step_seen& step) {
   sequence& s = sequences_[step.problem];
   s.answer.assign(step.answer.begin(), step.answer.end());

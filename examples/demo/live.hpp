@@ -30,6 +30,9 @@ class live_view {
   /// Ends the view. Call once, after all steps.
   void finish();
 
+  /// The meaning of what is shown, on one line.
+  static std::string legend(const display& how);
+
   /// Lines that one of the problems takes in a terminal, at most.
   static std::size_t
   height(const display& how, std::span<const problem> problems, const geometry& shape);

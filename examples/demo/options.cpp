@@ -77,7 +77,9 @@ constexpr int million = 1'000'000;
 // clang-format off
 std::vector<option> all_options() {
   return {
-      {"--help", "", "this text", [](reader& r, std::string_view) { r.result.help = true; }},
+      {"--help", "", "this text; -h, too", [](reader& r, std::string_view) { r.result.help = true; }},
+      {"--version", "", "the version and, of a build in a checkout, its commit",
+       [](reader& r, std::string_view) { r.result.version = true; }},
       {"--parts", "", "what --policy composes: each part with its arguments and their ranges, and the\n"
        "                      methods that stand for some",
        [](reader& r, std::string_view) { r.result.parts = true; }},
@@ -267,7 +269,8 @@ options parse_options(const std::vector<std::string>& arguments) {
   reader r;
   r.result.threads = static_cast<index_t>(std::max(1U, std::thread::hardware_concurrency()));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string_view argument = arguments[i];
+    const std::string_view written = arguments[i];
+    const std::string_view argument = written == "-h" ? "--help" : written;
     const std::size_t equals = argument.find('=');
     const std::string_view name = argument.substr(0, equals);
     const auto found = std::ranges::find(known, name, &option::name);

@@ -15,6 +15,7 @@ namespace demo {
 struct options {
   bool help = false;
   bool parts = false;
+  bool version = false;
   std::vector<chosen_policy> policies;  ///< empty: the default ones
   std::vector<chosen_cache> caches;     ///< empty: none
   std::vector<std::string> tasks;       ///< empty: all

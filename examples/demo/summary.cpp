@@ -44,6 +44,7 @@ summary summarize(std::string policy,
     exact_match& task = *std::ranges::find(s.tasks, p.task, &exact_match::task);
     task.of += p.answered ? 1 : 0;
     task.right += correct ? 1 : 0;
+    s.answers.push_back(answer.text);
     s.right += correct ? '1' : '0';
     s.whole += correct && answer.clean_end ? 1 : 0;
     s.forwards += answer.forwards;

@@ -23,6 +23,7 @@ struct summary {
   std::string cache = "none";
   std::string about;
   std::vector<exact_match> tasks;
+  std::vector<std::string> answers;  ///< texts up to the EOS token, task by task
   std::string right;          ///< '1' for each problem answered right, else '0', task by task
   int whole = 0;              ///< right answers with nothing but EOS tokens behind their end
   std::int64_t forwards = 0;  ///< of single sequences, however many ran together

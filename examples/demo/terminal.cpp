@@ -2,6 +2,7 @@
 #include "demo/terminal.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -23,7 +24,22 @@ bool is_terminal([[maybe_unused]] std::FILE* file) {
 #endif
 }
 
+volatile std::sig_atomic_t was_interrupted = 0;
+
 }  // namespace
+
+void watch_for_interrupts() {
+  std::signal(SIGINT, [](int) {
+    was_interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+  });
+}
+
+void check_interrupt() {
+  if (was_interrupted != 0) {
+    throw interrupted{};
+  }
+}
 
 display display_of_output(bool plain, std::chrono::milliseconds pause) {
   display d;
@@ -55,16 +71,21 @@ progress::~progress() {
 }
 
 void progress::done(std::size_t count) {
-  if (clock::now() < next_) {
+  if (count == 0 || clock::now() < next_) {
     return;
   }
   next_ = clock::now() + (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(20));
   drawn_ = true;
+  const std::chrono::duration<double> spent = clock::now() - begin_;
+  const double left =
+      spent.count() * (static_cast<double>(total_) / static_cast<double>(count) - 1);
   std::fprintf(stderr,
-               terminal_ ? "\r\033[2K%s: %zu of %zu answers" : "%s: %zu of %zu answers\n",
+               terminal_ ? "\r\033[2K%s: %zu of %zu answers, about %.0f s left"
+                         : "%s: %zu of %zu answers, about %.0f s left\n",
                what_.c_str(),
                count,
-               total_);
+               total_,
+               left);
   std::fflush(stderr);
 }
 

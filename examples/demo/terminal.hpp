@@ -18,8 +18,16 @@ struct display {
 /// The display that standard output offers; never in place if `plain`.
 display display_of_output(bool plain, std::chrono::milliseconds pause);
 
+/// Ctrl-C was pressed: what is done so far is shown, and the program ends with status 130.
+struct interrupted {};
+
+/// From now on the first Ctrl-C sets a flag, the second ends the program.
+void watch_for_interrupts();
+/// Throws `interrupted` once Ctrl-C was pressed.
+void check_interrupt();
+
 /// Says on standard error how far a long run has got: in place in a terminal, else a line now and
-/// then, and nothing at all for what is done in a second.
+/// then, with an estimate of the time left, and nothing at all for what is done in a second.
 class progress {
  public:
   explicit progress(std::string what, std::size_t total);
@@ -36,6 +44,7 @@ class progress {
   std::size_t total_;
   bool terminal_;
   bool drawn_ = false;
+  clock::time_point begin_ = clock::now();
   clock::time_point next_;
 };
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -42,6 +43,52 @@ class Demo(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for text in ("--policy NAME", "--check FILE", "= threshold(0.9)", "= by_entropy + entropy_bound(0.1)"):
             self.assertIn(text, done.stdout)
+
+    def test_short_help_and_version(self):
+        self.assertEqual(run("-h").stdout, run("--help").stdout)
+        done = run("--version")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"\Aunmask_demo \d+\.\d+\.\d+(, commit [0-9a-f]{12})?\n\Z")
+
+    def interrupted(self, *arguments):
+        """Standard output of a run with Ctrl-C behind its first measured policy."""
+        with subprocess.Popen([DEMO, "--limit", "1", "--task", "json", "--no-live", "--policy", "threshold(0.9)",
+                               *["--policy=one"] * 300, *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as running:
+            said = ""
+            if "--json" in arguments:
+                time.sleep(1)  # it prints nothing before its end
+            else:
+                while not re.search(r"\d/1|100\.0%|0\.0%", said):
+                    said += running.stdout.readline()
+            running.send_signal(signal.SIGINT)
+            said += running.stdout.read()
+        self.assertEqual(running.returncode, 130, said)
+        return said
+
+    def test_an_interrupt_shows_what_is_done(self):
+        table = self.interrupted()
+        self.assertRegex(table, r"interrupted: [1-9]\d* of 301 policies")
+        self.assertIn("exact match: the text", table)
+        found = json.loads(self.interrupted("--json"))
+        self.assertTrue(found["interrupted"])
+        self.assertLess(len(found["policies"]), 301)
+        with tempfile.TemporaryDirectory() as folder:
+            frontier = self.interrupted("--frontier", os.path.join(folder, "points"))
+            self.assertIn("interrupted", frontier)
+            with open(os.path.join(folder, "points.csv"), encoding="utf-8") as file:
+                self.assertGreater(len(file.readlines()), 1)
+
+    def test_json_has_texts_version_and_commit(self):
+        found = measured("--limit", "1", "--task", "json", "--policy", "one")
+        self.assertEqual(found["policies"][0]["answers"], ['{"age":27}'])
+        self.assertFalse(found["interrupted"])
+        self.assertRegex(found["version"], r"\A\d+\.\d+\.\d+\Z")
+        self.assertIn("commit", found)
+
+    def test_the_live_part_has_a_legend(self):
+        done = run("--limit", "1", "--task", "json", "--policy", "one")
+        self.assertIn("_ masked, \u00b7 EOS", done.stdout)
 
     def test_bad_options_name_option_value_and_rule(self):
         self.fails(["--speed"], "--speed", "--help")
