@@ -53,8 +53,6 @@ struct decoded {
       std::vector<std::vector<std::int32_t>>(slots, std::vector<std::int32_t>(length, 2));
   std::vector<std::vector<std::int32_t>> kept;
   std::vector<std::int32_t> forwards;
-
-  friend bool operator==(const decoded&, const decoded&) = default;
 };
 
 [[nodiscard]] session_pointer
