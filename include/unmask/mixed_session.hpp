@@ -181,6 +181,8 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
 
   /// The constants of the policy of sequences that are started without one.
   [[nodiscard]] layer_rule_info rule_info() const override { return rule_info_; }
+  /// Sequences of one type together. Errors: as layer_session::at_layer(), thrown before anything
+  /// is selected for the sequences of that type.
   void at_layer(index_t layer, std::span<layer_hook<float, M>> hooks) override {
     each_group(layer, hooks);
   }
