@@ -24,6 +24,7 @@ namespace UNMASK_NAMESPACE {
 /// policies are of one type are read and decided together, on a stream in one launch; each type
 /// that was used has the memory of a session with all the slots. Only the start of a sequence with
 /// a policy of a new type allocates. The segments of a request are ordered by type, then by slot.
+/// Cost beyond those sessions: some virtual calls a segment.
 template <memory M>
 class basic_mixed_session final : public basic_any_layer_session<M> {
   using base = basic_any_layer_session<M>;
