@@ -3,12 +3,13 @@
 
 #include <unmask/core/walk.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/named_policy.hpp>
+#include <unmask/mixed_session.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "support/fake_logits.hpp"
@@ -131,7 +132,7 @@ class decoder {
     open();
     for (index_t round = 0;; ++round) {
       const bool waits = join(round);
-      const auto request = session_->next();
+      const auto request = requested();
       if (!request) {
         if (!waits) {
           break;
@@ -183,12 +184,14 @@ class decoder {
     for (const index_t window : {s_.tight ? narrow : wide, wide}) {
       capacity.window = window;
       try {
-        model_info model = s_.model;
-        session_ = make_any_layer_session(
-            parts_,
-            model,
-            capacity,
-            on_host{.executor = pool_, .instruction_set = way_.instruction_set});
+        const on_host where{.executor = pool_, .instruction_set = way_.instruction_set};
+        if (way_.mixed) {
+          auto made = make_mixed_session(read_policy("tokens_per_step"), s_.model, capacity, where);
+          mixed_ = made.get();
+          session_ = std::move(made);
+        } else {
+          session_ = make_any_layer_session(parts_, s_.model, capacity, where);
+        }
         for (const std::size_t i : which_) {  // each may start, and be replaced
           std::vector<token_id> tokens = first_tokens(i);
           start(0, i, tokens);
@@ -205,11 +208,13 @@ class decoder {
 
   void start(index_t slot, std::size_t i, std::vector<token_id>& tokens) {
     const sequence_plan& q = s_.sequences[i];
-    session_->start(slot,
-                    tokens.data(),
-                    static_cast<index_t>(tokens.size()),
-                    q.shape,
-                    {.editable = q.editable, .suppressed = q.suppressed});
+    const auto count = static_cast<index_t>(tokens.size());
+    const start_options options{.editable = q.editable, .suppressed = q.suppressed};
+    if (mixed_ != nullptr) {
+      mixed_->start(slot, parts_, tokens.data(), count, q.shape, options);
+    } else {
+      session_->start(slot, tokens.data(), count, q.shape, options);
+    }
   }
 
   [[nodiscard]] std::vector<token_id> first_tokens(std::size_t i) const {
@@ -220,6 +225,33 @@ class decoder {
       tokens.push_back(d.within(0, s_.model.vocab - 1));
     }
     return tokens;
+  }
+
+  /// The next request: in a batch now and then of some slots only, and now and then the engine's
+  /// pass has failed and it is requested again.
+  std::optional<forward_request> requested() {
+    chosen_.reset();
+    if (!way_.alone && d_.chance(0.3)) {
+      chosen_.emplace();
+      for (index_t slot = 0; slot < s_.slots; ++slot) {
+        if (d_.chance(0.6)) {
+          chosen_->insert(chosen_->begin() + d_.within(0, index_t(chosen_->size())), slot);
+        }
+      }
+    }
+    auto request = chosen_ ? session_->next(*chosen_) : session_->next();
+    if (chosen_ && !request) {  // none of them runs
+      chosen_.reset();
+      request = session_->next();
+    }
+    if (!way_.alone && request && d_.chance(0.1)) {
+      session_->abandon();
+      request = chosen_ ? session_->next(*chosen_) : session_->next();
+    }
+    return request;
+  }
+  [[nodiscard]] bool is_chosen(index_t slot) const {
+    return !chosen_ || std::find(chosen_->begin(), chosen_->end(), slot) != chosen_->end();
   }
 
   /// Starts the sequences that may start. True if others still wait.
@@ -331,6 +363,10 @@ class decoder {
     }
     expect(rows == request.rows, "request", "its rows do not add up");
     for (const std::size_t i : which_) {
+      if (!is_chosen(running_[i].slot)) {
+        expect(asked[i].empty(), "request", "a sequence that was left out is in it");
+        continue;
+      }
       expect(running_[i].is_over == asked[i].empty() || !running_[i].was_started,
              "request",
              "a running sequence is not in it");
@@ -412,7 +448,7 @@ class decoder {
     auto pass = session_->pass(k);
     const segment& s = pass.about();
     std::vector<index_t> rows;
-    if (!pass.has_hooks) {
+    if (!parts_.has.layered) {
       for (index_t r = s.rows.first; r < s.rows.last; ++r) {
         rows.push_back(r);
       }
@@ -497,6 +533,8 @@ class decoder {
   dice d_;
   host::thread_pool pool_;
   std::unique_ptr<any_layer_session> session_;
+  mixed_session* mixed_ = nullptr;              ///< the same, if it is one
+  std::optional<std::vector<index_t>> chosen_;  ///< slots of the request that is out; none: all
   std::vector<running> running_;
   std::vector<bound> bounds_;
   /// Rows that the engine keeps, by slot and layer.

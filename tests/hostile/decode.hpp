@@ -72,6 +72,7 @@ struct way {
   std::string name;
   bool alone = false;
   bool piecewise = false;  ///< read() and decide() instead of supply()
+  bool mixed = false;      ///< a mixed_session, whose own policy is another
   host::instruction_set instruction_set = host::best_instruction_set();
   int threads = 1;
   std::uint64_t slots_seed = 0;

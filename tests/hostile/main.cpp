@@ -89,10 +89,12 @@ std::vector<way> ways(const scenario& s) {
     w.alone = k % 2 == 0;
     w.piecewise = (k + s.number) % 2 == 0;
     w.threads = (k + s.number / 2) % 2 == 0 ? 3 : 1;
+    w.mixed = (k + s.number / 4) % 2 == 0;
     w.slots_seed = k + 1;
     w.name = "the same " + std::string(w.alone ? "alone" : "in other slots") +
-             (w.piecewise ? ", read in pieces" : "") + (w.threads > 1 ? ", with 3 threads" : "") +
-             ", on instruction set " + std::to_string(int(w.instruction_set));
+             (w.mixed ? ", in a mixed session" : "") + (w.piecewise ? ", read in pieces" : "") +
+             (w.threads > 1 ? ", with 3 threads" : "") + ", on instruction set " +
+             std::to_string(int(w.instruction_set));
     if (w.instruction_set != host::best_instruction_set() || w.alone ||
         instruction_sets.size() < 2) {
       all.push_back(w);
