@@ -30,11 +30,11 @@ echo "Building and installing examples/python"
 unmask_quietly "${pip[@]}" install --config-settings "build-dir=$PWD/$folder/{wheel_tag}" ./examples/python
 [[ ${1-} != --install ]] || exit 0
 
-# dlmserve requires much that only its loading of large models needs.
-echo "Installing transformers, diffusers 0.42.1 and dlmserve 0.1.1"
+# dlmserve and ollada require much that only their loading of large models needs.
+echo "Installing transformers, diffusers 0.42.1, dlmserve 0.1.1 and ollada 0.3.0"
 unmask_quietly "${pip[@]}" install 'transformers>=5.23,<6' 'huggingface_hub>=1.32' fastapi uvicorn prometheus-client
-unmask_quietly "${pip[@]}" install --no-deps diffusers==0.42.1 dlmserve==0.1.1
-unmask_quietly "${pip[@]}" install pillow importlib_metadata filelock requests  # of diffusers
+unmask_quietly "${pip[@]}" install --no-deps diffusers==0.42.1 dlmserve==0.1.1 ollada==0.3.0
+unmask_quietly "${pip[@]}" install pillow importlib_metadata filelock requests pyyaml  # of diffusers and ollada
 
 # vLLM's Python files only, and what the modules of its sampler import: no engine runs here.
 vllm=$folder/vllm-0.33.0
