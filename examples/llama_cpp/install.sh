@@ -14,9 +14,9 @@ llama_cpp_source=$llama_cpp_root/source/vendor/llama.cpp
 llama_cpp_build=$llama_cpp_root/build
 llama_cpp_prefix=$llama_cpp_root/prefix
 
-# llama_cpp_install: libllama and its headers for the CPU, in llama_cpp_prefix.
-llama_cpp_install() {
-  [[ -e $llama_cpp_prefix/include/llama.h ]] && return
+# llama_cpp_fetch: the sources, in llama_cpp_source.
+llama_cpp_fetch() {
+  [[ -e $llama_cpp_source/LICENSE ]] && return
   python3 -m pip --version >/dev/null 2>&1 || unmask_packages python3-pip
   local archive=$llama_cpp_root/${llama_cpp_package//==/-}.tar.gz
   archive=${archive/llama-cpp-python/llama_cpp_python}
@@ -29,8 +29,17 @@ llama_cpp_install() {
     echo "$archive: not the file that was tested, its sha256 must be $llama_cpp_sum" >&2
     exit 1
   fi
-  mkdir -p "$llama_cpp_root/source"
-  tar xzf "$archive" -C "$llama_cpp_root/source" --strip-components=1
+  rm -rf "$llama_cpp_root/source.part"
+  mkdir -p "$llama_cpp_root/source.part"
+  tar xzf "$archive" -C "$llama_cpp_root/source.part" --strip-components=1
+  rm -rf "$llama_cpp_root/source"
+  mv "$llama_cpp_root/source.part" "$llama_cpp_root/source"
+}
+
+# llama_cpp_install: libllama and its headers for the CPU, in llama_cpp_prefix.
+llama_cpp_install() {
+  [[ -e $llama_cpp_prefix/include/llama.h ]] && return
+  llama_cpp_fetch
   echo "Building llama.cpp, once"
   # GGML_NATIVE: off, so that a kept build runs on any machine with AVX2.
   # shellcheck disable=SC2016 # $ORIGIN is for the linker
