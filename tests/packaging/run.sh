@@ -50,7 +50,7 @@ unmask_quietly cmake -S . -B "$work/configured" "${alone[@]}"
 mkdir -p "$work/archive"
 tar -xzf "$work/configured/unmask-$version.tar.gz" -C "$work/archive"
 if [[ -e .git ]]; then # the archive holds what is tracked, and nothing else
-  (cd "$work/archive/unmask-$version" && find . -type f -printf '%P\n' | sort) >"$work/held"
+  (cd "$work/archive/unmask-$version" && find . ! -type d -printf '%P\n' | sort) >"$work/held"
   git ls-files --cached --others --exclude-standard | sort >"$work/tracked"
   diff "$work/tracked" "$work/held"
 fi
