@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """unmask-conformance/1: the formulas reproduce the recorded decisions, our package passes, mistakes are found."""
+import importlib.util
 import json
 import subprocess
 import sys
@@ -76,6 +77,18 @@ def test_our_package_passes():
     result = decoder("unmask_decoder.py")
     assert result.returncode == 0, result.stdout + result.stderr
     assert not deviating(result)
+
+
+def test_sglang_has_the_strict_threshold():
+    if importlib.util.find_spec("sglang") is None:
+        pytest.skip("bash tests/sglang.sh installs SGLang")
+    result = decoder("sglang_decoder.py", options=())
+    assert result.returncode == 1, result.stdout + result.stderr
+    found = deviating(result, {"threshold", "threshold_inclusive", "edit_committed"})
+    always = {("threshold_inclusive", "at_threshold"), ("threshold", "mask_token")}
+    always |= {("threshold_inclusive", "mask_token"), ("edit_committed", "mask_token")}
+    ties = {("edit_committed", "equal_positions"), ("edit_committed", "at_threshold")}  # PyTorch's choice
+    assert always <= found <= always | ties
 
 
 def test_diffusers_has_the_strict_threshold():
