@@ -23,4 +23,5 @@ if [[ ! -x $venv/bin/python ]]; then
 fi
 sglang_install "$folder" "$venv/bin/python"
 
-PYTHONPATH=$sglang_wheel "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python/test_{sglang,conformance}.py "$@"
+PYTHONPATH=$sglang_wheel "$venv/bin/python" -m pytest -q -p no:cacheprovider \
+  tests/python/test_{sglang,conformance}.py "$@"

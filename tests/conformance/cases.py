@@ -117,9 +117,8 @@ def blocks(line, rule, settings):
         read = list(range(max(begins, prompt), end)) if rule == "edit_committed" else masked
         seen = x[:end] if line["rule"].startswith("sglang") else x
         logits = np.full((end - begins, case.vocab), np.nan, np.float32)
-        shift = line["model"]["row_shift"]
         for p in read:
-            at = max(p - shift, 0)
+            at = max(p - 1, 0) if line["rule"].startswith("dream") else p  # Dream: the row before predicts p
             near = range(max(0, at - model.m["radius"]), min(len(seen), at + model.m["radius"] + 1))
             key = (at, sum(1 for j in near if j != at and seen[j] != mask))
             if key not in memory:
