@@ -23,7 +23,7 @@ if [[ -z ${NCCL_ROOT:-} && ! -e /usr/include/nccl.h ]]; then
 fi
 export PATH=$PATH:/usr/local/cuda/bin
 unmask_quietly cmake --fresh -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNMASK_CUDA=ON \
-  -DUNMASK_BUILD_TESTS=OFF -DUNMASK_BUILD_BENCH=OFF -DUNMASK_EXAMPLES_NCCL=ON
+  -DUNMASK_BUILD_EXAMPLES=ON -DUNMASK_EXAMPLES_NCCL=ON
 unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_example_nccl_decode
 
 status=0
