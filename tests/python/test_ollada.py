@@ -128,7 +128,8 @@ def test_a_worker_of_ollada_decodes_with_the_policy_of_a_request():
         {"id": 9, "op": "chat", "messages": messages, "overrides": {"gen_length": 0}},
     ]
     out = io.StringIO()
-    worker.main(adapter_factory=lambda recipe: made, stdin=io.StringIO("\n".join(map(json.dumps, requests))), stdout=out)
+    lines = io.StringIO("\n".join(map(json.dumps, requests)))
+    worker.main(adapter_factory=lambda recipe: made, stdin=lines, stdout=out)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     answers = {line["id"]: line for line in lines if "id" in line}
     frames = [line for line in lines if line.get("event") == "step"]
