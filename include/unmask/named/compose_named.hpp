@@ -164,6 +164,20 @@ auto with_type(compositions<Head, Tail...>, const abilities& has, const Use& use
   }
 }
 
+// The result's type is written: where clang 14 had to find it in the body, in a decltype, it left
+// out virtual functions that the body needs.
+template <abilities Head, abilities... Tail, class Use, class... More>
+auto with_policy(compositions<Head, Tail...> types,
+                 const named_parts& parts,
+                 const Use& use,
+                 const More&... more) -> decltype(use(compose_named<Head>(parts, more...))) {
+  using result = decltype(use(compose_named<Head>(parts, more...)));
+  return with_type(types, parts.has, [&](auto type) -> result {
+    constexpr abilities A = decltype(type)::value;
+    return use(compose_named<A>(parts, more...));
+  });
+}
+
 }  // namespace detail
 
 /// Calls use(policy) with the policy of a composition, of the first type of `Compositions` that
@@ -176,10 +190,7 @@ template <class Compositions = common_compositions, class Use, class... More>
                                const More&... more) {
   named_parts complete = parts;
   complete.canvas.vocab = model.vocab;
-  return detail::with_type(Compositions{}, parts.has, [&](auto type) {
-    constexpr abilities A = decltype(type)::value;
-    return use(compose_named<A>(complete, more...));
-  });
+  return detail::with_policy(Compositions{}, complete, use, more...);
 }
 
 }  // namespace unmask
