@@ -447,7 +447,7 @@ unmask_status unmask_decide(unmask_session* session,
                    "in [1, ",
                    s.capacity.window,
                    "], the smaller of unmask_options::window and length");
-    unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
+    const unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
     check_argument(rows.space == s.space,
                    "logits->memory_space",
                    rows.space == unmask::memory::host ? "UNMASK_HOST" : "UNMASK_DEVICE",
@@ -474,11 +474,7 @@ unmask_status unmask_decide(unmask_session* session,
     s.session->start(
         slot, tokens, count, {.length = count, .block_length = count, .seed = seed}, options);
     if (const auto wanted = s.session->next()) {
-      const unmask::range part = wanted->segments[0].rows;
-      const std::ptrdiff_t width = rows.kind == unmask::element_kind::f32 ? 4 : 2;
-      rows.data = static_cast<const std::byte*>(rows.data) + part.first * rows.stride * width;
-      rows.rows = part.size();
-      s.session->supply(rows);
+      s.session->supply(rows.subrows(wanted->segments[0].rows));
       s.session->cancel(slot);
     }
     seen = s.seen(tokens, size);

@@ -263,7 +263,7 @@ UNMASK_API const char* unmask_describe_parts(void);
 /// valid options. On a device a library may support fewer policies.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
 
-/// What sequences of one shape require under a policy.
+/// Requirements of sequences of one shape under a policy.
 typedef struct unmask_requirements {
   uint32_t struct_size;   ///< sizeof of the structure, as the caller knows it
   int32_t window;         ///< least unmask_options::window

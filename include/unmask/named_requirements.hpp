@@ -11,7 +11,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What sequences of one shape require under a policy by name.
+/// Requirements of sequences of one shape under a policy by name.
 struct policy_requirements {
   index_t window = 0;              ///< Least session_capacity::window.
   std::int64_t most_forwards = 0;  ///< Upper bound on the forward passes of a sequence.

@@ -25,23 +25,17 @@
 #include "engine/llada.hpp"
 #include "engine/tokenizer.hpp"
 #include "engine_files.hpp"
+#include "support/c_calls.hpp"
 #include "support/fake_logits.hpp"
 #include "support/layered_decode.hpp"
 
 namespace {
 
 using ::testing::HasSubstr;
-
-struct closed {
-  void operator()(unmask_session* s) const { unmask_destroy(s); }
-};
-using session_pointer = std::unique_ptr<unmask_session, closed>;
-
-session_pointer made(const char* policy, const unmask_options& options) {
-  unmask_session* s = nullptr;
-  EXPECT_EQ(unmask_create(policy, &options, &s), UNMASK_OK) << unmask_last_error();
-  return session_pointer(s);
-}
+using unmask::testing::expect_fails;
+using unmask::testing::logits_of;
+using unmask::testing::made;
+using unmask::testing::session_pointer;
 
 unmask_options small_options() {
   unmask_options o = UNMASK_OPTIONS_INIT;
@@ -57,22 +51,6 @@ unmask_sequence small_sequence() {
   q.block_length = 6;
   return q;
 }
-unmask_logits logits_of(const std::vector<float>& z, std::int32_t columns) {
-  unmask_logits l = UNMASK_LOGITS_INIT;
-  l.rows = static_cast<std::int32_t>(z.size()) / columns;
-  l.columns = columns;
-  l.data = z.data();
-  return l;
-}
-
-// The status of a call and its error message.
-void expect_fails(unmask_status got, unmask_status status, const std::vector<const char*>& words) {
-  EXPECT_EQ(got, status) << unmask_last_error();
-  for (const char* word : words) {
-    EXPECT_THAT(unmask_last_error(), HasSubstr(word));
-  }
-}
-
 TEST(c_api, decodes_a_real_model_as_the_session_does) {
   const example::gguf_file file(example::testing::weights_path());
   const example::char_tokenizer text(file);

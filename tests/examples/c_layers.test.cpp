@@ -17,16 +17,15 @@
 #include <string>
 #include <vector>
 
+#include "support/c_calls.hpp"
 #include "support/dice.hpp"
 
 namespace {
 
 using ::testing::HasSubstr;
-
-struct closed {
-  void operator()(unmask_session* s) const { unmask_destroy(s); }
-};
-using session_pointer = std::unique_ptr<unmask_session, closed>;
+using unmask::testing::expect_fails;
+using unmask::testing::logits_of;
+using unmask::testing::session_pointer;
 
 constexpr std::int32_t vocab = 4, length = 12, prompt = 4, block = 4;
 
@@ -37,9 +36,7 @@ session_pointer made(const char* policy) {
   o.length = length;
   o.window = block;
   o.layers = 2;
-  unmask_session* s = nullptr;
-  EXPECT_EQ(unmask_create(policy, &o, &s), UNMASK_OK) << unmask_last_error();
-  return session_pointer(s);
+  return unmask::testing::made(policy, o);
 }
 
 void start(unmask_session* s, std::vector<std::int32_t>& tokens) {
@@ -49,21 +46,6 @@ void start(unmask_session* s, std::vector<std::int32_t>& tokens) {
   q.length = length;
   q.block_length = block;
   ASSERT_EQ(unmask_start(s, 0, tokens.data(), length, &q), UNMASK_OK) << unmask_last_error();
-}
-
-unmask_logits rows_of(const std::vector<float>& z, std::int32_t columns) {
-  unmask_logits l = UNMASK_LOGITS_INIT;
-  l.rows = static_cast<std::int32_t>(z.size()) / columns;
-  l.columns = columns;
-  l.data = z.data();
-  return l;
-}
-
-void expect_fails(unmask_status got, unmask_status status, const std::vector<const char*>& words) {
-  EXPECT_EQ(got, status) << unmask_last_error();
-  for (const char* word : words) {
-    EXPECT_THAT(unmask_last_error(), HasSubstr(word));
-  }
 }
 
 unmask_layer_rule rule_of(const char* policy) {
@@ -155,7 +137,7 @@ TEST(CLayers, KeysAreSelectedAsTheSelectorDoes) {
       expect_fails(select(g.keys_last), UNMASK_OUT_OF_ORDER, {"UNMASK_EVICT_CHOOSE"});
     }
     const std::vector<float> z(std::size_t(request.rows) * vocab, 0.5F);
-    const unmask_logits logits = rows_of(z, vocab);
+    const unmask_logits logits = logits_of(z, vocab);
     ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
   }
   EXPECT_EQ(evict, (std::vector<int>{0, 1, 2, 2, 0, 1, 2, 2}));
@@ -189,7 +171,7 @@ TEST(CLayers, ScoresAreThoseOfTheLibrary) {
       x = static_cast<float>(d.within(-1000, 1000)) / 300.0F;
     }
   }
-  unmask_logits rows = rows_of(keys, 7);
+  unmask_logits rows = logits_of(keys, 7);
   ASSERT_EQ(unmask_score_keys(&rows, query.data(), got.data()), UNMASK_OK) << unmask_last_error();
   unmask::host::score_keys<float>(unmask::host_hidden<float>(keys.data(), 5, 7), query, expected);
   EXPECT_EQ(got, expected);

@@ -16,7 +16,7 @@ using unmask::policy_requirements;
 
 void bind_requirements(nb::module_& m) {
   nb::class_<policy_requirements>(
-      m, "Requirements", "What sequences of one shape require under a policy.")
+      m, "Requirements", "Requirements of sequences of one shape under a policy.")
       .def_ro("window", &policy_requirements::window, "Least `window` of a Session.")
       .def_ro("most_forwards",
               &policy_requirements::most_forwards,

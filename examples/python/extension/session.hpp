@@ -74,7 +74,7 @@ struct request {
 
 using rule_info = unmask::any_layer_session::layer_rule_info;
 
-/// What an engine needs to know of a policy, beside its layer rule.
+/// Demands of a policy on an engine, beside its layer rule.
 struct demands {
   bool single_positions = false;
   key_evictor evictor;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What is given to a session, and what it returns.
+//! Arguments and results of a session.
 
 use crate::sys;
 use std::ops::Range;
@@ -122,7 +122,7 @@ pub struct Request {
     pub rows: usize,
 }
 
-/// What sequences of one shape require under a policy.
+/// Requirements of sequences of one shape under a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirements {
     /// Least [`Options::window`].

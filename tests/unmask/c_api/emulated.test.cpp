@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "c_api/device_session.hpp"
+#include "support/c_calls.hpp"
 #include "support/fake_logits.hpp"
 #include "unmask/device/emulated_launches.hpp"
 
@@ -49,11 +50,6 @@ using ::testing::HasSubstr;
 
 constexpr std::int32_t vocab = 50;
 
-struct destroy {
-  void operator()(unmask_session* s) const { unmask_destroy(s); }
-};
-using session_pointer = std::unique_ptr<unmask_session, destroy>;
-
 [[nodiscard]] unmask_options options_on(cudaStream_t stream) {
   unmask_options o = UNMASK_OPTIONS_INIT;
   o.memory_space = stream == nullptr ? UNMASK_HOST : UNMASK_DEVICE;
@@ -67,19 +63,11 @@ using session_pointer = std::unique_ptr<unmask_session, destroy>;
   return o;
 }
 
-[[nodiscard]] session_pointer made(const char* policy, const unmask_options& o) {
-  unmask_session* s = nullptr;
-  EXPECT_EQ(unmask_create(policy, &o, &s), UNMASK_OK) << unmask_last_error();
-  return session_pointer(s);
-}
-
 [[nodiscard]] unmask_logits
 logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
-  unmask_logits l = UNMASK_LOGITS_INIT;
+  unmask_logits l = logits_of(z, vocab);
   l.memory_space = space;
   l.rows = rows;
-  l.columns = vocab;
-  l.data = z.data();
   return l;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/c_calls.hpp"
 #include "unmask/device/streamed_engine.hpp"
 
 namespace unmask::testing {
@@ -23,11 +24,6 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t slots = 3;
 constexpr std::size_t rows_size = std::size_t{length} * width;
-
-struct destroy {
-  void operator()(unmask_session* s) const { unmask_destroy(s); }
-};
-using session_pointer = std::unique_ptr<unmask_session, destroy>;
 
 [[nodiscard]] unmask_options options_on(cudaStream_t stream) {
   unmask_options o = UNMASK_OPTIONS_INIT;
@@ -57,19 +53,16 @@ struct decoded {
 
 [[nodiscard]] session_pointer
 started(const char* policy, const char* own, cudaStream_t stream, decoded& d) {
-  const unmask_options o = options_on(stream);
-  unmask_session* s = nullptr;
-  expect_ok(unmask_create(policy, &o, &s));
-  session_pointer made(s);
+  session_pointer s = made(policy, options_on(stream));
   for (std::int32_t slot = 0; slot < std::int32_t{slots}; ++slot) {
     unmask_sequence q = UNMASK_SEQUENCE_INIT;
     q.prompt_length = 4 + slot;
     q.length = length;
     q.block_length = 12;
     q.policy = slot == 1 ? own : nullptr;
-    expect_ok(unmask_start(s, slot, d.tokens[std::size_t(slot)].data(), length, &q));
+    expect_ok(unmask_start(s.get(), slot, d.tokens[std::size_t(slot)].data(), length, &q));
   }
-  return made;
+  return s;
 }
 
 [[nodiscard]] unmask_logits view(const float* data, std::int32_t rows, std::int32_t space) {

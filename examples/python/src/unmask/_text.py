@@ -10,27 +10,26 @@ from ._unmask import Session, describe_parts
 
 
 @functools.lru_cache(maxsize=1)
-def families() -> dict[str, str]:
-    """The family of each part and method by name: "ranking", "commit rule", "cache", "method"."""
-    found, name = {}, ""
-    for line in describe_parts().splitlines():
-        if line and not line.startswith(" "):
-            name = line.split("(")[0]
-        elif name not in found:
-            found[name] = line.strip().split(":")[0]
+def _described() -> dict[str, list[str]]:
+    """The lines of the description of each part and method by name: its signature, then the rest."""
+    found, lines = {}, []
+    for line in filter(None, describe_parts().splitlines()):
+        if not line.startswith(" "):
+            lines = found[line.split("(")[0]] = []
+        lines.append(line)
     return found
 
 
 @functools.lru_cache(maxsize=1)
+def families() -> dict[str, str]:
+    """The family of each part and method by name: "ranking", "commit rule", "cache", "method"."""
+    return {name: lines[1].strip().split(":")[0] for name, lines in _described().items()}
+
+
+@functools.lru_cache(maxsize=1)
 def _methods() -> dict[str, str]:
-    """What each method stands for."""
-    found, name = {}, ""
-    for line in describe_parts().splitlines():
-        if line and not line.startswith(" "):
-            name = line.split("(")[0]
-        elif line.startswith("    = "):
-            found[name] = line[6:]
-    return found
+    """The text that each method stands for."""
+    return {name: line[6:] for name, lines in _described().items() for line in lines if line.startswith("    = ")}
 
 
 def names(policy: str) -> Iterator[str]:
@@ -47,7 +46,7 @@ def arguments(policy: str, name: str) -> dict[str, float] | None:
     written = re.search(rf"\b{name}\b\s*(?:\(([^()]*)\))?", policy)
     if written is None:
         return None
-    header = next(line for line in describe_parts().splitlines() if line.split("(")[0] == name)
+    header = _described()[name][0]
     values = dict(item.split("=") for item in header[len(name) + 1 : -1].split(", ") if "=" in item)
     for place, item in enumerate(filter(None, (written[1] or "").split(","))):
         key, _, value = item.rpartition("=")

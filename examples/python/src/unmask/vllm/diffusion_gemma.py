@@ -72,7 +72,7 @@ class ModelState(DiffusionGemmaModelState):
 
 
 class UnmaskSampler(DiffusionSampler):
-    """Decides each canvas by a policy: a session for each request, whoever shares its batch.
+    """Decides each canvas by a policy: a session for each request, the same in any batch.
 
     A request may name its own policy as `unmask_policy` of its extra_args; one that cannot run is
     logged, and the server's is used. vLLM's own arguments of a request mean:
