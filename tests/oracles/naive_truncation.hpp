@@ -19,6 +19,8 @@ namespace unmask::testing {
 struct naive_truncation {
   std::vector<token_id> kept;  ///< in the row's order
   std::vector<double> shares;  ///< of the kept tokens, at temperature 1
+  double mass = 0.0;           ///< their probability in the whole row
+  double least = 0.0;          ///< that of the last of them
   token_id drawn = no_token;
   /// How close another outcome was: of a boundary or of the race.
   double gap = std::numeric_limits<double>::infinity();
@@ -89,6 +91,8 @@ struct naive_truncation {
     t.kept.push_back(v);
     t.shares.push_back(weight);
   }
+  t.mass = mass / total;
+  t.least = t.shares.empty() ? 0.0 : t.shares.back() / total;
   double best = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < t.kept.size(); ++i) {
     t.shares[i] /= mass;

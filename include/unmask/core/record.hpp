@@ -3,6 +3,7 @@
 
 #include <unmask/core/field.hpp>
 #include <unmask/core/top3_mass.hpp>
+#include <unmask/core/truncated.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -14,7 +15,8 @@ using statistic_fields = field_list<field::confidence,
                                     field::sampled,
                                     field::drift,
                                     field::divergence,
-                                    field::top3_mass>;
+                                    field::top3_mass,
+                                    field::truncated>;
 
 /// Calls use(field_tag<F>{}) for each field F of a record of S.
 template <statistics S, class Use>
@@ -44,7 +46,8 @@ UNMASK_HD void copy_statistics(const record<From>& from, record<To>& to) {
 /// multiplicity, `weighted` = sum of e^(z-m) (z-m), `square` = sum of e^(2(z-m)); `drawn` the token
 /// of a random draw, with its logit and the key that won it the draw (12 bytes); `cross` = sum of
 /// e^(z-m) e^(z'-m') with the row z' of the step before, whose `square` is `previous_square`;
-/// `shared` = sum of e^(z-m) ln p'; `next` the second and third largest logits, with multiplicity.
+/// `shared` = sum of e^(z-m) ln p'; `next` the second and third largest logits, with multiplicity;
+/// `kept_count`, `kept_share` and `least_share` what the truncation after the read keeps.
 ///
 /// A record of no column at all has best = -inf and token = no_token. NaN logits never become the
 /// best; one NaN makes `rest` NaN and the record invalid.
@@ -134,6 +137,28 @@ struct record : statistic_fields::of<S> {
   [[nodiscard]] UNMASK_HD float top3_mass() const
     requires provides<S, stat::top3_mass> {
     return math::min(math::divide(this->weight_of_three(best), total()), 1.0F);
+  }
+
+  /// Number of tokens that the truncation keeps: k for top_k(k), the size of the nucleus for top_p;
+  /// the vocabulary's size where its rules keep every row whole. 0 for an invalid row and for a
+  /// candidate that a part ranks last.
+  [[nodiscard]] UNMASK_HD index_t kept_tokens() const
+    requires provides<S, stat::truncated> {
+    return this->kept_count;
+  }
+
+  /// Sum of the kept tokens' probabilities in the whole row, in (0, 1], also behind
+  /// confidence_after_truncation{}: the top-k mass. 0 where kept_tokens() is 0.
+  [[nodiscard]] UNMASK_HD float kept_mass() const
+    requires provides<S, stat::truncated> {
+    return this->kept_share;
+  }
+
+  /// Probability in the whole row of the least probable kept token, in [0, 1]: the k-th probability
+  /// for top_k(k). 0 where the rules keep every row whole, and where kept_tokens() is 0.
+  [[nodiscard]] UNMASK_HD float least_kept_probability() const
+    requires provides<S, stat::truncated> {
+    return this->least_share;
   }
 
   /// 1 - cosine of the angle between this distribution and that of the previous step, in [0, 1]; 1

@@ -54,7 +54,8 @@ struct part_traits {
   bool skips = false;  ///< selects positions at a layer
   bool truncates = false;
   bool renormalises = false;
-  bool remembers = false;  ///< keeps state at each position
+  bool reads_truncated = false;  ///< reads what a truncation keeps
+  bool remembers = false;        ///< keeps state at each position
   bool edits_tokens = false;
   bool remasks = false;
   bool rewrites = false;  ///< rewrites committed tokens: edits tokens or remasks
@@ -112,6 +113,7 @@ inline constexpr part_traits traits_of{.ranks = ranking<P>,
                                        .skips = layer_rule<P>,
                                        .truncates = truncating<P>,
                                        .renormalises = detail::says_renormalises<P>,
+                                       .reads_truncated = P::required.contains(stat::truncated),
                                        .remembers = !std::is_same_v<position_state_of<P>, no_state>,
                                        .edits_tokens = token_editing<P>,
                                        .remasks = remasking<P>,
@@ -171,6 +173,7 @@ struct composition {
   bool renoises = false;
   bool reduces = false;
   bool compares = false;
+  bool reads_truncated = false;
   bool reads_ahead = false;
   bool reads_sequence = false;
   bool tracks_current = false;
@@ -202,6 +205,7 @@ struct composition {
     renoises = renoises || p.renoises;
     reduces = reduces || p.reduces;
     compares = compares || p.compares;
+    reads_truncated = reads_truncated || p.reads_truncated;
     reads_ahead = reads_ahead || p.reads_ahead;
     reads_sequence = reads_sequence || p.reads_sequence;
     tracks_current = tracks_current || p.tracks_current;
@@ -294,13 +298,13 @@ UNMASK_RULE(
     "a policy that truncates rows can track tokens or have lookahead, not both: the kept tokens "
     "are chosen while a row is read, and the edits of a branch are known only after it has won")
 UNMASK_RULE(truncation_with_effect,
-            c.truncations == 0 || c.draws > 0 || c.renormalisations > 0,
+            c.truncations == 0 || c.draws > 0 || c.renormalisations > 0 || c.reads_truncated,
             "a part that truncates rows has no effect unless a token is drawn or the statistics "
             "are of the kept tokens: add sampling{} or confidence_after_truncation{}")
 UNMASK_RULE(truncation_of_some,
-            c.renormalisations == 0 || c.truncations > c.renormalisations,
-            "confidence_after_truncation{} has no effect without a part that truncates rows: add "
-            "top_k, top_p or min_p")
+            c.truncations > c.renormalisations || (c.renormalisations == 0 && !c.reads_truncated),
+            "confidence_after_truncation{} and parts that read stat::truncated have no effect "
+            "without a part that truncates rows: add top_k, top_p or min_p")
 UNMASK_RULE(branches_of_their_blocks,
             !(c.reads_ahead && c.branches()),
             "a policy that reads rows right of its active blocks cannot have lookahead: a branch "

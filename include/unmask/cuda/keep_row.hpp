@@ -18,6 +18,7 @@ struct second_space {
   record<canonical::row_sums<S>> whole;
   float keys[read_threads];
   ranked_token winners[read_threads];
+  canonical::kept_totals<S> totals[provides_v<S, stat::truncated> ? read_threads : 1];
 };
 
 namespace detail {
@@ -89,6 +90,7 @@ UNMASK_HD void read_again(const auto& b,
       canonical::last_key_of(b, limits, row.first_token + row.columns, space.bins, sweep);
 
   canonical::kept_race race{.best = whole.best, .draw = row.draw};
+  canonical::kept_totals<S> totals;
   const index_t runs = (chunks + run_chunks - 1) / run_chunks;
   static_assert(sizeof(record<sums>) <= sizeof(record<S>));
   auto* const shared = reinterpret_cast<record<sums>*>(parts);
@@ -104,10 +106,13 @@ UNMASK_HD void read_again(const auto& b,
         z[i] = is ? z[i] : -math::infinity();
         return is;
       });
-      if constexpr (provides_v<S, stat::sampled>) {
+      if constexpr (provides_v<S, stat::sampled> || provides_v<S, stat::truncated>) {
         detail::for_each_of(b, z, kept, [&](bool there, float logit, index_t column) {
           if (there) {
-            race.join(race.key_of(logit, first + column), logit, first + column);
+            totals.join(logit, limits.mass_of(logit));
+            if constexpr (provides_v<S, stat::sampled>) {
+              race.join(race.key_of(logit, first + column), logit, first + column);
+            }
           }
         });
       }
@@ -134,6 +139,9 @@ UNMASK_HD void read_again(const auto& b,
   }
   space.keys[b.lane()] = race.key;
   space.winners[b.lane()] = race.winner;
+  if constexpr (provides_v<S, stat::truncated>) {
+    space.totals[b.lane()] = totals;
+  }
   b.sync();
   if (b.warp() == 0 && rules.renormalises) {
     for (index_t i = b.warp_lane(); i < runs; i += warp_threads) {
@@ -144,8 +152,12 @@ UNMASK_HD void read_again(const auto& b,
   if (b.lane() == 0) {
     for (index_t i = 1; i < b.lanes(); ++i) {
       race.join(space.keys[i], space.winners[i].logit, space.winners[i].token);
+      if constexpr (provides_v<S, stat::truncated>) {
+        totals.merge(space.totals[i]);
+      }
     }
     race.write_to(whole);
+    totals.write_to(whole);
     if (rules.renormalises) {
       canonical::renormalise(whole, space.nodes[0]);
     }

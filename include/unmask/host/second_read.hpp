@@ -87,14 +87,18 @@ void read_staged(record<S>& whole,
         });
       });
   canonical::kept_race race{.best = whole.best, .draw = options.draw};
+  canonical::kept_totals<S> totals;
   canonical::chunk_tree<sums> tree;
   float kept[canonical::chunk_columns];
   sweep(row, tracked, [&](const float* z, index_t count, token_id token) {
     for (index_t j = 0; j < count; ++j) {
       const bool keeps = limits.reaches(z[j]) && rank_key(z[j], token + j) >= last;
       kept[j] = keeps ? z[j] : -math::infinity();
-      if (provides_v<S, stat::sampled> && keeps) {
-        race.join(race.key_of(z[j], token + j), z[j], token + j);
+      if (keeps) {
+        totals.join(z[j], limits.mass_of(z[j]));
+        if constexpr (provides_v<S, stat::sampled>) {
+          race.join(race.key_of(z[j], token + j), z[j], token + j);
+        }
       }
     }
     if (rules.renormalises) {
@@ -102,6 +106,7 @@ void read_staged(record<S>& whole,
     }
   });
   race.write_to(whole);
+  totals.write_to(whole);
   if (rules.renormalises) {
     canonical::renormalise(whole, tree.finish());
   }

@@ -104,10 +104,41 @@ struct kept_race {
   }
 };
 
+/// Number, mass and least logit of the kept tokens, exact in any order; nothing for records that do
+/// not hold them.
+template <statistics S>
+struct kept_totals {
+  UNMASK_HD void join(float /*logit*/, mass_units /*mass*/) {}
+  UNMASK_HD void merge(const kept_totals& /*other*/) {}
+  UNMASK_HD void write_to(record<S>& /*row*/) const {}
+};
+template <statistics S>
+  requires provides<S, stat::truncated>
+struct kept_totals<S> {
+  mass_units mass = 0;
+  index_t tokens = 0;
+  float least = math::infinity();
+
+  UNMASK_HD void join(float logit, mass_units own) { merge({own, 1, logit}); }
+  UNMASK_HD void merge(const kept_totals& other) {
+    mass += other.mass;
+    tokens += other.tokens;
+    least = math::min(least, other.least);
+  }
+  /// `row` is the whole row's record: before renormalise().
+  UNMASK_HD void write_to(record<S>& row) const {
+    const float weight = static_cast<float>(mass) * (1.0F / units_of_mass);
+    row.kept_count = tokens;
+    row.kept_share = math::min(math::divide(weight, row.total()), 1.0F);
+    row.least_share = math::divide(math::exp_nonpositive(least - row.best), row.total());
+  }
+};
+
 /// The statistics of S that depend on the columns of a row only.
 template <statistics S>
 inline constexpr statistics row_sums = [] {
-  constexpr unsigned beside = (stat::sampled | stat::drift | stat::divergence | stat::kept).bits;
+  constexpr unsigned beside =
+      (stat::sampled | stat::drift | stat::divergence | stat::truncated).bits;
   return statistics{S.bits & ~(beside & ~(stat::entropy | stat::second_moment).bits)};
 }();
 
@@ -154,7 +185,9 @@ struct head_cut {
     t.sync();
     if (t.lane() == 0) {
       row_accumulator<row_sums<S>> kept;
+      kept_totals<S> totals;
       for (index_t i = 0; i < count; ++i) {
+        totals.join(head[i].logit, masses[i]);
         if constexpr (provides_v<S, stat::sampled>) {
           race.join(keys[i], head[i].logit, head[i].token);
         }
@@ -163,6 +196,7 @@ struct head_cut {
         }
       }
       race.write_to(row);
+      totals.write_to(row);
       if (renormalises) {
         renormalise(row, kept.finish());
       }

@@ -68,6 +68,9 @@ template <statistics S>
   if constexpr (provides_v<S, stat::second_moment>) {
     row.square = 0.0F;
   }
+  if constexpr (provides_v<S, stat::truncated>) {
+    static_cast<field::truncated&>(row) = {};
+  }
   return row;
 }
 

@@ -43,6 +43,11 @@ template <class Policy>
   }
   t.sync();
   const truncation rules = truncation_of(*m.policy);
+  if constexpr (provides_v<Policy::required, stat::truncated>) {
+    if (t.lane() == 0 && row.valid() && rules.keeps_all(m.vocab)) {
+      static_cast<field::truncated&>(row) = {m.vocab, 1.0F, 0.0F};
+    }
+  }
   return !row.valid() || rules.keeps_all(m.vocab) ||
          cut(row, m.kept_apart(branch, i), rules, draw_of(m, i));
 }

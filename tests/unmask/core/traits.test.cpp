@@ -11,6 +11,11 @@ namespace unmask {
 namespace {
 
 // The rules that a composition of these parts breaks.
+struct reads_kept {
+  static constexpr statistics required = stat::truncated;
+  float score(const auto& c) const { return c.kept_mass(); }
+};
+
 template <class... Part>
 std::set<std::string_view> broken() {
   std::set<std::string_view> all;
@@ -50,6 +55,8 @@ TEST(composition, rules_say_what_does_not_go_together) {
   EXPECT_TRUE((broken<early_skip, allowed_tokens<2>>().empty()));  // it stores no tokens
   EXPECT_EQ((broken<confidence_after_truncation, sampling>()),
             (one{goes_together::truncation_of_some::why}));
+  EXPECT_EQ((broken<reads_kept>()), (one{goes_together::truncation_of_some::why}));
+  EXPECT_TRUE((broken<reads_kept, top_k>().empty()));
   EXPECT_EQ((broken<top_k>()), (one{goes_together::truncation_with_effect::why}));
   EXPECT_EQ((broken<remask_below, remask_current_below>()),
             (one{goes_together::remasking_in_one_way::why}));

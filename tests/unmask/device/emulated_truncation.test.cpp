@@ -21,7 +21,7 @@
 namespace unmask::testing {
 namespace {
 
-constexpr statistics contents = every_sum | stat::sampled | stat::kept;
+constexpr statistics contents = every_sum | stat::sampled | stat::truncated;
 using space = device::second_space<contents>;
 
 /// Three logits in ten tie with others; some are missing.

@@ -30,8 +30,8 @@ namespace {
 
 constexpr double rounding = 1e-5;  // float sums are good to about 1e-6
 
-/// A ranking that records its candidates.
-struct onlooker {
+/// A ranking that records its candidates; with stat::truncated in `More` what is kept of them, too.
+struct seen_candidates {
   struct seen {
     index_t position;
     token_id token;
@@ -39,9 +39,15 @@ struct onlooker {
     double margin;
     double entropy;
     double top3_mass;
+    index_t kept_tokens = 0;
+    double kept_mass = 0.0;
+    double least_kept = 0.0;
   };
   inline static std::vector<seen> all;
-  static constexpr statistics required = stat::margin | stat::entropy | stat::top3_mass;
+};
+template <statistics More>
+struct onlooker_of : seen_candidates {
+  static constexpr statistics required = stat::margin | stat::entropy | stat::top3_mass | More;
   float score(const auto& c) const {
     all.push_back({c.position,
                    c.token,
@@ -49,9 +55,16 @@ struct onlooker {
                    static_cast<double>(c.margin()),
                    static_cast<double>(c.entropy()),
                    static_cast<double>(c.top3_mass())});
+    if constexpr (provides_v<More, stat::truncated>) {
+      all.back().kept_tokens = c.kept_tokens();
+      all.back().kept_mass = static_cast<double>(c.kept_mass());
+      all.back().least_kept = static_cast<double>(c.least_kept_probability());
+    }
     return -static_cast<float>(c.position);
   }
 };
+using onlooker = onlooker_of<stat::none>;
+using onlooker_of_kept = onlooker_of<stat::truncated>;
 
 /// One step of a sequence, all rows at once. The mask token is the last of the vocabulary.
 struct one_step {
@@ -124,9 +137,15 @@ truncation random_rules(dice& d, index_t vocab) {
   return t;
 }
 
-policy<onlooker, tokens_per_step, sampling, top_k, top_p, min_p, confidence_after_truncation>
+policy<onlooker_of_kept,
+       tokens_per_step,
+       sampling,
+       top_k,
+       top_p,
+       min_p,
+       confidence_after_truncation>
 renormalised(const truncation& t, float temperature) {
-  return {onlooker{},
+  return {onlooker_of_kept{},
           tokens_per_step{1 << 20},
           sampling{temperature},
           top_k{t.tokens},
@@ -148,7 +167,7 @@ TEST(truncation, draws_the_token_of_the_definition) {
     const std::vector<std::vector<float>> rows = {
         random_row(d, vocab), random_row(d, vocab), random_row(d, vocab)};
     const one_step got = decode_once(renormalised(rules, temperature), rows, round);
-    const policy plain{onlooker{},
+    const policy plain{onlooker_of_kept{},
                        tokens_per_step{3},
                        top_p{rules.mass},
                        sampling{temperature},
@@ -178,6 +197,11 @@ TEST(truncation, draws_the_token_of_the_definition) {
       EXPECT_NEAR(got.seen[i].margin, expected.margin(), rounding);
       EXPECT_NEAR(got.seen[i].entropy, expected.entropy(), rounding * (1.0 + expected.entropy()));
       EXPECT_NEAR(got.seen[i].top3_mass, expected.top3_mass(), rounding);
+      for (const seen_candidates::seen& c : {got.seen[i], whole.seen[i]}) {
+        EXPECT_EQ(c.kept_tokens, static_cast<index_t>(expected.kept.size()));
+        EXPECT_NEAR(c.kept_mass, expected.mass, rounding);
+        EXPECT_NEAR(c.least_kept, expected.least, rounding);
+      }
       ASSERT_EQ(whole.tokens[i], expected.drawn) << "row " << i;
       EXPECT_NEAR(whole.seen[i].confidence,
                   softmax(z, 1.0)[static_cast<std::size_t>(expected.drawn)],
@@ -232,7 +256,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
                                     int& proved,
                                     int& open) {
   constexpr statistics contents =
-      stat::margin | stat::entropy | stat::top3_mass | stat::sampled | stat::kept;
+      stat::margin | stat::entropy | stat::top3_mass | stat::sampled | stat::truncated;
   row_input<float> in;
   in.logits = z.data();
   in.columns = static_cast<index_t>(z.size());
@@ -262,6 +286,9 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   ASSERT_EQ(first.second, second.second);
   ASSERT_EQ(first.next[0], second.next[0]);
   ASSERT_EQ(first.next[1], second.next[1]);
+  ASSERT_EQ(first.kept_tokens(), second.kept_tokens());
+  ASSERT_EQ(first.kept_mass(), second.kept_mass());
+  ASSERT_EQ(first.least_kept_probability(), second.least_kept_probability());
   ASSERT_NEAR(first.rest, second.rest, 1e-5 * (1.0 + static_cast<double>(first.rest)));
   ASSERT_NEAR(first.weighted, second.weighted, 1e-5 * (1.0 - static_cast<double>(first.weighted)));
 }
@@ -320,8 +347,34 @@ TEST(truncation, that_keeps_all_is_the_plain_draw) {
     EXPECT_EQ(all.report.second_reads, 0);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       EXPECT_EQ(all.seen[i].confidence, plain.seen[i].confidence);
+      EXPECT_EQ(all.seen[i].kept_tokens, vocab);
+      EXPECT_EQ(all.seen[i].kept_mass, 1.0);
+      EXPECT_EQ(all.seen[i].least_kept, 0.0);
     }
   }
+}
+
+// Greedy decoding with a rule of one's own: commits where the three most probable tokens have
+// nearly all the mass, or the third is improbable.
+struct few_alternatives {
+  static constexpr statistics required = stat::truncated;
+  bool commits(const auto& c, const rank_info&) const {
+    return c.kept_mass() >= 0.8F && c.least_kept_probability() < 0.05F;
+  }
+};
+static_assert(commit_rule<few_alternatives>);
+
+TEST(truncation, is_read_by_a_rule_without_a_draw) {
+  const float gone = static_cast<float>(-infinity);
+  const auto row_of = [&](float a, float b, float c, float d) {
+    return std::vector<float>{std::log(a), std::log(b), std::log(c), std::log(d), gone, 9.0F};
+  };
+  const std::vector<std::vector<float>> rows = {row_of(0.7F, 0.2F, 0.04F, 0.06F),   // third: 0.06
+                                                row_of(0.9F, 0.04F, 0.03F, 0.03F),  // commits
+                                                row_of(0.4F, 0.2F, 0.2F, 0.2F),
+                                                row_of(0.04F, 0.03F, 0.9F, 0.03F)};  // commits
+  const one_step got = decode_once(policy{by_confidence{}, few_alternatives{}, top_k{3}}, rows, 0);
+  EXPECT_EQ(got.tokens, (std::vector<token_id>{5, 0, 5, 2}));
 }
 
 TEST(truncation, of_one_token_is_the_best_one_the_lowest_of_equals) {
