@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes two parts of a policy, composes them with parts of the library, and measures the result
-// against policies that are made of the library's parts alone.
+// Composes two parts of one's own, of my_parts.hpp, with parts of the library, and measures the
+// result against policies that are made of the library's parts alone.
 #include <unmask/any_layer_session.hpp>
 #include <unmask/unmask.hpp>
 
@@ -14,42 +14,9 @@
 #include "demo/engine.hpp"
 #include "demo/problems.hpp"
 #include "demo/summary.hpp"
+#include "my_parts.hpp"
 
 namespace {
-
-// [ranking]
-/// Ranks by confidence, but among nearly equal positions the left one first.
-struct leaning_left {
-  float pull = 0.005F;  // confidence that one position to the left is worth
-  static constexpr unmask::statistics required = unmask::stat::confidence;
-
-  UNMASK_HD float score(const auto& candidate) const {
-    return candidate.confidence() - pull * static_cast<float>(candidate.position);
-  }
-};
-// [/ranking]
-
-// [rule]
-/// Commits a token that leads its position for the second time in a row, at a lower confidence than
-/// a newcomer needs.
-struct seen_again {
-  float threshold = 0.6F;
-  static constexpr unmask::statistics required = unmask::stat::confidence;
-  static constexpr unmask::part_label label{"seen_again", "tokens that lead a second time"};
-  static constexpr unmask::knob<seen_again> knobs[] = {
-      {"threshold", &seen_again::threshold, unmask::within(0, 1)}};
-
-  struct position_state {
-    unmask::token_id leader = unmask::no_token;
-  };
-
-  UNMASK_HD bool commits(const auto& candidate, const unmask::rank_info&, auto& context) const {
-    const bool again = candidate.token == context.state.leader;
-    context.state.leader = candidate.token;
-    return again && candidate.confidence() > threshold;
-  }
-};
-// [/rule]
 
 // [mine]
 static_assert(unmask::ranking<leaning_left> && unmask::commit_rule<seen_again>);

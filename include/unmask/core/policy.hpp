@@ -122,6 +122,10 @@ consteval void check_composition() {
 
 }  // namespace detail
 
+/// Types of parts in order.
+template <class... Part>
+using part_list = detail::type_list<Part...>;
+
 /// A decoding policy: decides in each step which positions commit which tokens. A product of parts,
 /// in any order.
 ///

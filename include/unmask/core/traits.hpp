@@ -303,7 +303,7 @@ UNMASK_RULE(truncation_with_effect,
             "are of the kept tokens: add sampling{} or confidence_after_truncation{}")
 UNMASK_RULE(truncation_of_some,
             c.truncations > c.renormalisations || (c.renormalisations == 0 && !c.reads_truncated),
-            "confidence_after_truncation{} and parts that read stat::truncated have no effect "
+            "confidence_after_truncation{}, or a part that reads stat::truncated, has no effect "
             "without a part that truncates rows: add top_k, top_p or min_p")
 UNMASK_RULE(branches_of_their_blocks,
             !(c.reads_ahead && c.branches()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/choice.hpp>
+#include <unmask/named/own_parts.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>
@@ -17,14 +17,15 @@ struct whole_passes {
 /// One of several caches, or none, selected at run time, with key_eviction if `drops_keys`.
 /// delayed_cache and entropy_cache need any_picking_cache.
 struct any_cache {
-  using rules = choice_of<whole_passes,
-                          prefix_cache,
-                          dual_cache,
-                          block_cache,
-                          interval_cache,
-                          suffix_window,
-                          delayed_cache,
-                          entropy_cache>;
+  using rules = choice_of_stage<part_stage::cache,
+                                whole_passes,
+                                prefix_cache,
+                                dual_cache,
+                                block_cache,
+                                interval_cache,
+                                suffix_window,
+                                delayed_cache,
+                                entropy_cache>;
   rules rule;
   key_eviction dropped = {};
   bool drops_keys = false;

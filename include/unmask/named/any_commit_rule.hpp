@@ -3,7 +3,6 @@
 
 #include <unmask/core/decided.hpp>
 #include <unmask/named/any_ranking.hpp>
-#include <unmask/named/choice.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
@@ -23,21 +22,22 @@ struct calibrated_place {
 };
 
 /// One commit rule that is not composed of others.
-using commit_rule_part = choice_of<threshold,
-                                   tokens_per_step,
-                                   steps_per_block,
-                                   factor,
-                                   entropy_bound,
-                                   hierarchical,
-                                   timesteps,
-                                   independent_timesteps,
-                                   at_frontier,
-                                   early_commit,
-                                   steady_leader,
-                                   local_leap,
-                                   adaptive_threshold,
-                                   stable_and_confident,
-                                   calibrated_place>;
+using commit_rule_part = choice_of_stage<part_stage::commit_rule,
+                                         threshold,
+                                         tokens_per_step,
+                                         steps_per_block,
+                                         factor,
+                                         entropy_bound,
+                                         hierarchical,
+                                         timesteps,
+                                         independent_timesteps,
+                                         at_frontier,
+                                         early_commit,
+                                         steady_leader,
+                                         local_leap,
+                                         adaptive_threshold,
+                                         stable_and_confident,
+                                         calibrated_place>;
 
 /// A commit rule expression as a value: parts combined by all_of and any_of.
 ///

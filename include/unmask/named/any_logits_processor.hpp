@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/decided.hpp>
-#include <unmask/named/choice.hpp>
+#include <unmask/named/own_parts.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/logits/probability.hpp>
@@ -25,16 +25,17 @@ struct logits_processor_list {
   static constexpr index_t slots = 64;
   static constexpr index_t most_tokens = 16;
 
-  using rule = choice_of<trace_credit<slots>,
-                         adaptive_credit<slots>,
-                         logit_bias<most_tokens>,
-                         repetition_penalty<>,
-                         presence_frequency_penalty<>,
-                         neighbour_penalty,
-                         allowed_tokens<most_tokens>,
-                         probability_of<most_tokens>,
-                         eos_penalty,
-                         min_new_tokens>;
+  using rule = choice_of_stage<part_stage::logits_processor,
+                               trace_credit<slots>,
+                               adaptive_credit<slots>,
+                               logit_bias<most_tokens>,
+                               repetition_penalty<>,
+                               presence_frequency_penalty<>,
+                               neighbour_penalty,
+                               allowed_tokens<most_tokens>,
+                               probability_of<most_tokens>,
+                               eos_penalty,
+                               min_new_tokens>;
 
   rule rules[capacity];
   index_t count = 0;

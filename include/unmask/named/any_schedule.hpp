@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/validate.hpp>
-#include <unmask/named/choice.hpp>
+#include <unmask/named/own_parts.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
@@ -13,8 +13,12 @@ namespace UNMASK_NAMESPACE {
 
 /// A schedule selected at run time.
 struct any_schedule {
-  using rules =
-      choice_of<semi_autoregressive, single_block, block_pipeline, slow_fast, edited_blocks>;
+  using rules = choice_of_stage<part_stage::schedule,
+                                semi_autoregressive,
+                                single_block,
+                                block_pipeline,
+                                slow_fast,
+                                edited_blocks>;
   rules rule;
 
   using sequence_state = rules::sequence_states;
@@ -65,12 +69,11 @@ struct any_schedule {
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
               step_reducing<any_schedule>);
 
-/// Stops selected at run time: at most `capacity` of stop_at_eos, stop_sequence and max_steps,
-/// called in written order.
+/// Stops selected at run time: at most `capacity`, called in written order.
 struct any_stops {
   static constexpr index_t capacity = 6;
   static constexpr index_t longest = 8;  ///< tokens of a stop sequence
-  using rule = choice_of<stop_at_eos, stop_sequence<longest>, max_steps>;
+  using rule = choice_of_stage<part_stage::stop, stop_at_eos, stop_sequence<longest>, max_steps>;
 
   rule rules[capacity];
   index_t count = 0;

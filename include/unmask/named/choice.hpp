@@ -73,6 +73,14 @@ class choice_of {
     index_ = index_of<V>();
   }
 
+  /// The default of the alternative with that index. Host only.
+  [[nodiscard]] static choice_of at(std::size_t index) {
+    choice_of found;
+    std::size_t i = 0;
+    ((i++ == index ? static_cast<void>(found = choice_of(T{})) : void()), ...);
+    return found;
+  }
+
   template <class V>
   [[nodiscard]] UNMASK_HD bool holds() const {
     return index_ == index_of<V>();

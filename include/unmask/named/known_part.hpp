@@ -51,25 +51,6 @@ struct part_argument : knob_text {
   }
 };
 
-/// The stage of a part. A policy has one ranking, one commit rule (an expression) and one schedule.
-enum class part_stage : std::uint8_t {
-  ranking,
-  commit_rule,
-  logits_processor,
-  probe,
-  filter,
-  logits_transform,
-  draw,
-  truncation,
-  token_editing,
-  remask,
-  branches,
-  schedule,
-  cache,
-  layer_rule,
-  stop
-};
-
 class argument_values;
 
 /// A part of which policies can be composed by name.
@@ -82,25 +63,6 @@ struct known_part {
   /// Adds the part to a composition. Errors: policy_text_error.
   void (*add)(named_parts& parts, const argument_values& values) = nullptr;
 };
-
-[[nodiscard]] constexpr std::string_view to_string(part_stage s) {
-  constexpr std::string_view names[] = {"ranking",
-                                        "commit rule",
-                                        "logits processor",
-                                        "probe",
-                                        "filter",
-                                        "logits transform",
-                                        "draw",
-                                        "truncation",
-                                        "token editing",
-                                        "remask",
-                                        "branches",
-                                        "schedule",
-                                        "cache",
-                                        "layer rule",
-                                        "stop"};
-  return names[static_cast<std::size_t>(s)];
-}
 
 /// The shortest text that reads back as the same float; whole numbers without a point.
 [[nodiscard]] inline std::string shortest_text(double value) {

@@ -13,8 +13,7 @@ namespace UNMASK_NAMESPACE::detail::table {
 using parts = named_parts&;
 using values = const argument_values&;
 
-/// The rankings that have a name, in the order of `order`.
-using rankings = type_list<by_confidence, by_margin, by_entropy, left_to_right, at_random>;
+using rankings = any_ranking::rules::list;
 /// The commit rules, with calibrated_threshold for calibrated_place.
 template <class... T>
 type_list<std::conditional_t<std::is_same_v<T, calibrated_place>, calibrated_threshold<>, T>...>
@@ -31,37 +30,10 @@ inline constexpr bool is_one_of = false;
 template <class Part, class... T>
 inline constexpr bool is_one_of<Part, type_list<T...>> = (std::is_same_v<Part, T> || ...);
 
-template <class Part, class... T>
-constexpr int place_in(type_list<T...>) {
-  int at = 0;
-  int found = 0;
-  ((found = std::is_same_v<Part, T> ? at : found, ++at), ...);
-  return found;
-}
-
 /// Names of the rankings on which others are based.
 inline constexpr std::string_view orders = "by_confidence|by_margin|by_entropy|left_to_right";
 inline constexpr std::string_view lookahead_scores = "by_confidence|by_margin|by_entropy";
 inline constexpr std::string_view features = "hidden|input|query|key|value";
-
-template <class P>
-[[nodiscard]] constexpr part_stage stage_of() {
-  return layer_rule<P>               ? part_stage::layer_rule
-         : ranking<P>                ? part_stage::ranking
-         : basic_commit_rule<P>      ? part_stage::commit_rule
-         : probing<P>                ? part_stage::probe
-         : scheduling<P>             ? part_stage::schedule
-         : token_editing<P>          ? part_stage::token_editing
-         : remasking<P>              ? part_stage::remask
-         : branching<P>              ? part_stage::branches
-         : stopping<P>               ? part_stage::stop
-         : caching<P> || evicting<P> ? part_stage::cache
-         : logits_processor<P>       ? part_stage::logits_processor
-         : candidate_filter<P>       ? part_stage::filter
-         : drawing<P>                ? part_stage::draw
-         : truncating<P>             ? part_stage::truncation
-                                     : part_stage::logits_transform;
-}
 
 // Number of tracked or probed tokens that the parts of a list need together.
 [[nodiscard]] inline index_t sum_of(const logits_processor_list& l, const auto& of) {
@@ -112,7 +84,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
 template <class P>
 void put(parts p, values v, const P& part) {
   if constexpr (is_one_of<P, rankings>) {
-    p.ranking.by = static_cast<order>(place_in<P>(rankings{}));
+    p.ranking.by = part;
   } else if constexpr (is_one_of<P, commit_rules>) {
     if (p.commit_rule.size() == commit_rule_expression::capacity) {
       v.fail("a commit rule has at most " + std::to_string(commit_rule_expression::capacity) +
@@ -220,7 +192,8 @@ struct entry_of<alg_temperature<Order>> {
   static void add(parts p, values v) {
     alg_temperature<Order> part{};
     v.fill(part, 1);
-    p.ranking = {static_cast<order>(v.number(0)), v.checked_part(part).temperature};
+    p.ranking = {any_ranking::rules::at(static_cast<std::size_t>(v.number(0))),
+                 v.checked_part(part).temperature};
   }
 };
 
@@ -233,7 +206,7 @@ struct entry_of<lookahead_by<any_lookahead_score>> {
   static void add(parts p, values v) {
     part_type part{};
     v.fill(part, 0);
-    part.order.by = static_cast<order>(v.number(knob_count<part_type>()));
+    part.order.by = static_cast<any_lookahead_score::order>(v.number(knob_count<part_type>()));
     put(p, v, v.checked_part(part));
   }
 };

@@ -123,7 +123,7 @@ TEST(read_policy, sets_the_parts_named) {
       read_policy("by_margin + trace_credit(0.5, decay=0.25) + any_of(threshold(0.8), "
                   "all_of(tokens_per_step(3), threshold(inclusive=true))) + "
                   "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
-  EXPECT_EQ(p.ranking.by, order::margin);
+  EXPECT_TRUE(p.ranking.by.holds<by_margin>());
   EXPECT_EQ(p.commit_rule.size(), 3);
   EXPECT_EQ(p.transform.value, 0.5F);
   EXPECT_EQ(p.stops.count, 2);
@@ -276,7 +276,7 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
   const named_parts p =
       read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);
-  EXPECT_EQ(p.ranking.by, order::margin);
+  EXPECT_TRUE(p.ranking.by.holds<by_margin>());
   EXPECT_TRUE(p.has.layered && p.has.tracks && p.filter.holds);
 }
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// A part of each stage that UNMASK_OWN_PARTS may list.
+
+#include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/schedule/schedule.hpp>
+
+namespace own {
+
+using unmask::index_t;
+using unmask::knob;
+using unmask::part_label;
+using unmask::statistics;
+using unmask::token_id;
+namespace stat = unmask::stat;
+
+/// A ranking that reads the context and a statistic that no part of the library reads.
+struct swaying {
+  float pull = 0.01F;
+  static constexpr statistics required = stat::top3_mass;
+  static constexpr part_label label{"swaying", "left ones first, then right ones first"};
+  static constexpr knob<swaying> knobs[] = {{"pull", &swaying::pull, unmask::within(0, 1)}};
+  UNMASK_HD float score(const auto& c, const auto& context) const {
+    const float side = context.at.step % 2 == 0 ? -pull : pull;
+    return c.top3_mass() + side * static_cast<float>(c.position);
+  }
+};
+
+/// A ranking of which alg_temperature could be made.
+struct rightmost {
+  static constexpr statistics required = stat::none;
+  static constexpr part_label label{"rightmost", "right ones first"};
+  UNMASK_HD float score(const auto& c) const { return static_cast<float>(c.position); }
+};
+
+/// A commit rule with state at each position, its own statistic and an argument.
+struct seen_again {
+  float threshold = 0.6F;
+  static constexpr statistics required = stat::second_moment;
+  static constexpr part_label label{"seen_again", "tokens that lead a second time"};
+  static constexpr knob<seen_again> knobs[] = {
+      {"threshold", &seen_again::threshold, unmask::within(0, 1)}};
+  struct position_state {
+    token_id leader = unmask::no_token;
+  };
+  UNMASK_HD bool commits(const auto& c, const unmask::rank_info&, auto& context) const {
+    const bool again = c.token == context.state.leader;
+    context.state.leader = c.token;
+    return again && c.second_moment() > threshold;
+  }
+};
+
+/// A commit rule that compares rows with those of the step before.
+struct settled {
+  static constexpr statistics required = stat::drift;
+  static constexpr part_label label{"settled", "rows that hardly change"};
+  UNMASK_HD bool commits(const auto& c, const unmask::rank_info&) const {
+    return c.drift() < 0.02F;
+  }
+};
+
+/// A logits processor.
+struct shy_of {
+  token_id token = 0;
+  static constexpr statistics required = stat::none;
+  static constexpr part_label label{"shy_of", "lowers the logit of a token by a half"};
+  static constexpr knob<shy_of> knobs[] = {{"token", &shy_of::token, unmask::at_least(0)}};
+  static constexpr index_t tracks = 1;
+  UNMASK_HD void track(auto& list, const auto&) const { list.add(token); }
+  UNMASK_HD void process(auto& row, const auto&) const { row.add(token, -0.5F); }
+};
+
+struct in_one_go : unmask::single_block {
+  static constexpr part_label label{"in_one_go", "the whole answer is one block"};
+};
+
+/// A cache with state of its own.
+struct every_third {
+  struct sequence_state {
+    index_t passes = 0;
+  };
+  static constexpr statistics required = stat::none;
+  static constexpr part_label label{"every_third", "every third pass runs everything"};
+  UNMASK_HD void set_query(const unmask::sequence_view&, unmask::plan& next, auto& context) const {
+    if (context.sequence.passes++ % 3 != 0) {
+      next.query = next.score;
+    }
+  }
+};
+
+/// A stop with state of its own.
+struct enough {
+  index_t steps = 5;
+  struct sequence_state {
+    index_t calls = 0;
+  };
+  static constexpr statistics required = stat::none;
+  static constexpr part_label label{"enough", "ends after some steps"};
+  static constexpr knob<enough> knobs[] = {{"steps", &enough::steps, unmask::at_least(1)}};
+  UNMASK_HD unmask::ending stop(const unmask::sequence_view&, auto& context) const {
+    return ++context.sequence.calls >= steps ? unmask::ending::max_steps : unmask::ending::running;
+  }
+};
+
+}  // namespace own
+
+namespace unmask {
+using own_parts = part_list<own::swaying,
+                            own::rightmost,
+                            own::seen_again,
+                            own::settled,
+                            own::shy_of,
+                            own::in_one_go,
+                            own::every_third,
+                            own::enough>;
+}
