@@ -37,8 +37,8 @@ class row_edit {
   template <class Edit>
   static void
   apply(const void* object, float* z, index_t count, token_id first, instruction_set level) {
-    const Edit edit = *static_cast<const Edit*>(object);  // a copy cannot alias z
-    call_on_instruction_set(level, [&edit, z, count, first] {
+    call_on_instruction_set(level, [object, z, count, first] {
+      const Edit edit = *static_cast<const Edit*>(object);  // a copy here cannot alias z
       index_t j = 0;
       for (; j + group <= count; j += group) {
         for (index_t i = 0; i < group; ++i) {  // g++ -O2 vectorises a loop of known length

@@ -50,12 +50,20 @@ struct stage_kernel<UNMASK_SIMD> {
                                   index_t& next_excluded,
                                   float* buffer) {
     const token_id token = row.first_token + first;
-    for (index_t done = 0; done < count; done += lanes) {
-      load_columns(row, first + done, math::min(lanes, count - done), buffer + done);
+    index_t loaded = 0;
+    if (row.allowed == nullptr && row.unconditional == nullptr) {
+      for (; loaded + lanes <= count; loaded += lanes) {
+        for (index_t j = loaded; j < loaded + lanes; j += width) {
+          simd::store(buffer + j, simd::load(row.logits + first + j));
+        }
+      }
+    }
+    for (; loaded < count; loaded += lanes) {
+      load_columns(row, first + loaded, math::min(lanes, count - loaded), buffer + loaded);
     }
     if (edit) {
       edit(buffer, count, token, simd::level);
-      for (index_t done = 0; done < count; done += lanes) {
+      for (index_t done = 0; row.allowed != nullptr && done < count; done += lanes) {
         const index_t left = math::min(lanes, count - done);
         mask(buffer + done, allowed_bits(row.allowed, token + done, left));
       }
