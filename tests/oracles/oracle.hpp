@@ -203,42 +203,33 @@ void expect_close(const record<S>& r, const std::vector<float>& z, index_t more 
 
 /// The kinds of rows that `hard_row` makes.
 enum class scene {
-  ordinary,      ///< spread of 2.5 around 0, one peak
-  offset,        ///< the same, 1,000 higher
-  negative,      ///< the same, 300 lower
-  sparse,        ///< three peaks, everything else -inf
-  steep,         ///< differences of hundreds
-  late,          ///< the first 64 columns of each chunk 20 lower
-  blocked,       ///< the first 64 columns of each chunk -inf
-  huge,          ///< as large as the element type allows
-  ties,          ///< four values only
-  zeros,         ///< +0 and -0 only, and a few numbers below
-  absent,        ///< all -inf
-  nan_first,     ///< a NaN in the first column
-  nan_last,      ///< a NaN in the last column
-  nan_chunk,     ///< a chunk of NaN and -inf
-  nan_payload,   ///< negative NaN with all payload bits set, in a few columns
-  infinite,      ///< +inf once
-  infinite_ties  ///< +inf twice
+  ordinary,       ///< spread of 2.5 around 0, one peak
+  offset,         ///< the same, 1,000 higher
+  negative,       ///< the same, 300 lower
+  sparse,         ///< three peaks, everything else -inf
+  steep,          ///< differences of hundreds
+  late,           ///< the first 64 columns of each chunk 20 lower
+  blocked,        ///< the first 64 columns of each chunk -inf
+  huge,           ///< as large as the element type allows
+  ties,           ///< four values only
+  zeros,          ///< +0 and -0 only, and a few numbers below
+  absent,         ///< all -inf
+  nan_first,      ///< a NaN in the first column
+  nan_last,       ///< a NaN in the last column
+  nan_chunk,      ///< a chunk of NaN and -inf
+  nan_payload,    ///< negative NaN with all payload bits set, in a few columns
+  infinite,       ///< +inf once
+  infinite_ties,  ///< +inf twice
+  rising,         ///< each column at least as large as those before it
+  falling,        ///< the reverse
+  islands         ///< rising in one group of 64 columns in three, -inf elsewhere
 };
 
-inline constexpr scene every_scene[] = {scene::ordinary,
-                                        scene::offset,
-                                        scene::negative,
-                                        scene::sparse,
-                                        scene::steep,
-                                        scene::late,
-                                        scene::blocked,
-                                        scene::huge,
-                                        scene::ties,
-                                        scene::zeros,
-                                        scene::absent,
-                                        scene::nan_first,
-                                        scene::nan_last,
-                                        scene::nan_chunk,
-                                        scene::nan_payload,
-                                        scene::infinite,
-                                        scene::infinite_ties};
+inline constexpr scene every_scene[] = {
+    scene::ordinary, scene::offset,        scene::negative, scene::sparse,    scene::steep,
+    scene::late,     scene::blocked,       scene::huge,     scene::ties,      scene::zeros,
+    scene::absent,   scene::nan_first,     scene::nan_last, scene::nan_chunk, scene::nan_payload,
+    scene::infinite, scene::infinite_ties, scene::rising,   scene::falling,   scene::islands};
 inline constexpr scene finite_scenes[] = {scene::ordinary,
                                           scene::offset,
                                           scene::negative,
@@ -248,7 +239,10 @@ inline constexpr scene finite_scenes[] = {scene::ordinary,
                                           scene::blocked,
                                           scene::huge,
                                           scene::ties,
-                                          scene::zeros};
+                                          scene::zeros,
+                                          scene::rising,
+                                          scene::falling,
+                                          scene::islands};
 
 /// A NaN with the sign and every payload bit: its low bits must not be taken for an exponent.
 template <element T>
@@ -291,6 +285,15 @@ template <element T>
       break;
     case scene::zeros:
       z = d.chance(0.3) ? -1.5 : (d.chance(0.5) ? 0.0 : -0.0);
+      break;
+    case scene::rising:
+      z = -20.0 + 30.0 * j / columns;
+      break;
+    case scene::falling:
+      z = 10.0 - 30.0 * j / columns;
+      break;
+    case scene::islands:
+      z = j / canonical::lanes % 3 == 1 || j == 0 ? -20.0 + 30.0 * j / columns : -infinity;
       break;
     default:
       break;

@@ -85,6 +85,7 @@ struct row_kernel<portable_vectors> {
         for (index_t j = 0; j < count; ++j) {
           if (z[j] > held.bar()) {
             held.push(z[j], token + j);
+            held.make_room();
           }
         }
       } else if constexpr (canonical::compares<S>) {

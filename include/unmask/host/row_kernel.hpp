@@ -56,7 +56,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
       push(tree, read_chunk<S>(row, next, staged, first, count, so_far));
     }
     if constexpr (provides_v<S, stat::kept>) {
-      so_far.held.finish();
+      finish(so_far.held);
     }
     record<S> result = tree.finish();
     if constexpr (provides_v<S, stat::drift>) {
@@ -71,7 +71,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   UNMASK_TARGET __attribute__((flatten)) static F lift(Z z, index_t padded, float best) {
     if constexpr (field::barred<F>) {
       canonical::lifter<F> all{best};
-      offer(all, z, padded, 0);
+      offer(all, z, groups_above(z, padded, all.bar()), 0);
       return all.lifted;
     } else {
       float columns[canonical::chunk_columns];
@@ -205,30 +205,64 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     if (!(best > pool.bar())) {
       return;
     }
-    if (pool.bar() == -math::infinity()) {  // each of the lanes has a column that reaches the least
-      static_assert(canonical::lanes >= held_tokens::capacity);
+    std::uint32_t groups = groups_above(z, padded, pool.bar());
+    if (2 * __builtin_popcount(groups) > padded / lanes) {
+      // Most of the chunk exceeds what came before: each of its lanes has a column that reaches the
+      // least of the lanes' largest.
+      static_assert(lanes >= held_tokens::capacity);
       pool.expect(least_of_lanes(z, padded));
+      groups = groups_above(z, padded, pool.bar());
     }
-    offer(pool, z, padded, token);
+    offer(pool, z, groups, token);
   }
 
-  // Pushes the columns of a chunk that exceed its bar() to a pool.
-  template <class Pool, class Z>
-  UNMASK_TARGET static void offer(Pool& pool, Z z, index_t padded, token_id token) {
-    for (index_t j = 0; j < padded; j += lanes) {
-      if (!(largest_of(z + j, lanes) > pool.bar())) {
-        continue;
+  // Bit i: a column of group i of 64 lanes exceeds `bar`. Without a branch, which would be random.
+  template <class Z>
+  UNMASK_TARGET static std::uint32_t groups_above(Z z, index_t padded, float least) {
+    const floats bar = simd::splat(least);
+    std::uint32_t groups = 0;
+    for (index_t j = padded - lanes; j >= 0; j -= lanes) {
+      floats most = bar;
+      for (index_t i = j; i < j + lanes; i += 4 * width) {
+        floats a;
+        floats b;
+        floats c;
+        floats d;
+        load_four(z + i, a, b, c, d);  // the order of the operands drops NaN
+        most = simd::max(simd::max(c, simd::max(a, bar)), simd::max(d, simd::max(b, most)));
       }
-      for (index_t i = j; i < j + lanes; i += width) {
-        const floats bar = simd::splat(pool.bar());
-        std::uint32_t above = ~simd::equal(simd::max(load(z + i), bar), bar) & all_bits;
-        for (; above != 0; above &= above - 1) {
-          const index_t column = i + static_cast<index_t>(__builtin_ctz(above));
-          pool.push(at(z, column), token + column);
-        }
+      groups = 2 * groups + (simd::equal(most, bar) != all_bits ? 1 : 0);
+    }
+    return groups;
+  }
+
+  // Pushes the columns of some groups that exceed its bar() to a pool.
+  template <class Pool, class Z>
+  UNMASK_TARGET static void offer(Pool& pool, Z z, std::uint32_t groups, token_id token) {
+    static_assert(lanes <= held_pool::group);
+    for (; groups != 0; groups &= groups - 1) {
+      const index_t first = lanes * static_cast<index_t>(__builtin_ctz(groups));
+      const floats bar = simd::splat(pool.bar());
+      std::uint64_t above = 0;
+      for (index_t i = 0; i < lanes; i += width) {
+        const std::uint32_t up_to = simd::equal(simd::max(load(z + first + i), bar), bar);
+        above |= std::uint64_t{~up_to & all_bits} << i;
+      }
+      for (; above != 0; above &= above - 1) {
+        const index_t column = first + static_cast<index_t>(__builtin_ctzll(above));
+        pool.push(at(z, column), token + column);
+      }
+      if constexpr (std::is_same_v<Pool, held_pool>) {
+        make_room(pool);
       }
     }
   }
+
+  // flatten: the loops of a pool are vectors.
+  UNMASK_TARGET __attribute__((flatten)) static void make_room(held_pool& pool) {
+    pool.make_room();
+  }
+  UNMASK_TARGET __attribute__((flatten)) static void finish(held_pool& pool) { pool.finish(); }
 
   template <statistics S>
   UNMASK_TARGET __attribute__((flatten)) static void compare(record<S>& chunk,

@@ -219,7 +219,7 @@ TYPED_TEST(row_options, go_together_in_one_order) {
 TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
   constexpr statistics contents = stat::confidence | stat::kept;
   dice d(7);
-  for (const scene kind : {scene::ordinary, scene::ties, scene::infinite}) {
+  for (const scene kind : every_scene) {
     for (const index_t columns : {1, 63, 64, 65, 2049, 9000}) {
       optioned<TypeParam> row(kind, columns, 64, 1);
       if (d.chance(0.5)) {
