@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Registers, shared memory, stack and spills of every kernel, as the assembler reports them.
+"""Registers, shared memory, stack, spills and instructions of every kernel, as the assembler has them.
 
 usage: kernels.py [--arch ARCH]... [--jobs N] [--write FILE] [SOURCE.cu]...
        kernels.py --self-test
 
 Compiles the sources (by default those of tests/unmask/cuda that hold kernels of the library) for each
 architecture (by default sm_80, sm_90, sm_100 and sm_120) with warnings as errors, and prints a table in
-Markdown. Needs nvcc and no GPU. Ends with status 1 if a source does not compile or a kernel spills
+Markdown. The instructions are those of the kernel's section, with what is rarely run and what fills it up.
+Needs nvcc and no GPU. Ends with status 1 if a source does not compile or a kernel spills
 registers, save those that SPILLS names with a reason.
 """
 import argparse
@@ -16,11 +17,13 @@ import datetime
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INSTRUCTION = 16  # bytes, from sm_70 on
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100", "sm_120"]
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-Xcompiler=-Wall,-Wextra", "-Werror=all-warnings",
          "-Werror=cross-execution-space-call", "-Xptxas=-v"]
@@ -65,6 +68,18 @@ def facts_of(text):
         yield fact
 
 
+def sizes_of(cubin):
+    """Bytes of each kernel's section in a 64-bit ELF file."""
+    first, = struct.unpack_from("<Q", cubin, 0x28)
+    entry, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", cubin, first + i * entry) for i in range(count)]
+    for name, _, _, _, _, size in headers:
+        begin = headers[names][4] + name
+        text = cubin[begin:cubin.index(b"\0", begin)].decode()
+        if text.startswith(".text."):
+            yield text.removeprefix(".text."), size
+
+
 def readable(names):
     """Demangled, without what all of them share."""
     said = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
@@ -88,20 +103,26 @@ def excuse(name):
 
 
 def compile_one(nvcc, source, arch, folder):
-    out = os.path.join(folder, f"{os.path.basename(source)}.{arch}.o")
-    command = [nvcc, *FLAGS, f"-arch={arch}", f"-I{ROOT}/include", f"-I{ROOT}/tests", "-c", source,
-               "-o", out]
+    out = os.path.join(folder, f"{os.path.basename(source)}.{arch}.cubin")
+    command = [nvcc, *FLAGS, f"-arch={arch}", f"-I{ROOT}/include", f"-I{ROOT}/tests", "-cubin",
+               source, "-o", out]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return source, arch, done.returncode, done.stdout + done.stderr
+    text = done.stdout + done.stderr
+    facts = []
+    if done.returncode == 0:
+        with open(out, "rb") as file:
+            sizes = dict(sizes_of(file.read()))
+        facts = [fact | {"instructions": sizes[fact["name"]] // INSTRUCTION} for fact in facts_of(text)]
+    return source, arch, done.returncode, text, facts
 
 
 def table(facts):
-    yield "| kernel | arch | registers | shared B | stack B | spill stores B | spill loads B |"
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    yield "| kernel | arch | registers | shared B | stack B | spill stores B | spill loads B | instructions |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for f in sorted(facts, key=lambda f: (f["kernel"], int(re.sub(r"\D", "", f["arch"])))):
         name = f["kernel"].replace("|", "\\|")
         yield (f"| `{name}` | {f['arch']} | {f['registers']} | {f['shared']} | {f['stack']} | "
-               f"{f['stores']} | {f['loads']} |")
+               f"{f['stores']} | {f['loads']} | {f['instructions']} |")
 
 
 def self_test():
@@ -120,6 +141,12 @@ ptxas info    : Function properties for _Z1cv
     assert (a["registers"], a["shared"], a["stores"]) == (8, 256, 0), a
     assert (b["registers"], b["stack"], b["stores"], b["loads"]) == (40, 16, 16, 12), b
     assert readable(["_Z1av"]) == ["a"]
+    names = b"\0.text._Z1av\0"
+    header = bytearray(0x40)
+    struct.pack_into("<Q", header, 0x28, 0x40 + len(names))
+    struct.pack_into("<HHH", header, 0x3A, 64, 2, 1)
+    sections = struct.pack("<IIQQQQ24x", 1, 1, 0, 0, 0, 512) + struct.pack("<IIQQQQ24x", 0, 3, 0, 0, 0x40, 14)
+    assert list(sizes_of(bytes(header) + names + sections)) == [("_Z1av", 512)]
     SPILLS.append((r"by_margin", "a reason"))
     assert excuse("read_rows<float, policy<by_margin>>") == "a reason"
     assert not excuse("read_rows<float, policy<by_confidence, tokens_per_step>>")
@@ -146,11 +173,11 @@ def main():
         jobs = [pool.submit(compile_one, nvcc, source, arch, scratch)
                 for arch in arguments.arch or ARCHITECTURES for source in sources]
         for job in concurrent.futures.as_completed(jobs):
-            source, arch, status, text = job.result()
+            source, arch, status, text, found = job.result()
             if status:
                 failed = True
                 print(f"{source} does not compile for {arch}:\n{text}", file=sys.stderr)
-            facts += facts_of(text)
+            facts += found
     for fact, name in zip(facts, readable([f["name"] for f in facts])):
         fact["kernel"] = name
     release = re.search(r"V([\d.]+)", subprocess.run([nvcc, "--version"], capture_output=True,

@@ -9,6 +9,7 @@
 
 #include <unmask/cuda/thread_block.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -335,11 +336,13 @@ class emulated_block {
   [[nodiscard]] index_t lanes() const { return all_->threads(); }
   void sync() const { all_->wait(thread_, all_->everyone_); }
 
-  [[nodiscard]] lane_count count(bool yes) const {
-    lane_count sum;
-    for (index_t i = 0; const std::uint64_t said : asked(yes ? 1 : 0)) {
-      sum.before += i++ < thread_ ? static_cast<index_t>(said) : 0;
-      sum.all += static_cast<index_t>(said);
+  [[nodiscard]] lane_count count(bool yes) const { return exclusive_sum<index_t>(yes ? 1 : 0); }
+  template <class N>
+  [[nodiscard]] lane_sum<N> exclusive_sum(N x) const {
+    lane_sum<N> sum;
+    for (index_t i = 0; const std::uint64_t said : asked(static_cast<std::uint64_t>(x))) {
+      sum.before += i++ < thread_ ? static_cast<N>(said) : 0;
+      sum.all += static_cast<N>(said);
     }
     return sum;
   }
@@ -386,7 +389,16 @@ class emulated_block {
   void sync_warp() const {
     all_->wait(thread_, all_->warps_[static_cast<std::size_t>(warp())].all);
   }
-  void fence() const {}  // blocks are emulated one after the other
+  template <index_t Size>
+  void sort_warp(std::uint64_t* keys) const {
+    sync_warp();
+    if (warp_lane() == 0) {
+      std::sort(keys, keys + Size);
+      keys[Size] = 0;  // junk
+    }
+    sync_warp();
+  }
+  // Blocks are emulated one after the other.
   [[nodiscard]] std::uint32_t take_ticket(std::uint32_t* counter) const { return (*counter)++; }
   void publish(std::uint32_t* where, std::uint32_t x) const {
     __atomic_store_n(where, x, __ATOMIC_RELEASE);

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(
       alignof(choice_space<Policy>)) unsigned char shared[sizeof(choice_space<Policy>)];
-  layer_block(device_block{},
+  layer_block(device_block<layer_threads>{},
               device_view,
               batch.segments[blockIdx.y],
               static_cast<index_t>(blockIdx.x),
@@ -27,8 +27,10 @@ template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
     store_at_layer(const session_device_view<Policy> device_view,
                    const __grid_constant__ layer_batch<T> batch) {
-  store_chosen(
-      device_block{}, device_view, batch.segments[blockIdx.y], static_cast<index_t>(blockIdx.x));
+  store_chosen(device_block<layer_threads>{},
+               device_view,
+               batch.segments[blockIdx.y],
+               static_cast<index_t>(blockIdx.x));
 }
 
 }  // namespace unmask::device

@@ -35,7 +35,7 @@ struct layer_batch {
 /// Shared memory of a block, of which any may be the last one and select.
 template <class Policy>
 struct choice_space {
-  count_space counts;
+  digit_counts counts;
   float drifts[step::layers::mean_lanes];
   layer_reduction_of<step::layers::rule_of<Policy>>
       step_reductions[step::layers::step_reduction_chunks];

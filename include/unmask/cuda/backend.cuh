@@ -35,11 +35,12 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
 template <class Policy>
 cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                              index_t count,
-                             unsigned threads,
                              std::size_t scratch,
                              cudaStream_t stream) noexcept {
-  decide_slots<<<static_cast<unsigned>(count), threads, scratch, stream>>>(device_view,
-                                                                           scratch > 0);
+  decide_slots<<<static_cast<unsigned>(count),
+                 static_cast<unsigned>(decide_threads),
+                 scratch,
+                 stream>>>(device_view, scratch > 0);
   return cudaGetLastError();
 }
 
@@ -47,9 +48,8 @@ template <class Policy>
 cudaError_t launch_start(const session_device_view<Policy>& device_view,
                          index_t slot,
                          const start_arguments<Policy>& arguments,
-                         unsigned threads,
                          cudaStream_t stream) noexcept {
-  start_one<<<1, threads, 0, stream>>>(device_view, slot, arguments);
+  start_one<<<1, static_cast<unsigned>(decide_threads), 0, stream>>>(device_view, slot, arguments);
   return cudaGetLastError();
 }
 
@@ -74,9 +74,8 @@ cudaError_t launch_merges(const session_device_view<Policy>& device_view,
                           index_t count,
                           range read,
                           index_t lines,
-                          unsigned threads,
                           cudaStream_t stream) noexcept {
-  merge_shards<<<static_cast<unsigned>(lines), threads, 0, stream>>>(
+  merge_shards<<<static_cast<unsigned>(lines), static_cast<unsigned>(decide_threads), 0, stream>>>(
       device_view, shard, messages, count, read);
   return cudaGetLastError();
 }

@@ -135,7 +135,6 @@ class on_stream::workspace {
   [[nodiscard]] const device::session_device_view<Policy>& device_view() const {
     return device_view_;
   }
-  [[nodiscard]] unsigned decide_block() const;
 
  private:
   enum class kind : unsigned char { f32, bf16, f16 };

@@ -2,71 +2,85 @@
 #pragma once
 
 #include <unmask/cuda/thread_block.hpp>
-#include <unmask/cuda/tuning.hpp>
 #include <unmask/step/choose.hpp>
 
 /// step::choose by a thread block: the same indices in the same order.
 namespace UNMASK_NAMESPACE::device {
 
-/// Shared memory of a block for counts: a number for each of its warps.
-struct count_space {
-  std::uint32_t warps[decide_threads / warp_threads];
+/// Shared memory of a block that selects: the number of keys by one digit.
+struct digit_counts {
+  static constexpr index_t size = 256;
+
+  std::uint32_t keys[size];
+  /// The digit of the last selected key, and the number of keys with a lower one.
+  std::uint32_t digit;
+  std::uint32_t lower;
 };
 
-/// The sum of x over all threads, in every thread. Called by a whole block.
-[[nodiscard]] UNMASK_HD inline std::uint32_t
-sum_of_block(const auto& b, std::uint32_t x, count_space& space) {
-  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
-    x += b.shuffle_xor(x, distance);
-  }
-  if (b.warp_lane() == 0) {
-    space.warps[b.warp()] = x;
-  }
+namespace detail {
+
+// Writes the digit of the `wanted`-th key, and the number of keys with a lower one.
+UNMASK_HD inline void find_digit(const auto& b, std::uint32_t wanted, digit_counts& space) {
+  std::uint32_t lower = 0;
+  for_each_in_rounds(b, digit_counts::size, [&](index_t digit, bool is_there) {
+    const std::uint32_t own = is_there ? space.keys[digit] : 0;
+    const lane_sum<std::uint32_t> sum = b.exclusive_sum(own);
+    const std::uint32_t before = lower + sum.before;
+    if (before < wanted && wanted <= before + own) {
+      space.digit = static_cast<std::uint32_t>(digit);
+      space.lower = before;
+    }
+    lower += sum.all;
+  });
   b.sync();
-  std::uint32_t sum = 0;
-  for (index_t w = 0; w < b.warps(); ++w) {
-    sum += space.warps[w];
-  }
-  b.sync();
-  return sum;
 }
+
+}  // namespace detail
 
 /// Writes the indices of all `always` keys, of the `wanted` lowest others and of every i for which
 /// `also(i)`, ascending, and returns their number: see step::choose. Called by a whole block of
 /// whole warps.
 ///
-/// The highest selected key is found bit by bit, with a count of the keys for each bit: 32 reads of
-/// any keys, and two for the list.
-/// Cost: O(34 count / threads).
+/// The highest selected key is found digit by digit, with a histogram of each: five reads of any
+/// keys, and one for the list.
+/// Cost: O(6 count / threads).
 template <class Also = step::keys_alone>
 [[nodiscard]] UNMASK_HD index_t choose(const auto& b,
                                        const std::uint32_t* keys,
                                        index_t count,
                                        index_t wanted,
                                        index_t* chosen,
-                                       count_space& space,
+                                       digit_counts& space,
                                        const Also& also = {}) {
-  const auto count_if = [&](const auto& is_counted) {
-    std::uint32_t own = 0;
-    for (index_t i = b.lane(); i < count; i += b.lanes()) {
-      own += is_counted(keys[i]) ? 1U : 0U;
-    }
-    return static_cast<index_t>(sum_of_block(b, own, space));
-  };
-  const index_t always = count_if([](std::uint32_t key) { return key == step::always_key; });
-  const index_t never = count_if([](std::uint32_t key) { return key == step::never_key; });
+  std::uint64_t own = 0;  // `always` keys in the lower half, `never` keys in the upper one
+  for (index_t i = b.lane(); i < count; i += b.lanes()) {
+    own += keys[i] == step::always_key ? 1U : 0U;
+    own += keys[i] == step::never_key ? std::uint64_t{1} << 32U : 0U;
+  }
+  const std::uint64_t special = b.exclusive_sum(own).all;
+  const auto always = static_cast<index_t>(special & 0xffffffffU);
+  const auto never = static_cast<index_t>(special >> 32U);
   const index_t others = math::min(math::max(wanted, index_t{0}), count - always - never);
   // The highest selected key, and the number of its equals that are selected.
   index_t equals = always + others;
   std::uint32_t last = 0;
-  for (std::uint32_t bit = 0x80000000U; bit > 0 && equals > 0; bit >>= 1U) {
-    // Keys that agree with `last` above the bit, and have a 0 there.
-    const std::uint32_t known = ~(bit - 1U);
-    const index_t lower = count_if([&](std::uint32_t key) { return (key & known) == last; });
-    if (lower < equals) {
-      equals -= lower;
-      last |= bit;
+  std::uint32_t known = 0;
+  for (unsigned shift = 32; shift > 0 && equals > 0;) {
+    shift -= 8;
+    for (index_t i = b.lane(); i < digit_counts::size; i += b.lanes()) {
+      space.keys[i] = 0;
     }
+    b.sync();
+    for (index_t i = b.lane(); i < count; i += b.lanes()) {
+      if ((keys[i] & known) == last) {
+        b.add(space.keys + ((keys[i] >> shift) & 0xffU), 1U);
+      }
+    }
+    b.sync();
+    detail::find_digit(b, static_cast<std::uint32_t>(equals), space);
+    equals -= static_cast<index_t>(space.lower);
+    last |= space.digit << shift;
+    known |= 0xffU << shift;
   }
   index_t size = 0;
   index_t equal_so_far = 0;

@@ -11,7 +11,7 @@ template <class Policy>
 __global__ void __launch_bounds__(decide_threads, 1)
     decide_slots(const session_device_view<Policy> device_view, bool has_scratch) {
   extern __shared__ __align__(64) unsigned char scratch[];
-  decide_slot(device_block{},
+  decide_slot(device_block<decide_threads>{},
               device_view,
               static_cast<index_t>(blockIdx.x),
               has_scratch ? reinterpret_cast<std::byte*>(scratch) : nullptr);
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(decide_threads, 1)
               const __grid_constant__ start_arguments<Policy> arguments) {
   static_assert(sizeof(arguments) + sizeof(device_view) <= 4000,
                 "the knobs of this policy do not fit the arguments of a kernel (4 KB)");
-  start_slot(device_block{}, arguments, device_view, slot);
+  start_slot(device_block<decide_threads>{}, arguments, device_view, slot);
 }
 
 }  // namespace unmask::device

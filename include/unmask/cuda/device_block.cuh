@@ -7,46 +7,52 @@
 
 #include <unmask/cuda/thread_block.hpp>
 
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cub/warp/warp_merge_sort.cuh>
+#include <cuda/atomic>
+#include <cuda/std/functional>
+
 namespace UNMASK_NAMESPACE::device {
 
-/// The thread block of a running kernel, one-dimensional, of whole warps.
+/// The thread block of a running kernel, one-dimensional, of `Threads` threads in whole warps.
+///
+/// Whole numbers are added by CUB, and what other blocks or the host see goes through libcu++.
+template <index_t Threads>
 struct device_block {
+  static_assert(Threads % warp_threads == 0);
+
   [[nodiscard]] __device__ index_t lane() const { return static_cast<index_t>(threadIdx.x); }
-  [[nodiscard]] __device__ index_t lanes() const { return static_cast<index_t>(blockDim.x); }
+  [[nodiscard]] __device__ constexpr index_t lanes() const { return Threads; }
   __device__ void sync() const { __syncthreads(); }
   [[nodiscard]] __device__ lane_count count(bool yes) const {
-    __shared__ index_t of_warp[most_warps];
-    const std::uint32_t own = ballot(yes);
-    if (warp_lane() == 0) {
-      of_warp[warp()] = __popc(own);
-    }
-    sync();
-    lane_count sum{__popc(own & ((1U << static_cast<unsigned>(warp_lane())) - 1U)), 0};
-    for (index_t w = 0; w < warps(); ++w) {
-      sum.before += w < warp() ? of_warp[w] : 0;
-      sum.all += of_warp[w];
-    }
-    sync();
+    return exclusive_sum<index_t>(yes ? 1 : 0);
+  }
+  template <class N>
+  [[nodiscard]] __device__ lane_sum<N> exclusive_sum(N x) const {
+    using scan = cub::BlockScan<N, Threads, cub::BLOCK_SCAN_WARP_SCANS>;
+    __shared__ typename scan::TempStorage space;
+    lane_sum<N> sum;
+    scan(space).ExclusiveSum(x, sum.before, sum.all);
+    sync();  // before `space` is used again
     return sum;
   }
   [[nodiscard]] __device__ std::uint64_t any(std::uint64_t bits) const {
-    __shared__ std::uint64_t of_warp[most_warps];
-    const std::uint32_t high = any_of_warp(static_cast<std::uint32_t>(bits >> 32U));
-    const std::uint32_t low = any_of_warp(static_cast<std::uint32_t>(bits));
-    if (warp_lane() == 0) {
-      of_warp[warp()] = (std::uint64_t{high} << 32U) | low;
+    using reduction = cub::BlockReduce<std::uint64_t, Threads>;
+    __shared__ typename reduction::TempStorage space;
+    __shared__ std::uint64_t all;
+    const std::uint64_t sum = reduction(space).Reduce(bits, ::cuda::std::bit_or<>{});
+    if (lane() == 0) {
+      all = sum;
     }
     sync();
-    std::uint64_t all = 0;
-    for (index_t w = 0; w < warps(); ++w) {
-      all |= of_warp[w];
-    }
-    sync();
-    return all;
+    const std::uint64_t result = all;
+    sync();  // before `all` is written again
+    return result;
   }
 
   [[nodiscard]] __device__ index_t warp() const { return lane() / warp_threads; }
-  [[nodiscard]] __device__ index_t warps() const { return lanes() / warp_threads; }
+  [[nodiscard]] __device__ constexpr index_t warps() const { return Threads / warp_threads; }
   [[nodiscard]] __device__ index_t warp_lane() const { return lane() % warp_threads; }
   template <class T>
   [[nodiscard]] __device__ T shuffle_xor(T x, index_t mask) const {
@@ -59,35 +65,39 @@ struct device_block {
   [[nodiscard]] __device__ std::uint32_t ballot(bool x) const {
     return __ballot_sync(0xffffffffU, x);
   }
+  template <index_t Size>
+  __device__ void sort_warp(std::uint64_t* keys) const {
+    constexpr index_t each = Size / warp_threads;
+    using sorting = cub::WarpMergeSort<std::uint64_t, each, warp_threads>;
+    using space = typename sorting::TempStorage;
+    static_assert(sizeof(space) <= (Size + 1) * sizeof *keys &&
+                  alignof(space) <= alignof(std::uint64_t));
+    std::uint64_t own[each];
+    sync_warp();
+    unrolled<each>([&](index_t i) { own[i] = keys[each * warp_lane() + i]; });
+    sync_warp();
+    sorting(*reinterpret_cast<space*>(keys)).Sort(own, ::cuda::std::less<>{});
+    sync_warp();
+    unrolled<each>([&](index_t i) { keys[each * warp_lane() + i] = own[i]; });
+    sync_warp();
+  }
+  // Mostly in shared memory, which cuda::atomic_ref does not recognise: it costs a test of the
+  // address, and more.
   __device__ void add(std::uint32_t* sum, std::uint32_t x) const { atomicAdd(sum, x); }
   __device__ void add(std::uint64_t* sum, std::uint64_t x) const {
     static_assert(sizeof(unsigned long long) == sizeof *sum);
     atomicAdd(reinterpret_cast<unsigned long long*>(sum), x);
   }
   __device__ void sync_warp() const { __syncwarp(); }
-  __device__ void fence() const { __threadfence(); }
   [[nodiscard]] __device__ std::uint32_t take_ticket(std::uint32_t* counter) const {
-    return atomicAdd(counter, 1U);
+    const ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_device> tickets(*counter);
+    return tickets.fetch_add(1U, ::cuda::memory_order_acq_rel);
   }
   __device__ void publish(std::uint32_t* where, std::uint32_t x) const {
-    __threadfence_system();
-    *static_cast<volatile std::uint32_t*>(where) = x;
-  }
-
- private:
-  static constexpr index_t most_warps = 32;
-
-  [[nodiscard]] __device__ std::uint32_t any_of_warp(std::uint32_t bits) const {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(0xffffffffU, bits);
-#else
-    for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
-      bits |= shuffle_xor(bits, distance);
-    }
-    return bits;
-#endif
+    const ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system> word(*where);
+    word.store(x, ::cuda::memory_order_release);
   }
 };
-static_assert(thread_block<device_block>);
+static_assert(thread_block<device_block<warp_threads>>);
 
 }  // namespace unmask::device

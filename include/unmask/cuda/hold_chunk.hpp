@@ -9,13 +9,14 @@
 namespace UNMASK_NAMESPACE::device {
 
 /// Shared memory of a warp's list: the inverted keys of the held columns, ascending, and behind
-/// them those of columns that may have to be held. Most columns of a row are rejected by a
-/// comparison with the last held one, so the list is sorted only a few times per row.
+/// them those of columns that may have to be held, and what sort_warp() needs. Most columns of a
+/// row are rejected by a comparison with the last held one, so the list is sorted only a few times
+/// per row.
 struct warp_list {
   static constexpr index_t held = held_tokens::capacity;
   static constexpr index_t room = 256;
 
-  std::uint64_t keys[room];
+  std::uint64_t keys[room + 1];
 };
 
 namespace detail {
@@ -114,7 +115,7 @@ class warp_holder {
       keys_[i] = step::no_key;
     }
     waiting_ = 0;
-    step::sort(warp_of(b_), keys_, warp_list::room);
+    b_.template sort_warp<warp_list::room>(keys_);
   }
 
   /// Offers the columns of another list.

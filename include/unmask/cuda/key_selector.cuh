@@ -11,15 +11,15 @@ namespace UNMASK_NAMESPACE::device {
 template <class T>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
     score_rows(const __grid_constant__ key_products<T> a) {
-  score_block(device_block{}, a, static_cast<index_t>(blockIdx.x));
+  score_block(device_block<layer_threads>{}, a, static_cast<index_t>(blockIdx.x));
 }
 
 /// selection_arguments: one block.
 template <class T>
 __global__ void __launch_bounds__(decide_threads)
     keep_highest_keys(const __grid_constant__ selection_arguments<T> a) {
-  __shared__ count_space space;
-  select_keys(device_block{}, a, space);
+  __shared__ digit_counts space;
+  select_keys(device_block<decide_threads>{}, a, space);
 }
 
 template <element T>

@@ -67,14 +67,12 @@ template <statistics S>
   std::uint32_t ticket = 0;
   if (b.warp_lane() == 0) {
     at.parts[run] = nodes[0];
-    b.fence();
     ticket = b.take_ticket(at.arrived);
   }
   ticket = b.shuffle(ticket, 0);
   if (ticket + 1 != static_cast<std::uint32_t>(runs)) {
     return false;
   }
-  b.fence();
   b.sync_warp();  // the other lanes see what lane 0 has seen
   for (index_t i = b.warp_lane(); i < runs; i += warp_threads) {
     nodes[i] = at.parts[i];

@@ -23,7 +23,7 @@ __launch_bounds__(read_threads,
   extern __shared__ __align__(64) unsigned char scratch[];
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
-  step_position<T, Exponential>(device_block{},
+  step_position<T, Exponential>(device_block<read_threads>{},
                                 device_view,
                                 batch,
                                 static_cast<index_t>(blockIdx.z),

@@ -159,8 +159,7 @@ UNMASK_HD void cut_row(const auto& b,
       space.verdict = proved;
       space.row.excluded_logits = nullptr;  // they are edited now
       if (!proved) {
-        static_cast<void>(
-            b.take_ticket(reinterpret_cast<std::uint32_t*>(&m.status->report.second_reads)));
+        b.add(reinterpret_cast<std::uint32_t*>(&m.status->report.second_reads), 1U);
       }
     }
   } else if (b.lane() == 0) {
@@ -261,12 +260,10 @@ template <class Policy>
     if (b.warp_lane() == 0) {
       bool last = false;
       if (through) {
-        b.fence();
         last =
             b.take_ticket(device_view.through + slot) + 1 == static_cast<std::uint32_t>(positions);
       }
       if (last) {
-        b.fence();
         device_view.through[slot] = 0;
       }
       verdict = last;

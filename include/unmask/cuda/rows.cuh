@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE::device {
 template <class T>
 __global__ void __launch_bounds__(layer_threads)
     copy_rows(const __grid_constant__ row_copies<T> copies) {
-  copy_row(device_block{}, copies, static_cast<index_t>(blockIdx.x));
+  copy_row(device_block<layer_threads>{}, copies, static_cast<index_t>(blockIdx.x));
 }
 
 template <element T>

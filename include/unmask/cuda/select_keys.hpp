@@ -40,7 +40,7 @@ struct selection_arguments {
 
 /// Performs a selection: the work of one block.
 template <element T>
-UNMASK_HD void select_keys(const auto& b, const selection_arguments<T>& a, count_space& space) {
+UNMASK_HD void select_keys(const auto& b, const selection_arguments<T>& a, digit_counts& space) {
   const step::key_selection<T>& s = a.selection;
   for (index_t i = b.lane(); i < s.size(); i += b.lanes()) {
     a.keys[i] = s.pooled_key(i);

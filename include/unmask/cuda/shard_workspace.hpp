@@ -23,7 +23,7 @@ template <class T, class Policy>
                                              index_t window,
                                              cudaStream_t stream) noexcept;
 
-/// Enqueues merge_line() for lines [0, lines), each with `threads` threads.
+/// Enqueues merge_line() for lines [0, lines).
 template <class Policy>
 [[nodiscard]] cudaError_t launch_merges(const session_device_view<Policy>& device_view,
                                         const shard_device_view<Policy>& shard,
@@ -31,7 +31,6 @@ template <class Policy>
                                         index_t count,
                                         range read,
                                         index_t lines,
-                                        unsigned threads,
                                         cudaStream_t stream) noexcept;
 
 /// Runs of a shard's nodes, with `run_chunks` chunks in a run.
@@ -217,7 +216,6 @@ void on_stream::shard_workspace<Policy>::merge(const workspace<Policy>& slots,
                                       count,
                                       read_,
                                       static_cast<index_t>(device::lines_of(capacity_)),
-                                      slots.decide_block(),
                                       where_.stream),
                 "launch of merge_shards");
   read_ = {};

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(read_threads,
   using space = shard_space<T, Policy>;
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
-  read_shard<T, Exponential>(device_block{},
+  read_shard<T, Exponential>(device_block<read_threads>{},
                              device_view,
                              shard,
                              batch,
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(decide_threads, 1)
                  index_t count,
                  range read) {
   __shared__ std::uint32_t wrong;
-  merge_line(device_block{},
+  merge_line(device_block<decide_threads>{},
              device_view,
              shard,
              messages,

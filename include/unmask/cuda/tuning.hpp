@@ -25,8 +25,7 @@ inline constexpr index_t layer_blocks_per_multiprocessor = 5;
 /// max_run_chunks^2 chunks, 33 million columns.
 inline constexpr index_t max_run_chunks = 128;
 
-/// Most threads of a block that decides one slot. It has as many as there are positions to score,
-/// in whole warps: more would be idle.
+/// Threads of a block that decides one slot, merges a line of messages or selects keys.
 inline constexpr index_t decide_threads = 256;
 
 /// Largest window whose steps are one launch, in which the last block of a sequence to finish

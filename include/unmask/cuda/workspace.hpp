@@ -25,12 +25,10 @@ template <class T, class Policy>
                                        std::size_t scratch,
                                        cudaStream_t stream) noexcept;
 
-/// Enqueues decide_slot() for slots [0, count), each with `threads` threads and `scratch` bytes of
-/// shared memory.
+/// Enqueues decide_slot() for slots [0, count), each with `scratch` bytes of shared memory.
 template <class Policy>
 [[nodiscard]] cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                                            index_t count,
-                                           unsigned threads,
                                            std::size_t scratch,
                                            cudaStream_t stream) noexcept;
 
@@ -39,7 +37,6 @@ template <class Policy>
 [[nodiscard]] cudaError_t launch_start(const session_device_view<Policy>& device_view,
                                        index_t slot,
                                        const start_arguments<Policy>& arguments,
-                                       unsigned threads,
                                        cudaStream_t stream) noexcept;
 
 }  // namespace device
@@ -105,13 +102,6 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   device::check(cudaStreamSynchronize(where.stream), "cudaStreamSynchronize");
 }
 
-// Whole warps, and not more than there is work for.
-template <class Policy>
-unsigned on_stream::workspace<Policy>::decide_block() const {
-  const index_t whole = (capacity_.window + device::warp_threads - 1) / device::warp_threads;
-  return static_cast<unsigned>(math::min(whole * device::warp_threads, device::decide_threads));
-}
-
 template <class Policy>
 void on_stream::workspace<Policy>::start(index_t slot,
                                          const Policy& policy,
@@ -137,7 +127,7 @@ void on_stream::workspace<Policy>::start(index_t slot,
                   "cudaMemcpyAsync of start_options::editable");
     arguments.editable = device_.editable + from;
   }
-  device::check(device::launch_start(device_view_, slot, arguments, decide_block(), where_.stream),
+  device::check(device::launch_start(device_view_, slot, arguments, where_.stream),
                 "launch of start_one");
   if constexpr (Policy::layered) {
     passes_.start(slot, policy, geometry);
@@ -230,9 +220,9 @@ void on_stream::workspace<Policy>::decide(std::span<const segment>) {
   }
   run();
   split_ = false;
-  device::check(device::launch_decisions(
-                    device_view_, capacity_.sequences, decide_block(), scratch_, where_.stream),
-                "launch of decide_slots");
+  device::check(
+      device::launch_decisions(device_view_, capacity_.sequences, scratch_, where_.stream),
+      "launch of decide_slots");
 }
 
 template <class Policy>

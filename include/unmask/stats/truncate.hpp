@@ -240,7 +240,7 @@ struct key_bins {
 
   std::uint32_t tokens[size];
   mass_units masses[size];
-  /// Bin at which the walk stopped; written by lane 0, read by all.
+  /// Bin at which the walk stopped, and what stands before it; written by one lane, read by all.
   index_t stop;
   index_t tokens_before;
   mass_units mass_before;
@@ -263,21 +263,33 @@ struct key_bins {
       masses[bin] += mass;
     }
   }
-  /// Walks over the bins that are kept completely. True if one is not: the last kept column is in
-  /// it.
+  /// Finds the first bin that is not kept completely. True if there is one: the last kept column is
+  /// in it.
   [[nodiscard]] UNMASK_HD bool stops(const auto& t, const row_limits& limits, index_t bins) {
     t.sync();
-    if (t.lane() == 0) {
-      const auto within = [&](index_t i) { return static_cast<index_t>(tokens[i]); };
-      for (stop = 0; stop < bins &&
-                     !limits.end_after(tokens_before + within(stop), mass_before + masses[stop]);
-           ++stop) {
-        tokens_before += within(stop);
-        mass_before += masses[stop];
+    std::uint32_t count = static_cast<std::uint32_t>(tokens_before);
+    mass_units mass = mass_before;
+    for (index_t first = 0; first < bins; first += t.lanes()) {
+      const index_t i = first + t.lane();
+      const auto counted = t.exclusive_sum(i < bins ? tokens[i] : 0U);
+      const auto weighed = t.exclusive_sum(i < bins ? masses[i] : mass_units{0});
+      const std::uint32_t before = count + counted.before;
+      const bool ends = i < bins && limits.end_after(static_cast<index_t>(before + tokens[i]),
+                                                     mass + weighed.before + masses[i]);
+      const auto found = t.count(ends);
+      if (ends && found.before == 0) {
+        stop = i;
+        tokens_before = static_cast<index_t>(before);
+        mass_before = mass + weighed.before;
       }
+      if (found.all > 0) {
+        t.sync();
+        return true;
+      }
+      count += counted.all;
+      mass += weighed.all;
     }
-    t.sync();
-    return stop < bins;
+    return false;
   }
 };
 

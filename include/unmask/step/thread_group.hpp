@@ -19,19 +19,24 @@ concept thread_group = requires(const T& t) {
   { t.sync() } -> std::same_as<void>;
 };
 
-/// Number of lanes with a true argument: those before the calling lane, and all.
-struct lane_count {
-  index_t before = 0;
-  index_t all = 0;
+/// Sum over the lanes before the calling one, and over all.
+template <class N>
+struct lane_sum {
+  N before = 0;
+  N all = 0;
 };
+
+/// Number of lanes with a true argument: those before the calling lane, and all.
+using lane_count = lane_sum<index_t>;
 
 /// A thread group whose lanes can exchange data, so that all of them write lists in order.
 ///
-/// count(yes) counts the lanes with a true argument, any(bits) is the bitwise or over all lanes.
-/// Every lane calls them; both are barriers.
+/// count(yes) counts the lanes with a true argument, exclusive_sum(x) adds the lanes' whole
+/// numbers, any(bits) is the bitwise or over all lanes. Every lane calls them; all are barriers.
 template <class T>
 concept deciding_group = thread_group<T> && requires(const T& t, std::uint64_t bits) {
   { t.count(true) } -> std::same_as<lane_count>;
+  { t.exclusive_sum(bits) } -> std::same_as<lane_sum<std::uint64_t>>;
   { t.any(bits) } -> std::same_as<std::uint64_t>;
 };
 
@@ -41,6 +46,10 @@ struct serial {
   [[nodiscard]] UNMASK_HD constexpr index_t lanes() const { return 1; }
   UNMASK_HD constexpr void sync() const {}
   [[nodiscard]] UNMASK_HD constexpr lane_count count(bool yes) const { return {0, yes ? 1 : 0}; }
+  template <class N>
+  [[nodiscard]] UNMASK_HD constexpr lane_sum<N> exclusive_sum(N x) const {
+    return {0, x};
+  }
   [[nodiscard]] UNMASK_HD constexpr std::uint64_t any(std::uint64_t bits) const { return bits; }
 };
 static_assert(deciding_group<serial>);

@@ -16,14 +16,15 @@ __global__ void __launch_bounds__(device::read_threads, device::read_blocks_per_
         row_input<T> row, index_t run_chunks, Record* parts, std::uint32_t* arrived, Record* out) {
   __shared__ alignas(8) unsigned char nodes[sizeof(Record) * device::max_run_chunks];
   const device::row_reduction<Record::contents> at{parts, arrived};
-  device::read_row<Record::contents, device::exact_exponential>(device::device_block{},
-                                                                row,
-                                                                no_edit{},
-                                                                static_cast<index_t>(blockIdx.x),
-                                                                run_chunks,
-                                                                at,
-                                                                reinterpret_cast<Record*>(nodes),
-                                                                *out);
+  device::read_row<Record::contents, device::exact_exponential>(
+      device::device_block<device::read_threads>{},
+      row,
+      no_edit{},
+      static_cast<index_t>(blockIdx.x),
+      run_chunks,
+      at,
+      reinterpret_cast<Record*>(nodes),
+      *out);
 }
 
 }  // namespace

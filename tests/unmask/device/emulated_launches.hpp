@@ -80,11 +80,10 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
 template <class Policy>
 cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                              index_t count,
-                             unsigned threads,
                              std::size_t scratch,
                              cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
-    testing::block_emulator block(static_cast<index_t>(threads), 5);
+    testing::block_emulator block(64, 5);
     for (index_t slot = 0; slot < count; ++slot) {
       const testing::shared_junk shared(scratch);
       block.run([&](const testing::emulated_block& b) {
@@ -98,10 +97,9 @@ template <class Policy>
 cudaError_t launch_start(const session_device_view<Policy>& device_view,
                          index_t slot,
                          const start_arguments<Policy>& arguments,
-                         unsigned threads,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
-    testing::block_emulator block(static_cast<index_t>(threads), 6);
+    testing::block_emulator block(64, 6);
     block.run(
         [&](const testing::emulated_block& b) { start_slot(b, arguments, device_view, slot); });
   });
@@ -140,11 +138,10 @@ cudaError_t launch_merges(const session_device_view<Policy>& device_view,
                           index_t count,
                           range read,
                           index_t lines,
-                          unsigned threads,
                           cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
-    testing::block_emulator block(static_cast<index_t>(threads), order.bits());
+    testing::block_emulator block(64, order.bits());
     for (const index_t line : order.permutation(lines)) {
       const testing::shared_junk wrong(sizeof(std::uint32_t));
       block.run([&](const testing::emulated_block& b) {
@@ -218,9 +215,9 @@ cudaError_t launch_selection(const selection_arguments<T>& a, cudaStream_t strea
   return fake_launch(stream, [=] {
     testing::dice d(static_cast<std::uint64_t>(fake_cuda().launches));
     testing::block_emulator block(32 * d.within(1, 8), d.bits());
-    const testing::shared_junk space(sizeof(count_space));
+    const testing::shared_junk space(sizeof(digit_counts));
     block.run(
-        [&](const testing::emulated_block& b) { select_keys(b, a, *space.as<count_space>()); });
+        [&](const testing::emulated_block& b) { select_keys(b, a, *space.as<digit_counts>()); });
   });
 }
 

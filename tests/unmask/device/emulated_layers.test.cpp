@@ -160,7 +160,7 @@ TEST(EmulatedChoose, GivesTheListOfOneLane) {
     std::vector<index_t> got = expected;
     const index_t size = step::choose(keys.data(), count, wanted, expected.data());
     block_emulator block(d.one_of(std::vector<index_t>{32, 64, 128, 256}), seed);
-    device::count_space space{};
+    device::digit_counts space{};
     block.run([&](const emulated_block& b) {
       EXPECT_EQ(device::choose(b, keys.data(), count, wanted, got.data(), space), size);
     });

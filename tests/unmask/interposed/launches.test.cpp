@@ -154,7 +154,7 @@ void emulate_scores(const launch& l) {
 }
 
 void emulate_selections(const launch& l) {
-  device::count_space space{};
+  device::digit_counts space{};
   each_block(l, [&](const emulated_block& b, dim3, std::byte*) {
     device::select_keys(b, argument<device::selection_arguments<float>>(l, 0), space);
   });

@@ -59,6 +59,8 @@ char __cudaInitModule(void**) {
 void __cudaUnregisterFatBinary(void**) {}
 void __cudaRegisterFunction(
     void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*) {}
+// libcu++ has some, which are empty.
+void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, void* stream) {
   unmask::testing::configured = {grid, block, nullptr, shared};
   unmask::testing::configured_stream = static_cast<cudaStream_t>(stream);
