@@ -89,6 +89,7 @@ struct unmask_session {
     tensors.reserve(segments.capacity());
     modifiers.reserve(segments.capacity());
     commits.reserve(window + 1);
+    candidates.reserve(window + 1);
     answers.reserve(window * unmask::logits_processor_list::most_probed);
     editable.resize(static_cast<std::size_t>(capacity.length));
     started.resize(slots);
@@ -250,6 +251,15 @@ T& needed(T* pointer, const char* name) {
   return *pointer;
 }
 
+// check_argument() of a field of a structure; the name is put together only for a message.
+template <class T, class... Rule>
+void check_field(
+    bool holds, const char* structure, const char* field, const T& value, const Rule&... rule) {
+  if (!holds) {
+    unmask::check_argument(false, std::string(structure) + "->" + field, value, rule...);
+  }
+}
+
 // No version's structure is larger, so one whose size was not set is not read far
 // behind its end.
 inline constexpr std::size_t largest_struct = 128;
@@ -267,13 +277,14 @@ template <class T>
 T known_part_of(const T* given, const T& defaults, const char* name) {
   static_assert(sizeof(T) <= largest_struct);
   const std::size_t size = needed(given, name).struct_size;
-  unmask::check_argument(size >= first_size<T> && size <= largest_struct,
-                         std::string(name) + "->struct_size",
-                         size,
-                         "the sizeof of the structure, at least ",
-                         first_size<T>,
-                         " and at most ",
-                         largest_struct);
+  check_field(size >= first_size<T> && size <= largest_struct,
+              name,
+              "struct_size",
+              size,
+              "the sizeof of the structure, at least ",
+              first_size<T>,
+              " and at most ",
+              largest_struct);
   T known = defaults;
   std::memcpy(&known, given, std::min(size, sizeof(T)));
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
@@ -288,31 +299,32 @@ T known_part_of(const T* given, const T& defaults, const char* name) {
 template <class T>
 void give(T* to, T answer, const char* name) {
   const std::size_t size = needed(to, name).struct_size;
-  unmask::check_argument(size >= sizeof(std::uint32_t),
-                         std::string(name) + "->struct_size",
-                         size,
-                         "the sizeof of the structure");
+  check_field(
+      size >= sizeof(std::uint32_t), name, "struct_size", size, "the sizeof of the structure");
   answer.struct_size = to->struct_size;
   std::memcpy(to, &answer, std::min(size, sizeof(T)));
 }
 
-inline unmask::any_rows rows_of(const unmask_logits& l, const std::string& name = "logits") {
-  unmask::check_argument(l.kind >= UNMASK_F32 && l.kind <= UNMASK_F16,
-                         name + "->kind",
-                         l.kind,
-                         "UNMASK_F32, UNMASK_BF16 or UNMASK_F16");
-  unmask::check_argument(l.memory_space == UNMASK_HOST || l.memory_space == UNMASK_DEVICE,
-                         name + "->memory_space",
-                         l.memory_space,
-                         "UNMASK_HOST or UNMASK_DEVICE");
-  unmask::check_argument(l.rows >= 0, name + "->rows", l.rows, "at least 0");
-  unmask::check_argument(l.data != nullptr || l.rows == 0, name + "->data", "null", "a pointer");
+inline unmask::any_rows rows_of(const unmask_logits& l, const char* name = "logits") {
+  check_field(l.kind >= UNMASK_F32 && l.kind <= UNMASK_F16,
+              name,
+              "kind",
+              l.kind,
+              "UNMASK_F32, UNMASK_BF16 or UNMASK_F16");
+  check_field(l.memory_space == UNMASK_HOST || l.memory_space == UNMASK_DEVICE,
+              name,
+              "memory_space",
+              l.memory_space,
+              "UNMASK_HOST or UNMASK_DEVICE");
+  check_field(l.rows >= 0, name, "rows", l.rows, "at least 0");
+  check_field(l.data != nullptr || l.rows == 0, name, "data", "null", "a pointer");
   const std::int64_t farthest = PTRDIFF_MAX / (std::int64_t{sizeof(float)} * std::max(l.rows, 1));
-  unmask::check_argument(l.stride == 0 || (l.stride >= l.columns && l.stride <= farthest),
-                         name + "->stride",
-                         l.stride,
-                         "0, for as many as there are columns, or at least so many and at most ",
-                         farthest);
+  check_field(l.stride == 0 || (l.stride >= l.columns && l.stride <= farthest),
+              name,
+              "stride",
+              l.stride,
+              "0, for as many as there are columns, or at least so many and at most ",
+              farthest);
   unmask::any_rows rows;
   rows.data = l.data;
   rows.kind = static_cast<unmask::element_kind>(l.kind);

@@ -211,8 +211,9 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
     const unmask::model_info model = model_of(o);
     unmask::validate(model);
     const unmask::session_capacity capacity = unmask::validated(capacity_of(o));
-    *session = new unmask_session(parts, model, capacity, o, std::move(replay));
-    (*session)->policy = policy;
+    auto made = std::make_unique<unmask_session>(parts, model, capacity, o, std::move(replay));
+    made->policy = policy;
+    *session = made.release();
   });
 }
 

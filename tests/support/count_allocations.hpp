@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// Replaces operator new by one that counts, for the whole program: one file of a program may
-/// include this.
+/// Replaces operator new by one that counts, and that fails when it is told to, for the whole
+/// program: one file of a program may include this.
 
 #include <atomic>
 #include <cstddef>
@@ -14,6 +14,11 @@ namespace unmask::testing {
 
 /// Calls of operator new on any thread.
 inline std::atomic<long> allocations{0};
+
+/// Blocks of memory that are not deleted yet.
+inline std::atomic<long> live_allocations{0};
+/// Number of the next allocation that fails, counted from 0 at the next call; none if negative.
+inline std::atomic<long> failing_allocation{-1};
 
 /// Calls of operator new since it was made.
 class allocation_count {
@@ -40,12 +45,22 @@ namespace detail {
 
 inline void* counted(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  if (failing_allocation.load(std::memory_order_relaxed) >= 0 &&
+      failing_allocation.fetch_sub(1, std::memory_order_relaxed) == 0) {
+    throw std::bad_alloc();
+  }
   const std::size_t whole = (size + alignment - 1) / alignment * alignment;
   void* const p = std::aligned_alloc(alignment, whole == 0 ? alignment : whole);
   if (p == nullptr) {
     throw std::bad_alloc();
   }
+  live_allocations.fetch_add(1, std::memory_order_relaxed);
   return p;
+}
+
+inline void freed(void* p) noexcept {
+  live_allocations.fetch_sub(p != nullptr ? 1 : 0, std::memory_order_relaxed);
+  std::free(p);
 }
 
 }  // namespace detail
@@ -68,40 +83,44 @@ inline void* counted(std::size_t size, std::size_t alignment) {
   return unmask::testing::detail::counted(size, static_cast<std::size_t>(alignment));
 }
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return unmask::testing::detail::counted(size, alignof(std::max_align_t));
+  try {
+    return unmask::testing::detail::counted(size, alignof(std::max_align_t));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 [[gnu::noinline]] void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  return unmask::testing::detail::counted(size, alignof(std::max_align_t));
+  return operator new(size, std::nothrow);
 }
 [[gnu::noinline]] void operator delete(void* p) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete[](void* p) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete[](void* p, std::size_t) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete[](void* p, std::align_val_t) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 [[gnu::noinline]] void operator delete[](void* p, const std::nothrow_t&) noexcept {
-  std::free(p);
+  unmask::testing::detail::freed(p);
 }
 
 #endif

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every allocation of what a program makes fails once: std::bad_alloc comes out, nothing leaks, and
+// what was there before decodes on.
+#include <unmask/c_api.h>
+#include <unmask/host/thread_pool.hpp>
+#include <unmask/mixed_session.hpp>
+#include <unmask/named_requirements.hpp>
+#include <unmask/sharded_session.hpp>
+#include <unmask/unmask.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/c_calls.hpp"
+#include "support/count_allocations.hpp"
+
+namespace unmask::testing {
+namespace {
+
+constexpr model_info model{.vocab = 40, .mask_token = 0, .eos_token = 1, .layers = 4};
+constexpr session_capacity capacity{.sequences = 3, .length = 24, .window = 24, .branches = 4};
+
+/// Calls make() with its first allocation failing, then with its second, until none fails. Returns
+/// the number of failures.
+template <class Make>
+long every_failure_of(const Make& make) {
+  if (!counts_allocations) {
+    return 1;
+  }
+  for (long failures = 0;; ++failures) {
+    const long before = live_allocations;
+    failing_allocation = failures;
+    try {
+      [[maybe_unused]] const auto made = make();
+      const bool all_succeeded = failing_allocation >= 0;
+      failing_allocation = -1;
+      EXPECT_TRUE(all_succeeded) << "a failure was swallowed";
+      return failures;
+    } catch (const std::bad_alloc&) {
+      EXPECT_LT(failing_allocation, 0);
+    }
+    EXPECT_EQ(live_allocations, before) << "leaked behind allocation " << failures;
+    if (::testing::Test::HasFailure()) {
+      failing_allocation = -1;
+      return failures;
+    }
+  }
+}
+
+TEST(OutOfMemory, IsReportedByEachSession) {
+  const policy rich{
+      by_margin{}, threshold{0.9F}, trace_credit<8>{}, lookahead{}, dual_cache{}, stop_at_eos{}};
+  EXPECT_GT(every_failure_of([&] {
+              return std::make_unique<session<std::remove_const_t<decltype(rich)>>>(model,
+                                                                                    capacity);
+            }),
+            3);
+  const policy comparing{by_confidence{}, adaptive_threshold{}, sampling{}, temperature{0.8F}};
+  EXPECT_GT(every_failure_of([&] {
+              return std::make_unique<session<std::remove_const_t<decltype(comparing)>>>(model,
+                                                                                         capacity);
+            }),
+            3);
+  const policy truncating{by_confidence{}, threshold{}, sampling{}, top_k{5}};
+  EXPECT_GT(every_failure_of([&] {
+              return std::make_unique<session<std::remove_const_t<decltype(truncating)>>>(model,
+                                                                                          capacity);
+            }),
+            3);
+  const policy plain{by_confidence{}, threshold{}};
+  const index_t cuts[] = {0, 20, 40};
+  EXPECT_GT(every_failure_of([&] {
+              return std::make_unique<sharded_session<std::remove_const_t<decltype(plain)>>>(
+                  model, capacity, cuts, 0);
+            }),
+            3);
+}
+
+TEST(OutOfMemory, IsReportedByEachSessionByName) {
+  for (const char* text :
+       {"threshold(0.9)",
+        "lookahead(3) + any_of(threshold(0.8), tokens_per_step(2)) + trace_credit",
+        "adaptive_threshold + temperature(0.7)",
+        "threshold(0.9) + sampling + top_p(0.9)",
+        "remask_below(0.3) + threshold(0.8)",
+        "entropy_bound(0.1) + canvas"}) {
+    SCOPED_TRACE(text);
+    EXPECT_GT(every_failure_of([&] { return make_any_session(text, model, capacity); }), 3);
+  }
+  EXPECT_GT(every_failure_of(
+                [&] { return make_any_layer_session(read_policy("es_dllm"), model, capacity); }),
+            3);
+  EXPECT_GT(every_failure_of(
+                [&] { return make_mixed_session(read_policy("threshold(0.9)"), model, capacity); }),
+            3);
+}
+
+TEST(OutOfMemory, IsReportedByTextsAndThreads) {
+  EXPECT_GT(every_failure_of([] { return read_policy("es_dllm + stop_at_eos"); }), 3);
+  EXPECT_GT(every_failure_of([] { return describe_parts(); }), 3);
+  EXPECT_GT(every_failure_of([] {
+              return requirements_of(read_policy("threshold + lookahead"),
+                                     model,
+                                     capacity,
+                                     {.length = 20, .block_length = 5});
+            }),
+            3);
+  EXPECT_GT(every_failure_of([] { return std::make_unique<host::thread_pool>(4); }), 3);
+  EXPECT_GT(every_failure_of([] {
+              std::string error;
+              try {
+                static_cast<void>(read_policy("treshold(0.9)"));
+              } catch (const policy_text_error& e) {
+                error = e.what();
+              }
+              return error;
+            }),
+            3);
+}
+
+/// Decodes on until every sequence has ended; logits are a hash of position and token.
+void run(any_session& s) {
+  std::vector<float> logits;
+  while (const auto request = s.next()) {
+    logits.clear();
+    for (const segment& part : request->segments) {
+      for (index_t p = part.rows.first; p < part.rows.last; ++p) {
+        for (index_t v = 0; v < model.vocab; ++v) {
+          logits.push_back(static_cast<float>((p * 31 + v * 17 + part.slot * 5) % 23) * 0.4F);
+        }
+      }
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, model.vocab));
+  }
+}
+
+// A sequence with a policy of a new type allocates that type's session; if that fails, the running
+// sequences do not notice, and the same call succeeds later.
+TEST(OutOfMemory, LeavesTheSequencesOfAMixedSessionAlone) {
+  constexpr sequence_shape shape{.length = 20, .block_length = 5};
+  const named_parts first = read_policy("tokens_per_step(2)");
+  const named_parts second = read_policy("threshold(0.5) + sampling + top_k(3)");
+  const auto decode = [&](bool fails) {
+    std::vector<token_id> one(20);
+    std::vector<token_id> other(20);
+    const auto s = make_mixed_session(first, model, capacity);
+    s->start(0, one.data(), 20, shape);
+    long failures = 0;
+    if (fails) {
+      for (bool started = false; !started;) {
+        failing_allocation = failures;
+        try {
+          s->start(1, second, other.data(), 20, shape);
+          started = true;
+        } catch (const std::bad_alloc&) {
+          ++failures;
+        }
+        failing_allocation = -1;
+      }
+      EXPECT_GT(failures, 3);
+    } else {
+      s->start(1, second, other.data(), 20, shape);
+    }
+    run(*s);
+    one.insert(one.end(), other.begin(), other.end());
+    return one;
+  };
+  EXPECT_EQ(decode(counts_allocations), decode(false));
+}
+
+// Calls of the C interface return a status, and the next call may succeed.
+TEST(OutOfMemory, IsAStatusInC) {
+  if (!counts_allocations) {
+    GTEST_SKIP() << "operator new is the sanitizer's";
+  }
+  unmask_options options = UNMASK_OPTIONS_INIT;
+  options.vocab = model.vocab;
+  options.mask_token = model.mask_token;
+  options.sequences = 2;
+  options.length = 20;
+  options.window = 20;
+  unmask_sequence shape = UNMASK_SEQUENCE_INIT;
+  shape.length = 20;
+  shape.block_length = 5;
+  shape.policy = "threshold(0.5) + sampling + top_k(3)";
+  std::vector<std::int32_t> tokens(20);
+
+  // Makes a call until none of its allocations fails.
+  const auto with_failures = [](const auto& call) {
+    for (long failures = 0; !::testing::Test::HasFailure(); ++failures) {
+      failing_allocation = failures;
+      const unmask_status status = call();
+      const bool failed = failing_allocation < 0;
+      failing_allocation = -1;
+      if (!failed) {
+        EXPECT_EQ(status, UNMASK_OK) << unmask_last_error();
+        return;
+      }
+      SCOPED_TRACE(failures);
+      expect_fails(status, UNMASK_OUT_OF_MEMORY, {"out of memory"});
+    }
+  };
+  const auto decode = [&] {
+    unmask_session* s = nullptr;
+    with_failures([&] { return unmask_create("threshold(0.9) + lookahead(2)", &options, &s); });
+    with_failures([&] { return unmask_start(s, 0, tokens.data(), 20, &shape); });
+    unmask_request request = UNMASK_REQUEST_INIT;
+    with_failures([&] { return unmask_next(s, &request); });
+    const std::vector<float> z(static_cast<std::size_t>(request.rows * model.vocab), 1.0F);
+    const unmask_logits logits = logits_of(z, model.vocab);
+    with_failures([&] { return unmask_supply(s, &logits); });
+    unmask_destroy(s);
+  };
+  decode();  // tables that are made once stay
+  const long before = live_allocations;
+  decode();
+  EXPECT_EQ(live_allocations, before);
+}
+
+TEST(Allocation, IsNotInAStepInC) {
+  unmask_options options = UNMASK_OPTIONS_INIT;
+  options.vocab = model.vocab;
+  options.mask_token = model.mask_token;
+  options.length = 20;
+  options.window = 20;
+  options.trace = 1;
+  const session_pointer s = made("tokens_per_step(2) + probability_of([3, 4])", options);
+  unmask_sequence shape = UNMASK_SEQUENCE_INIT;
+  shape.length = 20;
+  shape.block_length = 20;
+  std::vector<std::int32_t> tokens(20);
+  const std::vector<float> z(static_cast<std::size_t>(20 * model.vocab), 1.0F);
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 20, &shape), UNMASK_OK);
+  const allocation_count count;
+  int steps = 0;
+  unmask_request request = UNMASK_REQUEST_INIT;
+  while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+    unmask_logits logits = UNMASK_LOGITS_INIT;
+    logits.rows = request.rows;
+    logits.columns = model.vocab;
+    logits.data = z.data();
+    ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK);
+    const unmask_commit* commits = nullptr;
+    const unmask_candidate* candidates = nullptr;
+    const unmask_probability* answers = nullptr;
+    std::int32_t n = 0;
+    unmask_report report = UNMASK_REPORT_INIT;
+    ASSERT_EQ(unmask_committed(s.get(), 0, &commits, &n), UNMASK_OK);
+    ASSERT_EQ(unmask_candidates(s.get(), 0, &candidates, &n), UNMASK_OK);
+    ASSERT_EQ(unmask_probabilities(s.get(), 0, &answers, &n), UNMASK_OK);
+    ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+    ++steps;
+  }
+  EXPECT_EQ(count.value(), 0);
+  EXPECT_EQ(steps, 10);
+}
+
+}  // namespace
+}  // namespace unmask::testing
