@@ -142,12 +142,9 @@ class sharded_session : private session<Policy, Backend> {
   /// decided then, and the request is pending again, for read_shard(), too.
   [[nodiscard]] std::optional<forward_request> next() {
     const auto request = base::next();
-    try {
-      shards_.check_merged();
-    } catch (...) {
-      --step_;
-      throw;
-    }
+    --step_;  // not made unless the messages fit together
+    shards_.check_merged();
+    ++step_;
     return request;
   }
 

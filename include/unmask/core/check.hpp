@@ -2,9 +2,11 @@
 #pragma once
 
 #include <unmask/core/types.hpp>
+#include <unmask/core/write_number.hpp>
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
@@ -12,6 +14,17 @@
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
+
+// Throws the error; without exceptions prints it and ends the program.
+template <class Error>
+[[noreturn, gnu::cold]] void raise(const char* message) {
+#if defined(__cpp_exceptions)
+  throw Error(message);
+#else
+  std::fprintf(stderr, "unmask: %s\n", message);
+  std::abort();
+#endif
+}
 
 // The text of an error. Made for short compilation, not for speed, as is everything that builds
 // messages; without std::string, because g++ compiles its used members into every program.
@@ -29,20 +42,17 @@ class message {
     }
     return *this;
   }
-  [[gnu::cold]] message& add(double number) {  // as streams write it
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%g", number);
-    return add(digits);
+  [[gnu::cold]] message& add(double number) {
+    char digits[most_digits];
+    return add(std::string_view(digits, write_six_digits(digits, number)));
   }
   [[gnu::cold]] message& add(long long number) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%lld", number);
-    return add(digits);
+    char digits[most_digits];
+    return add(std::string_view(digits, write_number(digits, number)));
   }
   [[gnu::cold]] message& add(unsigned long long number) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%llu", number);
-    return add(digits);
+    char digits[most_digits];
+    return add(std::string_view(digits, write_number(digits, number)));
   }
   template <class T>
   message& add(const T& value) {
@@ -61,7 +71,7 @@ class message {
   operator std::string_view() const {  // NOLINT(google-explicit-constructor): it is text
     return {text_, size_};
   }
-  [[noreturn, gnu::cold]] void refuse() const { throw std::invalid_argument(text_); }
+  [[noreturn, gnu::cold]] void refuse() const { raise<std::invalid_argument>(text_); }
 
  private:
   char text_[1024] = {};
@@ -105,7 +115,7 @@ inline void check_tokens(const listed_token* tokens, index_t count, std::string_
 /// Throws std::logic_error with `message` unless `holds`: for calls in the wrong order. Host only.
 inline void check_order(bool holds, const char* message) {
   if (!holds) {
-    throw std::logic_error(message);
+    detail::raise<std::logic_error>(message);
   }
 }
 

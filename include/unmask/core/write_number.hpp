@@ -21,6 +21,14 @@ concept written_by_library = requires(char* at, T x) {
   { std::to_chars(at, at, x) } -> std::same_as<std::to_chars_result>;
 };
 
+// Returns the end of `size` characters of printf with the locale's decimal point replaced.
+[[nodiscard]] inline char* with_a_point(char* first, int size) {
+  for (char* at = first; at != first + size; ++at) {
+    *at = *at == ',' ? '.' : *at;
+  }
+  return first + size;
+}
+
 /// std::to_chars without it: the fewest digits that read back as `x`, whatever the locale.
 template <class T>
 [[nodiscard]] char* write_real(char* first, T x) {
@@ -37,10 +45,7 @@ template <class T>
       break;
     }
   }
-  for (char* at = first; at != first + size; ++at) {
-    *at = *at == ',' ? '.' : *at;
-  }
-  return first + size;
+  return with_a_point(first, size);
 }
 
 /// Writes a number as std::to_chars does, the fewest digits that read back as it, to a buffer of
@@ -52,6 +57,16 @@ template <class T>
     return std::to_chars(first, first + most_digits, x).ptr;
   } else {
     return write_real(first, x);
+  }
+}
+
+/// Writes a number in the form of printf's %g, six digits at most, whatever the locale.
+template <std::floating_point T>
+[[nodiscard]] char* write_six_digits(char* first, T x) {
+  if constexpr (written_by_library<T>) {
+    return std::to_chars(first, first + most_digits, x, std::chars_format::general, 6).ptr;
+  } else {
+    return with_a_point(first, std::snprintf(first, most_digits, "%g", static_cast<double>(x)));
   }
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include <unmask/core/read_number.hpp>
 #include <unmask/core/write_number.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <clocale>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -68,6 +70,48 @@ TEST(WriteNumber, ReadsBackWithAsFewDigitsAsTheLibrary) {
     const double x = std::ldexp(std::generate_canonical<double, 53>(random) - 0.5, i % 2000 - 1000);
     EXPECT_EQ(std::strtod(written_without_library(x).c_str(), nullptr), x);
   }
+}
+
+// A message shows a number as printf does in the locale that a program starts with.
+TEST(WriteNumber, WritesSixDigitsAsPrintf) {
+  std::mt19937 random(2);
+  const auto expect_same = [](double x) {
+    char ours[detail::most_digits] = {};
+    *detail::write_six_digits(ours, x) = '\0';
+    char theirs[detail::most_digits];
+    std::snprintf(theirs, sizeof theirs, "%g", x);
+    EXPECT_STREQ(ours, theirs);
+  };
+  for (const double x : {0.0, -0.0, 1.5, 1e5, 1e6, 123456.0, 1234567.0, 0.0001, 0.00001, 1e300}) {
+    expect_same(x);
+  }
+  for (int i = 0; i < 20000; ++i) {
+    expect_same(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(random()))));
+  }
+  expect_same(std::numeric_limits<double>::infinity());
+}
+
+TEST(WriteNumber, DoesNotFollowTheLocaleOfTheProgram) {
+  const char* found = nullptr;
+  for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"}) {
+    found = found != nullptr ? found : std::setlocale(LC_NUMERIC, name);
+  }
+  if (found == nullptr) {
+    GTEST_SKIP() << "no locale with a decimal comma: tests/soak.sh makes one";
+  }
+  char text[detail::most_digits] = {};
+  std::snprintf(text, sizeof text, "%g", 1.5);
+  EXPECT_STREQ(text, "1,5");
+  *detail::write_six_digits(text, 1.5) = '\0';
+  EXPECT_STREQ(text, "1.5");
+  EXPECT_EQ(written(0.9F), "0.9");
+  EXPECT_EQ(written_without_library(0.9F), "0.9");
+  float read = 0.0F;
+  const std::string number = "0.25,5";
+  EXPECT_EQ(detail::read_real(number.data(), number.data() + number.size(), read).ptr,
+            number.data() + 4);
+  EXPECT_EQ(read, 0.25F);
+  std::setlocale(LC_NUMERIC, "C");
 }
 
 }  // namespace
