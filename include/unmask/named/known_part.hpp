@@ -175,7 +175,8 @@ class argument_values {
       throw policy_text_error(text_,
                               values_[i].column,
                               std::string(part_.arguments[i].name) + " of " +
-                                  std::string(part_.name) + ", '" + name + "': " + e.what());
+                                  std::string(part_.name) + ", " + detail::quoted(name) + ": " +
+                                  e.what());
     }
   }
 
@@ -285,14 +286,12 @@ class argument_values {
     const auto check = [&](bool holds) {
       if (!holds) {
         const std::string of = a.name == part_.name ? "" : " of " + std::string(part_.name);
-        const bool is_short = from.text.size() <= 100;
         const bool is_real = (a.kind == knob_kind::real || a.kind == knob_kind::exact) &&
                              rule_text(a).rfind("a ", 0) != 0;
         refuse(from,
                std::string(a.name) + of + " must be " +
                    (from.is != value_text::kind::number && is_real ? "a number " : "") +
-                   rule_text(a) + ", got " +
-                   (is_short ? std::string(from.text) : detail::quoted(from.text)));
+                   rule_text(a) + ", got " + detail::plain_or_quoted(from.text));
       }
     };
     const auto is_whole = [](double x, double most) {
@@ -340,7 +339,8 @@ class argument_values {
       to.list = from.list;
       break;
     case knob_kind::file:
-      check(from.is == value_text::kind::quoted && from.text.size() > 2);
+      check(from.is == value_text::kind::quoted && from.text.size() > 2 &&
+            from.text.find('\0') == from.text.npos);  // would end the name that is opened
       to.name = from.text.substr(1, from.text.size() - 2);
       to.column = from.column;
       break;

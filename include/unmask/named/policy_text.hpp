@@ -45,6 +45,13 @@ namespace detail {
   return quote + (text.size() > most ? "...'" : "'");
 }
 
+// The same as it is written, without quotation marks, if it is short and on one line.
+[[nodiscard]] inline std::string plain_or_quoted(std::string_view text) {
+  std::string quote = quoted(text);
+  const bool is_plain = text.size() <= 100 && quote.size() == text.size() + 2;
+  return is_plain ? std::string(text) : quote;
+}
+
 }  // namespace detail
 
 /// An error in the text of a policy, with its place: what() quotes the text, or the beginning of a

@@ -69,7 +69,7 @@ class loaded_replay {
     const std::vector<part_text> parts = parse_policy_text(policy);
     if (std::ranges::find(parts, "replay", &part_text::name) != parts.end()) {
       throw std::invalid_argument("the trace is of a replay: use the trace that its policy " +
-                                  policy + " names");
+                                  detail::quoted(policy) + " names");
     }
     return read_policy(policy);
   }
@@ -117,6 +117,7 @@ read_replay(std::string_view text, const file_source& files = detail::contents_o
   }
   const std::vector<argument_text>& given = found->arguments;
   const bool has_file = !given.empty() && given[0].value.is == value_text::kind::quoted &&
+                        given[0].value.text.find('\0') == std::string_view::npos &&
                         (given[0].name.empty() || given[0].name == "file");
   const bool has_index = given.size() == 2 && given[1].value.is == value_text::kind::number &&
                          given[1].value.number >= 0 && given[1].value.number < 1e9 &&
@@ -128,14 +129,15 @@ read_replay(std::string_view text, const file_source& files = detail::contents_o
                             "replay takes the file of a trace, in quotes, and the index of a "
                             "sequence in it: replay('decode.jsonl', 0)");
   }
-  const std::string_view quoted = given[0].value.text;
-  const std::string name(quoted.substr(1, quoted.size() - 2));
+  const std::string_view written = given[0].value.text;
+  const std::string name(written.substr(1, written.size() - 2));
   const auto sequence =
       has_index ? static_cast<std::size_t>(given[1].value.number) : std::size_t{0};
   try {
     return std::make_unique<const loaded_replay>(read_trace(files(name)), sequence);
   } catch (const std::invalid_argument& e) {
-    throw policy_text_error(text, given[0].value.column, "file '" + name + "': " + e.what());
+    throw policy_text_error(
+        text, given[0].value.column, "file " + detail::quoted(name) + ": " + e.what());
   }
 }
 

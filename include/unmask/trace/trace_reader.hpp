@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
+#include <unmask/named/policy_text.hpp>
 #include <unmask/trace/json_reader.hpp>
 #include <unmask/trace/trace_head.hpp>
 
@@ -96,7 +97,8 @@ class trace_text_reader {
       }
     });
     if (format != trace_format) {
-      in.fail("its format must be " + std::string(trace_format) + ", got '" + format + "'");
+      in.fail("its format must be " + std::string(trace_format) + ", got " +
+              detail::quoted(format));
     }
     has_head_ = true;
   }
@@ -201,7 +203,7 @@ class trace_text_reader {
         sequence->end = trace_endings[i] == end ? static_cast<ending>(i) : sequence->end;
       }
       if (sequence->end == ending::running) {
-        in.fail("unknown end '" + end + "'");
+        in.fail("unknown end " + detail::quoted(end));
       }
       sequence->final_tokens = std::move(tokens);
     }

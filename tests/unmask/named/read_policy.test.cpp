@@ -101,6 +101,23 @@ TEST(policy_text, is_quoted_on_one_line) {
               HasSubstr("column 16: expected '+' or the end, got '\\x00'"));
   EXPECT_THAT(problem_of("tokens_per_step\n(3) \x1b"sv),
               HasSubstr("policy 'tokens_per_step\\n(3) \\x1b', column 21"));
+  EXPECT_THAT(problem_of("threshold([1,\n2])"), HasSubstr("got '[1,\\n2]'"));
+  EXPECT_THAT(problem_of("calibrated_threshold('no\nfile')"), HasSubstr("'no\\nfile': the file"));
+  EXPECT_THAT(problem_of("calibrated_threshold('" + std::string(1000, 'a') + "')"),
+              HasSubstr(std::string(200, 'a') + "...': the file"));
+}
+
+TEST(policy_text, opens_no_file_whose_name_has_a_nul) {
+  bool is_opened = false;
+  const auto open = [&](const std::string&) {
+    is_opened = true;
+    return std::string();
+  };
+  using namespace std::string_view_literals;
+  const std::string_view text = "calibrated_threshold('a.json\0b')"sv;
+  EXPECT_THAT([&] { static_cast<void>(read_policy(text, open)); },
+              ::testing::ThrowsMessage<policy_text_error>(HasSubstr("quoted name of a file, got")));
+  EXPECT_FALSE(is_opened);
 }
 
 TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {

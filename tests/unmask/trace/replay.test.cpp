@@ -346,6 +346,7 @@ TEST(read_trace, names_line_and_column_of_what_is_not_a_trace) {
   refused("{\"format\":\"unmask-trace/1\"}", "trace", "no whole line");
   refused("[]\n", "line 1, column 1", "expected {");
   refused("{\"format\":\"unmask-trace/2\"}\n", "line 1", "got 'unmask-trace/2'");
+  refused("{\"format\":\"a\\nb\"}\n", "line 1", "got 'a\\nb'");
   refused("{\"format\":1}\n", "column 11", "expected \"");
   refused("{\"format\":\"a\\x\"}\n", "line 1", "unknown escape");
   refused("{\"model\":{\"vocab\":1.5}}\n", "line 1", "whole number");
