@@ -3,6 +3,7 @@
 
 #include <unmask/session.hpp>
 
+#include <cstdint>
 #include <memory>
 
 namespace UNMASK_NAMESPACE {
@@ -14,6 +15,14 @@ namespace detail {
 
 [[nodiscard]] constexpr std::ptrdiff_t bytes_of(element_kind kind) {
   return kind == element_kind::f32 ? 4 : 2;
+}
+
+// The address of row `r`. Defined for rows and strides that were not checked yet.
+[[nodiscard]] inline const void*
+row_address(const void* data, index_t r, std::ptrdiff_t stride, std::ptrdiff_t bytes) {
+  const auto number = [](auto x) { return static_cast<std::uintptr_t>(x); };
+  return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(data) +
+                                       number(r) * number(stride) * number(bytes));
 }
 
 }  // namespace detail
@@ -37,7 +46,7 @@ struct any_rows {
   /// Rows [wanted.first, wanted.last) of this view.
   [[nodiscard]] any_rows subrows(range wanted) const {
     any_rows some = *this;
-    some.data = static_cast<const char*>(data) + wanted.first * stride * detail::bytes_of(kind);
+    some.data = detail::row_address(data, wanted.first, stride, detail::bytes_of(kind));
     some.rows = wanted.size();
     return some;
   }
@@ -70,11 +79,14 @@ struct any_modifiers {
   /// As row_modifiers::from_row, beside logits of this kind.
   [[nodiscard]] any_modifiers from_row(index_t r, element_kind kind) const {
     any_modifiers rest = *this;
-    rest.allowed = allowed == nullptr ? nullptr : allowed + r * allowed_stride;
-    rest.unconditional = unconditional == nullptr
-                             ? nullptr
-                             : static_cast<const char*>(unconditional) +
-                                   r * unconditional_stride * detail::bytes_of(kind);
+    if (allowed != nullptr) {
+      rest.allowed = static_cast<const std::uint32_t*>(
+          detail::row_address(allowed, r, allowed_stride, sizeof(*allowed)));
+    }
+    if (unconditional != nullptr) {
+      rest.unconditional =
+          detail::row_address(unconditional, r, unconditional_stride, detail::bytes_of(kind));
+    }
     return rest;
   }
 };
@@ -93,6 +105,16 @@ template <class Modifiers>
           static_cast<decltype(Modifiers::unconditional)>(r.unconditional),
           r.unconditional_stride,
           r.cfg_scale};
+}
+
+// Checks rows of at least `vocab` columns, and what is beside them, for every type of the same
+// size.
+inline void validate(const any_rows& r, const any_modifiers& modifiers, index_t vocab) {
+  const auto check = [&]<element T>(T) {
+    unmask::validate(typed<rows_view<T, memory::host>>(r), vocab, "model_info::vocab = ");
+    unmask::validate(typed<row_modifiers<T>>(modifiers), r.rows, vocab, vocab);
+  };
+  r.kind == element_kind::f32 ? check(float{}) : check(bfloat16{});
 }
 
 // A list of them, converted one by one.

@@ -37,8 +37,12 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
   using maker = std::function<std::unique_ptr<named>(const named_parts&)>;
 
   /// `policy` is that of sequences that are started without one. Errors: those of `make`.
-  basic_mixed_session(const named_parts& policy, const session_capacity& capacity, maker make)
+  basic_mixed_session(const named_parts& policy,
+                      const model_info& model,
+                      const session_capacity& capacity,
+                      maker make)
       : policy_(policy)
+      , vocab_(model.vocab)
       , capacity_(capacity)
       , make_(std::move(make))
       , request_(validated(capacity).sequences, max_branches)
@@ -99,11 +103,9 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
     request_.check_supply();
     const index_t rows = cut(logits, modifiers);
     check_supply(tensors_, modifiers_);
-    check_argument(logits.rows == rows,
-                   "rows of the logits",
-                   logits.rows,
-                   "those that the segments return, ",
-                   rows);
+    check_argument(
+        logits.rows == rows, "rows of the logits", logits.rows, "those of the segments, ", rows);
+    detail::validate(logits, modifiers, vocab_);  // the strides, where each segment has one row
     supply_each(tensors_, modifiers_);
   }
   void supply(std::span<const any_rows> tensors,
@@ -352,6 +354,7 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
   }
 
   named_parts policy_;
+  index_t vocab_;
   session_capacity capacity_;
   maker make_;
   layer_rule_info rule_info_;
@@ -376,7 +379,7 @@ make_mixed_session(const named_parts& policy,
                    const session_capacity& capacity,
                    const Backend& where = {}) {
   return std::make_unique<basic_mixed_session<Backend::space>>(
-      policy, capacity, [=](const named_parts& parts) {
+      policy, model, capacity, [=](const named_parts& parts) {
         return make_any_layer_session<Compositions>(parts, model, capacity, where);
       });
 }
@@ -388,7 +391,7 @@ make_mixed_session(const named_parts& policy,
                    const model_info& model,
                    const session_capacity& capacity,
                    const on_host& where = {}) {
-  return std::make_unique<mixed_session>(policy, capacity, [=](const named_parts& parts) {
+  return std::make_unique<mixed_session>(policy, model, capacity, [=](const named_parts& parts) {
     return make_any_layer_session(parts, model, capacity, where);
   });
 }

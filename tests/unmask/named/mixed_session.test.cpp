@@ -293,6 +293,30 @@ TEST(MixedSession, ChangesNothingAtAnError) {
   }
 }
 
+// A stride matters between segments, too: those of one row have none inside.
+TEST(MixedSession, RefusesPackedRowsThatOverlapOrLieInFrontOfTheFirst) {
+  plain p;
+  p.shape.block_length = 1;
+  p.start(0, "threshold(0.9)");
+  p.start(1, "tokens_per_step + remask_current_below(0.1)");
+  ASSERT_EQ(p.session->next()->rows, 2);
+  const std::vector<std::uint32_t> allowed(2, ~0U);
+  any_modifiers beside{.allowed = allowed.data() + 1};
+  any_rows rows = host_logits<float>(p.logits.data() + 13, 2, 13);
+  for (const std::ptrdiff_t stride : {-13, 0, 12}) {
+    rows.stride = stride;
+    EXPECT_THAT([&] { p.session->supply(rows); },
+                ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("stride of the logits")));
+  }
+  rows.stride = 13;
+  beside.allowed_stride = -1;
+  EXPECT_THAT([&] { p.session->supply(rows, beside); },
+              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("row_modifiers::allowed")));
+  EXPECT_EQ(p.session->report(0).forwards, 0);
+  p.session->supply(rows);
+  EXPECT_EQ(p.session->report(0).forwards, 1);
+}
+
 TEST(MixedSession, HasNoListsOfSequencesThatWereNotInTheStep) {
   plain p;
   p.start(0, "threshold(0.9)");
