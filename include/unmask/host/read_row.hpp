@@ -81,7 +81,9 @@ struct row_kernel<portable_vectors> {
         if (canonical::draws<S>(row)) {
           canonical::draw_column(r, row.draw, z, count, token, -math::infinity());
         }
-        canonical::compare_chunk(r, z, row.previous + first, count, row.before);
+        if constexpr (canonical::compares<S>) {  // others have no previous row
+          canonical::compare_chunk(r, z, row.previous + first, count, row.before);
+        }
         for (index_t j = 0; j < count; ++j) {
           if (z[j] > held.bar()) {
             held.push(z[j], token + j);
