@@ -12,7 +12,9 @@
 #include <optional>
 #include <tuple>
 
+#include "hostile/wrong_calls.hpp"
 #include "support/fake_logits.hpp"
+#include "support/instruction_sets.hpp"
 
 namespace unmask::hostile {
 
@@ -132,6 +134,7 @@ class decoder {
     open();
     for (index_t round = 0;; ++round) {
       const bool waits = join(round);
+      call_between_steps();
       const auto request = requested();
       if (!request) {
         if (!waits) {
@@ -144,6 +147,9 @@ class decoder {
                  again->rows == request->rows,
              "request",
              "next() twice is not the same");
+      if (wrong_) {
+        wrong_->in_request(*request);
+      }
       switch (s_.kind) {
       case element_kind::f32:
         answer<float>(*request);
@@ -197,6 +203,9 @@ class decoder {
           start(0, i, tokens);
         }
         session_->cancel(0);
+        if (way_.wrong_calls) {
+          wrong_.emplace(s_, capacity, *session_, dice(mixed(s_.seed, s_.number, 9U)));
+        }
         return;
       } catch (const std::invalid_argument& e) {
         if (window == wide) {
@@ -204,6 +213,22 @@ class decoder {
         }
       }
     }
+  }
+
+  /// Wrong calls beside a sequence that runs, if one does.
+  void call_between_steps() {
+    if (!wrong_) {
+      return;
+    }
+    std::vector<token_id> none;
+    running* found = nullptr;
+    for (const std::size_t i : which_) {
+      if (running_[i].was_started && !running_[i].is_over) {
+        found = &running_[i];
+      }
+    }
+    found != nullptr ? wrong_->between_steps(found->slot, found->tokens)
+                     : wrong_->between_steps(0, none);
   }
 
   void start(index_t slot, std::size_t i, std::vector<token_id>& tokens) {
@@ -399,12 +424,21 @@ class decoder {
         seen.back().row = wanted[k][r];
       }
       if (way_.piecewise) {
+        if (wrong_) {
+          wrong_->at_read(k, own.rows(wanted[k].size()));
+        }
         session_->read(k, own.rows(wanted[k].size()), own.modifiers());
+        if (wrong_) {
+          wrong_->behind_read(k, k + 1 == request.segments.size());
+        }
       }
     }
     if (way_.piecewise) {
       session_->decide();
     } else {
+      if (wrong_) {
+        wrong_->at_supply(whole.rows(total));
+      }
       session_->supply(whole.rows(total), whole.modifiers());
     }
     for (const std::size_t i : which_) {
@@ -479,10 +513,11 @@ class decoder {
       const state_view<T, memory::host> previous(
           stored.data(), static_cast<index_t>(length), static_cast<index_t>(width));
       const auto count = static_cast<index_t>(here.size());
-      const auto chosen =
-          pass.at_layer(layer,
-                        rows_view<T, memory::host>(now.data(), count, static_cast<index_t>(width)),
-                        previous);
+      const rows_view<T, memory::host> rows_here(now.data(), count, static_cast<index_t>(width));
+      if (wrong_) {
+        wrong_->at_hook(pass, layer, rows_here, previous);
+      }
+      const auto chosen = pass.at_layer(layer, rows_here, previous);
       check_ascending(chosen.rows, {0, count}, "chosen rows");
       check_ascending(chosen.positions, s.query, "chosen positions");
     }
@@ -534,6 +569,7 @@ class decoder {
   host::thread_pool pool_;
   std::unique_ptr<any_layer_session> session_;
   mixed_session* mixed_ = nullptr;              ///< the same, if it is one
+  std::optional<wrong_calls> wrong_;            ///< beside the others, if any
   std::optional<std::vector<index_t>> chosen_;  ///< slots of the request that is out; none: all
   std::vector<running> running_;
   std::vector<bound> bounds_;
@@ -649,6 +685,31 @@ std::vector<std::vector<step_record>> decode(const scenario& s, const way& w, ob
     throw violation("an exception", e.what());
   }
   return records;
+}
+
+std::vector<way> ways(const scenario& s) {
+  std::vector<way> all;
+  const std::vector<host::instruction_set> instruction_sets = testing::instruction_sets();
+  for (std::size_t k = 0; k < std::max<std::size_t>(instruction_sets.size(), 2); ++k) {
+    way w;
+    w.instruction_set = instruction_sets[k % instruction_sets.size()];
+    w.alone = k % 2 == 0;
+    w.piecewise = (k + s.number) % 2 == 0;
+    w.threads = (k + s.number / 2) % 2 == 0 ? 3 : 1;
+    w.mixed = (k + s.number / 4) % 2 == 0;
+    w.wrong_calls = (k + s.number / 8) % 2 == 0;
+    w.slots_seed = k + 1;
+    w.name = "the same " + std::string(w.alone ? "alone" : "in other slots") +
+             (w.mixed ? ", in a mixed session" : "") + (w.piecewise ? ", read in pieces" : "") +
+             (w.wrong_calls ? ", beside wrong calls" : "") +
+             (w.threads > 1 ? ", with 3 threads" : "") + ", on instruction set " +
+             std::to_string(int(w.instruction_set));
+    if (w.instruction_set != host::best_instruction_set() || w.alone ||
+        instruction_sets.size() < 2) {
+      all.push_back(w);
+    }
+  }
+  return all;
 }
 
 void compare(const std::vector<std::vector<step_record>>& got,

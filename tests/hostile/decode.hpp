@@ -71,8 +71,9 @@ class observer {
 struct way {
   std::string name;
   bool alone = false;
-  bool piecewise = false;  ///< read() and decide() instead of supply()
-  bool mixed = false;      ///< a mixed_session, whose own policy is another
+  bool piecewise = false;    ///< read() and decide() instead of supply()
+  bool mixed = false;        ///< a mixed_session, whose own policy is another
+  bool wrong_calls = false;  ///< beside the others; each is refused and changes nothing
   host::instruction_set instruction_set = host::best_instruction_set();
   int threads = 1;
   std::uint64_t slots_seed = 0;
@@ -92,6 +93,10 @@ struct bound {
 /// All steps of all sequences. Throws refusal, or violation.
 [[nodiscard]] std::vector<std::vector<step_record>>
 decode(const scenario& s, const way& w, observer* tracking = nullptr);
+
+/// The ways to repeat a decode. Together they differ from the first in everything that must not
+/// matter.
+[[nodiscard]] std::vector<way> ways(const scenario& s);
 
 /// Throws violation unless both are the same bit by bit, slots apart.
 void compare(const std::vector<std::vector<step_record>>& got,

@@ -26,7 +26,6 @@
 #endif
 
 #include "hostile/oracle.hpp"
-#include "support/instruction_sets.hpp"
 
 namespace unmask::hostile {
 
@@ -78,31 +77,6 @@ void say_where_it_ends() {
 #endif
 }
 
-/// The ways to repeat a decode. Together they differ from the first in everything that must not
-/// matter.
-std::vector<way> ways(const scenario& s) {
-  std::vector<way> all;
-  const std::vector<host::instruction_set> instruction_sets = testing::instruction_sets();
-  for (std::size_t k = 0; k < std::max<std::size_t>(instruction_sets.size(), 2); ++k) {
-    way w;
-    w.instruction_set = instruction_sets[k % instruction_sets.size()];
-    w.alone = k % 2 == 0;
-    w.piecewise = (k + s.number) % 2 == 0;
-    w.threads = (k + s.number / 2) % 2 == 0 ? 3 : 1;
-    w.mixed = (k + s.number / 4) % 2 == 0;
-    w.slots_seed = k + 1;
-    w.name = "the same " + std::string(w.alone ? "alone" : "in other slots") +
-             (w.mixed ? ", in a mixed session" : "") + (w.piecewise ? ", read in pieces" : "") +
-             (w.threads > 1 ? ", with 3 threads" : "") + ", on instruction set " +
-             std::to_string(int(w.instruction_set));
-    if (w.instruction_set != host::best_instruction_set() || w.alone ||
-        instruction_sets.size() < 2) {
-      all.push_back(w);
-    }
-  }
-  return all;
-}
-
 /// Decodes a case in every way. Returns the violation, if there is one. Throws refusal.
 std::optional<violation> tried(const scenario& s, unsigned patience, counts* sum) {
   const auto add = [&](const std::vector<std::vector<step_record>>& records) {
@@ -117,14 +91,7 @@ std::optional<violation> tried(const scenario& s, unsigned patience, counts* sum
   ::alarm(patience);
   std::optional<violation> broken;
   try {
-    const std::unique_ptr<observer> oracle = make_oracle(s);
-    const auto expected = decode(s, {}, oracle.get());
-    add(expected);
-    for (const way& w : ways(s)) {
-      const auto got = decode(s, w);
-      add(got);
-      compare(got, expected, w.name);
-    }
+    check(s, add);
   } catch (const violation& v) {
     broken = v;
   }

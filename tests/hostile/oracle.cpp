@@ -538,4 +538,16 @@ std::unique_ptr<observer> make_oracle(const scenario& s) {
   return std::make_unique<oracle>(s);
 }
 
+void check(const scenario& s,
+           const std::function<void(const std::vector<std::vector<step_record>>&)>& seen) {
+  const std::unique_ptr<observer> oracle = make_oracle(s);
+  const auto expected = decode(s, {}, oracle.get());
+  seen(expected);
+  for (const way& w : ways(s)) {
+    const auto got = decode(s, w);
+    seen(got);
+    compare(got, expected, w.name);
+  }
+}
+
 }  // namespace unmask::hostile

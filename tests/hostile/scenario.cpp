@@ -71,9 +71,14 @@ sequence_plan random_sequence(dice& d, const model_info& model, bool many_rows) 
 
 scenario random_scenario(std::uint64_t seed, std::uint64_t number) {
   dice d(mixed(seed, number));
-  scenario s;
+  scenario s = random_scenario(d);
   s.seed = seed;
   s.number = number;
+  return s;
+}
+
+scenario random_scenario(dice& d) {
+  scenario s;
   s.model = random_model(d);
   // So many logits that a session shares them among threads, of many rows or of long ones.
   const bool is_large = d.chance(0.004);

@@ -45,6 +45,8 @@ struct scenario {
 
 /// Case `number` of a seed: the same on every machine.
 [[nodiscard]] scenario random_scenario(std::uint64_t seed, std::uint64_t number);
+/// The case that these choices make, without seed and number.
+[[nodiscard]] scenario random_scenario(testing::dice& d);
 
 /// Description for failure messages.
 [[nodiscard]] std::string description(const scenario& s);

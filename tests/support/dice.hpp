@@ -5,6 +5,7 @@
 /// Random choices that are the same on every machine and with every standard library.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace unmask::testing {
@@ -34,8 +35,18 @@ class dice {
  public:
   explicit dice(std::uint64_t seed)
       : state_(mixed(seed)) {}
+  /// Choices that follow from bytes, two for each, and behind their end from nothing: for a fuzzer,
+  /// which changes single choices when it changes bytes. The bytes must outlive it.
+  explicit dice(std::span<const std::uint8_t> bytes)
+      : state_(mixed(0))
+      , bytes_(bytes) {}
 
   [[nodiscard]] std::uint64_t bits() {
+    if (bytes_.size() >= 2) {
+      const auto choice = static_cast<std::uint64_t>(bytes_[0] + 256 * bytes_[1]);
+      bytes_ = bytes_.subspan(2);
+      return mixed(choice);
+    }
     state_ += step_;
     return mixed(state_);
   }
@@ -71,6 +82,7 @@ class dice {
  private:
   std::uint64_t state_;
   std::uint64_t step_ = 1;
+  std::span<const std::uint8_t> bytes_ = {};
 };
 
 }  // namespace unmask::testing
