@@ -104,7 +104,7 @@ def excuse(name):
 
 def compile_one(nvcc, source, arch, folder):
     out = os.path.join(folder, f"{os.path.basename(source)}.{arch}.cubin")
-    command = [nvcc, *FLAGS, f"-arch={arch}", f"-I{ROOT}/include", f"-I{ROOT}/tests", "-cubin",
+    command = [nvcc, *FLAGS, f"-arch={arch}", f"-I{ROOT}/include", f"-I{ROOT}/tests", f"-I{ROOT}/examples", "-cubin",
                source, "-o", out]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     text = done.stdout + done.stderr
