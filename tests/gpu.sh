@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # All that needs a GPU: the tests that a machine without one skips, the same under the four tools of
-# compute-sanitizer, a decode, and a step beside the floor. Writes bench/results/<device>.md, to be
+# compute-sanitizer, a decode, a step beside the floor, and steps and reads beside those of others. Writes bench/results/<device>.md, to be
 # committed.
 #
 #   bash tests/gpu.sh               builds for the first GPU of this machine and runs every step
@@ -10,7 +10,7 @@
 #   bash tests/gpu.sh run [STEP]... runs what was built, here or on a machine that build/gpu was
 #                                   copied to; needs neither packages nor a compiler
 #
-# Steps: suite decode time memcheck initcheck synccheck racecheck; all of them without names, which
+# Steps: suite decode time peers memcheck initcheck synccheck racecheck; all of them without names, which
 # takes about half an hour, most of it under racecheck. Has not been run on a GPU yet, for want of
 # one.
 set -euo pipefail
@@ -20,7 +20,7 @@ build=build/gpu
 suite=$build/tests/unmask_tests_cuda
 export PATH=$PATH:/usr/local/cuda/bin
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/cuda/lib64
-all_steps=(suite decode time memcheck initcheck synccheck racecheck)
+all_steps=(suite decode time peers memcheck initcheck synccheck racecheck)
 
 need_gpu() {
   if ! nvidia-smi --query-gpu=name --format=csv,noheader -i 0 2>/dev/null; then
@@ -36,11 +36,12 @@ build_for() {
     echo "SKIPPED: no nvcc on PATH or in /usr/local/cuda/bin" >&2
     exit 77
   }
-  unmask_packages libgtest-dev libgmock-dev libeigen3-dev nlohmann-json3-dev python3
+  unmask_packages libgtest-dev libgmock-dev libbenchmark-dev libeigen3-dev nlohmann-json3-dev python3
   unmask_quietly cmake --fresh --preset cuda -B "$build" "-DCMAKE_CUDA_ARCHITECTURES=$1" \
-    -DUNMASK_KERNELS_RUN=ON
+    -DUNMASK_KERNELS_RUN=ON -DUNMASK_BUILD_BENCH=ON
   unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_tests_cuda \
-    unmask_example_cuda_tiny_llada unmask_example_cuda_step_time
+    unmask_example_cuda_tiny_llada unmask_example_cuda_step_time \
+    unmask_bench_cuda_steps unmask_bench_cuda_primitives
 }
 
 # record <title> <lines> <command>...: runs it, and puts its last lines into the report.
@@ -70,6 +71,10 @@ run_step() {
       ;;
     time)
       record "A step beside the floor" 80 "$build/examples/unmask_example_cuda_step_time"
+      ;;
+    peers)
+      record "Reads and steps beside those of others" 80 "$build/bench/unmask_bench_cuda_steps"
+      record "Primitives by hand and by CUB" 40 "$build/bench/unmask_bench_cuda_primitives"
       ;;
     memcheck | initcheck | synccheck | racecheck)
       # The largest vocabularies are left to the plain run: under a tool they take hours.

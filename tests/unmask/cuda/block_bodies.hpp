@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// What the threads of a block do together, as functions of a block that emulated threads and a
+/// device run alike: from an array of numbers to another.
+
+#include <unmask/cuda/choose.hpp>
+#include <unmask/cuda/hold_chunk.hpp>
+#include <unmask/stats/truncate.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace unmask::testing {
+
+/// One number a thread: the sums before it and of all.
+struct sums_body {
+  UNMASK_HD void
+  operator()(const auto& b, const std::uint64_t* in, index_t, std::uint64_t* out) const {
+    const lane_sum<std::uint64_t> sum = b.exclusive_sum(in[b.lane()]);
+    const lane_sum<std::uint32_t> narrow =
+        b.exclusive_sum(static_cast<std::uint32_t>(in[b.lane()]));
+    const lane_count odd = b.count(in[b.lane()] % 2 == 1);
+    std::uint64_t* const own = out + 6 * b.lane();
+    own[0] = sum.before;
+    own[1] = sum.all;
+    own[2] = narrow.before;
+    own[3] = narrow.all;
+    own[4] = static_cast<std::uint64_t>(odd.before);
+    own[5] = static_cast<std::uint64_t>(odd.all);
+  }
+};
+
+/// One number a thread: the bitwise or, twice.
+struct any_body {
+  UNMASK_HD void
+  operator()(const auto& b, const std::uint64_t* in, index_t, std::uint64_t* out) const {
+    const std::uint64_t all = b.any(in[b.lane()]);
+    out[b.lane()] = b.any(~in[b.lane()]);  // the memory of the first may be used again
+    out[b.lanes() + b.lane()] = all;
+  }
+};
+
+/// Sorts 256 keys by each warp; `out` has room for one more behind each 256.
+struct sort_warp_body {
+  static constexpr index_t room = device::warp_list::room;
+  UNMASK_HD void
+  operator()(const auto& b, const std::uint64_t* in, index_t, std::uint64_t* out) const {
+    std::uint64_t* const own = out + b.warp() * (room + 1);
+    for (index_t i = b.warp_lane(); i < room; i += device::warp_threads) {
+      own[i] = in[b.warp() * room + i];
+    }
+    b.template sort_warp<room>(own);
+  }
+};
+
+/// Sorts a power of two of keys.
+struct sort_body {
+  UNMASK_HD void
+  operator()(const auto& b, const std::uint64_t* in, index_t n, std::uint64_t* out) const {
+    for (index_t i = b.lane(); i < n; i += b.lanes()) {
+      out[i] = in[i];
+    }
+    step::sort(b, out, n);
+  }
+};
+
+/// Selects from keys: the number of indices, then the indices.
+struct choose_body {
+  index_t wanted = 0;
+  UNMASK_HD void
+  operator()(const auto& b, const std::uint64_t* in, index_t n, std::uint64_t* out) const {
+    auto* const space = reinterpret_cast<device::digit_counts*>(out + n + 1);
+    auto* const keys = reinterpret_cast<std::uint32_t*>(space + 1);
+    auto* const chosen = reinterpret_cast<index_t*>(keys + n);
+    for (index_t i = b.lane(); i < n; i += b.lanes()) {
+      keys[i] = static_cast<std::uint32_t>(in[i]);
+    }
+    b.sync();
+    const index_t count = device::choose(b, keys, n, wanted, chosen, *space);
+    b.sync();
+    for (index_t i = b.lane(); i < n; i += b.lanes()) {
+      out[1 + i] = i < count ? static_cast<std::uint64_t>(chosen[i]) : 0;
+    }
+    out[0] = static_cast<std::uint64_t>(count);
+  }
+  /// Numbers that `out` needs.
+  [[nodiscard]] static std::size_t size(std::size_t n) {
+    return 2 * n + 2 + sizeof(device::digit_counts) / sizeof(std::uint64_t) + 1;
+  }
+};
+
+/// Finds the last kept column of a row: out[0] is its key. Numbers are bits of floats.
+struct last_key_body {
+  canonical::row_limits limits;
+  using bins = canonical::key_bins<8>;
+  UNMASK_HD void
+  operator()(const auto& b, const std::uint64_t* in, index_t n, std::uint64_t* out) const {
+    const auto sweep = [&](const auto& use) {
+      for (index_t i = b.lane(); i < n; i += b.lanes()) {
+        use(math::from_bits(static_cast<std::uint32_t>(in[i])), i);
+      }
+    };
+    const std::uint64_t last =
+        canonical::last_key_of(b, limits, n, *reinterpret_cast<bins*>(out + 1), sweep);
+    if (b.lane() == 0) {
+      out[0] = last;
+    }
+  }
+  [[nodiscard]] static std::size_t size() { return 2 + sizeof(bins) / sizeof(std::uint64_t); }
+};
+
+/// Runs `body` by one block of 128 or 256 threads on the device; needs one. `out` is the size of
+/// the output, which is zero before.
+template <class Body>
+[[nodiscard]] std::vector<std::uint64_t> run_on_device(const Body& body,
+                                                       index_t threads,
+                                                       const std::vector<std::uint64_t>& in,
+                                                       std::size_t out);
+
+/// The tickets that `blocks` blocks take of one counter, and for each the number of blocks whose
+/// writes it saw, of those with a lower ticket; needs a device.
+struct tickets_taken {
+  std::vector<std::uint32_t> tickets;
+  std::vector<std::uint32_t> seen;
+};
+[[nodiscard]] tickets_taken take_tickets_on_device(index_t blocks);
+
+}  // namespace unmask::testing
