@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # All that needs a GPU: the tests that a machine without one skips, the same under the four tools of
-# compute-sanitizer, a decode, a step beside the floor, and steps and reads beside those of others. Writes bench/results/<device>.md, to be
-# committed.
+# compute-sanitizer, a decode, a step beside the floor, and steps and reads beside those of others.
+# Writes bench/results/<device>.md, to be committed.
 #
 #   bash tests/gpu.sh               builds for the first GPU of this machine and runs every step
 #   bash tests/gpu.sh build 90      builds for compute capability 9.0; needs nvcc, and no GPU
 #   bash tests/gpu.sh run [STEP]... runs what was built, here or on a machine that build/gpu was
 #                                   copied to; needs neither packages nor a compiler
 #
-# Steps: suite decode time peers memcheck initcheck synccheck racecheck; all of them without names, which
-# takes about half an hour, most of it under racecheck. Has not been run on a GPU yet, for want of
-# one.
+# Steps: suite decode time peers memcheck initcheck synccheck racecheck; all of them without names,
+# which takes about half an hour, most of it under racecheck. Has not been run on a GPU yet, for want
+# of one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
