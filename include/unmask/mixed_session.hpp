@@ -71,9 +71,7 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
              index_t count,
              const sequence_shape& geometry,
              const start_options& options = {}) {
-    check_order(!request_.is_out(),
-                "start() between next() and supply(): the request is out, supply or abandon() it "
-                "first");
+    request_.check_start();
     const std::size_t before = group_index(slot);
     lent_.check(slot, tokens, geometry.length, [this](std::size_t other) {
       return planned(static_cast<index_t>(other)).active();
@@ -168,9 +166,7 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
     return session_of(slot).planned(slot);
   }
   void cancel(index_t slot) override {
-    check_order(!request_.is_out(),
-                "cancel() between next() and supply(): the request is out, supply or abandon() it "
-                "first");
+    request_.check_cancel();
     session_of(slot).cancel(slot);
   }
   void abandon() override {

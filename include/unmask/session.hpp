@@ -80,9 +80,7 @@ class session {
              tokens_view<space> tokens,
              const sequence_shape& geometry,
              const start_options& options = {}) {
-    check_order(!request_.is_out(),
-                "start() between next() and supply(): the request is out, supply or abandon() it "
-                "first");
+    request_.check_start();
     validate_start(model_, capacity_, slot, tokens.data, tokens.size, geometry, options);
     const sequence_shape shape = bounded(geometry);
     validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
@@ -278,9 +276,7 @@ class session {
   /// Ends the sequence in `slot` in its current state; masked positions keep the mask token.
   /// Errors: std::logic_error between next() and supply() or abandon().
   void cancel(index_t slot) {
-    check_order(!request_.is_out(),
-                "cancel() between next() and supply(): the request is out, supply or abandon() it "
-                "first");
+    request_.check_cancel();
     static_cast<void>(status(slot));
     workspace_.cancel(slot);
   }

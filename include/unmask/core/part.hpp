@@ -165,7 +165,7 @@ concept logits_transform = part<P> &&(
 
 /// Draws the proposed token at random instead of taking the best one. It reads stat::sampled;
 /// `draw_temperature()` >= 0 is the temperature of the distribution; 0 draws none. A part that
-/// names the token instead has `forced_token(at) -> token_id`, which is asked for each position of
+/// names the token instead has `forced_token(at) -> token_id`, which is called for each position of
 /// a step (`at`); the candidate then has it whatever the row, with log-probability -inf if it is
 /// excluded.
 template <class P>

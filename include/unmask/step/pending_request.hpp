@@ -44,6 +44,9 @@ class pending_request {
   /// that do not exist or that repeat, before anything is changed.
   void choose(std::span<const index_t> slots);
 
+  /// Check before slots are started and cancelled.
+  void check_start() const;
+  void check_cancel() const;
   /// Check before rows of all segments are taken at once.
   void check_supply() const;
   /// Check that something is given for each segment.
@@ -127,6 +130,18 @@ UNMASK_LIBRARY void pending_request::choose(std::span<const index_t> slots) {
   for (const index_t slot : slots) {
     left_out_[static_cast<std::size_t>(slot)] = false;
   }
+}
+
+UNMASK_LIBRARY void pending_request::check_start() const {
+  check_order(!out_,
+              "start() between next() and supply(): the request is out, supply or abandon() it "
+              "first");
+}
+
+UNMASK_LIBRARY void pending_request::check_cancel() const {
+  check_order(!out_,
+              "cancel() between next() and supply(): the request is out, supply or abandon() it "
+              "first");
 }
 
 UNMASK_LIBRARY void pending_request::check_supply() const {
