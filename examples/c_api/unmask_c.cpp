@@ -459,6 +459,7 @@ unmask_status unmask_decide(unmask_session* session,
                    rows.columns,
                    "at least unmask_options::vocab = ",
                    s.model.vocab);
+    unmask::detail::validate(rows, {}, s.model.vocab);  // behind start() nothing may be refused
     for (std::size_t i = 0; i < s.started.size(); ++i) {
       unmask::check_order(!s.started[i] || s.session->report(static_cast<std::int32_t>(i)).end !=
                                                unmask::ending::running,

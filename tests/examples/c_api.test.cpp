@@ -1023,6 +1023,16 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   expect_fails(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &there, transfer.data()),
                bad,
                {"memory_space", "that of the session", "UNMASK_DEVICE"});
+  unmask_logits odd = l;
+  odd.data = reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(l.data) + 1);
+  const std::vector<std::int32_t> before = tokens;
+  expect_fails(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &odd, transfer.data()),
+               bad,
+               {"address of the logits", "multiple of 4"});
+  EXPECT_EQ(tokens, before);
+  unmask_report r = UNMASK_REPORT_INIT;
+  ASSERT_EQ(unmask_get_report(s.get(), 0, &r), UNMASK_OK);
+  EXPECT_EQ(r.end, UNMASK_CANCELLED) << "an error has started a sequence";
   expect_fails(decide(tokens.data(), 6, nullptr), bad, {"transfer", "null"});
   expect_fails(decide(tokens.data(), 7, transfer.data()), bad, {"count", "7"});
   expect_fails(decide(tokens.data(), 5, transfer.data()), bad, {"rows", "6", "5"});
