@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sessions by name on a stream, with emulated kernels, beside the same on the host: equal requests,
+// tokens, reports, commits and candidates at every step, bit by bit.
+
+#include <unmask/named/compose_named.hpp>
+#include <unmask/named/read_policy.hpp>
+
+#include <gtest/gtest.h>
+
+#include "fuzz/target.hpp"
+#include "hostile/written_policy.hpp"
+#include "support/sessions_beside.hpp"
+#include "unmask/device/emulated_launches.hpp"
+
+namespace unmask::fuzz {
+namespace {
+
+// The comparison of the tests fails by gtest's means; here each difference is a broken promise.
+class differences final : public ::testing::EmptyTestEventListener {
+ public:
+  std::string text;
+
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
+    if (result.failed() && text.size() < 2000) {
+      text += std::string(result.summary()) + '\n';
+    }
+  }
+};
+
+differences& seen() {
+  static auto* const listener = [] {
+    static int count = 1;
+    static char name[] = "device";
+    static char* arguments[] = {name, nullptr};
+    ::testing::InitGoogleTest(&count, arguments);
+    auto* const made = new differences;
+    ::testing::UnitTest::GetInstance()->listeners().Append(made);
+    return made;
+  }();
+  return *listener;
+}
+
+template <abilities A>
+void decode_beside(const named_parts& parts, testing::dice& d) {
+  const testing::test_stream stream;
+  const index_t vocab = d.one_of(std::vector<index_t>{7, 33, 301});
+  named_parts complete = parts;
+  complete.canvas.vocab = vocab;
+  const auto p = compose_named<A>(complete);
+  using policy_type = std::remove_const_t<decltype(p)>;
+  try {
+    testing::sessions_beside<policy_type> both(p, vocab, d.within(1, 2), 9, stream.get(), d);
+    for (int i = 0; i < 30 && both.template step<float>(); ++i) {
+    }
+  } catch (const std::invalid_argument& e) {  // of the model's vocabulary, or of its EOS token
+    require(is_message(e.what()), "a message in words, got '" + std::string(e.what()) + "'");
+  }
+}
+
+}  // namespace
+
+UNMASK_FUZZ_TARGET(device) {
+  seen().text.clear();
+  testing::dice d(data);
+  const hostile::written_policy written =
+      hostile::random_policy(d, {.vocab = 33, .mask_token = 32, .eos_token = 3});
+  named_parts parts;
+  try {
+    parts = read_policy(text_of(written));
+  } catch (const std::invalid_argument&) {
+    return;
+  }
+  constexpr abilities branching = edits_and({.branches = true});
+  constexpr abilities rewriting = edits_and({.edits_tokens = true});
+  if (fits(parts.has, branching)) {
+    decode_beside<branching>(parts, d);
+  } else if (fits(parts.has, rewriting)) {
+    decode_beside<rewriting>(parts, d);
+  }
+  require(seen().text.empty(), text_of(written) + ":\n" + seen().text);
+}
+
+}  // namespace unmask::fuzz

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// What every fuzz target is made of. A target is one file that says
+///
+///     UNMASK_FUZZ_TARGET(policy_text) { ... uses `data`, calls require() ... }
+///
+/// With engine.cpp it is a libFuzzer program of its own; with replay.cpp all targets are one
+/// program that runs the files of their corpora.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace unmask::fuzz {
+
+using bytes = std::span<const std::uint8_t>;
+
+/// A violated promise. No std::exception, so that a target's handlers of errors let it pass.
+struct violation {
+  std::string what;
+};
+
+/// Throws violation unless a promise holds.
+inline void require(bool holds, const std::string& promise) {
+  if (!holds) {
+    throw violation{promise};
+  }
+}
+
+struct target {
+  const char* name;
+  void (*run)(bytes data);
+};
+
+/// The targets that are linked into the program.
+[[nodiscard]] inline std::vector<target>& targets() {
+  static std::vector<target> all;
+  return all;
+}
+
+struct registration {
+  registration(const char* name, void (*run)(bytes)) { targets().push_back({name, run}); }
+};
+
+[[nodiscard]] inline std::string_view text_of(bytes data) {
+  return {reinterpret_cast<const char*>(data.data()), data.size()};
+}
+
+/// Whether a message is one line of printable text that says something.
+[[nodiscard]] inline bool is_message(std::string_view what) {
+  return what.size() > 10 && std::none_of(what.begin(), what.end(), [](char c) {
+           const auto byte = static_cast<unsigned char>(c);
+           return byte < 0x20 || byte == 0x7f;
+         });
+}
+
+}  // namespace unmask::fuzz
+
+#define UNMASK_FUZZ_TARGET(name)                                                                   \
+  static void run_##name([[maybe_unused]] ::unmask::fuzz::bytes data);                             \
+  static const ::unmask::fuzz::registration name##_target(#name, run_##name);                      \
+  static void run_##name([[maybe_unused]] ::unmask::fuzz::bytes data)
