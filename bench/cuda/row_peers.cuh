@@ -48,37 +48,49 @@ struct merge_sums {
   }
 };
 
+/// Columns of an access of 16 bytes.
 template <unmask::element T>
-[[nodiscard]] __device__ row_sum of_column(const T* row, index_t column) {
-  return {unmask::device::to_float(row[column]), column, 1.0F};
+inline constexpr index_t wide = 16 / static_cast<index_t>(sizeof(T));
+
+// The logits of 16 bytes from `column` on, -inf from `end` on.
+template <unmask::element T>
+__device__ void load_16_bytes(const T* row, index_t column, index_t end, float (&x)[wide<T>]) {
+  T z[wide<T>];
+  if (column + wide<T> <= end && reinterpret_cast<std::uintptr_t>(row + column) % 16 == 0) {
+    *reinterpret_cast<uint4*>(z) = __ldcs(reinterpret_cast<const uint4*>(row + column));
+  } else {
+    for (index_t k = 0; k < wide<T>; ++k) {
+      z[k] = row[column + k < end ? column + k : end - 1];
+    }
+  }
+  for (index_t k = 0; k < wide<T>; ++k) {
+    x[k] = column + k < end ? unmask::device::to_float(z[k]) : -unmask::math::infinity();
+  }
+}
+
+// `sum` and the best of some columns, without their exponentials.
+template <int Count>
+__device__ void take_best(const float (&x)[Count], index_t column, row_sum& sum) {
+  for (index_t k = 0; k < Count; ++k) {
+    if (x[k] > sum.best) {
+      sum.best = x[k];
+      sum.token = column + k;
+    }
+  }
 }
 
 // `sum` and the columns of 16 bytes from `column` on.
 template <unmask::element T>
 __device__ void take_16_bytes(const T* row, index_t column, index_t end, row_sum& sum) {
-  constexpr index_t wide = 16 / static_cast<index_t>(sizeof(T));
-  T z[wide];
-  if (column + wide <= end && reinterpret_cast<std::uintptr_t>(row + column) % 16 == 0) {
-    *reinterpret_cast<uint4*>(z) = __ldcs(reinterpret_cast<const uint4*>(row + column));
-  } else {
-    for (index_t k = 0; k < wide; ++k) {
-      z[k] = row[column + k < end ? column + k : end - 1];
-    }
-  }
-  float x[wide];
+  float x[wide<T>];
+  load_16_bytes(row, column, end, x);
   row_sum own;
-  for (index_t k = 0; k < wide; ++k) {
-    x[k] = column + k < end ? unmask::device::to_float(z[k]) : -unmask::math::infinity();
-    if (x[k] > own.best) {
-      own.best = x[k];
-      own.token = column + k;
-    }
-  }
+  take_best(x, column, own);
   if (own.token < 0) {
     return;
   }
-  for (index_t k = 0; k < wide; ++k) {
-    own.total += expf(x[k] - own.best);
+  for (const float one : x) {
+    own.total += expf(one - own.best);
   }
   sum = merge_sums{}(sum, own);
 }
@@ -95,10 +107,9 @@ __global__ void __launch_bounds__(slice_threads)
   const T* const row = logits + std::size_t{blockIdx.x} * static_cast<std::size_t>(vocab);
   const auto first = static_cast<index_t>(blockIdx.y) * slice_columns;
   const index_t end = min(first + slice_columns, vocab);
-  constexpr index_t wide = 16 / static_cast<index_t>(sizeof(T));
   row_sum sum;
-  for (index_t c = first + static_cast<index_t>(threadIdx.x) * wide; c < end;
-       c += slice_threads * wide) {
+  for (index_t c = first + static_cast<index_t>(threadIdx.x) * wide<T>; c < end;
+       c += slice_threads * wide<T>) {
     take_16_bytes(row, c, end, sum);
   }
   sum = reduction(space).Reduce(sum, merge_sums{});
@@ -133,13 +144,12 @@ __global__ void __launch_bounds__(program_threads)
   using reduction = cub::BlockReduce<row_sum, program_threads>;
   __shared__ typename reduction::TempStorage space;
   const T* const row = logits + std::size_t{blockIdx.x} * static_cast<std::size_t>(vocab);
-  constexpr index_t wide = 16 / static_cast<index_t>(sizeof(T));
   row_sum whole;
   for (index_t piece = 0; piece < vocab; piece += 2048) {
     row_sum sum;
     const index_t end = min(piece + 2048, vocab);
-    for (index_t c = piece + static_cast<index_t>(threadIdx.x) * wide; c < end;
-         c += program_threads * wide) {
+    for (index_t c = piece + static_cast<index_t>(threadIdx.x) * wide<T>; c < end;
+         c += program_threads * wide<T>) {
       take_16_bytes(row, c, end, sum);
     }
     sum = reduction(space).Reduce(sum, merge_sums{});
@@ -164,21 +174,23 @@ __global__ void __launch_bounds__(program_threads)
   __shared__ float shared_best;
   const T* const row = logits + std::size_t{blockIdx.x} * static_cast<std::size_t>(vocab);
   row_sum best;
-  for (auto c = static_cast<index_t>(threadIdx.x); c < vocab; c += program_threads) {
-    const row_sum own = of_column(row, c);
-    if (own.best > best.best) {
-      best = own;
-    }
+  const index_t first = static_cast<index_t>(threadIdx.x) * wide<T>;
+  float x[wide<T>];
+  for (index_t c = first; c < vocab; c += program_threads * wide<T>) {
+    load_16_bytes(row, c, vocab, x);
+    take_best(x, c, best);
   }
-  best.total = 0.0F;
   best = best_of(space.best).Reduce(best, merge_sums{});
   if (threadIdx.x == 0) {
     shared_best = best.best;
   }
   __syncthreads();
   float total = 0.0F;
-  for (auto c = static_cast<index_t>(threadIdx.x); c < vocab; c += program_threads) {
-    total += expf(of_column(row, c).best - shared_best);
+  for (index_t c = first; c < vocab; c += program_threads * wide<T>) {
+    load_16_bytes(row, c, vocab, x);
+    for (const float one : x) {
+      total += expf(one - shared_best);
+    }
   }
   total = sum_of(space.sum).Sum(total);
   if (threadIdx.x == 0) {
