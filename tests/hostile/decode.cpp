@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "hostile/wrong_calls.hpp"
 #include "support/fake_logits.hpp"
@@ -273,7 +274,27 @@ class decoder {
       session_->abandon();
       request = chosen_ ? session_->next(*chosen_) : session_->next();
     }
+    if (request && cancel_in_pass()) {
+      request = chosen_ ? session_->next(*chosen_) : session_->next();
+      if (chosen_ && !request) {
+        chosen_.reset();
+        request = session_->next();
+      }
+    }
     return request;
+  }
+  /// Abandons the request that is out if a sequence is cancelled while it is. Returns whether.
+  bool cancel_in_pass() {
+    bool is_out = true;
+    for (const std::size_t i : which_) {
+      if (running_[i].was_started && s_.sequences[i].cancels_in_pass && is_due(i)) {
+        if (std::exchange(is_out, false)) {
+          session_->abandon();
+        }
+        cancel(i);
+      }
+    }
+    return !is_out;
   }
   [[nodiscard]] bool is_chosen(index_t slot) const {
     return !chosen_ || std::find(chosen_->begin(), chosen_->end(), slot) != chosen_->end();
@@ -341,12 +362,17 @@ class decoder {
     return now;
   }
 
-  void cancel_if_due(std::size_t i) {
-    running& r = running_[i];
+  [[nodiscard]] bool is_due(std::size_t i) const {
     const auto steps = static_cast<index_t>(records_[i].size()) - 1;
-    if (r.is_over || s_.sequences[i].cancels != steps) {
-      return;
+    return !running_[i].is_over && s_.sequences[i].cancels == steps;
+  }
+  void cancel_if_due(std::size_t i) {
+    if (!s_.sequences[i].cancels_in_pass && is_due(i)) {
+      cancel(i);
     }
+  }
+  void cancel(std::size_t i) {
+    running& r = running_[i];
     session_->cancel(r.slot);
     r.is_over = true;
     step_record now = record(i, {}, {});

@@ -64,6 +64,7 @@ sequence_plan random_sequence(dice& d, const model_info& model, bool many_rows) 
   }
   s.joins = d.chance(0.4) ? d.within(1, 12) : 0;
   s.cancels = d.chance(0.07) ? d.within(0, 6) : -1;
+  s.cancels_in_pass = s.shape.seed % 2 == 1;
   return s;
 }
 
@@ -140,7 +141,7 @@ std::string description(const scenario& s) {
     out << "\n  sequence   prompt " << q.shape.prompt_length << ", length " << q.shape.length
         << ", block " << q.shape.block_length << ", seed " << q.shape.seed << ", sequence "
         << q.shape.sequence << ", spare " << q.spare << ", joins " << q.joins << ", cancels "
-        << q.cancels;
+        << q.cancels << (q.cancels_in_pass ? " in the pass" : "");
     if (!q.editable.empty()) {
       out << ", editable ";
       for (const std::uint8_t e : q.editable) {

@@ -25,6 +25,8 @@ struct sequence_plan {
   index_t joins = 0;
   /// Own steps after which it is cancelled; -1: never.
   index_t cancels = -1;
+  /// Whether that is while the next pass is out, which is abandoned, and requested of the others.
+  bool cancels_in_pass = false;
 };
 
 struct scenario {
