@@ -19,14 +19,17 @@ TEST(own_parts, decide_by_name_as_composed) {
   expect_twins(1, [](chances& c) {
     const knob t = real(c, 0.2, 0.9);
     const knob u = real(c, 0.05, 0.5);
-    return twin{"swaying(0.02) + any_of(threshold(" + t.text + "), seen_again(threshold=" + u.text +
-                    ")) + shy_of(3) + in_one_go + every_third + enough(9)",
-                policy{own::swaying{0.02F},
-                       threshold{t.value} || own::seen_again{u.value},
-                       own::shy_of{3},
-                       own::in_one_go{},
-                       own::every_third{},
-                       own::enough{9}}};
+    return twin{
+        "swaying(0.02) + any_of(threshold(" + t.text + "), seen_again(threshold=" + u.text +
+            ")) + shy_of(3) + not_beside(5) + eos_last + in_one_go + every_third + enough(9)",
+        policy{own::swaying{0.02F},
+               threshold{t.value} || own::seen_again{u.value},
+               own::shy_of{3},
+               own::not_beside{5},
+               eos_last{},
+               own::in_one_go{},
+               own::every_third{},
+               own::enough{9}}};
   });
 }
 

@@ -72,6 +72,18 @@ struct shy_of {
   UNMASK_HD void process(auto& row, const auto&) const { row.add(token, -0.5F); }
 };
 
+/// A filter.
+struct not_beside {
+  token_id token = 0;
+  static constexpr statistics required = stat::none;
+  static constexpr part_label label{"not_beside", "holds a token back at odd positions"};
+  static constexpr knob<not_beside> knobs[] = {{"token", &not_beside::token, unmask::at_least(0)}};
+  UNMASK_HD unmask::filter_result filter(const auto& c, const auto&) const {
+    return c.token == token && c.position % 2 != 0 ? unmask::filter_result::ranked_last
+                                                   : unmask::filter_result::keep;
+  }
+};
+
 struct in_one_go : unmask::single_block {
   static constexpr part_label label{"in_one_go", "the whole answer is one block"};
 };
@@ -112,6 +124,7 @@ using own_parts = part_list<own::swaying,
                             own::seen_again,
                             own::settled,
                             own::shy_of,
+                            own::not_beside,
                             own::in_one_go,
                             own::every_third,
                             own::enough>;

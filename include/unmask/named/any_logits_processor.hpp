@@ -18,28 +18,26 @@ namespace UNMASK_NAMESPACE {
 ///
 /// The others together track at most `most_tracked` tokens at a position, and probe at most
 /// `most_probed`.
-struct logits_processor_list {
-  static constexpr index_t capacity = 8;
+struct logits_processor_sizes {
   static constexpr index_t most_tracked = 128;
   static constexpr index_t most_probed = 16;
   static constexpr index_t slots = 64;
   static constexpr index_t most_tokens = 16;
-
-  using rule = choice_of_stage<part_stage::logits_processor,
-                               trace_credit<slots>,
-                               adaptive_credit<slots>,
-                               logit_bias<most_tokens>,
-                               repetition_penalty<>,
-                               presence_frequency_penalty<>,
-                               neighbour_penalty,
-                               allowed_tokens<most_tokens>,
-                               probability_of<most_tokens>,
-                               eos_penalty,
-                               min_new_tokens>;
-
-  rule rules[capacity];
-  index_t count = 0;
 };
+struct logits_processor_list
+    : logits_processor_sizes,
+      choice_list<choice_of_stage<part_stage::logits_processor,
+                                  trace_credit<logits_processor_sizes::slots>,
+                                  adaptive_credit<logits_processor_sizes::slots>,
+                                  logit_bias<logits_processor_sizes::most_tokens>,
+                                  repetition_penalty<>,
+                                  presence_frequency_penalty<>,
+                                  neighbour_penalty,
+                                  allowed_tokens<logits_processor_sizes::most_tokens>,
+                                  probability_of<logits_processor_sizes::most_tokens>,
+                                  eos_penalty,
+                                  min_new_tokens>,
+                  8> {};
 
 /// Runs the parts of such a list. Without `Remembers` its parts with state are not run.
 template <bool Remembers>
@@ -52,12 +50,6 @@ struct any_logits_processors : logits_processor_list {
   static constexpr index_t probes = most_probed;
   static constexpr bool reads_sequence = true;
   static constexpr bool processes_committed = true;
-
-  void check(const sequence_shape& g) const {
-    for (index_t i = 0; i < count; ++i) {
-      rules[i].visit_on_host([&g](const auto& r) { check_part(r, g); });
-    }
-  }
 
   [[nodiscard]] UNMASK_HD bool reads_sequence_now() const {
     bool any = false;
@@ -136,22 +128,10 @@ static_assert(tracking<any_logits_processors<true>> &&
               probing<any_logits_processors<true>> &&
               sequence_reading<any_logits_processors<true>>);
 
-/// Any of eos_gate, eos_last and no_equal_neighbours, selected at run time.
-struct any_filters {
-  placed<eos_gate> hold = {};
-  placed<eos_last> last = {};
-  placed<no_equal_neighbours> unequal = {};
-  bool holds = false;
-  bool lasts = false;
-  bool keeps_unequal = false;
-
-  static constexpr statistics required = no_equal_neighbours::required;
-
-  void check(const sequence_shape& g) const {
-    check_part(hold, g);
-    check_part(last, g);
-  }
-
+/// Filters selected at run time: one of each at most.
+struct any_filters
+    : choice_list<choice_of_stage<part_stage::filter, eos_gate, eos_last, no_equal_neighbours>,
+                  static_cast<index_t>(3 + own_parts_of<part_stage::filter>::size)> {
   UNMASK_HD filter_result filter(const auto& c, const auto& beside, const auto& context) const {
     return filter_by(c, beside, context).result;
   }
@@ -159,41 +139,36 @@ struct any_filters {
   UNMASK_HD decided<filter_result>
   filter_by(const auto& c, const auto& beside, const auto& context) const {
     decided<filter_result> strictest{filter_result::keep, -1};
-    const auto add = [&strictest](filter_result wanted, index_t part) {
-      const bool is_first = wanted == strictest.result && part < strictest.part;
-      if (wanted > strictest.result || is_first) {
-        strictest = {wanted, part};
+    for (index_t i = 0; i < count; ++i) {
+      const filter_result wanted = rules[i].visit([&](const auto& r) {
+        if constexpr (requires { r.filter(c, beside, context); }) {
+          return r.filter(c, beside, context);
+        } else {
+          return r.filter(c, context);
+        }
+      });
+      if (wanted > strictest.result) {
+        strictest = {wanted, text_indices[i]};
       }
-    };
-    add(holds ? hold.filter(c, context) : filter_result::keep, hold.text_index);
-    add(lasts ? last.filter(c, context) : filter_result::keep, last.text_index);
-    add(keeps_unequal ? unequal.filter(c, beside, context) : filter_result::keep,
-        unequal.text_index);
+    }
     return strictest;
   }
 };
 static_assert(candidate_filter<any_filters>);
 
-/// edit_committed and remask_current_below, selected at run time, in written order.
-struct any_edits_tokens {
-  placed<edit_committed> edit = {};
-  placed<remask_current_below> remask = {};
-  bool edits = false;
-  bool remasks_current = false;
-  bool remasks_first = false;
-
-  static constexpr statistics required = edit_committed::required;
+/// edit_committed and remask_current_below, selected at run time: one of each at most, in written
+/// order.
+struct any_edits_tokens : choice_list<choice_of<edit_committed, remask_current_below>, 2> {
   static constexpr bool tracks_current = true;
 
-  void check(const sequence_shape& g) const {
-    check_part(edit, g);
-    check_part(remask, g);
-  }
-
-  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return edits || remasks_current; }
-  [[nodiscard]] UNMASK_HD bool tracks_current_now() const { return remasks_current; }
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return count > 0; }
+  [[nodiscard]] UNMASK_HD bool tracks_current_now() const { return holds<remask_current_below>(); }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
-    return remasks_current ? remask.extra_forwards(g) : 0;
+    std::int64_t sum = 0;
+    for (index_t i = 0; i < count; ++i) {
+      sum += rules[i].visit([&g](const auto& r) { return detail::extra_forwards_of(r, g); });
+    }
+    return sum;
   }
 
   UNMASK_HD verdict edit_token(const auto& c, auto& context) const {
@@ -201,16 +176,12 @@ struct any_edits_tokens {
   }
 
   UNMASK_HD decided<verdict> edit_token_by(const auto& c, auto& context) const {
-    if (remasks_current && remasks_first) {
-      const verdict v = remask.edit_token(c, context);
-      if (v != verdict::keep) {
-        return {v, remask.text_index};
-      }
+    decided<verdict> first{verdict::keep, -1};
+    for (index_t i = 0; i < count && first.result == verdict::keep; ++i) {
+      first = {rules[i].visit([&](const auto& r) { return r.edit_token(c, context); }),
+               text_indices[i]};
     }
-    const verdict v = edits ? edit.edit_token(c, context) : verdict::keep;
-    return v == verdict::keep && remasks_current && !remasks_first
-               ? decided<verdict>{remask.edit_token(c, context), remask.text_index}
-               : decided<verdict>{v, edit.text_index};
+    return first;
   }
 };
 static_assert(token_editing<any_edits_tokens> && current_tracking<any_edits_tokens>);

@@ -70,24 +70,11 @@ static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_s
               step_reducing<any_schedule>);
 
 /// Stops selected at run time: at most `capacity`, called in written order.
-struct any_stops {
-  static constexpr index_t capacity = 6;
-  static constexpr index_t longest = 8;  ///< tokens of a stop sequence
-  using rule = choice_of_stage<part_stage::stop, stop_at_eos, stop_sequence<longest>, max_steps>;
-
-  rule rules[capacity];
-  index_t count = 0;
-
+struct any_stops
+    : choice_list<choice_of_stage<part_stage::stop, stop_at_eos, stop_sequence<8>, max_steps>, 6> {
   struct sequence_state {
     rule::sequence_states of[capacity];
   };
-  static constexpr statistics required = rule::required;
-
-  void check(const sequence_shape& g, const model_info& m) const {
-    for (index_t i = 0; i < count; ++i) {
-      rules[i].visit_on_host([&](const auto& r) { check_part(r, g, m); });
-    }
-  }
 
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     struct context_of_one {

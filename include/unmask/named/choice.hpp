@@ -164,4 +164,36 @@ class choice_of {
   std::uint8_t index_ = 0;
 };
 
+/// Up to `Capacity` values of a choice in written order, with their places in the text.
+template <class Choice, index_t Capacity>
+struct choice_list {
+  static constexpr index_t capacity = Capacity;
+  using rule = Choice;
+
+  rule rules[Capacity];
+  index_t text_indices[Capacity] = {};
+  index_t count = 0;
+
+  static constexpr statistics required = rule::required;
+
+  void push(const rule& value, index_t index) {
+    text_indices[count] = index;
+    rules[count++] = value;
+  }
+  /// True if a value is a `Part`.
+  template <class Part>
+  [[nodiscard]] UNMASK_HD bool holds() const {
+    bool any = false;
+    for (index_t i = 0; i < count; ++i) {
+      any = any || rules[i].template holds<Part>();
+    }
+    return any;
+  }
+  void check(const sequence_shape& g, const model_info& m) const {
+    for (index_t i = 0; i < count; ++i) {
+      rules[i].visit_on_host([&](const auto& r) { check_part(r, g, m); });
+    }
+  }
+};
+
 }  // namespace unmask

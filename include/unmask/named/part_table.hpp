@@ -44,6 +44,14 @@ inline constexpr std::string_view features = "hidden|input|query|key|value";
   return sum;
 }
 
+// Adds a part of which a policy has one at most.
+template <class P>
+void push_only(auto& list, values v, const P& part, index_t text_index) {
+  bool there = list.template holds<P>();
+  v.take_only(there, P::label.name);
+  list.push(part, text_index);
+}
+
 inline void process(parts p, values v, const logits_processor_list::rule& part) {
   const auto fail_above = [&v](index_t count, index_t most, const char* what) {
     if (count > most) {
@@ -54,7 +62,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
   fail_above(p.logits_processors.count + 1,
              logits_processor_list::capacity,
              "parts that edit or probe tokens");
-  p.logits_processors.rules[p.logits_processors.count++] = part;
+  p.logits_processors.push(part, p.count);
   const auto tracked = [](const auto& r) {
     using rule = std::remove_cvref_t<decltype(r)>;
     if constexpr (!std::is_same_v<position_state_of<rule>, no_state>) {
@@ -102,7 +110,7 @@ void put(parts p, values v, const P& part) {
       v.fail("a policy by name has at most " + std::to_string(any_stops::capacity) +
              " stops, got another: " + std::string(P::label.name));
     }
-    p.stops.rules[p.stops.count++] = part;
+    p.stops.push(part, p.count);
   } else if constexpr (is_one_of<P, any_schedule::rules::list>) {
     p.schedule.rule = part;
   } else if constexpr (is_one_of<P, caches>) {
@@ -111,30 +119,17 @@ void put(parts p, values v, const P& part) {
   } else if constexpr (truncating<P>) {
     p.has.keeps = true;
     p.keep.rules = p.keep.rules.tightened(part.kept());
-  } else if constexpr (std::is_same_v<P, eos_gate>) {
-    v.take_only(p.filter.holds, P::label.name);
-    p.filter.hold = {part, p.count};
-  } else if constexpr (std::is_same_v<P, eos_last>) {
-    v.take_only(p.filter.lasts, P::label.name);
-    p.filter.last = {part, p.count};
-  } else if constexpr (std::is_same_v<P, no_equal_neighbours>) {
-    v.take_only(p.filter.keeps_unequal, P::label.name);
-    p.filter.unequal = {part, p.count};
+  } else if constexpr (is_one_of<P, any_filters::rule::list>) {
+    push_only(p.filter, v, part, p.count);
   } else if constexpr (std::is_same_v<P, temperature>) {
     v.take_only(p.has.transforms, P::label.name);
     p.transform = part;
   } else if constexpr (std::is_same_v<P, sampling>) {
     p.has.draws = true;
     p.draw = part;
-  } else if constexpr (std::is_same_v<P, edit_committed>) {
-    v.take_only(p.edits_tokens.edits, P::label.name);
+  } else if constexpr (is_one_of<P, any_edits_tokens::rule::list>) {
+    push_only(p.edits_tokens, v, part, p.count);
     p.has.edits_tokens = true;
-    p.edits_tokens.edit = {part, p.count};
-  } else if constexpr (std::is_same_v<P, remask_current_below>) {
-    v.take_only(p.edits_tokens.remasks_current, P::label.name);
-    p.has.edits_tokens = true;
-    p.edits_tokens.remasks_first = !p.edits_tokens.edits;
-    p.edits_tokens.remask = {part, p.count};
   } else if constexpr (std::is_same_v<P, remask_below>) {
     v.take_only(p.has.remasks, P::label.name);
     p.remask = {part, p.count};

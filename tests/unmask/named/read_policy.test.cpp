@@ -294,7 +294,7 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
       read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);
   EXPECT_TRUE(p.ranking.by.holds<by_margin>());
-  EXPECT_TRUE(p.has.layered && p.has.tracks && p.filter.holds);
+  EXPECT_TRUE(p.has.layered && p.has.tracks && p.filter.holds<eos_gate>());
 }
 
 TEST(read_policy, takes_profiles_of_a_task_that_were_calibrated_as_the_paper_says) {
