@@ -44,6 +44,18 @@ struct columns_kernel<UNMASK_SIMD> {
   UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const masked<T>& z) {
     return simd::kept(simd::load(z.logits), z.bits());
   }
+  // Two vectors of columns: simd::load_pair(), or in memory order.
+  template <element T>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void
+  load_two(const T* z, floats& a, floats& b) {
+    simd::load_pair(z, a, b);
+  }
+  template <element T>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void
+  load_two(const masked<T>& z, floats& a, floats& b) {
+    a = load(z);
+    b = load(z + width);
+  }
   // Four vectors of columns: two simd::load_pair(), or in memory order.
   template <element T>
   UNMASK_TARGET __attribute__((always_inline)) static inline void
@@ -122,11 +134,12 @@ struct columns_kernel<UNMASK_SIMD> {
     UNMASK_TARGET explicit next_chunk(const void* chunk)
         : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * Size) {}
 
-    // Prefetches four vectors of columns, from column j on.
+    // Prefetches some vectors of columns, from column j on.
+    template <index_t Vectors>
     UNMASK_TARGET __attribute__((always_inline)) inline void ask_for(index_t j) const {
       constexpr std::size_t line = 64;
       const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * Size;
-      for (std::size_t byte = 0; byte < 4 * std::size_t{width} * Size; byte += line) {
+      for (std::size_t byte = 0; byte < Vectors * std::size_t{width} * Size; byte += line) {
         __builtin_prefetch(reinterpret_cast<const void*>(from + byte));
       }
     }

@@ -10,6 +10,8 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
   using floats = simd::floats;
   static constexpr index_t width = simd::width;
   static constexpr index_t lanes = canonical::lanes;
+  // Vectors in a sweep: 16 registers hold the sums of two, 32 those of four.
+  static constexpr index_t together = width == 8 ? 2 : 4;
 
   // canonical::chunk_sums and the maximum of a few lanes.
   struct lane_sums {
@@ -19,32 +21,47 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     floats best;
   };
 
-  // Adds one vector of columns as canonical::sums_of does.
+  // Adds two vectors of columns, each as canonical::sums_of does, step by step in turns: one alone
+  // is a chain of operations that wait for each other.
   template <statistics S>
   UNMASK_TARGET __attribute__((always_inline)) static inline void
-  add(floats x, floats exponent, lane_sums& s) {
+  add(floats x, floats y, floats exponent, lane_sums& s, lane_sums& u) {
     s.best = simd::max(x, s.best);
-    const floats scaled = simd::fma(x, simd::splat(math::log2_e), exponent);
-    const floats t = simd::max(simd::splat(math::exp2_floor), scaled);
+    u.best = simd::max(y, u.best);
+    const floats xs = simd::fma(x, simd::splat(math::log2_e), exponent);
+    const floats ys = simd::fma(y, simd::splat(math::log2_e), exponent);
+    const floats t = simd::max(simd::splat(math::exp2_floor), xs);
+    const floats v = simd::max(simd::splat(math::exp2_floor), ys);
     const floats n = simd::rounded(t);
+    const floats m = simd::rounded(v);
     const floats f = simd::sub(t, n);
+    const floats g = simd::sub(v, m);
     floats p = simd::fma(f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
+    floats q = simd::fma(g, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
     p = simd::fma(p, f, simd::splat(math::exp2_c3));
+    q = simd::fma(q, g, simd::splat(math::exp2_c3));
     p = simd::fma(p, f, simd::splat(math::exp2_c2));
+    q = simd::fma(q, g, simd::splat(math::exp2_c2));
     p = simd::fma(p, f, simd::splat(math::exp2_c1));
+    q = simd::fma(q, g, simd::splat(math::exp2_c1));
     p = simd::fma(p, f, simd::splat(1.0F));
+    q = simd::fma(q, g, simd::splat(1.0F));
     const floats e = simd::scaled(p, n);
+    const floats d = simd::scaled(q, m);
     s.sum = simd::add(s.sum, e);
+    u.sum = simd::add(u.sum, d);
     if constexpr (provides_v<S, stat::entropy>) {
       s.weighted = simd::fma(e, t, s.weighted);
+      u.weighted = simd::fma(d, v, u.weighted);
     }
     if constexpr (provides_v<S, stat::second_moment>) {
       s.square = simd::fma(e, e, s.square);
+      u.square = simd::fma(d, d, u.square);
     }
   }
 
   // canonical::sums_of of columns from which any shift was already subtracted, and the maximum of
-  // the chunk, in sweeps over four vectors of lanes.
+  // the chunk, in sweeps over two or four vectors of lanes.
   template <statistics S, class Z, std::size_t Size, class Simd = simd>
   UNMASK_TARGET static float sums_of(Z z,
                                      index_t padded,
@@ -59,43 +76,44 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     const floats zero = simd::splat(0.0F);
     const floats none = simd::splat(-math::infinity());
     floats best = none;
-    for (index_t lane = 0; lane < lanes; lane += 4 * width) {
-      lane_sums a{zero, zero, zero, none};
-      lane_sums b = a;
-      lane_sums c = a;
-      lane_sums d = a;
-      for (index_t j = lane; j < padded; j += lanes) {
-        floats x0;
-        floats x1;
-        floats x2;
-        floats x3;
-        next.ask_for(j);
-        load_four(z + j, x0, x1, x2, x3);
-        add<S>(x0, exponent, a);
-        add<S>(x1, exponent, b);
-        add<S>(x2, exponent, c);
-        add<S>(x3, exponent, d);
+    for (index_t lane = 0; lane < lanes; lane += together * width) {
+      lane_sums s[together];
+      for (lane_sums& each : s) {
+        each = {zero, zero, zero, none};
       }
-      best = simd::max(best, simd::max(simd::max(a.best, b.best), simd::max(c.best, d.best)));
-      if constexpr (4 * width == lanes) {  // they never leave the registers
-        out.sum = Simd::template total_of_lanes<order>(a.sum, b.sum, c.sum, d.sum);
-        if constexpr (provides_v<S, stat::entropy>) {
-          out.weighted =
-              Simd::template total_of_lanes<order>(a.weighted, b.weighted, c.weighted, d.weighted);
+      for (index_t j = lane; j < padded; j += lanes) {
+        floats x[together];
+        next.template ask_for<together>(j);
+        if constexpr (together == 4) {
+          load_four(z + j, x[0], x[1], x[2], x[3]);
+        } else {
+          load_two(z + j, x[0], x[1]);
         }
-        if constexpr (provides_v<S, stat::second_moment>) {
-          out.square = Simd::template total_of_lanes<order>(a.square, b.square, c.square, d.square);
+#  pragma GCC unroll 2
+        for (index_t k = 0; k < together; k += 2) {
+          add<S>(x[k], x[k + 1], exponent, s[k], s[k + 1]);
         }
+      }
+      for (const lane_sums& each : s) {
+        best = simd::max(best, each.best);
+      }
+      if constexpr (together * width == lanes) {  // they never leave the registers
+        const auto total = [&](floats lane_sums::* of) UNMASK_TARGET {
+          return Simd::template total_of_lanes<order>(s[0].*of, s[1].*of, s[2].*of, s[3].*of);
+        };
+        out.sum = total(&lane_sums::sum);
+        out.weighted = provides_v<S, stat::entropy> ? total(&lane_sums::weighted) : 0.0F;
+        out.square = provides_v<S, stat::second_moment> ? total(&lane_sums::square) : 0.0F;
       } else {
-        Simd::template store_pair<order>(sum + lane, a.sum, b.sum);
-        Simd::template store_pair<order>(sum + lane + 2 * width, c.sum, d.sum);
-        Simd::template store_pair<order>(weighted + lane, a.weighted, b.weighted);
-        Simd::template store_pair<order>(weighted + lane + 2 * width, c.weighted, d.weighted);
-        Simd::template store_pair<order>(square + lane, a.square, b.square);
-        Simd::template store_pair<order>(square + lane + 2 * width, c.square, d.square);
+        for (index_t k = 0; k < together; k += 2) {
+          const index_t at = lane + k * width;
+          Simd::template store_pair<order>(sum + at, s[k].sum, s[k + 1].sum);
+          Simd::template store_pair<order>(weighted + at, s[k].weighted, s[k + 1].weighted);
+          Simd::template store_pair<order>(square + at, s[k].square, s[k + 1].square);
+        }
       }
     }
-    if constexpr (4 * width != lanes) {
+    if constexpr (together * width != lanes) {
       out.sum = total(sum);
       out.weighted = provides_v<S, stat::entropy> ? total(weighted) : 0.0F;
       out.square = provides_v<S, stat::second_moment> ? total(square) : 0.0F;
