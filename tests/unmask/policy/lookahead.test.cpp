@@ -60,6 +60,22 @@ const std::vector<std::vector<float>> vector_19 = {{-0.2F, -0.5F, -0.9F, -1.4F},
                                                    {-0.1F, -0.8F, -1.2F}};
 const lookahead_by<by_logit> paper{.branches = 3};
 
+TEST(lookahead, does_not_try_the_mask_token) {
+  std::vector<token_id> x(3);
+  model_info proposes_mask = three_tokens;
+  proposes_mask.suppress_mask = false;
+  session s{policy{by_confidence{}, tokens_per_step{1}, paper},
+            proposes_mask,
+            x,
+            sequence_shape{.length = 3, .block_length = 3}};
+  decide_once(s, x, [](const segment&, index_t p) {
+    return p == 1 ? std::vector<float>{0.0F, 0.0F, 5.0F}
+                  : std::vector<float>{p == 0 ? 9.0F : 4.0F, 0.0F, 0.0F};
+  });
+  EXPECT_EQ(s.planned().branches, 1);
+  EXPECT_EQ(s.planned().branch[0].position, 2);
+}
+
 // Means -0.75, -0.9333, -0.7 and -0.7: a tie goes to the branch created first.
 TEST(lookahead, test_vector_19) {
   EXPECT_EQ(winner_of(paper, vector_19), 2);
@@ -191,6 +207,9 @@ decode_of decode(const Policy& p, const dense_request& q, bool in_pieces = false
   while (const auto request = s.next()) {
     const auto count = static_cast<index_t>(request->segments.size());
     all.most_segments = std::max(all.most_segments, count);
+    for (const segment& part : request->segments) {  // no cache: a branch runs what it reads
+      EXPECT_EQ(part.keys, part.query);
+    }
     const std::vector<float> logits = logits_of(s, *request, all.text, rows_of(q, all.text));
     const host_logits<float> whole{logits.data(), request->rows, q.model.vocab};
     if (in_pieces) {

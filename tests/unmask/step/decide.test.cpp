@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
 #include <gtest/gtest.h>
@@ -71,6 +73,82 @@ TEST(decide, counts_invalid_rows_and_forced_commits) {
   EXPECT_EQ(h.positions, (steps{{1}, {0}, {2}}));
   EXPECT_EQ(h.report.forced, 2);
   EXPECT_EQ(h.report.invalid_rows, 2 + 2 + 1);
+}
+
+/// Records the leftmost positions that each step wrote, and replaced or remasked.
+struct change_witness {
+  inline static std::vector<index_t> changed;
+  inline static std::vector<index_t> rewritten;
+  static constexpr statistics required = stat::none;
+  ending stop(const sequence_view& q, auto&) const {
+    changed.push_back(q.first_changed);
+    rewritten.push_back(q.rewritten);
+    return ending::running;
+  }
+};
+static_assert(stopping<change_witness>);
+
+TEST(decide, tells_parts_of_no_change_where_a_step_commits_nothing) {
+  change_witness::changed.clear();
+  const std::vector<row> table(3, row_with_confidence(0.9));
+  const history h = decode_rows(
+      policy{left_to_right{}, timesteps{.steps = 6}, change_witness{}}, table, {.block_length = 3});
+  ASSERT_EQ(h.positions, (steps{{}, {}, {}, {}, {0}, {1, 2}}));
+  EXPECT_EQ(change_witness::changed, (positions{3, 3, 3, 3, 3, 0, 1}));  // 3: nothing
+}
+
+TEST(decide, tells_parts_of_the_leftmost_token_that_was_replaced) {
+  change_witness::rewritten.clear();
+  std::vector<token_id> tokens(3);
+  session s{policy{left_to_right{},
+                   tokens_per_step{1},
+                   edit_committed{},
+                   edited_blocks{2},
+                   change_witness{}},
+            small_model,
+            tokens_view<memory::host>(tokens),
+            sequence_shape{.length = 3, .block_length = 3}};
+  int step = 0;
+  while (const auto request = s.next()) {
+    // Once all are committed, the rows of the last two have another token.
+    const row later = row_with_confidence(0.9, step < 3 ? 0 : 1);
+    const range rows = request->segments[0].rows;
+    const row logits = packed({row_with_confidence(0.9), later, later}, rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+    ++step;
+  }
+  EXPECT_EQ(tokens, (std::vector<token_id>{0, 1, 1}));
+  EXPECT_EQ(change_witness::rewritten, (positions{3, 3, 3, 3, 1, 3}));  // 3: none
+}
+
+/// Records the rank information of each candidate, and commits them all.
+struct rank_witness {
+  inline static std::vector<rank_info> seen;
+  static constexpr statistics required = stat::none;
+  bool commits(const auto&, const rank_info& s) const {
+    seen.push_back(s);
+    return true;
+  }
+};
+static_assert(commit_rule<rank_witness>);
+
+TEST(decide, tells_the_commit_rule_the_scores_before_a_candidate) {
+  rank_witness::seen.clear();
+  const std::vector<row> table = {
+      row_with_confidence(0.5), row_with_confidence(0.9), row_with_confidence(0.7)};
+  const history h =
+      decode_rows(policy{by_confidence{}, rank_witness{}}, table, {.block_length = 3});
+  ASSERT_EQ(h.counts(), std::vector<std::size_t>{3});
+  ASSERT_EQ(rank_witness::seen.size(), 3U);
+  const float before[] = {inf, confidence_of(table[1]), confidence_of(table[2])};
+  for (index_t r = 0; r < 3; ++r) {
+    SCOPED_TRACE(r);
+    const rank_info& s = rank_witness::seen[static_cast<std::size_t>(r)];
+    EXPECT_EQ(s.rank, r);
+    EXPECT_EQ(s.candidates, 3);
+    EXPECT_EQ(s.best_score, confidence_of(table[1]));
+    EXPECT_EQ(s.score_before, before[r]);
+  }
 }
 
 TEST(decide, gives_the_commit_of_an_invalid_row_the_log_probability_of_nothing) {

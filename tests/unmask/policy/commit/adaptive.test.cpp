@@ -62,6 +62,18 @@ TEST(adaptive_threshold, moves_from_the_third_prediction_on) {
   }
 }
 
+TEST(adaptive_threshold, commits_at_its_threshold) {
+  struct sure {
+    float p;
+    [[nodiscard]] float confidence() const { return p; }
+  };
+  const adaptive_threshold part{.start = 0.5F};
+  adaptive_threshold::position_state state;
+  own_state context{state};
+  EXPECT_TRUE(part.commits(sure{0.5F}, rank_info{}, context));
+  EXPECT_FALSE(part.commits(sure{std::nextafter(0.5F, 0.0F)}, rank_info{}, context));
+}
+
 TEST(adaptive_threshold, is_not_bounded_unless_asked_to) {
   const adaptive_threshold part{.start = 0.5F, .lower = 0.4F, .raise = 1.0F, .begin = 1};
   adaptive_threshold::position_state state;

@@ -137,6 +137,9 @@ TEST(factor, tests_the_last_rank_unless_told_otherwise) {
   EXPECT_EQ(first(released, {0.9, 0.8, 0.1 + 0.2}), (positions{0, 1, 2}));  // L8
   EXPECT_EQ(first(released, {0.9, 0.3}), (positions{0, 1}));
   EXPECT_EQ(first(released, {0.3}), (positions{0}));
+  // The last but one is the first, which is not tested; or passes its own bound, 2/3.
+  EXPECT_EQ(first(released, {0.4, 0.3}), (positions{0, 1}));
+  EXPECT_EQ(first(released, {0.9, 0.7, 0.3}), (positions{0, 1, 2}));
   // The last but one fails: the last is not reached.
   EXPECT_EQ(first(released, {0.9, 0.5, 0.4}), (positions{0}));
 }

@@ -89,6 +89,14 @@ TEST(early_commit, alone_commits_one_token_a_step_until_then) {
             (std::vector<std::size_t>{1, 1, 2}));
 }
 
+TEST(early_commit, changes_its_threshold_at_33_and_67_hundredths_of_the_steps) {
+  const early_commit rule{.steps = 1000, .early = 3.0F, .middle = 2.0F, .late = 1.0F};
+  EXPECT_EQ(rule.threshold(329), 3.0F);
+  EXPECT_EQ(rule.threshold(330), 2.0F);
+  EXPECT_EQ(rule.threshold(669), 2.0F);
+  EXPECT_EQ(rule.threshold(670), 1.0F);
+}
+
 TEST(early_commit, is_composed_by_its_name) {
   const named_parts p = read_policy("any_of(steps_per_block(64), early_commit(32, late=1.5))");
   EXPECT_TRUE(p.commit_rule.holds<early_commit>());

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/fixed_rows.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -275,6 +276,16 @@ TEST(at_frontier, commits_nothing_beyond_its_reach) {
                    });
   }
   EXPECT_GT(several, 50);
+}
+
+// Offsets 1 and 2 of an answer behind two tokens: 3 and then 0 are free, and 2 waits for 1, which
+// does not wait for 0.
+TEST(at_frontier, counts_its_field_from_the_end_of_the_prompt) {
+  const policy p{by_confidence{},
+                 tokens_per_step{1} && at_frontier{.reach = 0, .first = 1, .last = 3},
+                 single_block{}};
+  EXPECT_EQ(decode_confidences(p, {0.4, 0.5, 0.9, 0.95}, 2).order(),
+            (std::vector<index_t>{5, 3, 4, 2}));
 }
 
 // A mask of zeros is a grammar's dead end: the frontier commits all the same, and nothing else

@@ -147,5 +147,75 @@ TEST(cache_budget, beyond_what_there_is_computes_everything) {
   }
 }
 
+TEST(CacheBudget, CountsTheRankedRowsOfALayer) {
+  sequence_view view{};
+  view.prompt_length = 3;
+  step_info at;
+  at.view = &view;
+  const no_state nothing;
+  const auto counted = [&](const cache_budget& rule, index_t layer, bool refresh) {
+    std::vector<index_t> all;
+    for (index_t p = 0; p < 8; ++p) {
+      layer_row row;
+      row.position = p;
+      layer_info info;
+      info.layer = layer;
+      info.refresh = refresh;
+      if (rule.counts(row, info, layer_context<cache_budget>{nothing, nothing, {}, at})) {
+        all.push_back(p);
+      }
+    }
+    return all;
+  };
+  EXPECT_THAT(counted({}, 0, false), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(counted({.answer_only = true}, 0, false), ElementsAre(3, 4, 5, 6, 7));
+  const cache_budget every_second{.full_layers = 2, .answer_only = true, .refresh_stride = 2};
+  EXPECT_THAT(counted(every_second, 1, false), ElementsAre(3, 5, 7));
+  EXPECT_THAT(counted(every_second, 2, false), ElementsAre(3, 4, 5, 6, 7));
+  EXPECT_THAT(counted(every_second, 2, true), ElementsAre(3, 5, 7));
+  EXPECT_THAT(counted({.refresh_stride = 0}, 2, true), ElementsAre());
+}
+
+TEST(CacheBudget, ComputesAtMostItsBudgetAndWhatIsAlwaysComputed) {
+  const sequence_shape shape{.prompt_length = 4, .length = 200};
+  layer_info info;
+  info.active = 150;
+  info.budget = 10;
+  info.layer = 1;
+  const cache_budget rule{.window = 6};  // 7 positions around each token
+  EXPECT_EQ(rule.most(info, shape, {1, 200}), 10 + 7);
+  info.commits = 3;
+  EXPECT_EQ(rule.most(info, shape, {1, 200}), 10 + 3 * 7);
+  const cache_budget latest{.window = 6, .answer_only = true, .latest_only = true};
+  EXPECT_EQ(latest.most(info, shape, {1, 200}), 10 + 7 + 3);
+  EXPECT_EQ((cache_budget{.window = 6, .full_layers = 2}.most(info, shape, {1, 200})), 150);
+  EXPECT_EQ((cache_budget{.window = 6, .full_layers = 1}.most(info, shape, {1, 200})), 31);
+  info.active = 12;
+  EXPECT_EQ(rule.most(info, shape, {1, 200}), 12);
+}
+
+TEST(SimilarityRefresh, ComputesItsShareOfTheAnswerAndThePrompt) {
+  sequence_view view{};
+  view.prompt_length = 4;
+  view.length = 24;
+  step_info at;
+  at.view = &view;
+  const no_state nothing;
+  const similarity_refresh rule{.share = 0.26};
+  const layer_context<similarity_refresh> context{nothing, nothing, {}, at};
+  EXPECT_EQ(rule.quota({}, context), 5);
+  EXPECT_EQ(rule.most({}, {.prompt_length = 4, .length = 24}, {1, 24}), 5 + 3);
+  EXPECT_EQ(rule.most({}, {.prompt_length = 4, .length = 24}, {9, 24}), 5);
+  EXPECT_TRUE(rule.hooks(0, 8));
+  layer_row row;
+  row.drift = 0.5F;
+  row.position = 3;
+  EXPECT_EQ(rule.importance(row, {}, context), HUGE_VALF);
+  row.position = 4;
+  EXPECT_EQ(rule.importance(row, {}, context), 0.5F);
+  row.drift = HUGE_VALF;
+  EXPECT_EQ(rule.importance(row, {}, context), 1e30F);
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -186,6 +186,61 @@ TEST(EarlySkip, TheNumberThatStays) {
   EXPECT_EQ(released::early_skip_released().quota(info, context), 32);
 }
 
+TEST(EarlySkip, FindsTheTwoMostConfidentPositions) {
+  early_skip::layer_reduction best;
+  const auto merge = [&best](index_t position, float confidence) {
+    early_skip::layer_reduction one;
+    one.position[0] = position;
+    one.confidence[0] = confidence;
+    best.merge(one);
+  };
+  merge(0, 0.5F);
+  EXPECT_THAT(best.position, ElementsAre(0, -1));
+  merge(1, 0.9F);
+  EXPECT_THAT(best.position, ElementsAre(1, 0));
+  EXPECT_THAT(best.confidence, ElementsAre(0.9F, 0.5F));
+  merge(2, 0.7F);
+  EXPECT_THAT(best.position, ElementsAre(1, 2));
+  merge(3, 0.9F);  // not above the first
+  EXPECT_THAT(best.position, ElementsAre(1, 3));
+  merge(4, 0.9F);
+  EXPECT_THAT(best.position, ElementsAre(1, 3));
+  early_skip::layer_reduction two;
+  two.position[0] = 6;
+  two.confidence[0] = 0.95F;
+  two.position[1] = 5;
+  two.confidence[1] = 0.92F;
+  best.merge(two);
+  EXPECT_THAT(best.position, ElementsAre(6, 5));
+  EXPECT_THAT(best.confidence, ElementsAre(0.95F, 0.92F));
+}
+
+TEST(EarlySkip, StoresTheConfidenceOfACandidate) {
+  struct sure {
+    [[nodiscard]] float confidence() const { return 0.75F; }
+    [[nodiscard]] sure total() const { return *this; }
+  };
+  struct {
+    early_skip::position_state state;
+  } context;
+  sure row;
+  static_cast<void>(early_skip{}.reduce(row, context));
+  EXPECT_EQ(context.state.confidence, 0.75F);
+  early_skip{.forgets_held = true}.process(row, context);
+  EXPECT_EQ(context.state.confidence, 0.0F);
+  early_skip{}.process(row, context);
+  EXPECT_EQ(context.state.confidence, 0.75F);
+}
+
+TEST(EarlySkip, AcceptsAllItsStagesAndTheLastLayer) {
+  early_skip rule;
+  rule.stage_count = max_skip_stages;
+  for (skip_stage& stage : rule.stages) {
+    stage = {1.0, 1.0};
+  }
+  EXPECT_NO_THROW(check_part(rule, {.length = 8}));
+}
+
 TEST(EarlySkip, ChecksItsKnobs) {
   const sequence_shape g{.prompt_length = 0, .length = 8};
   const auto refused = [&g](const auto& change) {

@@ -56,6 +56,18 @@ TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
   EXPECT_NEAR(told[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
 }
 
+TEST(probability_of, names_the_slot_of_the_row) {
+  std::vector<token_id> text = {0};
+  const policy p{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}};
+  session<std::remove_const_t<decltype(p)>> s(small, {.sequences = 2, .length = 1, .window = 1});
+  s.start(1, p, text, {.length = 1});
+  static_cast<void>(s.next());
+  s.supply(host_logits<float>(answers_row.data(), 1, 6));
+  ASSERT_EQ(s.probabilities(1).size(), 2U);
+  EXPECT_EQ(s.probabilities(1)[0].slot, 1);
+  EXPECT_EQ(s.probabilities(1)[1].slot, 1);
+}
+
 // "Yes or no?": the decision is the list's, and one knows how much of the row it stands for.
 TEST(probability_of, beside_allowed_tokens_makes_a_classifier) {
   std::vector<token_id> text = {0};

@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/fixed_rows.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -123,6 +124,36 @@ TEST(remask_current_below, leaves_every_row_exact) {
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 5000);
+}
+
+// Steps of two commits may each remask one token at no cost; the allowance is used behind that.
+TEST(remask_current_below, uses_its_allowance_for_more_than_a_step_may_remask_anyway) {
+  std::vector<token_id> text(8, 0);
+  session s{policy{left_to_right{},
+                   tokens_per_step{2},
+                   remask_current_below{.confidence = 0.4F, .allowance = 1}},
+            small_model,
+            tokens_view<memory::host>(text),
+            sequence_shape{.length = 8, .block_length = 8}};
+  // In each step every row has another token, so that whatever is committed has become weak.
+  const auto remasked_by = [&](token_id token) {
+    const auto request = s.next();
+    const range rows = request.value().segments[0].rows;
+    const std::vector<row> table(8, row_with_confidence(0.9, token));
+    const row logits = packed(table, rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+    std::vector<index_t> remasked;
+    for (const commit_entry& e : s.committed()) {
+      if (e.token == small_model.mask_token) {
+        remasked.push_back(e.position);
+      }
+    }
+    return remasked;
+  };
+  EXPECT_EQ(remasked_by(0), (std::vector<index_t>{}));      // commits 0 and 1
+  EXPECT_EQ(remasked_by(1), (std::vector<index_t>{0, 1}));  // commits 2 and 3
+  EXPECT_EQ(remasked_by(2), (std::vector<index_t>{2}));     // commits 0 and 1
+  EXPECT_EQ(remasked_by(3), (std::vector<index_t>{0}));     // commits 2 and 4
 }
 
 template <class Policy>
