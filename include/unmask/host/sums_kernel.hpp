@@ -89,9 +89,9 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
         } else {
           load_two(z + j, x[0], x[1]);
         }
-#  pragma GCC unroll 2
-        for (index_t k = 0; k < together; k += 2) {
-          add<S>(x[k], x[k + 1], exponent, s[k], s[k + 1]);
+        add<S>(x[0], x[1], exponent, s[0], s[1]);
+        if constexpr (together == 4) {
+          add<S>(x[2], x[3], exponent, s[2], s[3]);
         }
       }
       for (const lane_sums& each : s) {
