@@ -84,6 +84,21 @@ TEST(canvas, ends_after_its_steps) {
   EXPECT_EQ(part.stop(view, context), ending::max_steps);
 }
 
+TEST(canvas, is_a_single_block) {
+  const canvas part{.vocab = 8};
+  canvas_context context;
+  sequence_view view{};
+  view.prompt_length = 3;
+  view.length = 11;
+  view.block_length = 2;
+  plan next;
+  part.schedule(view, next, context);
+  EXPECT_EQ(next.score, (range{3, 11}));
+  EXPECT_EQ(view.block_length, 8);
+  EXPECT_EQ(next.first_block, 0);
+  EXPECT_EQ(next.last_block, 1);
+}
+
 TEST(canvas, draws_noise_from_all_its_tokens) {
   const canvas part{.vocab = 4};
   canvas_context context;

@@ -159,6 +159,16 @@ TEST(max_steps, that_is_just_enough_lets_the_sequence_be_complete) {
   EXPECT_EQ(h.report.end, ending::complete);
 }
 
+TEST(max_steps, ends_a_sequence_with_a_single_mask_left) {
+  const std::vector<row> table(3, row_with_confidence(0.9, 1));
+  const history h = decode_rows(policy{by_confidence{}, tokens_per_step{1}, max_steps{2}},
+                                table,
+                                {.block_length = 3},
+                                ending_model);
+  EXPECT_EQ(h.report.end, ending::max_steps);
+  EXPECT_EQ(h.tokens, (tokens_of{1, 1, 3}));
+}
+
 // A stop rule of a user, with state: ends after `most` steps that committed a single token.
 struct stop_when_slow {
   index_t most = 2;

@@ -261,5 +261,14 @@ TEST(stop_sequence, refuses_knobs_outside_their_range) {
                std::invalid_argument);
 }
 
+TEST(stop_sequence, names_the_count_of_a_sequence_of_no_tokens) {
+  try {
+    check_part(stop_sequence<4>{.tokens = {1, 2}, .count = 0}, sequence_shape{});
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(), "stop_sequence::count must be in [1, Length = 4], got 0");
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

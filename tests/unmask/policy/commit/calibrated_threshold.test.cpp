@@ -349,6 +349,19 @@ TEST(threshold_calibrator, needs_a_trace_for_candidates) {
       std::logic_error);
 }
 
+TEST(threshold_calibrator, refuses_a_profile_of_other_blocks_before_the_first_pass) {
+  const made_up_model model;
+  std::vector<token_id> tokens(34, 0);
+  session s{policy{by_confidence{}, calibrated_threshold<>{}}, model.info(), tokens, geometry};
+  calibrated_threshold<> other{.block_length = geometry.block_length + 1, .blocks = 1};
+  other.ends[0] = 1;
+  EXPECT_THROW(
+      static_cast<void>(calibrating(
+          s, geometry, other, [&](const forward_request& r) { supply_one(s, r, model, tokens); })),
+      std::invalid_argument);
+  EXPECT_EQ(s.report().forwards, 0);
+}
+
 TEST(calibrated_threshold, decodes_by_its_profile_in_double_precision) {
   int compared = 0;
   int skipped = 0;

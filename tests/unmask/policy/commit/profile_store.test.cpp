@@ -146,14 +146,30 @@ TEST(profile_store, requests_move) {
   EXPECT_TRUE(store.find("t", 8).has_value());
 }
 
-TEST(profile_store, profiles_are_put_found_and_forgotten) {
-  profile_store store{knobs};
-  EXPECT_THROW(store.put("t", knobs), std::invalid_argument);  // no profile
+calibrated_threshold<> profile_of_a_block() {
   calibrated_threshold<> p = knobs;
   p.block_length = 8;
   p.blocks = 1;
   p.ends[0] = 1;
   p.cells[0] = .5F;
+  return p;
+}
+
+TEST(profile_store, an_assigned_request_has_the_commit_rule_of_the_other) {
+  profile_store store{knobs};
+  store.put("t", profile_of_a_block());
+  auto r = store.begin("u", geometry);
+  ASSERT_TRUE(r.is_recording());
+  r = store.begin("t", geometry);
+  EXPECT_FALSE(r.is_recording());
+  EXPECT_EQ(r.commit_rule(), profile_of_a_block());
+  EXPECT_TRUE(store.begin("u", geometry).is_recording());  // r has left it
+}
+
+TEST(profile_store, profiles_are_put_found_and_forgotten) {
+  profile_store store{knobs};
+  EXPECT_THROW(store.put("t", knobs), std::invalid_argument);  // no profile
+  calibrated_threshold<> p = profile_of_a_block();
   auto recorded = store.begin("t", geometry);
   store.put("t", p);
   EXPECT_EQ(store.find("t", 8), p);

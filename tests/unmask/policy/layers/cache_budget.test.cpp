@@ -176,6 +176,41 @@ TEST(CacheBudget, CountsTheRankedRowsOfALayer) {
   EXPECT_THAT(counted({.refresh_stride = 0}, 2, true), ElementsAre());
 }
 
+// If the last step committed nothing, `latest` is from an earlier one.
+TEST(CacheBudget, AlwaysComputesWhatIsNearTheLastTokens) {
+  const auto computed =
+      [](const cache_budget& rule, const std::vector<index_t>& last, index_t latest) {
+        std::vector<commit_entry> commits(last.size());
+        for (std::size_t i = 0; i < last.size(); ++i) {
+          commits[i].position = last[i];
+        }
+        sequence_view view{};
+        view.length = 20;
+        view.commits = commits.data();
+        view.commit_count = static_cast<index_t>(commits.size());
+        view.latest = latest;
+        step_info at;
+        at.view = &view;
+        const no_state nothing;
+        std::vector<index_t> all;
+        for (index_t p = 0; p < 20; ++p) {
+          layer_row row;
+          row.position = p;
+          if (rule.mandatory(row, {}, layer_context<cache_budget>{nothing, nothing, {}, at})) {
+            all.push_back(p);
+          }
+        }
+        return all;
+      };
+  const cache_budget rule{.window = 2};
+  EXPECT_THAT(computed(rule, {}, -1), ElementsAre());
+  EXPECT_THAT(computed(rule, {}, 9), ElementsAre(8, 9, 10));
+  EXPECT_THAT(computed(rule, {4, 9}, 9), ElementsAre(3, 4, 5, 8, 9, 10));
+  const cache_budget latest{.window = 2, .latest_only = true};
+  EXPECT_THAT(computed(latest, {4, 9}, 9), ElementsAre(8, 9, 10));
+  EXPECT_THAT(computed(latest, {}, -1), ElementsAre());
+}
+
 TEST(CacheBudget, ComputesAtMostItsBudgetAndWhatIsAlwaysComputed) {
   const sequence_shape shape{.prompt_length = 4, .length = 200};
   layer_info info;

@@ -2,6 +2,7 @@
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/temperature.hpp>
+#include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 
@@ -89,6 +90,28 @@ TEST(credit, softens_the_first_step_too) {
   EXPECT_GT(fused, plain);
   const trace_credit<> off{.strength = 0.0F};
   EXPECT_EQ(observe_one(rows, model, by_confidence{}, off)[0].confidence, plain);
+}
+
+// The bias takes the best logit of the second row out of the range of float.
+TEST(credit, stays_as_it_is_at_an_invalid_row) {
+  std::vector<shown> seen;
+  std::vector<token_id> tokens(1);
+  session s{policy{by_confidence{},
+                   logit_bias<1>{{{0, 3e38F}}},
+                   open_credit<4>{{.decay = 0.5F}},
+                   onlooker{&seen}},
+            model_info{.vocab = 3, .mask_token = 2},
+            tokens,
+            sequence_shape{.length = 1, .block_length = 1}};
+  const auto credit_after = [&](float best) {
+    decide_once(
+        s, tokens, [&](const segment&, index_t) { return std::vector<float>{best, 0.0F, 0.0F}; });
+    EXPECT_EQ(open_credit<4>::last.size, 1);
+    return open_credit<4>::last.slots[0].credit;
+  };
+  EXPECT_EQ(credit_after(1.0F), 1.0F);
+  EXPECT_EQ(credit_after(3e38F), 1.0F);
+  EXPECT_EQ(credit_after(1.0F), 1.5F);
 }
 
 // The definition: one number for every token, `slots` of which may be other than 0.

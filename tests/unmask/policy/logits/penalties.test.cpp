@@ -165,6 +165,27 @@ TEST(penalties, do_not_depend_on_the_batch) {
   }
 }
 
+// Rows of committed positions are edited, too: their own token is not around them.
+TEST(penalties, leave_out_the_token_of_the_position_itself) {
+  const std::vector<token_id> text = {5, 6, 7, 8};
+  const std::vector<mark> marks(4, mark::committed);
+  sequence_view view;
+  view.tokens = text.data();
+  view.marks = marks.data();
+  view.length = 4;
+  struct {
+    step_info at;
+  } context;
+  context.at.view = &view;
+  context.at.position = 1;
+  struct {
+    std::vector<token_id> tokens;
+    void add(token_id token) { tokens.push_back(token); }
+  } list;
+  repetition_penalty<4>{.window = 1}.track(list, context);
+  EXPECT_EQ(list.tokens, (std::vector<token_id>{5, 7}));
+}
+
 TEST(penalties, refuse_knobs_outside_their_range) {
   const sequence_shape g{.length = 4};
   EXPECT_NO_THROW(check_part(repetition_penalty<>{}, g));

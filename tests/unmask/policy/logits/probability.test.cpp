@@ -250,6 +250,32 @@ TEST(probability_of, asks_only_about_the_tokens_it_was_given) {
   }
 }
 
+// What is behind belongs to the next part or position.
+TEST(probability_of, writes_as_many_as_it_returns) {
+  struct {
+    struct totals {
+      float best = 0.0F;
+      [[nodiscard]] static bool valid() { return true; }
+      [[nodiscard]] static float total() { return 2.0F; }
+    };
+    [[nodiscard]] static totals total() { return {}; }
+    [[nodiscard]] static float logit(token_id) { return 0.0F; }
+  } row;
+  sequence_view view{};
+  struct {
+    step_info at;
+  } context;
+  context.at.view = &view;
+  context.at.position = 0;
+  token_probability out[3];
+  out[2].token = 4;
+  out[2].share = 7.0F;
+  EXPECT_EQ((probability_of<2>{{1, 3}}.probe(row, context, out)), 2);
+  EXPECT_EQ(out[0].share, 0.5F);
+  EXPECT_EQ(out[1].probability, 0.5F);
+  EXPECT_EQ(out[2].share, 7.0F);
+}
+
 TEST(probability_of, refuses_knobs_outside_their_range) {
   const sequence_shape g{.length = 4};
   EXPECT_THROW((check_part(probability_of<>{}, g)), std::invalid_argument);

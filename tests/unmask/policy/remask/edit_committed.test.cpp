@@ -38,6 +38,7 @@ TEST(edit_committed, agrees_with_the_rule_in_double_precision) {
       }
       full_passes += s.masked.empty() ? 1 : 0;
       EXPECT_LE(full_passes, most);
+      EXPECT_EQ(s.planned.freeze, (range{0, block.first}));
       positions want;
       bool is_rounding = false;
       for (const observed_row& r : s.masked) {

@@ -212,6 +212,47 @@ TEST(remask_below, counts_what_the_progress_guarantee_writes) {
   EXPECT_EQ(idle.report.forced, 1);
 }
 
+// A part of a user that is told whether it may remask one more.
+struct spare_witness {
+  bool* may_remask = nullptr;
+  static constexpr statistics required = stat::none;
+  verdict edit_token(const auto&, const auto& context) const {
+    *may_remask = context.at.may_remask;
+    return verdict::keep;
+  }
+};
+
+// Of the commits of a step, one is progress and one makes up for each position that is remasked;
+// the others are to spare.
+TEST(remask_below, leaves_fewer_remasks_to_another_part) {
+  const auto may_remask = [](double last) {
+    bool told = false;
+    const policy p{by_confidence{}, threshold{0.7F}, remask_below{0.5F}, spare_witness{&told}};
+    std::vector<token_id> tokens(5, 0);
+    session s{p,
+              small_model,
+              tokens_view<memory::host>(tokens),
+              sequence_shape{.length = 5, .block_length = 5}};
+    // Commits 0 and 1; then remasks 0, keeps 1, which `told` is about, and commits 2, 3 and, if it
+    // is sure, 4.
+    for (const std::vector<double>& confidences :
+         {std::vector{0.9, 0.9, 0.6, 0.6, 0.6}, std::vector{0.4, 0.9, 0.9, 0.9, last}}) {
+      std::vector<row> table;
+      for (const double c : confidences) {
+        table.push_back(row_with_confidence(c));
+      }
+      const auto request = s.next();
+      const range rows = request.value().segments[0].rows;
+      const row logits = packed(table, rows);
+      s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+    }
+    EXPECT_EQ(tokens, (std::vector<token_id>{4, 0, 0, 0, last > 0.7 ? 0 : 4}));
+    return told;
+  };
+  EXPECT_FALSE(may_remask(0.6));
+  EXPECT_TRUE(may_remask(0.9));
+}
+
 TEST(remask_below, refuses_what_is_no_probability) {
   chances c(1);
   const dense_request q = request_of(c);

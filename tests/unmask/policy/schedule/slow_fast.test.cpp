@@ -142,6 +142,7 @@ TEST(slow_fast, agrees_with_the_method_in_double_precision) {
       ASSERT_EQ(seen.planned.score, naive.scored());
       const range fed = {0, naive.feeds_everything() ? 50 : naive.scored().last};
       ASSERT_EQ(seen.planned.query, fed);
+      ASSERT_EQ(seen.planned.forced, 1U);  // the block must commit a token
       const auto want = naive.commits(seen.masked);
       if (!want) {
         diverged = true;  // a guess may be rounding, too
