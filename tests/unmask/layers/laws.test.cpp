@@ -57,6 +57,13 @@ TEST(LayerLaws, RulesThatSkipNothingAreTheFullForward) {
                           full(blocks)));
 }
 
+// Of a model with shifted rows the first row is that of positions 0 and 1.
+TEST(LayerLaws, TwoPositionsShareTheFirstRow) {
+  const sequence_shape shape{.length = 32, .block_length = 16, .seed = 7};
+  const policy p{by_confidence{}, sure, keeping(1, 1)};
+  EXPECT_TRUE(same_decode(decode_layered(model, p, shape, 1), full(shape, 1)));
+}
+
 TEST(LayerLaws, SkippingAllOfNothingIsTheCacheAlone) {
   const block_cache cache{.prompt_period = 7, .block_period = 3};
   EXPECT_TRUE(same_decode(with(blocks, cache, keeping(1, 1)), with(blocks, cache)));
@@ -158,7 +165,31 @@ TEST(LayerLaws, ForcedBlocksOfAPipelineEachKeepOne) {
                  sure,
                  skips_the_open{},
                  block_pipeline{.add = 0.1F, .activate = 0.2F, .at_once = 3}};
-  const auto done = decode_layered(model, p, blocks);
+  int several = 0;
+  const auto observe = [&several](auto& session, auto& pass, const auto&, const auto& tokens) {
+    const plan& now = session.planned();
+    int forced = 0;
+    for (index_t b = now.first_block; b < now.last_block; ++b) {
+      const index_t first = blocks.prompt_length + b * blocks.block_length;
+      int masked = 0;
+      for (index_t q = first; q < first + blocks.block_length; ++q) {
+        masked += tokens[static_cast<std::size_t>(q)] == model.vocab - 1 ? 1 : 0;
+      }
+      if (masked > 0 && (now.forced >> (b - now.first_block) & 1U) != 0) {
+        ++forced;
+        EXPECT_TRUE(std::any_of(pass.rows().begin(),
+                                pass.rows().end(),
+                                [&](index_t r) {
+                                  const index_t q = pass.positions()[static_cast<std::size_t>(r)];
+                                  return range{first, first + blocks.block_length}.contains(q);
+                                }))
+            << "block " << b;
+      }
+    }
+    several += !now.refresh && forced > 1 ? 1 : 0;
+  };
+  const auto done = decode_layered(model, p, {blocks}, 0, observe)[0];
+  EXPECT_GT(several, 0);
   EXPECT_EQ(done.report.end, ending::complete);
   EXPECT_EQ(done.report.masked, 0);
   EXPECT_EQ(done.report.invalid_rows, 0);

@@ -203,6 +203,25 @@ TEST(stop, of_a_user_keeps_state_from_step_to_step) {
   EXPECT_EQ(h.tokens.back(), 3);
 }
 
+// A stop rule that never stops, and records the highest position of the last step.
+struct latest_witness {
+  std::vector<index_t>* latest = nullptr;
+  static constexpr statistics required = stat::none;
+  ending stop(const sequence_view& q, auto&) const {
+    latest->push_back(q.latest);
+    return ending::running;
+  }
+};
+
+TEST(stop, of_a_user_is_told_the_highest_position_of_the_last_step) {
+  std::vector<index_t> latest;
+  const std::vector<row> table = {
+      row_with_confidence(0.9), row_with_confidence(0.5), row_with_confidence(0.9)};
+  const policy p{by_confidence{}, threshold{0.8F}, latest_witness{&latest}};
+  EXPECT_EQ(decode_rows(p, table, {.block_length = 3}).report.end, ending::complete);
+  EXPECT_EQ(latest, (std::vector<index_t>{-1, 2, 1}));
+}
+
 TEST(stop, of_several_rules_the_first_that_ends_decides) {
   const std::vector<row> table(4, row_with_confidence(0.9, 3));
   const sequence_shape g = {.block_length = 4};

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// Layer rules and caches of a user: what they are told, and what the library adds to a selection.
+
+#include <gtest/gtest.h>
+
+#include "support/layered_decode.hpp"
+
+namespace unmask::testing {
+namespace {
+
+const toy_transformer model;
+constexpr sequence_shape shape{.prompt_length = 6, .length = 54, .block_length = 16, .seed = 5};
+constexpr threshold sure{0.35F};
+
+/// Rows and sum of positions.
+struct row_sums {
+  index_t rows = 0;
+  index_t positions = 0;
+  void merge(const row_sums& other) {
+    rows += other.rows;
+    positions += other.positions;
+  }
+};
+
+/// A row, its layer and the reduction over the rows of the layer, as a rule is told them.
+struct told_row {
+  layer_row row;
+  layer_info info;
+  row_sums sums;
+};
+
+/// Keeps the left half of the rows at two layers.
+struct telling_rule {
+  using layer_reduction = row_sums;
+  std::vector<told_row>* told = nullptr;
+  static constexpr statistics required = stat::none;
+  static constexpr feature reads = feature::hidden;
+  static constexpr drift_terms measures = drift_terms::distance_1;
+  static constexpr skipping skipped = skipping::dropped;
+  bool hooks(index_t layer, index_t) const { return layer < 2; }
+  float measure(const drift_sums& d) const { return d.distance_1; }
+  row_sums look(const layer_row& row, const layer_info&, const auto&) const {
+    return {1, row.position};
+  }
+  float importance(const layer_row& row, const layer_info& info, const auto& context) const {
+    told->push_back({row, info, context.step_reduction});
+    return -static_cast<float>(row.position);
+  }
+  index_t quota(const layer_info& info, const auto&) const { return info.active / 2; }
+};
+static_assert(looking<telling_rule>);
+
+TEST(LayerRules, AreToldTheRowsOfALayer) {
+  for (const index_t shift : {0, 1}) {
+    std::size_t rows = 0;
+    std::size_t written = 0;
+    std::vector<told_row> told;
+    const auto observe = [&](auto& session, auto&, const auto&, const auto& tokens) {
+      const plan& now = session.planned();
+      const auto is_masked = [&](index_t p) {
+        return now.score.contains(p) && tokens[static_cast<std::size_t>(p)] == model.vocab - 1;
+      };
+      const auto was_written = [&](index_t p) {
+        return std::any_of(session.committed().begin(),
+                           session.committed().end(),
+                           [p](const commit_entry& e) { return e.position == p; });
+      };
+      index_t first = now.score.first;
+      while (!is_masked(first)) {
+        ++first;
+      }
+      for (const index_t layer : {0, 1}) {
+        row_sums sums;
+        double drift = 0.0;
+        float largest = 0.0F;
+        for (const told_row& t : told) {
+          if (t.info.layer == layer) {
+            sums.merge({1, t.row.position});
+            drift += static_cast<double>(t.row.drift);
+            largest = std::max(largest, t.row.drift);
+          }
+        }
+        for (const auto& [row, info, seen] : told) {
+          if (info.layer != layer) {
+            continue;
+          }
+          EXPECT_EQ(row.target, row.position + shift);
+          EXPECT_EQ(row.masked, is_masked(row.target));
+          EXPECT_EQ(row.first_masked, row.target == first);
+          EXPECT_EQ(row.committed, was_written(row.target));
+          EXPECT_EQ(row.written, was_written(row.position));
+          EXPECT_EQ(info.commits, static_cast<index_t>(session.committed().size()));
+          EXPECT_EQ(info.active, sums.rows);
+          EXPECT_EQ(seen.rows, sums.rows);
+          EXPECT_EQ(seen.positions, sums.positions);
+          EXPECT_FLOAT_EQ(info.mean, static_cast<float>(drift / sums.rows));
+          EXPECT_EQ(info.largest, largest);
+          ++rows;
+          written += row.written ? 1 : 0;
+        }
+      }
+      told.clear();
+    };
+    const policy p{by_confidence{}, sure, telling_rule{&told}};
+    EXPECT_EQ(decode_layered(model, p, {shape}, shift, observe)[0].report.end, ending::complete);
+    EXPECT_GT(rows, 500U);
+    EXPECT_GT(written, 20U);
+  }
+}
+
+/// Keeps the rows of the lowest positions.
+struct keeps_the_left {
+  index_t most = 0;
+  static constexpr statistics required = stat::none;
+  static constexpr feature reads = feature::hidden;
+  static constexpr drift_terms measures = drift_terms::none;
+  static constexpr skipping skipped = skipping::dropped;
+  bool hooks(index_t layer, index_t) const { return layer == 0; }
+  float measure(const drift_sums&) const { return 0.0F; }
+  float importance(const layer_row& row, const layer_info&, const auto&) const {
+    return -static_cast<float>(row.position);
+  }
+  index_t quota(const layer_info&, const auto&) const { return most; }
+};
+static_assert(layer_rule<keeps_the_left>);
+
+/// Decodes with rules that keep no masked row, and expects the one with the largest importance.
+template <class... Parts>
+void expect_the_first_masked_row(const Parts&... parts) {
+  int passes = 0;
+  const auto observe = [&](auto& session, auto& pass, const auto&, const auto& tokens) {
+    if (!session.planned().refresh) {
+      index_t first = session.planned().score.first;
+      while (tokens[static_cast<std::size_t>(first)] != model.vocab - 1) {
+        ++first;
+      }
+      ASSERT_EQ(pass.rows().size(), 1U);
+      EXPECT_EQ(pass.positions()[static_cast<std::size_t>(pass.rows()[0])], first);
+      ++passes;
+    }
+  };
+  const policy p{by_confidence{}, sure, parts...};
+  EXPECT_EQ(decode_layered(model, p, {shape}, 0, observe)[0].report.end, ending::complete);
+  EXPECT_GT(passes, 0);
+}
+
+TEST(LayerRules, KeepTheMostImportantMaskedRowInAnyCase) {
+  expect_the_first_masked_row(keeps_the_left{shape.prompt_length});
+  expect_the_first_masked_row(keeps_the_left{0}, dual_cache{});
+}
+
+/// A cache that evicts the first two keys.
+struct without_two_keys {
+  static constexpr statistics required = stat::none;
+  void set_query(const sequence_view& q, plan& next, auto&) const { next.keys = {2, q.length}; }
+};
+static_assert(caching<without_two_keys>);
+
+TEST(LayerRules, ComputeNothingLeftOfTheKeys) {
+  std::vector<token_id> tokens = prompted(model, shape);
+  layer_session s(policy{by_confidence{}, sure, without_two_keys{}}, info_of(model), tokens, shape);
+  EXPECT_EQ(s.planned().query, (range{2, shape.length}));
+  EXPECT_EQ(s.planned().keys, (range{2, shape.length}));
+}
+
+}  // namespace
+}  // namespace unmask::testing
