@@ -59,9 +59,16 @@ TEST(LayerLaws, RulesThatSkipNothingAreTheFullForward) {
 
 // Of a model with shifted rows the first row is that of positions 0 and 1.
 TEST(LayerLaws, TwoPositionsShareTheFirstRow) {
-  const sequence_shape shape{.length = 32, .block_length = 16, .seed = 7};
-  const policy p{by_confidence{}, sure, keeping(1, 1)};
-  EXPECT_TRUE(same_decode(decode_layered(model, p, shape, 1), full(shape, 1)));
+  const policy p{by_confidence{}, tokens_per_step{1}, keeping(1, 1)};
+  const policy whole{by_confidence{}, tokens_per_step{1}};
+  const auto observe = [](auto&, auto& pass, const auto&, const auto&) {
+    EXPECT_EQ(std::adjacent_find(pass.rows().begin(), pass.rows().end()), pass.rows().end());
+  };
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const sequence_shape shape{.length = 8, .block_length = 8, .seed = seed};
+    EXPECT_TRUE(same_decode(decode_layered(model, p, {shape}, 1, observe)[0],
+                            decode_layered(model, whole, shape, 1)));
+  }
 }
 
 TEST(LayerLaws, SkippingAllOfNothingIsTheCacheAlone) {

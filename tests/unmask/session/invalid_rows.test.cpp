@@ -76,6 +76,20 @@ TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_the_parts_allow) 
       policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<4>{{1, 3, 4, 6}}}, listed, 8);
 }
 
+// First the mask of the row is ignored, and then the parts; never the suppressed tokens.
+TEST(rows_without_a_finite_logit, commit_a_token_if_nothing_is_allowed) {
+  const policy p{by_confidence{}, tokens_per_step{1}, allowed_tokens<1>{{3}}};
+  hopeless_row r{.model = {.vocab = 7, .mask_token = 6, .eos_token = 2},
+                 .allowed = {1},
+                 .suppressed = {},
+                 .logits = std::vector<float>(7, -inf)};
+  EXPECT_EQ(decide_one(p, r, on_host{}).token, 3);
+  r.suppressed = {3};
+  EXPECT_EQ(decide_one(p, r, on_host{}).token, 0);
+  r.suppressed = {0, 3};
+  EXPECT_EQ(decide_one(p, r, on_host{}).token, 1);
+}
+
 /// A canvas of five positions, all of whose rows are `row`, under `mask`.
 struct canvas_end {
   std::vector<token_id> tokens;
