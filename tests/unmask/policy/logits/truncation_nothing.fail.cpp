@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: confidence_after_truncation{} has no effect without a part that truncates rows
+// expect: confidence_after_truncation{}, or a part that reads stat::truncated, has no effect
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/truncation.hpp>
