@@ -25,17 +25,6 @@ std::string contents(const std::string& name) {
   return profile;
 }
 
-// Calls work(); returns whether it did without an error of its arguments.
-bool accepted(const auto& work) {
-  try {
-    work();
-    return true;
-  } catch (const std::invalid_argument& e) {
-    require(is_message(e.what()), "a message in words, got '" + std::string(e.what()) + "'");
-    return false;
-  }
-}
-
 void decode_with(const named_parts& parts) {
   constexpr sequence_shape shape{.prompt_length = 2, .length = 11, .block_length = 4};
   constexpr model_info model{.vocab = 9, .mask_token = 8, .eos_token = 3, .layers = 3};

@@ -125,13 +125,7 @@ class damaged_decode {
 
   // Whether a rank decided with these bytes instead of refusing them.
   [[nodiscard]] bool took(sharded_session<Policy>& rank, const std::vector<std::byte>& bytes) {
-    try {
-      rank.supply(bytes);
-      return true;
-    } catch (const std::invalid_argument& e) {
-      require(is_message(e.what()), "a message in words, got '" + std::string(e.what()) + "'");
-      return false;
-    }
+    return accepted([&] { rank.supply(bytes); });
   }
 
   dice& d_;

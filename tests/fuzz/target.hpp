@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What every fuzz target is made of. A target is one file that says
+/// The pieces of every fuzz target. A target is one file that says
 ///
 ///     UNMASK_FUZZ_TARGET(policy_text) { ... uses `data`, calls require() ... }
 ///
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +60,18 @@ struct registration {
            const auto byte = static_cast<unsigned char>(c);
            return byte < 0x20 || byte == 0x7f;
          });
+}
+
+/// Calls work(); returns whether it did without an error of its arguments, whose message must be
+/// one.
+bool accepted(const auto& work) {
+  try {
+    work();
+    return true;
+  } catch (const std::invalid_argument& e) {
+    require(is_message(e.what()), "a message in words, got '" + std::string(e.what()) + "'");
+    return false;
+  }
 }
 
 }  // namespace unmask::fuzz

@@ -10,17 +10,6 @@
 namespace unmask::fuzz {
 namespace {
 
-// Calls work(); returns whether it did without an error of its arguments.
-bool accepted(const auto& work) {
-  try {
-    work();
-    return true;
-  } catch (const std::invalid_argument& e) {
-    require(is_message(e.what()), "a message in words, got '" + std::string(e.what()) + "'");
-    return false;
-  }
-}
-
 // The tokens behind all steps of a sequence; no_token where none was committed.
 std::vector<token_id> committed_tokens(const replay_table& table) {
   std::vector<token_id> tokens(table.tokens().size(), no_token);

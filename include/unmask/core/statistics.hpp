@@ -49,8 +49,8 @@ inline constexpr statistics divergence{64U | 4U | 1U};
 inline constexpr statistics kept{128U | 1U};
 /// The sum of the three largest probabilities.
 inline constexpr statistics top3_mass{256U | 1U};
-/// What a truncation keeps of the row: the number of tokens, their mass and the least probability
-/// among them. For a policy with top_k, top_p or min_p.
+/// The number of tokens that a truncation keeps, their mass and the least probability among them.
+/// For a policy with top_k, top_p or min_p.
 inline constexpr statistics truncated{512U | 128U | 1U};
 
 }  // namespace stat

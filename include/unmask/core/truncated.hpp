@@ -5,7 +5,7 @@
 
 namespace UNMASK_NAMESPACE::field {
 
-/// What a truncation keeps of a row, in probabilities of the whole row. The truncation writes it
+/// Number and probabilities, in the whole row, of the tokens that a truncation keeps. It is written
 /// after the read (canonical::kept_totals); {} is of a row that was not truncated.
 struct truncated {
   static constexpr statistics names = stat::truncated;  ///< The statistic of the field.

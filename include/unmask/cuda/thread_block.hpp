@@ -19,7 +19,7 @@ inline constexpr index_t warp_threads = 32;
 ///
 /// shuffle_xor(x, m) is the x of the lane whose number differs by the bits m, shuffle(x, l) that of
 /// lane l; a whole warp calls them together. sync_warp() is a barrier of one warp. take_ticket(n)
-/// adds one to a counter that all blocks share and returns its former value: whoever takes a later
+/// adds one to a counter that all blocks share and returns its former value: a thread with a later
 /// one sees what this thread, and the threads that it has met at a barrier, wrote before. add(n, x)
 /// adds to a number, in any order. sort_warp<n>(keys) sorts n keys of shared memory ascending with
 /// a whole warp, with room for one more behind them; equal keys must be the same. publish(p, x)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the threads of a block do together, beside Thrust: by emulated threads, and by those of a
+// Operations of a whole block, beside Thrust: by emulated threads, and by those of a
 // device where there is one.
 
 #include <unmask/cuda/read_row.hpp>

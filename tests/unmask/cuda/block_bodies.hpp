@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What the threads of a block do together, as functions of a block that emulated threads and a
+/// Operations of a whole block, as functions of a block that emulated threads and a
 /// device run alike: from an array of numbers to another.
 
 #include <unmask/cuda/choose.hpp>

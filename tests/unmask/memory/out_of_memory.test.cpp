@@ -173,20 +173,30 @@ TEST(OutOfMemory, LeavesTheSequencesOfAMixedSessionAlone) {
   EXPECT_EQ(decode(counts_allocations), decode(false));
 }
 
+/// Options and shape of a sequence of 20 tokens.
+unmask_options options_in_c() {
+  unmask_options options = UNMASK_OPTIONS_INIT;
+  options.vocab = model.vocab;
+  options.mask_token = model.mask_token;
+  options.length = 20;
+  options.window = 20;
+  return options;
+}
+unmask_sequence sequence_in_c(std::int32_t block_length) {
+  unmask_sequence shape = UNMASK_SEQUENCE_INIT;
+  shape.length = 20;
+  shape.block_length = block_length;
+  return shape;
+}
+
 // Calls of the C interface return a status, and the next call may succeed.
 TEST(OutOfMemory, IsAStatusInC) {
   if (!counts_allocations) {
     GTEST_SKIP() << "operator new is the sanitizer's";
   }
-  unmask_options options = UNMASK_OPTIONS_INIT;
-  options.vocab = model.vocab;
-  options.mask_token = model.mask_token;
+  unmask_options options = options_in_c();
   options.sequences = 2;
-  options.length = 20;
-  options.window = 20;
-  unmask_sequence shape = UNMASK_SEQUENCE_INIT;
-  shape.length = 20;
-  shape.block_length = 5;
+  unmask_sequence shape = sequence_in_c(5);
   shape.policy = "threshold(0.5) + sampling + top_k(3)";
   std::vector<std::int32_t> tokens(20);
 
@@ -223,16 +233,10 @@ TEST(OutOfMemory, IsAStatusInC) {
 }
 
 TEST(Allocation, IsNotInAStepInC) {
-  unmask_options options = UNMASK_OPTIONS_INIT;
-  options.vocab = model.vocab;
-  options.mask_token = model.mask_token;
-  options.length = 20;
-  options.window = 20;
+  unmask_options options = options_in_c();
   options.trace = 1;
   const session_pointer s = made("tokens_per_step(2) + probability_of([3, 4])", options);
-  unmask_sequence shape = UNMASK_SEQUENCE_INIT;
-  shape.length = 20;
-  shape.block_length = 20;
+  const unmask_sequence shape = sequence_in_c(20);
   std::vector<std::int32_t> tokens(20);
   const std::vector<float> z(static_cast<std::size_t>(20 * model.vocab), 1.0F);
   ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 20, &shape), UNMASK_OK);
