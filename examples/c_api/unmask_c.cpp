@@ -344,6 +344,18 @@ unmask_status unmask_abandon(unmask_session* session) {
   return guarded([&] { needed(session, "session").session->abandon(); });
 }
 
+unmask_status unmask_cancel_request(unmask_session* session) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    for (const unmask::segment& cancelled : s.session->cancel_request()) {
+      if (s.trace && cancelled.branch == 0) {
+        s.trace->end(cancelled.slot, s.session->report(cancelled.slot));
+        check_recording(s);
+      }
+    }
+  });
+}
+
 unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");

@@ -174,6 +174,8 @@ class any_session {
   virtual void cancel(index_t slot) = 0;
   /// As session::abandon.
   virtual void abandon() = 0;
+  /// As session::cancel_request.
+  virtual std::span<const segment> cancel_request() = 0;
 
  protected:
   any_session() = default;
@@ -242,6 +244,7 @@ class any_session_of : public Base {
   [[nodiscard]] const plan& planned(index_t slot) override { return session_.planned(slot); }
   void cancel(index_t slot) override { session_.cancel(slot); }
   void abandon() override { session_.abandon(); }
+  std::span<const segment> cancel_request() override { return session_.cancel_request(); }
 
  protected:
   /// Calls `use` with a view of the rows in their element type.

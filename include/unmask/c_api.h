@@ -41,7 +41,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 7
+#define UNMASK_ABI_VERSION 8
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -330,6 +330,9 @@ UNMASK_API unmask_status unmask_cancel(unmask_session* session, int32_t slot);
 /// sequences may then be cancelled and started, and unmask_next() requests the same step again. Not
 /// after unmask_at_layer().
 UNMASK_API unmask_status unmask_abandon(unmask_session* session);
+/// Cancels every sequence of the request of unmask_next() and forgets it, for an engine whose
+/// forward pass failed after unmask_at_layer(). Their slots may then be started again.
+UNMASK_API unmask_status unmask_cancel_request(unmask_session* session);
 
 /// Tokens that the last step wrote in a slot. The session owns the entries; valid until the next
 /// such call or unmask_supply().

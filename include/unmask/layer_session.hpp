@@ -175,7 +175,9 @@ class layer_session : public session<Policy, Backend, true> {
                        "larger than that of the hook before it: sort hooks by segment");
         check(*pass(hooks[i].segment).segment_, layer, hooks[i]);
       }
-      base::was_hooked();
+      if (!hooks.empty()) {
+        base::was_hooked();
+      }
       base::workspace().at_layer(base::segments(), layer, hooks);
     }
   }

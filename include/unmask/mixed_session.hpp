@@ -117,11 +117,8 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
     request_.check_supply();
     request_.check_count("number of tensors", tensors.size());
     request_.check_count("number of modifiers", modifiers.empty() ? count : modifiers.size());
-    for (const group& g : groups_) {
-      if (g.count > 0) {
-        g.session->check_supply(g.part_of(tensors), g.part_of(modifiers));
-      }
-    }
+    each_in_request(
+        [&](const group& g) { g.session->check_supply(g.part_of(tensors), g.part_of(modifiers)); });
   }
   void
   read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers = {}) override {
@@ -132,11 +129,7 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
   }
   void decide() override {
     request_.check_decide();
-    for (const group& g : groups_) {
-      if (g.count > 0) {
-        g.session->decide();
-      }
-    }
+    each_in_request([&](const group& g) { g.session->decide(); });
     was_decided();
   }
 
@@ -171,11 +164,12 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
   }
   void abandon() override {
     request_.abandon();
-    for (const group& g : groups_) {
-      if (g.count > 0) {
-        g.session->abandon();
-      }
-    }
+    each_in_request([&](const group& g) { g.session->abandon(); });
+  }
+  std::span<const segment> cancel_request() override {
+    const auto cancelled = request_.cancel();
+    each_in_request([&](const group& g) { g.session->cancel_request(); });
+    return cancelled;
   }
 
   /// The constants of the policy of sequences that are started without one.
@@ -230,6 +224,13 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
     return groups_[slots_[static_cast<std::size_t>(slot)]].was_decided;
   }
 
+  void each_in_request(const auto& use) const {
+    for (const group& g : groups_) {
+      if (g.count > 0) {
+        use(g);
+      }
+    }
+  }
   void request(const auto& next_of) {
     request_.begin();
     for (group& g : groups_) {
@@ -247,11 +248,8 @@ class basic_mixed_session final : public basic_any_layer_session<M> {
     return request_.is_out() ? std::optional(request_.view()) : std::nullopt;
   }
   void supply_each(std::span<const any_rows> tensors, std::span<const any_modifiers> modifiers) {
-    for (const group& g : groups_) {
-      if (g.count > 0) {
-        g.session->supply(g.part_of(tensors), g.part_of(modifiers));
-      }
-    }
+    each_in_request(
+        [&](const group& g) { g.session->supply(g.part_of(tensors), g.part_of(modifiers)); });
     was_decided();
   }
   void was_decided() {

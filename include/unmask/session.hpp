@@ -218,6 +218,18 @@ class session {
   /// what the step is decided from; the session is then unchanged.
   void abandon() { request_.abandon(); }
 
+  /// Cancels every sequence of the request and forgets it: for a forward pass that failed behind
+  /// read() or at_layer() and can be neither abandoned nor repeated. Returns the segments that it
+  /// had, until next(); a slot with branches has several. Errors: std::logic_error without a
+  /// request.
+  std::span<const segment> cancel_request() {
+    const auto cancelled = request_.cancel();
+    for (const segment& s : cancelled) {
+      workspace_.cancel(s.slot);
+    }
+    return cancelled;
+  }
+
   /// True when no sequence runs, as far as the device has finished its steps; never synchronises. A
   /// host that replays captured steps calls this between launches and need not call next() until it
   /// is true. Considers only sequences whose start next() or report() has seen.

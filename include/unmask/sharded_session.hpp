@@ -148,6 +148,20 @@ class sharded_session : private session<Policy, Backend> {
     return request;
   }
 
+  /// As session::abandon(), on every rank. Errors: also std::logic_error after read_shard().
+  void abandon() {
+    check_order(!packed_,
+                "abandon() after read_shard(): supply() the messages, or call cancel_request()");
+    base::abandon();
+  }
+  /// As session::cancel_request(), on every rank.
+  std::span<const segment> cancel_request() {
+    const auto cancelled = base::cancel_request();
+    packed_ = false;
+    ++step_;  // messages of the cancelled pass do not fit the next one
+    return cancelled;
+  }
+
   /// Columns of this rank's shard.
   [[nodiscard]] range columns() const { return columns_; }
 

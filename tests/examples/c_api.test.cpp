@@ -977,6 +977,13 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   ASSERT_EQ(unmask_abandon(s.get()), UNMASK_OK);
   expect_fails(unmask_abandon(s.get()), UNMASK_OUT_OF_ORDER, {"abandon()", "without a request"});
   expect_fails(unmask_abandon(nullptr), bad, {"session", "null"});
+  expect_fails(unmask_cancel_request(s.get()), UNMASK_OUT_OF_ORDER, {"cancel_request()"});
+  expect_fails(unmask_cancel_request(nullptr), bad, {"session", "null"});
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  ASSERT_EQ(unmask_cancel_request(s.get()), UNMASK_OK);
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  EXPECT_EQ(request.count, 0);
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
   ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
   EXPECT_EQ(request.rows, 6);
   const auto with = [&](auto change) {

@@ -336,7 +336,11 @@ class caller {
       both([&](host& h) { return unmask_cancel(h.session, where); });
       return;
     case 12:
-      both([&](host& h) { return unmask_abandon(h.session); });
+      if (d_.chance(0.5)) {
+        both([&](host& h) { return unmask_abandon(h.session); });
+      } else {
+        both([&](host& h) { return unmask_cancel_request(h.session); });
+      }
       return;
     case 13: {
       sized<unmask_report> r(d_, UNMASK_REPORT_INIT);

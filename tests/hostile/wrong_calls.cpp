@@ -110,6 +110,7 @@ void wrong_calls::between_steps(index_t slot, std::vector<token_id>& running) {
       {"read() without a request", [&] { session_.read(0, row); }},
       {"decide() without a request", [&] { session_.decide(); }},
       {"abandon() without a request", [&] { session_.abandon(); }},
+      {"cancel_request() without a request", [&] { session_.cancel_request(); }},
       {"pass() without a request", [&] { static_cast<void>(session_.pass(0)); }},
       {"report() of no slot", [&] { static_cast<void>(session_.report(no_slot())); }},
       {"planned() of no slot", [&] { static_cast<void>(session_.planned(no_slot())); }},

@@ -464,6 +464,20 @@ def test_a_request_is_abandoned_and_asked_for_again():
     assert tokens.tolist() == expected.tolist()
 
 
+def test_the_sequences_of_a_request_are_cancelled():
+    session, model = new_session(), Model(12)
+    session.start(0, canvas(12), prompt_length=PROMPT)
+    with pytest.raises(RuntimeError, match="cancel_request.. without a request"):
+        session.cancel_request()
+    session.next()
+    session.cancel_request()
+    assert session.next() is None and session.report().end == unmask.Ending.cancelled
+    tokens, expected = canvas(12), canvas(12)
+    decode(session, model, tokens)
+    decode(new_session(), model, expected)
+    assert tokens.tolist() == expected.tolist()
+
+
 def test_a_slot_is_cancelled_and_used_again():
     session, model = new_session(), Model(12)
     session.start(0, canvas(12), prompt_length=PROMPT)

@@ -469,6 +469,10 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
           "abandon",
           &session::abandon,
           "Forgets the request of a forward pass that failed: next() requests the same step again.")
+      .def("cancel_request",
+           &session::cancel_request,
+           "Cancels every sequence of the request and forgets it: for a pass that failed behind "
+           "at_layer().")
       .def_prop_ro("policy", &session::policy)
       .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })
       .def_prop_ro("mask_token", [](const session& s) { return s.model().mask_token; });

@@ -335,13 +335,19 @@ class session {
   void abandon() {
     alone([&] { session_->abandon(); });
   }
+  void cancel_request() {
+    alone([&] {
+      for (const unmask::segment& s : session_->cancel_request()) {
+        if (s.branch == 0) {
+          end_trace(s.slot);
+        }
+      }
+    });
+  }
   void cancel(unmask::index_t slot) {
     alone([&] {
       session_->cancel(slot);
-      if (trace_) {
-        trace_->end(slot, session_->report(slot));
-        check_recording();
-      }
+      end_trace(slot);
     });
   }
 
@@ -379,6 +385,12 @@ class session {
     wanted_.reset();
     if (trace_ && std::exchange(is_requested_, false)) {
       trace_->step(*session_);
+      check_recording();
+    }
+  }
+  void end_trace(unmask::index_t slot) {
+    if (trace_) {
+      trace_->end(slot, session_->report(slot));
       check_recording();
     }
   }

@@ -473,6 +473,10 @@ impl Session {
     pub fn abandon(&mut self) -> Result<()> {
         check(unsafe { sys::unmask_abandon(self.raw()) })
     }
+    /// Cancels every sequence of the request and forgets it.
+    pub fn cancel_request(&mut self) -> Result<()> {
+        check(unsafe { sys::unmask_cancel_request(self.raw()) })
+    }
     /// Records the decodes as a trace in a file; needs `Options::trace`, before the first `start`.
     pub fn record(&mut self, file: &str, model: &str) -> Result<()> {
         let (file, model) = (c_text("file", file)?, c_text("model", model)?);

@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -273,6 +273,7 @@ extern "C" {
     ) -> unmask_status;
     pub fn unmask_cancel(session: *mut unmask_session, slot: i32) -> unmask_status;
     pub fn unmask_abandon(session: *mut unmask_session) -> unmask_status;
+    pub fn unmask_cancel_request(session: *mut unmask_session) -> unmask_status;
     pub fn unmask_committed(
         session: *mut unmask_session,
         slot: i32,

@@ -306,6 +306,7 @@ fn errors_name_argument_value_and_rule() {
     refused(session.committed(1 << 32), InvalidArgument, &["slot", "4294967296"]);
     refused(session.record("-", "model"), OutOfOrder, &["trace"]);
     refused(session.abandon(), OutOfOrder, &["next()"]);
+    refused(session.cancel_request(), OutOfOrder, &["next()"]);
     let block_length = 0;
     refused(
         session.start(0, vec![0; LENGTH], &Sequence { block_length, ..Sequence::default() }),
@@ -338,6 +339,10 @@ fn errors_name_argument_value_and_rule() {
     session.cancel(0).unwrap();
     assert_eq!(session.report(0).unwrap().end, Ending::Cancelled);
     assert!(session.next().unwrap().is_none());
+    session.start(0, vec![0; LENGTH], &Sequence::default()).unwrap();
+    session.next().unwrap().unwrap();
+    session.cancel_request().unwrap();
+    assert_eq!(session.report(0).unwrap().end, Ending::Cancelled);
 }
 
 /// Decodes with rows of a hash in every layer and checks what the hooks promise. Returns tokens and

@@ -64,6 +64,8 @@ class pending_request {
   void was_decided() { out_ = false; }
   /// Forgets the request.
   void abandon();
+  /// Forgets the request, whose sequences are cancelled. Returns its segments.
+  std::span<const segment> cancel();
 
  private:
   // True if there is a segment that was not read yet, or one that was.
@@ -171,8 +173,14 @@ UNMASK_LIBRARY void pending_request::abandon() {
   check_order(out_, "abandon() without a request: call next() first");
   check_order(!changed_,
               "abandon() after read() or at_layer(), which have changed what the step is decided "
-              "from: repeat the pass and supply it");
+              "from: repeat the pass and supply it, or call cancel_request()");
   out_ = false;
+}
+
+UNMASK_LIBRARY std::span<const segment> pending_request::cancel() {
+  check_order(out_, "cancel_request() without a request: call next() first");
+  out_ = false;
+  return segments();
 }
 
 UNMASK_LIBRARY bool pending_request::any(bool unread) const {

@@ -89,6 +89,28 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   EXPECT_EQ(session.report().forwards, 1);
 }
 
+TEST(LayerSession, CancelsARequestBehindAHook) {
+  const toy_transformer model;
+  std::vector<token_id> tokens = prompted(model, shape);
+  layer_session session(skipping_half, info_of(model), tokens, shape);
+  std::vector<float> memory(37 * 4);
+  const host_hidden<float> rows(memory.data(), 37, 4);
+  const host_state<float> stored(memory.data(), 37, 4);
+  ASSERT_TRUE(session.next());
+  session.at_layer(1, std::span<layer_hook<float, memory::host>>());
+  session.abandon();  // at_layer() of no segment has stored nothing
+  ASSERT_TRUE(session.next());
+  EXPECT_EQ(session.pass(0).at_layer(1, rows, stored).rows.size(), 37U);
+  EXPECT_THROW(session.abandon(), std::logic_error);
+  EXPECT_EQ(session.cancel_request().size(), 1U);
+  EXPECT_EQ(session.report().end, ending::cancelled);
+  EXPECT_FALSE(session.next());
+  session.start(0, skipping_half, tokens, shape);
+  ASSERT_TRUE(session.next());
+  EXPECT_EQ(session.pass(0).at_layer(1, rows, stored).rows.size(), 37U);  // from the first hook
+  EXPECT_EQ(session.pass(0).at_layer(2, rows, stored).rows.size(), 37U);
+}
+
 /// Three sequences whose hidden states are drawn: what an engine lends at a hook, and stores.
 struct drawn_sequences {
   static constexpr index_t width = 3;

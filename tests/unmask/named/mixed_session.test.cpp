@@ -335,6 +335,23 @@ TEST(MixedSession, HasNoListsOfSequencesThatWereNotInTheStep) {
   EXPECT_EQ(p.session->report(1).forwards, 1);
 }
 
+TEST(MixedSession, CancelsTheRequestOfAllTypes) {
+  plain p;
+  p.start(0, "threshold(0.9)");
+  p.start(1, "tokens_per_step + remask_current_below(0.1)");
+  EXPECT_THROW(p.session->cancel_request(), std::logic_error);
+  ASSERT_TRUE(p.session->next());
+  p.session->read(1, p.rows(8));
+  EXPECT_EQ(p.session->cancel_request().size(), 2U);
+  EXPECT_EQ(p.session->report(0).end, ending::cancelled);
+  EXPECT_EQ(p.session->report(1).end, ending::cancelled);
+  EXPECT_FALSE(p.session->next());
+  p.start(1, "tokens_per_step + remask_current_below(0.1)");
+  ASSERT_EQ(p.session->next()->segments.size(), 1U);
+  p.session->supply(p.rows(8));
+  EXPECT_EQ(p.session->report(1).forwards, 1);
+}
+
 TEST(MixedSession, ASlotMayChangeItsPolicyWhileItRuns) {
   plain p;
   p.start(0, "threshold(0.9)");

@@ -285,6 +285,33 @@ TEST(sharded_session_errors, name_the_argument_its_value_and_the_rule) {
             "or at least 3, got 2");
 }
 
+TEST(sharded_session, abandons_and_cancels_a_request) {
+  const index_t cuts[] = {0, 6};
+  const policy rules = plain{by_confidence{}, threshold{0.1F}};
+  std::vector<token_id> tokens(4, 1);
+  const tokens_view<memory::host> canvas(tokens);
+  const sequence_shape shape{.prompt_length = 1, .length = 4, .block_length = 4};
+  sharded_session<plain> s(small, {.sequences = 1, .length = 4, .window = 4}, cuts, 0);
+  s.start(0, rules, canvas, shape);
+  ASSERT_TRUE(s.next());
+  s.abandon();
+  ASSERT_TRUE(s.next());
+  const std::vector<float> z(18, 1.0F);
+  const host_logits<float> logits(z.data(), 3, 6);
+  const auto message = s.read_shard(logits);
+  const std::vector<std::byte> old(message.begin(), message.end());
+  EXPECT_EQ(complaint_about([&] { s.abandon(); }),
+            "abandon() after read_shard(): supply() the messages, or call cancel_request()");
+  EXPECT_EQ(s.cancel_request().size(), 1U);
+  EXPECT_EQ(s.report().end, ending::cancelled);
+  EXPECT_FALSE(s.next());
+  s.start(0, rules, canvas, shape);
+  ASSERT_TRUE(s.next());
+  EXPECT_NE(complaint_about([&] { s.supply(old); }), "");  // of the cancelled pass
+  s.supply(s.read_shard(logits));
+  EXPECT_EQ(s.report().forwards, 1);
+}
+
 TEST(sharded_session_errors, change_nothing) {
   const index_t cuts[] = {0, 3, 6};
   std::vector<sharded_session<plain>> members;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Calls of an engine's scheduler: session::abandon(), for a forward pass that failed, and
-// session::next(slots), which leaves sequences out of a pass.
+// Calls of an engine's scheduler: session::abandon() and cancel_request(), for a forward pass that
+// failed, and session::next(slots), which leaves sequences out of a pass.
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -106,6 +106,59 @@ TEST(Abandon, IsRefusedWithoutARequestAndAfterRead) {
   EXPECT_EQ(s.report().forwards, 1);
   ASSERT_TRUE(s.next());
   s.abandon();  // the next request can be
+}
+
+TEST(CancelRequest, EndsItsSequencesAndFreesTheirSlots) {
+  const policy branches{by_confidence{}, threshold{0.4F} || tokens_per_step{1}, lookahead{2}};
+  std::vector<std::vector<token_id>> tokens(3, std::vector<token_id>(18, 3));
+  session<std::remove_const_t<decltype(branches)>> s(
+      model, {.sequences = 3, .length = 18, .window = 6, .branches = 2});
+  EXPECT_THROW(s.cancel_request(), std::logic_error);
+  for (index_t slot = 0; slot < 3; ++slot) {
+    s.start(slot, branches, {tokens[std::size_t(slot)].data(), 18}, shape);
+  }
+  std::vector<index_t> some{0, 2};
+  const auto pass = [&](const forward_request& request) {
+    const std::vector<float> logits = forward(request, tokens);
+    s.supply(host_logits<float>(logits.data(), request.rows, model.vocab));
+  };
+  pass(*s.next());
+  const auto request = s.next(some);
+  ASSERT_TRUE(request);
+  const std::size_t segments = request->segments.size();
+  ASSERT_GT(segments, 2U);  // branches
+  const std::vector<float> logits = forward(*request, tokens);
+  const host_logits<float> all(logits.data(), request->rows, model.vocab);
+  s.read(0, all.subrows({0, request->segments[0].rows.size()}));
+  EXPECT_THROW(s.abandon(), std::logic_error);
+  const auto cancelled = s.cancel_request();
+  ASSERT_EQ(cancelled.size(), segments);
+  EXPECT_EQ(cancelled.front().slot, 0);
+  EXPECT_EQ(cancelled.back().slot, 2);
+  EXPECT_THROW(s.cancel_request(), std::logic_error);
+  EXPECT_THROW(s.decide(), std::logic_error);
+  EXPECT_EQ(s.report(0).end, ending::cancelled);
+  EXPECT_EQ(s.report(1).end, ending::running);
+  EXPECT_EQ(s.report(2).end, ending::cancelled);
+
+  // Slots 0 and 2 decode as in a new session, and slot 1 as if nothing had happened.
+  std::vector<std::vector<token_id>> expected(3, std::vector<token_id>(18, 3));
+  decltype(s) fresh(model, {.sequences = 3, .length = 18, .window = 6, .branches = 2});
+  for (index_t slot = 0; slot < 3; ++slot) {
+    fresh.start(slot, branches, {expected[std::size_t(slot)].data(), 18}, shape);
+  }
+  while (const auto wanted = fresh.next()) {
+    const std::vector<float> rows = forward(*wanted, expected);
+    fresh.supply(host_logits<float>(rows.data(), wanted->rows, model.vocab));
+  }
+  for (const index_t slot : some) {
+    tokens[std::size_t(slot)].assign(18, 3);
+    s.start(slot, branches, {tokens[std::size_t(slot)].data(), 18}, shape);
+  }
+  while (const auto wanted = s.next()) {
+    pass(*wanted);
+  }
+  EXPECT_EQ(tokens, expected);
 }
 
 using slots = std::vector<index_t>;
