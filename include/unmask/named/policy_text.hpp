@@ -3,6 +3,7 @@
 
 #include <unmask/core/config.hpp>
 #include <unmask/core/read_number.hpp>
+#include <unmask/core/utf8.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -27,22 +28,25 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// A piece of a policy's text for a message: on one line, and cut to a message's length.
+// A piece of a policy's text for a message: UTF-8, on one line, and cut to a message's length.
 [[nodiscard]] inline std::string quoted(std::string_view text) {
   constexpr std::size_t most = 200;
   constexpr const char* digits = "0123456789abcdef";
   std::string quote = "'";
-  for (const char c : text.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      quote += c;
-    } else if (c == '\n') {
+  std::size_t at = 0;
+  while (at < text.size() && at < most) {
+    const std::size_t size = utf8_character_size(text.substr(at));
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (size > 0 && byte >= 0x20 && byte != 0x7f) {
+      quote += text.substr(at, size);
+    } else if (byte == '\n') {
       quote += "\\n";
     } else {
       quote += {'\\', 'x', digits[byte / 16], digits[byte % 16]};
     }
+    at += size > 0 ? size : 1;
   }
-  return quote + (text.size() > most ? "...'" : "'");
+  return quote + (at < text.size() ? "...'" : "'");
 }
 
 // The same as it is written, without quotation marks, if it is short and on one line.
@@ -126,7 +130,10 @@ class policy_text_reader {
 
   // The next character, for a message.
   [[nodiscard]] std::string here() const {
-    return at_ < text_.size() ? quoted(text_.substr(at_, 1)) : std::string("the end");
+    const std::string_view rest = text_.substr(at_);
+    return rest.empty()
+               ? std::string("the end")
+               : quoted(rest.substr(0, std::max(utf8_character_size(rest), std::size_t{1})));
   }
 
   void skip_spaces() {

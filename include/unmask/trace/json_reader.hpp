@@ -168,10 +168,16 @@ class json_reader {
     } else if (name == 'u') {
       ++at_;
       std::uint32_t code = hexadecimal();
-      if (code >= 0xD800 && code < 0xDC00 && take_word("\\u")) {
-        code = 0x10000U + ((code - 0xD800U) << 10U) + ((hexadecimal() - 0xDC00U) & 0x3FFU);
+      const std::size_t next = at_;
+      if (code >> 10U == 0x36 && take_word("\\u")) {  // half of a pair
+        if (const std::uint32_t low = hexadecimal(); low >> 10U == 0x37) {
+          code = 0x10000U + ((code & 0x3FFU) << 10U) + (low & 0x3FFU);
+        } else {
+          at_ = next;
+        }
       }
-      add_character(value, code);
+      constexpr std::uint32_t replacement = 0xFFFD;  // for a half that stands alone
+      add_character(value, code >> 11U == 0x1B ? replacement : code);
     } else {
       fail("unknown escape");
     }

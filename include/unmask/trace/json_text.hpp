@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/types.hpp>
+#include <unmask/core/utf8.hpp>
 #include <unmask/core/write_number.hpp>
 
 #include <cmath>
@@ -59,7 +60,7 @@ class json_text {
     separate();
     text_ += '"';
     for (std::size_t i = 0; i < value.size();) {
-      const std::size_t size = character_size(value.substr(i));
+      const std::size_t size = detail::utf8_character_size(value.substr(i));
       character(value.substr(i, size == 0 ? 1 : size), size > 0);
       i += size == 0 ? 1 : size;
     }
@@ -96,31 +97,6 @@ class json_text {
     separate();
     char digits[detail::most_digits];
     text_.append(digits, detail::write_number(digits, value));
-  }
-
-  // Bytes of the UTF-8 character at the beginning of `rest`; 0 if there is none.
-  [[nodiscard]] static std::size_t character_size(std::string_view rest) {
-    const auto byte = [&rest](std::size_t i) {
-      return i < rest.size() ? static_cast<unsigned char>(rest[i]) : std::uint32_t{0};
-    };
-    const std::uint32_t first = byte(0);
-    if (first < 0x80) {
-      return 1;
-    }
-    const std::size_t size = first >> 5U == 6    ? 2
-                             : first >> 4U == 14 ? 3
-                             : first >> 3U == 30 ? 4
-                                                 : 0;
-    std::uint32_t code = first & (0x7FU >> size);
-    for (std::size_t i = 1; i < size; ++i) {
-      if (byte(i) >> 6U != 2) {
-        return 0;
-      }
-      code = code << 6U | (byte(i) & 0x3FU);
-    }
-    constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const bool is_surrogate = code >= 0xD800 && code < 0xE000;
-    return code < least[size] || code > 0x10FFFF || is_surrogate ? 0 : size;
   }
 
   void character(std::string_view bytes, bool is_valid) {

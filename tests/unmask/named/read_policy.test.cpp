@@ -107,6 +107,15 @@ TEST(policy_text, is_quoted_on_one_line) {
               HasSubstr(std::string(200, 'a') + "...': the file"));
 }
 
+// Python makes strings of messages, which must be UTF-8.
+TEST(policy_text, is_quoted_in_utf_8) {
+  EXPECT_THAT(problem_of("tokens_per_step \u00e9"), HasSubstr("got '\u00e9'"));
+  EXPECT_THAT(problem_of("threshold(\"\xff\xc3\xa9\xed\xa0\x80\")"),
+              HasSubstr("'\"\\xff\u00e9\\xed\\xa0\\x80\"'"));
+  EXPECT_THAT(problem_of("calibrated_threshold('" + std::string(199, 'a') + "\u00e9b')"),
+              HasSubstr(std::string(199, 'a') + "\u00e9...': the file"));  // cut behind it
+}
+
 TEST(policy_text, opens_no_file_whose_name_has_a_nul) {
   bool is_opened = false;
   const auto open = [&](const std::string&) {

@@ -336,6 +336,16 @@ TEST(read_trace, reads_what_was_written_up_to_the_last_whole_line) {
   EXPECT_EQ(before, steps);
 }
 
+TEST(json_reader, reads_a_half_of_a_surrogate_pair_as_the_replacement_character) {
+  const auto read = [](const char* text) { return json_reader(text).string(); };
+  const std::string replaced = "\xEF\xBF\xBD";
+  EXPECT_EQ(read(R"("\ud83d\ude00")"), "\xF0\x9F\x98\x80");
+  EXPECT_EQ(read(R"("a\ud83db")"), "a" + replaced + "b");
+  EXPECT_EQ(read(R"("\ude00")"), replaced);
+  EXPECT_EQ(read(R"("\ud83d\u0041")"), replaced + "A");
+  EXPECT_EQ(read(R"("\ud83d\ud83d\ude00")"), replaced + "\xF0\x9F\x98\x80");
+}
+
 TEST(read_trace, names_line_and_column_of_what_is_not_a_trace) {
   const auto refused = [](const char* text, const char* where, const char* why) {
     EXPECT_THAT([&] { static_cast<void>(read_trace(text)); },
