@@ -7,8 +7,8 @@
 
 /// \file
 /// The library behind a C interface, for hosts in other languages: C99, usable through dlopen.
-/// Implemented by examples/c_api, compiled once. <unmask/c_layers.h> has the calls for engines that
-/// compute single positions of their layers.
+/// Compiled once, from c_library.hpp. <unmask/c_layers.h> has the calls for engines that compute
+/// single positions of their layers.
 ///
 /// Errors: calls return a status. After an error unmask_last_error() names, for the calling thread,
 /// the argument, its value and the rule, and nothing was changed. No exception leaves a call. One

@@ -3,6 +3,7 @@
 // runtime: it decodes what it decodes on the host.
 
 #include <unmask/c_layers.h>
+#include <unmask/cuda/c_device.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,14 +17,13 @@
 #include <string>
 #include <vector>
 
-#include "c_api/device_session.hpp"
 #include "support/c_calls.hpp"
 #include "support/fake_logits.hpp"
 #include "unmask/device/emulated_launches.hpp"
 
-namespace example {
+namespace UNMASK_NAMESPACE::detail::c_api {
 
-// In the place of device.cu, with fewer types.
+// In the place of cuda/c_library.cuh, with fewer types.
 std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& parts,
                                                      const unmask::model_info& model,
                                                      const unmask::session_capacity& capacity,
@@ -41,7 +41,7 @@ void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count,
   copy_tokens(from, to, count, static_cast<cudaStream_t>(stream));
 }
 
-}  // namespace example
+}  // namespace UNMASK_NAMESPACE::detail::c_api
 
 namespace unmask::testing {
 namespace {

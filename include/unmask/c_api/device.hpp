@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
-/// Device part of the library behind unmask/c_api.h, if it is built with one: device.cu.
-namespace example {
+/// Device part of the library behind c_api.h, if it is built with one: cuda/c_library.cuh.
+namespace UNMASK_NAMESPACE::detail::c_api {
 
 using mixed_device_session = unmask::basic_mixed_session<unmask::memory::device>;
 
@@ -41,4 +41,4 @@ make_device_keys(unmask::index_t length, std::size_t selectors, void* stream);
 /// Copies tokens to the host, in the order of a stream, and waits for them.
 void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, void* stream);
 
-}  // namespace example
+}  // namespace UNMASK_NAMESPACE::detail::c_api

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/c_api/calls.hpp>
 #include <unmask/c_layers.h>
 
-#include "c_api/session.hpp"
+// The calls of c_layers.h. For c_library.hpp, which defines them.
 
-// The part of the library behind include/unmask/c_layers.h.
-
-namespace {
-
-using namespace example;
-using unmask::check_argument;
+namespace UNMASK_NAMESPACE::detail::c_api {
 
 static_assert(sizeof(unmask_stored) == 40, "the layout since version 2");
 static_assert(sizeof(unmask_layer_rule) == 24 && sizeof(unmask_eviction) == 32,
@@ -24,7 +22,8 @@ auto pass_in(Layers* layers, std::int32_t segment) {
   check_argument(segment >= 0, "segment", segment, "at least 0");
   return layers->pass(static_cast<std::size_t>(segment));
 }
-unmask::any_layer_session::layer_pass pass_of(unmask_session* session, std::int32_t segment) {
+inline unmask::any_layer_session::layer_pass pass_of(unmask_session* session,
+                                                     std::int32_t segment) {
   unmask::any_layer_session* const layers = needed(session, "session").layers;
   if (layers == nullptr) {
     throw unsupported("lists in host memory of a session on a device, which has "
@@ -32,8 +31,8 @@ unmask::any_layer_session::layer_pass pass_of(unmask_session* session, std::int3
   }
   return pass_in(layers, segment);
 }
-unmask::any_device_layer_session::layer_pass device_pass_of(unmask_session* session,
-                                                            std::int32_t segment) {
+inline unmask::any_device_layer_session::layer_pass device_pass_of(unmask_session* session,
+                                                                   std::int32_t segment) {
   unmask::any_device_layer_session* const layers = needed(session, "session").device_layers;
   if (layers == nullptr) {
     throw unsupported("lists in device memory of a session on the host, which has "
@@ -53,7 +52,7 @@ void with_pass(unmask_session* session, std::int32_t segment, const Use& use) {
 }
 
 // Eviction in the pass of a segment.
-unmask_eviction eviction_of(unmask_session* session, const unmask::segment& about) {
+inline unmask_eviction eviction_of(unmask_session* session, const unmask::segment& about) {
   const unmask_session::demands& of = session->of_slot[static_cast<std::size_t>(about.slot)];
   const unmask::range blocks = of.dropped ? of.blocks : session->session->planned(about.slot).score;
   unmask_eviction answer = UNMASK_EVICTION_INIT;
@@ -68,10 +67,10 @@ unmask_eviction eviction_of(unmask_session* session, const unmask::segment& abou
 }
 
 // Eviction in a pass that selects the keys of a layer.
-unmask_eviction selection_of(unmask_session* session,
-                             const unmask::segment& about,
-                             const float* scores,
-                             std::int32_t scores_count) {
+inline unmask_eviction selection_of(unmask_session* session,
+                                    const unmask::segment& about,
+                                    const float* scores,
+                                    std::int32_t scores_count) {
   const unmask_eviction e = eviction_of(session, about);
   unmask::check_order(e.evict == UNMASK_EVICT_CHOOSE,
                       "selection of keys in a pass that selects none: select them where "
@@ -85,7 +84,7 @@ unmask_eviction selection_of(unmask_session* session,
   return e;
 }
 
-unmask::any_rows keys_of(const unmask_logits* keys, const void* query, const float* scores) {
+inline unmask::any_rows keys_of(const unmask_logits* keys, const void* query, const float* scores) {
   const unmask::any_rows rows = rows_of(known_part_of(keys, UNMASK_LOGITS_INIT, "keys"), "keys");
   check_argument(query != nullptr, "query", "null", "a pointer");
   check_argument(scores != nullptr, "scores", "null", "a pointer");
@@ -93,7 +92,7 @@ unmask::any_rows keys_of(const unmask_logits* keys, const void* query, const flo
 }
 
 // Stored rows; their fields are checked as those of logits.
-unmask::any_state state_of(const unmask_stored& g) {
+inline unmask::any_state state_of(const unmask_stored& g) {
   check_argument(g.last >= g.first && g.first >= 0, "stored->first", g.first, "in [0, last]");
   const unmask::any_rows lent = rows_of({sizeof(unmask_logits),
                                          g.kind,
@@ -113,13 +112,13 @@ unmask::any_state state_of(const unmask_stored& g) {
   return state;
 }
 
-unmask_device_list list_of(const unmask::device_list& l) {
+inline unmask_device_list list_of(const unmask::device_list& l) {
   return {sizeof(unmask_device_list), l.most, l.first, l.data, l.count};
 }
 
 // Structure i of a caller's array of results.
 template <class T>
-T* element(T* array, std::size_t i) {
+T* structure_at(T* array, std::size_t i) {
   auto* const bytes = reinterpret_cast<unsigned char*>(array);
   return reinterpret_cast<T*>(bytes + i * array->struct_size);
 }
@@ -137,9 +136,9 @@ void at_layer(unmask_session& s,
   hooks.clear();
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const unmask::any_rows n =
-        rows_of(known_part_of(example::element(now, i), UNMASK_LOGITS_INIT, "now"), "now");
+        rows_of(known_part_of(structure_at(now, i), UNMASK_LOGITS_INIT, "now"), "now");
     const unmask::any_state g =
-        state_of(known_part_of(example::element(stored, i), UNMASK_STORED_INIT, "stored"));
+        state_of(known_part_of(structure_at(stored, i), UNMASK_STORED_INIT, "stored"));
     check_argument(static_cast<std::int32_t>(n.kind) == now->kind && n.kind == g.kind,
                    "kind of the rows of a segment",
                    static_cast<std::int32_t>(n.kind),
@@ -157,7 +156,7 @@ void at_layer(unmask_session& s,
   }
   s.device_layers->at_layer(layer, std::span(hooks));
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    give(element(rows, i), list_of(hooks[i].chosen.rows), "rows");
+    give(structure_at(rows, i), list_of(hooks[i].chosen.rows), "rows");
   }
 }
 
@@ -183,7 +182,7 @@ void score(const unmask::any_rows& keys, const void* query, float* scores) {
                               std::span(scores, static_cast<std::size_t>(keys.rows)));
 }
 
-}  // namespace
+}  // namespace UNMASK_NAMESPACE::detail::c_api
 
 extern "C" {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/c_api/device.hpp>
 #include <unmask/cuda.hpp>
 #include <unmask/named_policy.hpp>
 
@@ -8,10 +9,8 @@
 #include <new>
 #include <vector>
 
-#include "c_api/device.hpp"
-
-/// Implementation of device.cu in C++, so that the tests can run it without a device.
-namespace example {
+/// What c_library.cuh calls, in C++, so that the tests can run it without a device.
+namespace UNMASK_NAMESPACE::detail::c_api {
 
 template <class Compositions>
 [[nodiscard]] std::unique_ptr<mixed_device_session>
@@ -92,4 +91,4 @@ copy_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, cudaS
   unmask::device::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-}  // namespace example
+}  // namespace UNMASK_NAMESPACE::detail::c_api

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
 #include <unmask/c_api.h>
+#include <unmask/c_api/session.hpp>
+#include <unmask/c_api/translate.hpp>
 #include <unmask/named_requirements.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/version.hpp>
 
-#include "c_api/session.hpp"
+// The calls of c_api.h about policies, sessions and passes. For c_library.hpp, which defines them.
 
-// The library behind include/unmask/c_api.h, without the calls of c_layers.h.
-
-namespace {
-
-using namespace example;
-using unmask::check_argument;
+namespace UNMASK_NAMESPACE::detail::c_api {
 
 static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
                   sizeof(unmask_probability) == 24 && offsetof(unmask_report, second_reads) == 36 &&
@@ -30,12 +29,12 @@ static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_CANCELLED == static_cast<int>(unmask::ending::cancelled));
 
 #ifdef UNMASK_C_API_CUDA
-constexpr bool has_device = true;
+inline constexpr bool has_device = true;
 #else
-constexpr bool has_device = false;
+inline constexpr bool has_device = false;
 #endif
 
-unmask::model_info model_of(const unmask_options& o) {
+inline unmask::model_info model_of(const unmask_options& o) {
   return {.vocab = o.vocab,
           .mask_token = o.mask_token,
           .eos_token = o.eos_token,
@@ -44,7 +43,7 @@ unmask::model_info model_of(const unmask_options& o) {
           .layers = o.layers};
 }
 
-unmask::session_capacity capacity_of(const unmask_options& o) {
+inline unmask::session_capacity capacity_of(const unmask_options& o) {
   return {.sequences = o.sequences,
           .length = o.length,
           .window = o.window,
@@ -52,7 +51,7 @@ unmask::session_capacity capacity_of(const unmask_options& o) {
           .trace = o.trace != 0};
 }
 
-unmask::sequence_shape shape_of(const unmask_sequence& q) {
+inline unmask::sequence_shape shape_of(const unmask_sequence& q) {
   return {.prompt_length = q.prompt_length,
           .length = q.length,
           .block_length = q.block_length,
@@ -60,19 +59,8 @@ unmask::sequence_shape shape_of(const unmask_sequence& q) {
           .sequence = q.sequence};
 }
 
-unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
-  return {e.slot,
-          e.position,
-          e.token,
-          e.log_probability,
-          e.step,
-          e.block,
-          e.block_step,
-          committed ? 1 : 0};
-}
-
 // Ends a recording whose file is full.
-void check_recording(unmask_session& s) {
+inline void check_recording(unmask_session& s) {
   if (!s.trace->ok()) {
     s.trace.reset();
     throw std::runtime_error(s.file->error());
@@ -80,7 +68,8 @@ void check_recording(unmask_session& s) {
 }
 
 // Tells the trace of a request, and keeps its segments.
-unmask_request answer_of(unmask_session& s, const std::optional<unmask::forward_request>& wanted) {
+inline unmask_request answer_of(unmask_session& s,
+                                const std::optional<unmask::forward_request>& wanted) {
   if (s.trace && wanted && !std::exchange(s.is_requested, true)) {
     s.trace->request(*wanted, *s.session);
   }
@@ -113,14 +102,17 @@ unmask_request answer_of(unmask_session& s, const std::optional<unmask::forward_
 }
 
 // Writes the step that was decided into the trace.
-void was_supplied(unmask_session& s) {
+inline void was_supplied(unmask_session& s) {
   if (s.trace && std::exchange(s.is_requested, false)) {
     s.trace->step(*s.session);
     check_recording(s);
   }
 }
 
-}  // namespace
+}  // namespace UNMASK_NAMESPACE::detail::c_api
+
+using namespace unmask::detail::c_api;  // NOLINT: of the one file that defines the calls
+using unmask::check_argument;
 
 extern "C" {
 
@@ -299,202 +291,15 @@ unmask_status unmask_supply_segments(unmask_session* session,
     s.tensors.clear();
     s.modifiers.clear();
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      s.tensors.push_back(
-          rows_of(known_part_of(element(tensors, i), UNMASK_LOGITS_INIT, "tensors"), "tensors"));
+      s.tensors.push_back(rows_of(
+          known_part_of(structure_at(tensors, i), UNMASK_LOGITS_INIT, "tensors"), "tensors"));
       if (modifiers != nullptr) {
-        s.modifiers.push_back(
-            modifiers_of(known_part_of(element(modifiers, i), UNMASK_MODIFIERS_INIT, "modifiers")));
+        s.modifiers.push_back(modifiers_of(
+            known_part_of(structure_at(modifiers, i), UNMASK_MODIFIERS_INIT, "modifiers")));
       }
     }
     s.session->supply(s.tensors, s.modifiers);
     was_supplied(s);
-  });
-}
-
-unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unmask_report* report) {
-  return guarded([&] {
-    const unmask::sequence_report& r = needed(session, "session").session->report(slot);
-    unmask_report answer = UNMASK_REPORT_INIT;
-    answer.end = static_cast<std::int32_t>(r.end);
-    answer.forwards = r.forwards;
-    answer.committed = r.committed;
-    answer.committed_prefix = r.committed_prefix;
-    answer.masked = r.masked;
-    answer.rewritten = r.rewritten;
-    answer.forced = r.forced;
-    answer.invalid_rows = r.invalid_rows;
-    answer.second_reads = r.second_reads;
-    give(report, answer, "report");
-  });
-}
-
-unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask_plan* plan) {
-  return guarded([&] {
-    const unmask::plan& p = needed(session, "session").session->planned(slot);
-    unmask_plan answer = UNMASK_PLAN_INIT;
-    answer.winner = p.winner;
-    answer.freeze_first = p.freeze.first;
-    answer.freeze_last = p.freeze.last;
-    answer.refresh = p.refresh ? 1 : 0;
-    give(plan, answer, "plan");
-  });
-}
-
-unmask_status unmask_abandon(unmask_session* session) {
-  return guarded([&] { needed(session, "session").session->abandon(); });
-}
-
-unmask_status unmask_cancel_request(unmask_session* session) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    for (const unmask::segment& cancelled : s.session->cancel_request()) {
-      if (s.trace && cancelled.branch == 0) {
-        s.trace->end(cancelled.slot, s.session->report(cancelled.slot));
-        check_recording(s);
-      }
-    }
-  });
-}
-
-unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    s.session->cancel(slot);
-    if (s.trace) {
-      s.trace->end(slot, s.session->report(slot));
-      check_recording(s);
-    }
-  });
-}
-
-unmask_status unmask_committed(unmask_session* session,
-                               std::int32_t slot,
-                               const unmask_commit** entries,
-                               std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    const auto from = s.session->committed(slot);
-    s.commits.clear();
-    for (const unmask::commit_entry& e : from) {
-      s.commits.push_back(commit_of(e, true));
-    }
-    lend(s.commits, entries, count);
-  });
-}
-
-unmask_status unmask_candidates(unmask_session* session,
-                                std::int32_t slot,
-                                const unmask_candidate** entries,
-                                std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    const auto from = s.session->candidates(slot);
-    s.candidates.clear();
-    for (const unmask::candidate_entry& e : from) {
-      s.candidates.push_back({commit_of(e, e.committed),
-                              static_cast<std::int32_t>(e.outcome),
-                              e.part,
-                              e.confidence,
-                              e.margin,
-                              e.entropy});
-    }
-    lend(s.candidates, entries, count);
-  });
-}
-
-unmask_status unmask_record(unmask_session* session, const char* file, const char* model) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    check_argument(file != nullptr, "file", "null", "a name");
-    check_argument(model != nullptr, "model", "null", "a name");
-    if (s.space == unmask::memory::device) {
-      throw unsupported("unmask_record() of a session whose tokens are on a device");
-    }
-    unmask::check_order(s.capacity.trace, "unmask_record() without unmask_options::trace");
-    unmask::check_order(std::ranges::find(s.started, true) == s.started.end() && !s.trace,
-                        "unmask_record() after unmask_start(), or twice");
-    s.file.emplace(file);
-    s.trace.emplace(*s.file,
-                    unmask::trace_head{.model = model,
-                                       .info = s.model,
-                                       .policy = s.policy,
-                                       .parts = unmask::part_texts(s.policy)});
-  });
-}
-
-unmask_status unmask_probabilities(unmask_session* session,
-                                   std::int32_t slot,
-                                   const unmask_probability** entries,
-                                   std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    const auto from = s.session->probabilities(slot);
-    s.answers.clear();
-    for (const unmask::token_probability& p : from) {
-      s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
-    }
-    lend(s.answers, entries, count);
-  });
-}
-
-unmask_status unmask_decide(unmask_session* session,
-                            std::int32_t slot,
-                            std::int32_t* tokens,
-                            std::int32_t count,
-                            const std::uint8_t* editable,
-                            std::uint64_t seed,
-                            const unmask_logits* logits,
-                            std::uint8_t* transfer) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    check_argument(tokens != nullptr, "tokens", "null", "a pointer");
-    check_argument(transfer != nullptr, "transfer", "null", "a pointer");
-    check_argument(s.wants_a_loop.empty(),
-                   "the policy of unmask_decide()",
-                   s.wants_a_loop,
-                   "one that looks at one step alone, for others there are unmask_start(), "
-                   "unmask_next() and unmask_supply()");
-    check_argument(count >= 1 && count <= s.capacity.window,
-                   "count",
-                   count,
-                   "in [1, ",
-                   s.capacity.window,
-                   "], the smaller of unmask_options::window and length");
-    const unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
-    check_argument(rows.space == s.space,
-                   "logits->memory_space",
-                   rows.space == unmask::memory::host ? "UNMASK_HOST" : "UNMASK_DEVICE",
-                   "that of the session");
-    check_argument(rows.rows == count, "logits->rows", rows.rows, "count = ", count);
-    check_argument(rows.columns >= s.model.vocab,
-                   "logits->columns",
-                   rows.columns,
-                   "at least unmask_options::vocab = ",
-                   s.model.vocab);
-    unmask::detail::validate(rows, {}, s.model.vocab);  // behind start() nothing may be refused
-    for (std::size_t i = 0; i < s.started.size(); ++i) {
-      unmask::check_order(!s.started[i] || s.session->report(static_cast<std::int32_t>(i)).end !=
-                                               unmask::ending::running,
-                          "unmask_decide() in a session in which a sequence runs");
-    }
-    const auto size = static_cast<std::size_t>(count);
-    const std::int32_t* seen = editable == nullptr ? s.seen(tokens, size) : nullptr;
-    for (std::size_t i = 0; i < size; ++i) {
-      const bool masked = editable == nullptr ? seen[i] == s.model.mask_token : editable[i] != 0;
-      s.editable[i] = masked ? 1 : 0;
-    }
-    unmask::start_options options;
-    options.editable = {s.editable.data(), size};
-    s.session->start(
-        slot, tokens, count, {.length = count, .block_length = count, .seed = seed}, options);
-    if (const auto wanted = s.session->next()) {
-      s.session->supply(rows.subrows(wanted->segments[0].rows));
-      s.session->cancel(slot);
-    }
-    seen = s.seen(tokens, size);
-    for (std::size_t i = 0; i < size; ++i) {
-      transfer[i] = s.editable[i] != 0 && seen[i] != s.model.mask_token ? 1 : 0;
-    }
   });
 }
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/cuda.cuh>
-#include <unmask/cuda/key_selector.cuh>
+//
+// Sessions on a CUDA stream for the library of c_library.hpp: one .cu file, which is that library's
+// with UNMASK_C_API_CUDA defined in both, says
+//
+//   #define UNMASK_C_IMPLEMENTATION
+//   #include <unmask/cuda/c_library.cuh>
+#pragma once
 
-#include "c_api/device_session.hpp"
+#if defined(UNMASK_C_IMPLEMENTATION)
 
-namespace example {
+#  include <unmask/cuda.cuh>
+#  include <unmask/cuda/c_device.hpp>
+#  include <unmask/cuda/key_selector.cuh>
 
-namespace {
+namespace UNMASK_NAMESPACE::detail::c_api {
 
 // A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
 // is refused with a message.
@@ -14,8 +21,6 @@ using device_compositions =
     unmask::compositions<unmask::edits_and({.branches = true, .edits_tokens = true}),
                          unmask::edits_and({.branches = true, .draws = true, .edits_tokens = true}),
                          unmask::layered(unmask::edits_and({.edits_tokens = true}))>;
-
-}  // namespace
 
 std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& parts,
                                                      const unmask::model_info& model,
@@ -33,4 +38,6 @@ void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count,
   copy_tokens(from, to, count, static_cast<cudaStream_t>(stream));
 }
 
-}  // namespace example
+}  // namespace UNMASK_NAMESPACE::detail::c_api
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/c_api/calls.hpp>
+
+// The calls of c_api.h about results, recordings and single steps. For c_library.hpp.
+
+namespace UNMASK_NAMESPACE::detail::c_api {
+
+inline unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
+  return {e.slot,
+          e.position,
+          e.token,
+          e.log_probability,
+          e.step,
+          e.block,
+          e.block_step,
+          committed ? 1 : 0};
+}
+
+}  // namespace UNMASK_NAMESPACE::detail::c_api
+
+extern "C" {
+
+unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unmask_report* report) {
+  return guarded([&] {
+    const unmask::sequence_report& r = needed(session, "session").session->report(slot);
+    unmask_report answer = UNMASK_REPORT_INIT;
+    answer.end = static_cast<std::int32_t>(r.end);
+    answer.forwards = r.forwards;
+    answer.committed = r.committed;
+    answer.committed_prefix = r.committed_prefix;
+    answer.masked = r.masked;
+    answer.rewritten = r.rewritten;
+    answer.forced = r.forced;
+    answer.invalid_rows = r.invalid_rows;
+    answer.second_reads = r.second_reads;
+    give(report, answer, "report");
+  });
+}
+
+unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask_plan* plan) {
+  return guarded([&] {
+    const unmask::plan& p = needed(session, "session").session->planned(slot);
+    unmask_plan answer = UNMASK_PLAN_INIT;
+    answer.winner = p.winner;
+    answer.freeze_first = p.freeze.first;
+    answer.freeze_last = p.freeze.last;
+    answer.refresh = p.refresh ? 1 : 0;
+    give(plan, answer, "plan");
+  });
+}
+
+unmask_status unmask_abandon(unmask_session* session) {
+  return guarded([&] { needed(session, "session").session->abandon(); });
+}
+
+unmask_status unmask_cancel_request(unmask_session* session) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    for (const unmask::segment& cancelled : s.session->cancel_request()) {
+      if (s.trace && cancelled.branch == 0) {
+        s.trace->end(cancelled.slot, s.session->report(cancelled.slot));
+        check_recording(s);
+      }
+    }
+  });
+}
+
+unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    s.session->cancel(slot);
+    if (s.trace) {
+      s.trace->end(slot, s.session->report(slot));
+      check_recording(s);
+    }
+  });
+}
+
+unmask_status unmask_committed(unmask_session* session,
+                               std::int32_t slot,
+                               const unmask_commit** entries,
+                               std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const auto from = s.session->committed(slot);
+    s.commits.clear();
+    for (const unmask::commit_entry& e : from) {
+      s.commits.push_back(commit_of(e, true));
+    }
+    lend(s.commits, entries, count);
+  });
+}
+
+unmask_status unmask_candidates(unmask_session* session,
+                                std::int32_t slot,
+                                const unmask_candidate** entries,
+                                std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const auto from = s.session->candidates(slot);
+    s.candidates.clear();
+    for (const unmask::candidate_entry& e : from) {
+      s.candidates.push_back({commit_of(e, e.committed),
+                              static_cast<std::int32_t>(e.outcome),
+                              e.part,
+                              e.confidence,
+                              e.margin,
+                              e.entropy});
+    }
+    lend(s.candidates, entries, count);
+  });
+}
+
+unmask_status unmask_record(unmask_session* session, const char* file, const char* model) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    check_argument(file != nullptr, "file", "null", "a name");
+    check_argument(model != nullptr, "model", "null", "a name");
+    if (s.space == unmask::memory::device) {
+      throw unsupported("unmask_record() of a session whose tokens are on a device");
+    }
+    unmask::check_order(s.capacity.trace, "unmask_record() without unmask_options::trace");
+    unmask::check_order(std::ranges::find(s.started, true) == s.started.end() && !s.trace,
+                        "unmask_record() after unmask_start(), or twice");
+    s.file.emplace(file);
+    s.trace.emplace(*s.file,
+                    unmask::trace_head{.model = model,
+                                       .info = s.model,
+                                       .policy = s.policy,
+                                       .parts = unmask::part_texts(s.policy)});
+  });
+}
+
+unmask_status unmask_probabilities(unmask_session* session,
+                                   std::int32_t slot,
+                                   const unmask_probability** entries,
+                                   std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const auto from = s.session->probabilities(slot);
+    s.answers.clear();
+    for (const unmask::token_probability& p : from) {
+      s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
+    }
+    lend(s.answers, entries, count);
+  });
+}
+
+unmask_status unmask_decide(unmask_session* session,
+                            std::int32_t slot,
+                            std::int32_t* tokens,
+                            std::int32_t count,
+                            const std::uint8_t* editable,
+                            std::uint64_t seed,
+                            const unmask_logits* logits,
+                            std::uint8_t* transfer) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    check_argument(tokens != nullptr, "tokens", "null", "a pointer");
+    check_argument(transfer != nullptr, "transfer", "null", "a pointer");
+    check_argument(s.wants_a_loop.empty(),
+                   "the policy of unmask_decide()",
+                   s.wants_a_loop,
+                   "one that looks at one step alone, for others there are unmask_start(), "
+                   "unmask_next() and unmask_supply()");
+    check_argument(count >= 1 && count <= s.capacity.window,
+                   "count",
+                   count,
+                   "in [1, ",
+                   s.capacity.window,
+                   "], the smaller of unmask_options::window and length");
+    const unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
+    check_argument(rows.space == s.space,
+                   "logits->memory_space",
+                   rows.space == unmask::memory::host ? "UNMASK_HOST" : "UNMASK_DEVICE",
+                   "that of the session");
+    check_argument(rows.rows == count, "logits->rows", rows.rows, "count = ", count);
+    check_argument(rows.columns >= s.model.vocab,
+                   "logits->columns",
+                   rows.columns,
+                   "at least unmask_options::vocab = ",
+                   s.model.vocab);
+    unmask::detail::validate(rows, {}, s.model.vocab);  // behind start() nothing may be refused
+    for (std::size_t i = 0; i < s.started.size(); ++i) {
+      unmask::check_order(!s.started[i] || s.session->report(static_cast<std::int32_t>(i)).end !=
+                                               unmask::ending::running,
+                          "unmask_decide() in a session in which a sequence runs");
+    }
+    const auto size = static_cast<std::size_t>(count);
+    const std::int32_t* seen = editable == nullptr ? s.seen(tokens, size) : nullptr;
+    for (std::size_t i = 0; i < size; ++i) {
+      const bool masked = editable == nullptr ? seen[i] == s.model.mask_token : editable[i] != 0;
+      s.editable[i] = masked ? 1 : 0;
+    }
+    unmask::start_options options;
+    options.editable = {s.editable.data(), size};
+    s.session->start(
+        slot, tokens, count, {.length = count, .block_length = count, .seed = seed}, options);
+    if (const auto wanted = s.session->next()) {
+      s.session->supply(rows.subrows(wanted->segments[0].rows));
+      s.session->cancel(slot);
+    }
+    seen = s.seen(tokens, size);
+    for (std::size_t i = 0; i < size; ++i) {
+      transfer[i] = s.editable[i] != 0 && seen[i] != s.model.mask_token ? 1 : 0;
+    }
+  });
+}
+
+}  // extern "C"

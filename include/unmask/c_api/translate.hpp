@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/any_session.hpp>
+#include <unmask/c_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+/// The translation that every call of the C interface is: of structures, of exceptions to a status,
+/// of spans to pointers.
+namespace UNMASK_NAMESPACE::detail::c_api {
+
+inline thread_local std::string last_error;
+
+inline unmask_status fail(unmask_status status, const char* what) noexcept {
+  try {
+    last_error = what;
+  } catch (...) {
+    last_error.clear();
+  }
+  return status;
+}
+
+// Error of a call that this build does not support.
+struct unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+template <class Work>
+unmask_status guarded(const Work& work) noexcept {
+  try {
+    work();
+    return UNMASK_OK;
+  } catch (const std::invalid_argument& e) {
+    return fail(UNMASK_INVALID_ARGUMENT, e.what());
+  } catch (const std::logic_error& e) {
+    return fail(UNMASK_OUT_OF_ORDER, e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(UNMASK_OUT_OF_MEMORY, "out of memory");
+  } catch (const unsupported& e) {
+    return fail(UNMASK_UNSUPPORTED, e.what());
+  } catch (const std::exception& e) {
+    return fail(UNMASK_FAILED, e.what());
+  } catch (...) {
+    return fail(UNMASK_FAILED, "an exception that says nothing");
+  }
+}
+
+template <class T>
+T& needed(T* pointer, const char* name) {
+  unmask::check_argument(pointer != nullptr, name, "null", "a pointer");
+  return *pointer;
+}
+
+// check_argument() of a field of a structure; the name is put together only for a message.
+template <class T, class... Rule>
+void check_field(
+    bool holds, const char* structure, const char* field, const T& value, const Rule&... rule) {
+  if (!holds) {
+    unmask::check_argument(false, std::string(structure) + "->" + field, value, rule...);
+  }
+}
+
+// No version's structure is larger, so one whose size was not set is not read far
+// behind its end.
+inline constexpr std::size_t largest_struct = 128;
+
+// Size of a structure in the version that it came with.
+template <class T>
+inline constexpr std::size_t first_size = sizeof(T);
+template <>
+inline constexpr std::size_t first_size<unmask_sequence> = offsetof(unmask_sequence, policy);
+template <>
+inline constexpr std::size_t first_size<unmask_options> = offsetof(unmask_options, propose_mask);
+
+// A caller's structure as this library knows it.
+template <class T>
+T known_part_of(const T* given, const T& defaults, const char* name) {
+  static_assert(sizeof(T) <= largest_struct);
+  const std::size_t size = needed(given, name).struct_size;
+  check_field(size >= first_size<T> && size <= largest_struct,
+              name,
+              "struct_size",
+              size,
+              "the sizeof of the structure, at least ",
+              first_size<T>,
+              " and at most ",
+              largest_struct);
+  T known = defaults;
+  std::memcpy(&known, given, std::min(size, sizeof(T)));
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
+  if (size > sizeof(T) &&
+      std::any_of(bytes + sizeof(T), bytes + size, [](unsigned char b) { return b != 0; })) {
+    throw unsupported(std::string(name) + " has fields that this library does not know");
+  }
+  return known;
+}
+
+// Gives the caller as much of an answer as it knows.
+template <class T>
+void give(T* to, T answer, const char* name) {
+  const std::size_t size = needed(to, name).struct_size;
+  check_field(
+      size >= sizeof(std::uint32_t), name, "struct_size", size, "the sizeof of the structure");
+  answer.struct_size = to->struct_size;
+  std::memcpy(to, &answer, std::min(size, sizeof(T)));
+}
+
+inline unmask::any_rows rows_of(const unmask_logits& l, const char* name = "logits") {
+  check_field(l.kind >= UNMASK_F32 && l.kind <= UNMASK_F16,
+              name,
+              "kind",
+              l.kind,
+              "UNMASK_F32, UNMASK_BF16 or UNMASK_F16");
+  check_field(l.memory_space == UNMASK_HOST || l.memory_space == UNMASK_DEVICE,
+              name,
+              "memory_space",
+              l.memory_space,
+              "UNMASK_HOST or UNMASK_DEVICE");
+  check_field(l.rows >= 0, name, "rows", l.rows, "at least 0");
+  check_field(l.data != nullptr || l.rows == 0, name, "data", "null", "a pointer");
+  const std::int64_t farthest = PTRDIFF_MAX / (std::int64_t{sizeof(float)} * std::max(l.rows, 1));
+  check_field(l.stride == 0 || (l.stride >= l.columns && l.stride <= farthest),
+              name,
+              "stride",
+              l.stride,
+              "0, for as many as there are columns, or at least so many and at most ",
+              farthest);
+  unmask::any_rows rows;
+  rows.data = l.data;
+  rows.kind = static_cast<unmask::element_kind>(l.kind);
+  rows.space = l.memory_space == UNMASK_HOST ? unmask::memory::host : unmask::memory::device;
+  rows.rows = l.rows;
+  rows.columns = l.columns;
+  rows.stride = l.stride == 0 ? l.columns : static_cast<std::ptrdiff_t>(l.stride);
+  return rows;
+}
+
+// Structure i of a caller's array, whose elements have the size of the first.
+template <class T>
+const T* structure_at(const T* array, std::size_t i) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(array);
+  return reinterpret_cast<const T*>(bytes + i * array->struct_size);
+}
+
+inline unmask::any_modifiers modifiers_of(const unmask_modifiers& m) {
+  unmask::any_modifiers modifiers;
+  modifiers.allowed = m.allowed;
+  modifiers.allowed_stride = static_cast<std::ptrdiff_t>(m.allowed_stride);
+  modifiers.unconditional = m.unconditional;
+  modifiers.unconditional_stride = static_cast<std::ptrdiff_t>(m.unconditional_stride);
+  modifiers.cfg_scale = m.cfg_scale;
+  return modifiers;
+}
+
+inline void
+lend(std::span<const std::int32_t> from, const std::int32_t** entries, std::int32_t* count) {
+  needed(entries, "entries") = from.data();
+  needed(count, "count") = static_cast<std::int32_t>(from.size());
+}
+
+template <class T>
+void lend(const std::vector<T>& from, const T** entries, std::int32_t* count) {
+  needed(entries, "entries") = from.data();
+  needed(count, "count") = static_cast<std::int32_t>(from.size());
+}
+
+}  // namespace UNMASK_NAMESPACE::detail::c_api

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The library behind <unmask/c_api.h> and <unmask/c_layers.h>. The CMake target unmask::c is this;
+// elsewhere one source file, which has nothing else in it, says
+//
+//   #define UNMASK_C_IMPLEMENTATION
+//   #include <unmask/c_library.hpp>
+//
+// With UNMASK_C_API_CUDA it has sessions on a stream, too: see cuda/c_library.cuh. Without
+// UNMASK_C_IMPLEMENTATION this header is empty.
+#pragma once
+
+#if defined(UNMASK_C_IMPLEMENTATION)
+
+#  include <unmask/c_api/calls.hpp>
+#  include <unmask/c_api/layer_calls.hpp>
+#  include <unmask/c_api/results.hpp>
+
+#endif
