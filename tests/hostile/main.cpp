@@ -4,6 +4,7 @@
 //
 //     unmask_hostile --seed 1 --decodes 100000      counts, and the first violations
 //     unmask_hostile --seed 1 --case 4711           one case in detail
+//     unmask_hostile --seed 1 --small ...           the same of small cases, which are other ones
 //
 // A case is a policy, a model, some sequences and an engine, all of which follow from the seed and
 // the case's number. It is decoded once with an oracle (oracle.cpp), then again alone, with three
@@ -38,6 +39,7 @@ struct options {
   std::int64_t decodes = 2000;
   int most_failures = 5;
   unsigned patience = 120;
+  case_size size = case_size::any;
   bool reasons = false;
   bool shrinks = true;
 };
@@ -190,7 +192,7 @@ int run(const options& o) {
                   " in case %llu of seed %llu\n",
                   static_cast<unsigned long long>(number),
                   static_cast<unsigned long long>(o.seed));
-    const scenario s = random_scenario(o.seed, number);
+    const scenario s = random_scenario(o.seed, number, o.size);
     ++sum.cases;
     try {
       if (const auto v = tried(s, o.patience, &sum)) {
@@ -209,7 +211,7 @@ int run(const options& o) {
   if (o.one_case >= 0) {
     const auto number = static_cast<std::uint64_t>(o.one_case);
     try {
-      tell(random_scenario(o.seed, number));
+      tell(random_scenario(o.seed, number, o.size));
     } catch (const std::runtime_error& e) {
       std::cout << e.what() << '\n';
     }
@@ -253,6 +255,8 @@ options read_options(int count, char** values) {
       o.most_failures = static_cast<int>(number());
     } else if (name == "--patience") {
       o.patience = static_cast<unsigned>(number());
+    } else if (name == "--small") {
+      o.size = case_size::small;
     } else if (name == "--reasons") {
       o.reasons = true;
     } else if (name == "--no-shrink") {
@@ -276,7 +280,7 @@ int main(int count, char** values) {
   } catch (const std::logic_error& e) {
     std::cerr << e.what()
               << "\nusage: unmask_hostile [--seed N] [--case N] [--first N] [--decodes N] "
-                 "[--failures N] [--patience SECONDS] [--reasons] [--no-shrink]\n";
+                 "[--failures N] [--patience SECONDS] [--small] [--reasons] [--no-shrink]\n";
     return 2;
   }
   return unmask::hostile::run(chosen);

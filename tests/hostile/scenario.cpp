@@ -21,9 +21,9 @@ bool has_small_budget(const written_policy& policy) {
   });
 }
 
-model_info random_model(dice& d) {
+model_info random_model(dice& d, case_size size) {
   model_info m;
-  const int n = d.within(0, 99);
+  const int n = size == case_size::small ? d.within(0, 29) : d.within(0, 99);
   m.vocab = n < 3 ? 2 : n < 12 ? 3 : n < 30 ? 7 : n < 60 ? 33 : n < 95 ? 64 : n < 98 ? 2049 : 4100;
   m.mask_token = d.chance(0.5) ? m.vocab - 1 : d.within(0, m.vocab - 1);
   m.logits_shift = d.chance(0.3) ? 1 : 0;
@@ -34,15 +34,20 @@ model_info random_model(dice& d) {
   return m;
 }
 
-sequence_plan random_sequence(dice& d, const model_info& model, bool many_rows) {
+sequence_plan random_sequence(dice& d, const model_info& model, case_size size, bool many_rows) {
   sequence_plan s;
-  s.shape.prompt_length = d.chance(0.3) ? 0 : d.within(1, 9);
+  const bool is_small = size == case_size::small;
+  s.shape.prompt_length = d.chance(0.3) ? 0 : d.within(1, is_small ? 3 : 9);
   const index_t answer = d.chance(0.03)  ? 0
                          : d.chance(0.1) ? 1
                          : many_rows     ? d.within(130, 150)
-                                         : d.within(1, model.vocab > 2000 ? 14 : 34);
+                                         : d.within(1,
+                                                is_small             ? 6
+                                                    : model.vocab > 2000 ? 14
+                                                                         : 34);
   s.shape.length = std::max(s.shape.prompt_length + answer, 1);
   s.shape.block_length = many_rows       ? 4096
+                         : is_small      ? d.within(1, 7)
                          : d.chance(0.1) ? 1
                          : d.chance(0.3)
                              ? d.one_of(std::vector<index_t>{64, 1000, 1 << 30, 2147483647})
@@ -70,19 +75,19 @@ sequence_plan random_sequence(dice& d, const model_info& model, bool many_rows) 
 
 }  // namespace
 
-scenario random_scenario(std::uint64_t seed, std::uint64_t number) {
+scenario random_scenario(std::uint64_t seed, std::uint64_t number, case_size size) {
   dice d(mixed(seed, number));
-  scenario s = random_scenario(d);
+  scenario s = random_scenario(d, size);
   s.seed = seed;
   s.number = number;
   return s;
 }
 
-scenario random_scenario(dice& d) {
+scenario random_scenario(dice& d, case_size size) {
   scenario s;
-  s.model = random_model(d);
+  s.model = random_model(d, size);
   // So many logits that a session shares them among threads, of many rows or of long ones.
-  const bool is_large = d.chance(0.004);
+  const bool is_large = size == case_size::any && d.chance(0.004);
   const bool many_rows = is_large && d.chance(0.5);
   if (is_large) {
     s.model.vocab = many_rows ? 4100 : 60'001;
@@ -94,9 +99,10 @@ scenario random_scenario(dice& d) {
     s.policy.push_back({"max_steps", {std::to_string(d.within(2, 5))}, {}});
   }
   s.model.suppress_mask = !(has_small_budget(s.policy) && d.chance(0.3));
-  const int count = is_large ? 1 : d.chance(0.5) ? d.within(2, 4) : 1;
+  const int most = size == case_size::small ? 2 : 4;
+  const int count = is_large ? 1 : d.chance(0.5) ? d.within(2, most) : 1;
   for (int i = 0; i < count; ++i) {
-    s.sequences.push_back(random_sequence(d, s.model, many_rows));
+    s.sequences.push_back(random_sequence(d, s.model, size, many_rows));
   }
   s.slots = d.within(1, count + (d.chance(0.2) ? 2 : 0));
   s.engine = random_engine(d);

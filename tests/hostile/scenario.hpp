@@ -45,10 +45,14 @@ struct scenario {
   bool tight = true;
 };
 
+/// How large cases are: small ones have few tokens, positions and sequences, and are over soon.
+enum class case_size { any, small };
+
 /// Case `number` of a seed: the same on every machine.
-[[nodiscard]] scenario random_scenario(std::uint64_t seed, std::uint64_t number);
+[[nodiscard]] scenario
+random_scenario(std::uint64_t seed, std::uint64_t number, case_size size = case_size::any);
 /// The case that these choices make, without seed and number.
-[[nodiscard]] scenario random_scenario(testing::dice& d);
+[[nodiscard]] scenario random_scenario(testing::dice& d, case_size size = case_size::any);
 
 /// Description for failure messages.
 [[nodiscard]] std::string description(const scenario& s);

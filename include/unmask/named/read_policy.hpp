@@ -150,8 +150,17 @@ class named_parts_reader {
                         spelling_distance(name, written) <= 1 + written.size() / 4);
   }
 
-  // For an unknown name the message suggests names with a similar spelling, otherwise it lists all.
   [[nodiscard]] const known_part& find(const part_text& written) const {
+    for (const known_part& p : known_parts()) {
+      if (p.name == written.name) {
+        return p;
+      }
+    }
+    fail_unknown(written);
+  }
+
+  // The message suggests names with a similar spelling, or lists all.
+  [[noreturn]] void fail_unknown(const part_text& written) const {
     std::string near;
     std::string all;
     const auto offer = [&](std::string_view name) {
@@ -161,9 +170,6 @@ class named_parts_reader {
       }
     };
     for (const known_part& p : known_parts()) {
-      if (p.name == written.name) {
-        return p;
-      }
       offer(p.name);
     }
     for (const known_method& m : known_methods()) {
