@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The loops of released code where their recorded traces have no case, by their descriptions.
+#include <unmask/policy/presets/released.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/fixed_rows.hpp"
+
+namespace unmask::testing {
+namespace {
+
+float bits(std::uint32_t x) {
+  return math::from_bits(x);
+}
+
+TEST(bf16, rounds_to_the_nearest_and_ties_to_even) {
+  EXPECT_EQ(released::bf16_rounded(bits(0x3f007fff)), bits(0x3f000000));
+  EXPECT_EQ(released::bf16_rounded(bits(0x3f008000)), bits(0x3f000000));
+  EXPECT_EQ(released::bf16_rounded(bits(0x3f008001)), bits(0x3f010000));
+  EXPECT_EQ(released::bf16_rounded(bits(0x3f018000)), bits(0x3f020000));
+  EXPECT_EQ(released::bf16_rounded(1.0F), 1.0F);
+}
+
+TEST(released, has_the_values_of_its_release) {
+  interval_cache cache;
+  cache = released::dynamic_dllm_cache();
+  EXPECT_EQ(cache.prompt_period, 5000);
+  EXPECT_EQ(cache.answer_period, 5000);
+  auto fixed = released::es_dllm_fixed(2);
+  EXPECT_TRUE(fixed.part_at<6>().until_first);
+}
+
+// 3 blocks of 4 behind the prompt, of which the last has 2 positions.
+constexpr sequence_shape shape{.prompt_length = 3, .length = 13, .block_length = 4};
+
+TEST(released, declares_the_passes_of_its_loops) {
+  EXPECT_EQ(released::fast_dllm_blocks{2}.extra_forwards(shape), 3 * 2);
+  EXPECT_EQ(most_forwards(released::llada_low_confidence(5), shape), 10 + 3 * 5);
+  // One block more, because they are aligned; in each a pass that finds it complete and one that
+  // decides nothing. The first and the last may have positions outside the answer.
+  EXPECT_EQ(released::sglang_blocks{}.extra_forwards(shape), 4 * 2 + 2 * 4);
+  EXPECT_EQ(released::sglang_edited_blocks{6}.extra_forwards(shape), 4 * (6 + 2) + 2 * 4);
+}
+
+/// Decodes rows with the confidence .95, and expects that the keys before each block are final.
+template <class Policy>
+sequence_report expect_frozen_prefixes(const Policy& p, index_t origin) {
+  std::vector<token_id> tokens(13);
+  session s{p, small_model, tokens_view<memory::host>(tokens), shape};
+  const std::vector<row> table(13, row_with_confidence(0.95));
+  while (const auto request = s.next()) {
+    const index_t behind = s.planned().score.last - 1 - origin;
+    EXPECT_EQ(s.planned().freeze, (range{0, origin + behind / 4 * 4}));
+    const row logits = packed(table, request->segments[0].rows);
+    s.supply(host_logits<float>(logits.data(), request->rows, small_vocab));
+  }
+  return s.report();
+}
+
+TEST(released, freezes_the_keys_before_a_block) {
+  EXPECT_EQ(expect_frozen_prefixes(released::fast_dllm_threshold(0.9F), 3).end, ending::complete);
+  EXPECT_EQ(expect_frozen_prefixes(released::dinfer_threshold(0.9F), 3).end, ending::complete);
+  EXPECT_EQ(expect_frozen_prefixes(released::sglang_low_confidence(0.9F), 0).end, ending::complete);
+  EXPECT_EQ(expect_frozen_prefixes(released::sglang_joint_threshold(0.9F, 0.9F), 0).end,
+            ending::complete);
+}
+
+TEST(dinfer, ends_with_an_eos_token) {
+  model_info model = small_model;
+  model.eos_token = 0;
+  for (const bool early_stop : {true, false}) {
+    const auto p = released::dinfer_threshold(0.9F, {.early_stop = early_stop});
+    const history h =
+        decode_rows(p, std::vector<row>(13, row_with_confidence(0.95)), {.block_length = 4}, model);
+    EXPECT_EQ(h.report.end, ending::eos_token);
+    EXPECT_EQ(h.report.committed, 4);
+  }
+}
+
+TEST(quota_above, postpones_what_is_below_the_threshold) {
+  const std::vector<double> same(5, 0.5);
+  const auto counts = [&](float threshold, index_t steps) {
+    return decode_confidences(released::dream_confidence_threshold(steps, threshold), same)
+        .counts();
+  };
+  using steps = std::vector<std::size_t>;
+  // 5 / 2 a step: what the division leaves is never committed, the postponed in steps of their own.
+  EXPECT_EQ(counts(0.9F, 2), (steps{1, 1, 1, 1}));
+  EXPECT_EQ(counts(confidence_of(row_with_confidence(0.5)), 1), steps{5}) << "inclusive";
+}
+
+TEST(quota_above, counts_as_postponed_what_follows_the_last_one_above) {
+  // .6 and .6 reach the threshold, so that 3 of 5 are postponed to a second step.
+  const float threshold = confidence_of(row_with_confidence(0.6));
+  const history h = decode_confidences(released::dream_confidence_threshold(1, threshold),
+                                       {0.6, 0.5, 0.6, 0.5, 0.5});
+  EXPECT_EQ(h.counts(), (std::vector<std::size_t>{2, 1, 1, 1}));
+}
+
+/// Decodes a block of two with rows whose best token is that of the pass; -1: the mask token.
+template <class Policy>
+history decode_passes(const Policy& p, const std::vector<token_id>& best) {
+  model_info model = small_model;
+  model.suppress_mask = false;
+  history h;
+  h.tokens.assign(2, 0);
+  session s{p, model, tokens_view<memory::host>(h.tokens), {.length = 2, .block_length = 2}};
+  for (std::size_t pass = 0; const auto request = s.next(); ++pass) {
+    row logits;
+    for (index_t r = 0; r < request->rows; ++r) {
+      row z(small_vocab, 0.0F);
+      const token_id token = best[std::min(pass, best.size() - 1)];
+      z[static_cast<std::size_t>(token < 0 ? model.mask_token : token)] = 9.0F;
+      logits.insert(logits.end(), z.begin(), z.end());
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, small_vocab));
+  }
+  h.report = s.report();
+  return h;
+}
+
+TEST(sglang_edited_blocks, edits_a_complete_block_so_often) {
+  // Every pass proposes other tokens: one commits, one edits, and the next decides nothing.
+  const history h = decode_passes(released::sglang_joint_threshold(0.5F, 0.5F, 1), {0, 1, 2, 3, 0});
+  EXPECT_EQ(h.tokens, (std::vector<token_id>{1, 1}));
+  EXPECT_EQ(h.report.forwards, 3);
+}
+
+TEST(sglang_edited_blocks, gives_a_block_up_that_stays_masked) {
+  // 2 + 1 + 1 passes decide, and propose the mask token; one more decides nothing.
+  const history h =
+      decode_passes(released::sglang_joint_threshold(0.5F, 0.5F, 1), {-1, -1, -1, -1, 2});
+  EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 4}));
+  EXPECT_EQ(h.report.forwards, 5);
+  EXPECT_EQ(h.report.end, ending::max_steps);
+}
+
+}  // namespace
+}  // namespace unmask::testing
