@@ -4,6 +4,7 @@
 // pass has written it: a row that reads what was never computed shows as an invalid row.
 
 #include <unmask/policy/presets/released.hpp>
+#include <unmask/policy/remask/edit_committed.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,6 +69,12 @@ TEST(LayerLaws, TwoPositionsShareTheFirstRow) {
     const sequence_shape shape{.length = 8, .block_length = 8, .seed = seed};
     EXPECT_TRUE(same_decode(decode_layered(model, p, {shape}, 1, observe)[0],
                             decode_layered(model, whole, shape, 1)));
+    // Block 1 is position 1 alone, whose row position 0 has left.
+    const sequence_shape ones{.length = 8, .block_length = 1, .seed = seed};
+    const policy edits{by_confidence{}, tokens_per_step{1}, edit_committed{}};
+    const policy cached{by_confidence{}, tokens_per_step{1}, edit_committed{}, delayed_cache{1}};
+    EXPECT_TRUE(
+        same_decode(decode_layered(model, cached, ones, 1), decode_layered(model, edits, ones, 1)));
   }
 }
 

@@ -150,6 +150,81 @@ TEST(LayerRules, KeepTheMostImportantMaskedRowInAnyCase) {
   expect_the_first_masked_row(keeps_the_left{0}, dual_cache{});
 }
 
+// Of a model with shifted rows the first row is that of targets 0 and 1, of which either may be
+// given.
+TEST(LayerRules, ReturnEachRowOnceWhicheverTargetsAreMasked) {
+  using whole_passes = policy<by_confidence, tokens_per_step, delayed_cache>;
+  for (unsigned masked = 1; masked < 8; ++masked) {
+    SCOPED_TRACE(masked);
+    std::vector<std::uint8_t> editable(3);
+    std::vector<token_id> expected(3, 5);
+    std::vector<index_t> rows;
+    for (index_t p = 0; p < 3; ++p) {
+      if ((masked >> p & 1U) != 0) {
+        editable[static_cast<std::size_t>(p)] = 1;
+        expected[static_cast<std::size_t>(p)] = std::max(p - 1, 0);
+        rows.push_back(std::max(p - 1, 0));
+      }
+    }
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    std::vector<token_id> tokens(3, 5);
+    layer_session<whole_passes> s(info_of(model, 1), {.sequences = 1, .length = 3, .window = 3});
+    s.start(0,
+            {by_confidence{}, tokens_per_step{3}, delayed_cache{}},
+            tokens,
+            {.length = 3},
+            {.editable = editable, .suppressed = {}});
+    ASSERT_TRUE(s.next());
+    const auto listed = s.pass(0).rows();
+    EXPECT_EQ(std::vector<index_t>(listed.begin(), listed.end()), rows);
+    std::vector<float> logits(listed.size() * static_cast<std::size_t>(model.vocab));
+    for (std::size_t r = 0; r < rows.size(); ++r) {  // the best token of a row is its position
+      logits[r * static_cast<std::size_t>(model.vocab) + static_cast<std::size_t>(rows[r])] = 9.0F;
+    }
+    s.supply(host_logits<float>(logits.data(), static_cast<index_t>(rows.size()), model.vocab));
+    EXPECT_EQ(tokens, expected);
+  }
+}
+
+/// Distributes nothing, and notes the means that it is given.
+struct noting_means : keeps_the_left {
+  std::vector<float>* seen = nullptr;
+  static constexpr drift_terms measures = drift_terms::distance_1;
+  float measure(const drift_sums& d) const { return d.distance_1; }
+  void allocate(const float* means, index_t*, index_t layers, const auto&) const {
+    seen->insert(seen->end(), means, means + layers);
+  }
+};
+static_assert(allocating<noting_means>);
+
+TEST(LayerRules, AreGivenTheMeansOfTheirOwnSequence) {
+  std::vector<float> seen;
+  toy_transformer two = model;
+  two.layers = 2;
+  const policy p{by_confidence{}, sure, noting_means{{99}, &seen}};
+  layer_session<std::remove_const_t<decltype(p)>> s(
+      info_of(two), {.sequences = 1, .length = shape.length, .window = shape.block_length});
+  for (int k = 0; k < 2; ++k) {
+    seen.clear();
+    std::vector<token_id> tokens = prompted(two, shape);
+    toy_memory memory(two.layers, shape.length, toy_transformer::width);
+    s.start(0, p, tokens, shape);
+    EXPECT_EQ(seen, (std::vector<float>{-1.0F, -1.0F}));
+    seen.clear();
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_TRUE(s.next());
+      auto pass = s.pass(0);
+      const std::vector<float> logits = two.forward(pass, tokens.data(), memory);
+      s.supply(
+          host_logits<float>(logits.data(), static_cast<index_t>(pass.rows().size()), two.vocab));
+    }
+    ASSERT_EQ(seen.size(), 4U);
+    EXPECT_EQ(seen[0], 0.0F) << "no row had been computed before";
+    EXPECT_GT(seen[2], 0.0F);
+    EXPECT_EQ(seen[3], -1.0F) << "no hook there";
+  }
+}
+
 /// A cache that evicts the first two keys.
 struct without_two_keys {
   static constexpr statistics required = stat::none;

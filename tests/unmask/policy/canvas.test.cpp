@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The rules of the canvas by hand: temperatures, noise, and when it is done.
+#include <unmask/host/backend.hpp>
 #include <unmask/policy/canvas.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/ranking.hpp>
+#include <unmask/session.hpp>
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
+
+#include "support/dice.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -113,6 +120,46 @@ TEST(canvas, draws_noise_from_all_its_tokens) {
   }
   for (const int n : times) {
     EXPECT_NEAR(n, 1000, 140);  // 5 deviations of 27.4
+  }
+}
+
+/// Notes how many tokens a step has changed.
+struct change_counter {
+  std::vector<index_t>* changed = nullptr;
+  static constexpr statistics required = stat::none;
+  ending stop(const sequence_view& q, auto&) const {
+    changed->push_back(q.changed);
+    return ending::running;
+  }
+};
+
+TEST(canvas, begins_with_noise_and_tells_how_many_tokens_a_step_changes) {
+  constexpr index_t vocab = 40;
+  std::vector<index_t> told;
+  const policy p{
+      by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = vocab, .steps = 5}, change_counter{&told}};
+  session<std::remove_const_t<decltype(p)>> s(
+      {.vocab = vocab, .mask_token = 0, .suppress_mask = false}, {.length = 32, .window = 32});
+  std::vector<token_id> tokens(32, 7);
+  std::vector<std::uint8_t> editable(32, 1);
+  editable[3] = editable[20] = 0;
+  s.start(0, p, tokens, {.length = 32, .seed = 4}, {.editable = editable, .suppressed = {}});
+  EXPECT_GT(std::set<token_id>(tokens.begin(), tokens.end()).size(), 10U);
+  dice d(9);
+  std::vector<float> logits(32 * vocab);
+  for (index_t step = 0; step < 4; ++step) {
+    for (float& z : logits) {
+      z = d.real(-9.0F, 9.0F);
+    }
+    const std::vector<token_id> before = tokens;
+    const index_t rows = s.next()->rows;
+    s.supply(host_logits<float>(logits.data(), rows, vocab));
+    index_t changed = 0;
+    for (std::size_t k = 0; k < tokens.size(); ++k) {
+      changed += tokens[k] != before[k] ? 1 : 0;
+    }
+    EXPECT_EQ(told.back(), changed);
+    EXPECT_GT(changed, 0);
   }
 }
 

@@ -349,6 +349,7 @@ void expect_the_best_branch() {
     while (const auto request = s.next()) {
       const plan now = s.planned();
       const std::vector<segment> parts(request->segments.begin(), request->segments.end());
+      EXPECT_EQ(parts[0].placed.token, no_token);
       double closest = 1.0;
       std::vector<double> scores;
       for (const segment& branch : parts) {

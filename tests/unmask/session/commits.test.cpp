@@ -9,6 +9,7 @@
 #include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 
@@ -58,12 +59,15 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
           rows.row<float>(x, i, std::span(z));
           return z;
         });
+    const range scored = s.planned().score;
     s.supply(host_logits<float>(logits.data(), request->rows, 12));
     index_t before = -1;
     for (const commit_entry& e : s.committed()) {
       ASSERT_GT(e.position, before) << "step " << step;
       before = e.position;
       ASSERT_EQ(e.step, step);
+      ASSERT_LE(e.log_probability, 0.0F);
+      ASSERT_TRUE(scored.contains(e.position)) << "step " << step;
       const auto at = static_cast<std::size_t>(e.position);
       ASSERT_EQ(e.token, tokens[at]) << "step " << step;
       const bool opens = Policy::commits_tokens && e.token == mask;
@@ -122,6 +126,7 @@ TEST(books, agree_with_second_thoughts_and_stops) {
                           edited_blocks{2},
                           stop_sequence<2>{{end, 2}, 1}});
   expect_all_agree(policy{by_confidence{}, timesteps{5}, remask_below{0.6F}, single_block{}});
+  expect_all_agree(policy{by_confidence{}, threshold{0.3F}, edit_committed{0.1F}, slow_fast{2}});
 }
 
 TEST(books, agree_with_a_canvas) {
@@ -141,6 +146,23 @@ TEST(books, agree_with_a_canvas_that_ends_before_its_first_pass) {
   EXPECT_EQ(s.report().masked, 0);
   EXPECT_EQ(s.report().committed_prefix, 5);
   EXPECT_EQ(tokens, (std::vector<token_id>{5, end, end, 8, end}));
+}
+
+// What is masked behind the end of a sequence is that of the longer one before it.
+TEST(books, agree_with_a_canvas_in_a_slot_that_a_longer_one_had) {
+  const policy p{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12, .steps = 1}};
+  session<std::remove_const_t<decltype(p)>> s(
+      {.vocab = 12, .mask_token = mask, .suppress_mask = false}, {.length = 6, .window = 6});
+  std::vector<token_id> tokens(6);
+  s.start(0, p, tokens, {.length = 6});
+  tokens.assign(6, 7);
+  s.start(0, p, std::span(tokens).first(4), {.length = 4});
+  ASSERT_EQ(s.next()->rows, 4);
+  const std::vector<float> logits(48);
+  s.supply(host_logits<float>(logits.data(), 4, 12));
+  EXPECT_EQ(s.report().committed, 4);
+  EXPECT_EQ(s.report().masked, 0);
+  EXPECT_EQ(tokens, (std::vector<token_id>{0, 0, 0, 0, 7, 7}));
 }
 
 }  // namespace

@@ -29,9 +29,10 @@ std::vector<index_t> chosen(const std::vector<float>& importances, index_t wante
   for (const float x : importances) {
     keys.push_back(step::importance_key(x));
   }
-  std::vector<index_t> out(importances.size() + 1, -7);
+  keys.push_back(step::always_key);  // behind the last
+  std::vector<index_t> out(keys.size(), -7);
   const index_t count =
-      step::choose(keys.data(), static_cast<index_t>(keys.size()), wanted, out.data());
+      step::choose(keys.data(), static_cast<index_t>(importances.size()), wanted, out.data());
   EXPECT_EQ(out[static_cast<std::size_t>(count)], -7);
   out.resize(static_cast<std::size_t>(count));
   return out;

@@ -323,6 +323,31 @@ TEST(decide, sums_the_cost_along_the_ranks) {
   }
 }
 
+// Would remask whatever is committed, as a candidate or by an edit.
+struct remasks_all {
+  static constexpr statistics required = stat::none;
+  bool remasks(const auto&, auto&) const { return true; }
+};
+struct edits_all {
+  static constexpr statistics required = stat::none;
+  verdict edit_token(const auto&, auto&) const { return verdict::remask; }
+};
+
+template <class Part>
+void expect_kept_by(const Part& part) {
+  const history h = decode_rows(policy{left_to_right{}, tokens_per_step{2}, part},
+                                {nan_row, nan_row, empty_row, nan_row, nan_row},
+                                {.block_length = 5});
+  EXPECT_EQ(h.report.rewritten, 0);
+  EXPECT_EQ(h.report.committed, 5);
+  EXPECT_EQ(h.report.end, ending::complete);
+}
+
+TEST(decide, keeps_a_committed_token_whose_row_is_invalid) {
+  expect_kept_by(remasks_all{});
+  expect_kept_by(edits_all{});
+}
+
 // State of a position: how often it was looked at.
 struct patient {
   struct position_state {
@@ -341,13 +366,35 @@ TEST(decide, starts_the_state_of_a_position_afresh_in_each_block) {
   EXPECT_EQ(h.positions, (steps{{0}, {1}, {2, 3}, {4}, {5}, {6, 7}}));
 }
 
+// What a stop rule is told before the first step of a sequence.
+struct first_told {
+  inline static std::vector<index_t> told;
+  struct step_reduction {
+    index_t candidates = 0;
+    void merge(const step_reduction& other) { candidates += other.candidates; }
+  };
+  static constexpr statistics required = stat::none;
+  step_reduction reduce(const auto&, auto&) const { return {1}; }
+  ending stop(const sequence_view& q, auto& context) const {
+    if (q.step == 0) {
+      told.insert(
+          told.end(),
+          {context.step_reduction.candidates, q.committed_prefix, q.commit_count, q.latest});
+    }
+    return ending::running;
+  }
+};
+static_assert(step_reducing<first_told> && stopping<first_told>);
+
 TEST(decide, starts_all_state_afresh_with_the_slot) {
-  session<policy<left_to_right, patient>> s(small_model, {.length = 4, .window = 4});
-  std::vector<token_id> tokens(4);
-  const row logits = packed(std::vector<row>(4, row_with_confidence(0.5)), {0, 4});
+  first_told::told.clear();
+  session<policy<left_to_right, patient, first_told>> s(small_model, {.length = 5, .window = 4});
+  std::vector<token_id> tokens(5);
+  const row logits = packed(std::vector<row>(5, row_with_confidence(0.5)), {0, 5});
   for (int run = 0; run < 3; ++run) {
     SCOPED_TRACE(run);
-    s.start(0, {left_to_right{}, patient{}}, tokens, {.length = 4});
+    s.start(
+        0, {left_to_right{}, patient{}, first_told{}}, tokens, {.prompt_length = 1, .length = 5});
     // Two steps, then the slot is given to another sequence: looks of 2 must not stay.
     for (int i = 0; i < 2; ++i) {
       const auto request = s.next();
@@ -356,6 +403,7 @@ TEST(decide, starts_all_state_afresh_with_the_slot) {
       EXPECT_EQ(s.committed().size(), 1U);
     }
   }
+  EXPECT_EQ(first_told::told, (positions{0, 1, 0, -1, 0, 1, 0, -1, 0, 1, 0, -1}));
 }
 
 }  // namespace

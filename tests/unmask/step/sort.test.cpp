@@ -72,7 +72,12 @@ TEST(sort, sorts_every_size) {
     std::vector<std::uint64_t> keys = random_keys(d, count);
     std::vector<std::uint64_t> expected = keys;
     std::sort(expected.begin(), expected.end());
-    step::sort(serial{}, keys.data(), static_cast<index_t>(keys.size()));
+    const auto size = static_cast<index_t>(keys.size());
+    for (std::uint64_t k = 600; k > 0; --k) {  // of another array, which begins behind the keys
+      keys.push_back(k);
+      expected.push_back(k);
+    }
+    step::sort(serial{}, keys.data(), size);
     ASSERT_EQ(keys, expected);
   }
 }

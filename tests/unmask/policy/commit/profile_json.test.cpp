@@ -101,6 +101,8 @@ TEST(profile_json, is_easy_to_read) {
   std::copy(std::begin(cells), std::end(cells), p.cells);
   EXPECT_EQ(to_json(p), good);
   EXPECT_EQ(profile_from_json<4>(good), p);
+  p.blocks = 1;
+  EXPECT_NE(to_json(p).find("[0.95, 0.91, 0.93]\n  ]"), std::string::npos);
 }
 
 std::string replaced(const std::string& what, const std::string& with) {
@@ -155,6 +157,8 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
       {replaced("\"cap\": 0.75", "\"cap\": 0x1p-1"), "cap must be a number"},
       {replaced("\"cap\": 0.75", "\"cap\": 00.75"), "cap must be a number"},
       {replaced("\"cap\": 0.75", "\"cap\": 1."), "cap must be a number"},
+      {replaced("0.75", std::string(40, '~')), "got '" + std::string(40, '~') + "'"},
+      {replaced("0.75", std::string(41, '~')), "got '" + std::string(40, '~') + "...'"},
       {replaced("\"cap\": 0.75", "\"cap\": null"), "cap must be a number, got 'null'"},
       {replaced("\"cap\": 0.75", "\"cap\" 0.75"), "cap must be followed by a colon, got '0.75'"},
       {replaced("\"cap\": 0.75,", "\"cap\": 0.75"),

@@ -235,5 +235,12 @@ TEST(profile_store, one_of_many_threads_records) {
   }
 }
 
+TEST(profile_store, has_a_cell_for_each_block_of_a_request) {
+  profile_store<2> store{calibrated_threshold<2>{}};
+  EXPECT_NO_THROW(static_cast<void>(store.begin("two", {.length = 6, .block_length = 3})));
+  EXPECT_THROW(static_cast<void>(store.begin("three", {.length = 7, .block_length = 3})),
+               std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace unmask::testing

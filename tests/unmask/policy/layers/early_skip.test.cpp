@@ -163,6 +163,9 @@ TEST(EarlySkip, HooksAtTheDepthsOfItsStages) {
   early_skip none;
   none.stages[0].keep = none.stages[1].keep = 1.0;
   EXPECT_THAT(hooked(none, 32), ElementsAre());
+  early_skip two_of_three;
+  two_of_three.stages[2] = {0.5, 0.1};
+  EXPECT_THAT(hooked(two_of_three, 8), ElementsAre(1, 2));
 }
 
 TEST(EarlySkip, TheNumberThatStays) {

@@ -186,6 +186,16 @@ TEST(penalties, leave_out_the_token_of_the_position_itself) {
   EXPECT_EQ(list.tokens, (std::vector<token_id>{5, 7}));
 }
 
+TEST(penalties, ignore_a_token_without_room) {
+  unmask::detail::token_counts<2> seen;
+  for (const token_id token : {5, 6, 5, 7}) {
+    seen.see(token);
+  }
+  EXPECT_EQ(seen.size, 2);
+  EXPECT_EQ(seen.counts[0], 2);
+  EXPECT_EQ(seen.counts[1], 1);
+}
+
 TEST(penalties, refuse_knobs_outside_their_range) {
   const sequence_shape g{.length = 4};
   EXPECT_NO_THROW(check_part(repetition_penalty<>{}, g));
