@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/presets/released/lopa.hpp>
@@ -8,6 +9,8 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/observed_decode.hpp"
+#include "support/requested_rows.hpp"
 #include "support/scripted_rows.hpp"
 
 namespace unmask::testing {
@@ -428,6 +431,37 @@ TEST(lookahead, names_the_knob_that_is_wrong) {
   EXPECT_THROW(starting({.lowest_share = 0.0F}), std::invalid_argument);
   EXPECT_THROW(starting({.creation_weight = 1.5F}), std::invalid_argument);
   EXPECT_NO_THROW(starting({.branches = max_branches}));
+}
+
+// A branch that is scored farther than the one that wins does not count as computed so far.
+TEST(lookahead, leaves_a_cache_its_refreshes) {
+  const policy p{by_entropy{},
+                 threshold{0.4F},
+                 lookahead_by<by_entropy>{.branches = 2},
+                 released::d2f_blocks{},
+                 prefix_cache{}};
+  int kept = 0;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const made_up_model model{.seed = seed};
+    std::vector<token_id> tokens(24);
+    session<std::remove_const_t<decltype(p)>> s{model.info(),
+                                                {.length = 24, .window = 24, .branches = 2}};
+    s.start(0, p, tokens, {.length = 24, .block_length = 4});
+    index_t block = -1;
+    while (const auto request = s.next()) {
+      EXPECT_EQ(s.planned().refresh, s.planned().score.first != block);
+      kept += s.planned().refresh ? 0 : 1;
+      block = s.planned().score.first;
+      const std::vector<float> logits =
+          requested_rows(*request, tokens, [&](const auto& x, index_t i) {
+            std::vector<float> z(12);
+            model.row(x, i, z);
+            return z;
+          });
+      s.supply(host_logits<float>{logits.data(), request->rows, 12});
+    }
+  }
+  EXPECT_GT(kept, 0);
 }
 
 }  // namespace

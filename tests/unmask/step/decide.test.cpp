@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -346,6 +347,20 @@ void expect_kept_by(const Part& part) {
 TEST(decide, keeps_a_committed_token_whose_row_is_invalid) {
   expect_kept_by(remasks_all{});
   expect_kept_by(edits_all{});
+}
+
+/// Reads the draw and does not say at which temperature.
+struct reads_the_draw {
+  static constexpr statistics required = stat::sampled;
+  ending stop(const sequence_view&, auto&) const { return ending::running; }
+};
+
+TEST(decide, draws_at_temperature_1_if_no_part_names_another) {
+  const history h = decode_rows(policy{left_to_right{}, tokens_per_step{400}, reads_the_draw{}},
+                                std::vector<row>(400, row_with_confidence(0.7)),
+                                {.block_length = 400});
+  const auto best = static_cast<double>(std::count(h.tokens.begin(), h.tokens.end(), 0));
+  EXPECT_NEAR(best, 280.0, 46.0);  // 5 deviations of 9.2
 }
 
 // State of a position: how often it was looked at.
