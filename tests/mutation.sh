@@ -7,9 +7,10 @@
 #   bash tests/mutation.sh [--sample FRACTION] [--again survived] [FOLDER...]
 #
 # Folders are step, policy, core and stats; all four by default. --sample takes that share of each
-# header's mutants. Results are kept in build/mutation: a second call goes on, and --again survived
-# runs those that survived once more, after a test was added. Prints tables and the survivors;
-# tests/mutation/README.md has how it works and the last results.
+# header's mutants, --tests PATTERN,... some of the test files. Results are kept in build/mutation: a
+# second call goes on, and --again survived runs those that survived once more, after a test was
+# added. Prints tables and the survivors; tests/mutation/README.md has how it works and the last
+# results.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh

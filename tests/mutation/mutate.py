@@ -3,7 +3,7 @@
 """Mutation testing of the headers: tests/mutation.sh calls it and says how.
 
 usage: mutate.py [--sample FRACTION] [--seed N] [--build DIR] [--jobs N] [--slowest MS]
-                 [--again STATUS,...] [FOLDER...]
+                 [--tests PATTERN,...] [--again STATUS,...] [FOLDER...]
 """
 import argparse
 import collections
@@ -25,9 +25,10 @@ import schemata
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDERS = ["step", "policy", "core", "stats"]
 # Tests of decisions. The others test what these four folders do not have, or take minutes.
-TESTS = ["session/session", "policy/**/*", "step/*", "session/[!s]*", "session/s[ci]*", "layers/*",
-         "goldens/*", "device/emulated_decide*", "device/emulated_layers*", "device/emulated_block*",
-         "named/examples_in*", "compose/*", "core/*", "stats/*", "host/*"]
+TESTS = ["mutation/goldens", "unmask/session/*", "unmask/policy/**/*", "unmask/step/*", "unmask/layers/*",
+         "unmask/device/*", "unmask/named/*", "unmask/compose/*", "unmask/ranks/*", "unmask/core/*",
+         "unmask/stats/*", "unmask/host/*"]
+GOLDENS = ["dynamic_dcu", "es_dllm", "lopa", "row_stats", "rules", "trace"]  # sources of the first
 # One set of row kernels: they decide alike, and compile for long.
 FLAGS = ["-std=c++20", "-O1", "-w", "-DUNMASK_NO_AVX512", "-DUNMASK_NO_AVX2", "-fmax-errors=0",
          "-fdiagnostics-column-unit=byte",
@@ -62,35 +63,70 @@ def run(program, tests, mutant, seconds, reached=None):
     return "killed" if done.returncode else "passed"
 
 
+def names(mutants, sources):
+    """{number: name} of mutants: header, operator, changed text and its line, whatever is above it.
+
+    tests/mutation/equivalent.txt and the results of earlier runs have these names.
+    """
+    lines = {s: s.text.decode().split("\n") for s in sources.values()}
+    seen = collections.Counter()
+    found = {}
+    for number, (source, begin, end, kind, _) in mutants.items():
+        text = " ".join(source.text[begin:end].decode().split())
+        line = lines[source][source.line(begin) - 1].strip()
+        name = " | ".join([source.name[len("unmask/"):], kind, text] + [line] * (line != text))
+        seen[name] += 1
+        found[number] = name if seen[name] == 1 else f"{name} | {seen[name]}"
+    return found
+
+
+def equivalents():
+    """Names of the mutants that tests/mutation/equivalent.txt gives a reason for."""
+    with open(f"{ROOT}/tests/mutation/equivalent.txt", encoding="utf-8") as file:
+        return {line.strip() for line in file if line.strip() and not line.startswith("#")}
+
+
 class Programs:
     """The tests with the rewritten headers, a program a file."""
 
-    def __init__(self, build, sources):
+    def __init__(self, build, sources, mutants, chosen):
         self.build = build
         self.sources = sources
-        self.mutants = dict(enumerate(schemata.numbered(sources), 1))
+        self.mutants = mutants
+        self.names = names(mutants, sources)
+        self.chosen = chosen
         self.path = f"{build}/dropped.json"
         self.dropped = set()
         self.is_same = False  # as in the last run: its programs still serve
         if os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as file:
                 known = json.load(file)
-            if known["mutants"] == self.fingerprint():
-                self.dropped = set(known["dropped"])
-                self.is_same = True
+            self.dropped = {n for n in chosen if self.names[n] in known["dropped"]}
+            self.is_same = known["mutants"] == self.fingerprint()
         self.texts = {}
         self.lock = threading.Lock()
         self.write()
 
     def fingerprint(self):
-        return [[m[0].name, *m[1:4]] for m in self.mutants.values()]
+        return [[n, m[0].name, *m[1:4]] for n, m in self.mutants.items() if n in self.chosen]
 
     def write(self):
-        self.texts = schemata.write(self.sources, self.mutants, self.dropped, f"{self.build}/include")
+        written = {n: m for n, m in self.mutants.items() if n in self.chosen}
+        self.texts = schemata.write(self.sources, written, self.dropped, f"{self.build}/include")
         with open(self.path, "w", encoding="utf-8") as file:
-            json.dump({"mutants": self.fingerprint(), "dropped": sorted(self.dropped)}, file)
+            json.dump({"mutants": self.fingerprint(),
+                       "dropped": sorted(self.names[n] for n in self.dropped)}, file)
 
-    def drop(self, test, errors):
+    def is_current(self, target):
+        """True if a program or an object is newer than what it was made from."""
+        if not self.is_same or not os.path.exists(target):
+            return False
+        with open(f"{target}.d", encoding="utf-8") as file:
+            files = file.read().replace("\\\n", " ").split()[1:]
+        files = [f.replace(f"{self.build}/include", f"{ROOT}/include") for f in files]
+        return all(os.path.exists(f) and os.path.getmtime(f) < os.path.getmtime(target) for f in files)
+
+    def drop(self, file, errors):
         """Drops the mutants that a compiler complains about."""
         found = set()
         for path, line, column in re.findall(r"^(\S+?):(\d+):(\d+): (?:fatal )?error", errors, re.M):
@@ -99,35 +135,45 @@ class Programs:
             if source:
                 found |= set(schemata.blamed(source, self.texts[header], int(line), int(column)))
         if not found - self.dropped:
-            raise SystemExit(f"{test} does not compile:\n{errors[:4000]}")
-        print(f"{test}: {len(found)} mutants do not compile", flush=True)
+            raise RuntimeError(errors[:4000])
+        print(f"{file}: {len(found)} mutants do not compile", flush=True)
         self.dropped |= found
         self.write()
 
-    def compile(self, test):
-        """The program of a test file; drops mutants that do not compile on the way."""
-        name = re.sub(r"\W", "_", test[:-len(".test.cpp")])
-        program = f"{self.build}/{name}"
-        file = f"{ROOT}/tests/unmask/{test}"
-        if self.is_same and os.path.exists(program) and os.path.getmtime(program) > os.path.getmtime(file):
-            return program
-        fake = FAKE_CUDA if test.startswith("device/") else []
-        command = ["ccache", "g++", f"-I{self.build}/include", f"-I{ROOT}/tests/mutation", *fake, *FLAGS]
+    def compile(self, file):
+        """The object of a file below tests/; drops mutants that do not compile on the way."""
+        target = f"{self.build}/" + re.sub(r"\W", "_", file) + ".o"
+        if self.is_current(target):
+            return target
+        fake = FAKE_CUDA if "/device/" in file else []
+        command = ["g++", f"-I{self.build}/include", f"-I{ROOT}/tests/mutation", *fake, *FLAGS, "-MMD", "-MF",
+                   f"{target}.d", "-c", f"{ROOT}/tests/{file}", "-o", target]
         began = time.time()
         while True:
             texts = self.texts
-            said = subprocess.run([*command, "-c", file, "-o", f"{program}.o"],
-                                  capture_output=True, text=True, check=False)
+            said = subprocess.run(command, capture_output=True, text=True, check=False)
             if said.returncode == 0:
-                break
+                print(f"{file} {time.time() - began:.0f} s", flush=True)
+                return target
             with self.lock:
                 if texts is self.texts:  # else another one has just dropped some
-                    self.drop(test, said.stderr)
-        main = f"{self.build}/main.o"
-        if not os.path.exists(main):
-            subprocess.run([*command, "-c", f"{ROOT}/tests/mutation/main.cpp", "-o", main], check=True)
-        subprocess.run(["g++", f"{program}.o", main, *LIBRARIES, "-o", program], check=True)
-        print(f"{test} {time.time() - began:.0f} s", flush=True)
+                    self.drop(file, said.stderr)
+
+    def link(self, test):
+        """The program of a test file; none of one that needs other sources or libraries."""
+        program = f"{self.build}/" + re.sub(r"\W", "_", test[:-len(".test.cpp")])
+        sources = [test, "mutation/main.cpp"]
+        if test == "mutation/goldens.test.cpp":
+            sources += [f"goldens/{name}.cpp" for name in GOLDENS]
+        try:
+            objects = [self.compile(f) for f in sources]
+            if not os.path.exists(program) or any(
+                    os.path.getmtime(o) > os.path.getmtime(program) for o in objects):
+                subprocess.run(["g++", *objects, *LIBRARIES, "-o", program], stderr=subprocess.PIPE, text=True,
+                               check=True)
+        except (RuntimeError, subprocess.CalledProcessError) as error:
+            print(f"{test} is left out: {getattr(error, 'stderr', error)}", flush=True)
+            return None
         return program
 
 
@@ -174,22 +220,28 @@ def later(old, new):
 
 def report(programs, results, folders):
     """Prints what became of the mutants, by folder and by file, and those that no test notices."""
-    print("\n| code | mutants | do not compile | run | killed | by a time limit | survived "
-          "| reached by no test | score |\n| :--- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    names = [s.name[len("unmask/"):] for s in programs.sources.values()]
-    for group in folders + [n for f in folders for n in names if n.startswith(f + "/")]:
+    print("\n| code | mutants | chosen | do not compile | equivalent | killed | by the time limit | survived "
+          "| reached by no test | score |\n| :--- |" + " ---: |" * 9)
+    equivalent = equivalents()
+    for name in sorted(equivalent - set(programs.names.values())):
+        print(f"equivalent.txt has a mutant that is not there: {name}")
+    files = [s.name[len("unmask/"):] for s in programs.sources.values()]
+    for group in folders + [n for f in folders for n in files if n.startswith(f + "/")]:
         own = [n for n, m in programs.mutants.items()
                if (m[0].name[len("unmask/"):] + "/").startswith(group + "/")]
-        counts = collections.Counter(results[n]["status"] for n in own
-                                     if n in results and n not in programs.dropped)
+        counts = collections.Counter(results[n]["status"] for n in own if n in results)
         dead = counts["killed"] + counts["timeout"]
-        score = f"{100 * dead / counts.total():.1f} %" if counts else ""
-        print(f"| {group} | {len(own)} | {len(programs.dropped.intersection(own))} | {counts.total()} "
+        scored = dead + counts["survived"] + counts["unreached"]
+        score = f"{100 * dead / scored:.1f} %" if scored else ""
+        print(f"| {group} | {len(own)} | {len(programs.chosen.intersection(own))} "
+              f"| {len(programs.dropped.intersection(own))} | {counts['equivalent']} "
               f"| {counts['killed']} | {counts['timeout']} | {counts['survived']} | {counts['unreached']} "
               f"| {score} |")
     for number, r in sorted(results.items()):
-        if r["status"] in ("survived", "unreached") and r["file"].split("/")[1] in folders:
-            print(f"{r['file']}:{r['line']}: {r['status']}: {r['kind']}: {' '.join(r['text'].split())}")
+        if r["status"] in ("survived", "unreached"):
+            print(f"{r['line']}: {r['status']}: {r['name']}")
+        elif r["status"] != "equivalent" and r["name"] in equivalent:
+            print(f"{r['line']}: {r['status']}, but equivalent.txt has it: {r['name']}")
 
 
 def main():
@@ -199,6 +251,7 @@ def main():
     parser.add_argument("--build", default=f"{ROOT}/build/mutation")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--slowest", type=int, default=6000)
+    parser.add_argument("--tests", default=",".join(TESTS))
     parser.add_argument("--again", default="")
     parser.add_argument("folders", nargs="*", default=FOLDERS)
     options = parser.parse_args()
@@ -206,44 +259,53 @@ def main():
 
     headers = sorted(os.path.relpath(h, f"{ROOT}/include") for f in FOLDERS
                      for h in glob.glob(f"{ROOT}/include/unmask/{f}/**/*.hpp", recursive=True))
-    programs = Programs(options.build, schemata.read(headers, ROOT, []))
-    print(f"{len(programs.mutants)} mutants", flush=True)
-    tests = [os.path.relpath(t, f"{ROOT}/tests/unmask") for pattern in TESTS
-             for t in sorted(glob.glob(f"{ROOT}/tests/unmask/{pattern}.test.cpp", recursive=True))]
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        built = list(pool.map(programs.compile, tests))
-    tests_of = {p: reach(p, options.slowest) for p in built}
-
+    sources = schemata.read(headers, ROOT, [])
+    mutants = dict(enumerate(schemata.numbered(sources), 1))
     chosen = []
     for folder in options.folders:
-        for source in programs.sources.values():
-            own = [n for n, m in programs.mutants.items() if m[0] is source and n not in programs.dropped]
+        for source in sources.values():
+            own = [n for n, m in mutants.items() if m[0] is source]
             if source.name.split("/")[1] == folder and own:
                 size = max(1, round(len(own) * options.sample))
                 chosen += sorted(random.Random(f"{options.seed} {source.name}").sample(own, size))
+    programs = Programs(options.build, sources, mutants, set(chosen))
+    print(f"{len(chosen)} of {len(mutants)} mutants", flush=True)
+    tests = [os.path.relpath(t, f"{ROOT}/tests") for pattern in options.tests.split(",")
+             for t in sorted(glob.glob(f"{ROOT}/tests/{pattern}.test.cpp", recursive=True))]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        built = [p for p in pool.map(programs.link, tests) if p]
+    tests_of = {p: reach(p, options.slowest) for p in built}
+
     path = f"{options.build}/results.jsonl"
+    numbers = {name: n for n, name in programs.names.items() if n in programs.chosen - programs.dropped}
     known = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             for r in map(json.loads, file):
-                known[r["number"]] = later(known.get(r["number"]), r)
-    left = [n for n in chosen if n not in known or known[n]["status"] in options.again.split(",")]
+                if r["name"] in numbers:
+                    number = numbers[r["name"]]
+                    known[number] = later(known.get(number), r)
+    equivalent = equivalents()
+    left = [n for name, n in numbers.items() if n not in known or (
+        known[n]["status"] in options.again.split(",") and name not in equivalent)]
     random.Random(options.seed).shuffle(left)  # so that a part of a run is a sample, too
     kills = collections.Counter()
     lock = threading.Lock()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, \
             open(path, "a", encoding="utf-8") as out:
         def one(number):
-            source, begin, end, kind, _ = programs.mutants[number]
+            source, begin = programs.mutants[number][:2]
             status, noticed, seconds = examine(number, source.name, tests_of, kills)
             with lock:
-                result = {"number": number, "file": source.name, "line": source.line(begin),
-                          "kind": kind, "status": status, "by": noticed,
-                          "text": source.text[begin:end].decode(), "seconds": round(seconds, 2)}
+                result = {"name": programs.names[number], "line": source.line(begin), "status": status,
+                          "by": noticed, "seconds": round(seconds, 2)}
                 known[number] = later(known.get(number), result)
                 out.write(json.dumps(result) + "\n")
                 out.flush()
         list(pool.map(one, left))
+    for number, r in known.items():
+        if r["status"] in ("survived", "unreached") and r["name"] in equivalent:
+            r["status"] = "equivalent"
     report(programs, known, options.folders)
 
 
