@@ -453,6 +453,29 @@ TEST(c_api, records_a_decode) {
   EXPECT_NE(lines[3].find(R"("forward":3)"), std::string::npos);
   EXPECT_NE(lines[4].find(R"("end":"complete","forwards":3)"), std::string::npos);
   std::remove(file.c_str());
+  {
+    o.sequences = 2;
+    const session_pointer s = made("by_margin + tokens_per_step(2)", o);
+    ASSERT_EQ(unmask_record(s.get(), file.c_str(), "m"), UNMASK_OK) << unmask_last_error();
+    std::vector<std::int32_t> first(6);
+    unmask_request request = UNMASK_REQUEST_INIT;
+    for (const auto& forget : {unmask_abandon, unmask_cancel_request}) {
+      ASSERT_EQ(unmask_start(s.get(), 1, first.data(), 6, &q), UNMASK_OK);
+      ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+      ASSERT_EQ(forget(s.get()), UNMASK_OK);
+    }
+    EXPECT_EQ(decode(s), 0);
+  }
+  {
+    std::ifstream again(file);
+    const std::string all{std::istreambuf_iterator<char>(again), {}};
+    EXPECT_NE(all.find(R"("slot":1,"end":"cancelled")"), std::string::npos);
+    EXPECT_NE(all.find(R"("slot":0,"end":"complete","forwards":3)"), std::string::npos);
+    for (const char* const forward : {"3", "4", "5"}) {  // two passes were forgotten
+      EXPECT_NE(all.find(R"("forward":)" + std::string(forward)), std::string::npos) << all;
+    }
+  }
+  std::remove(file.c_str());
   if (std::ifstream("/dev/full")) {
     const session_pointer s = made("tokens_per_step(2)", o);
     ASSERT_EQ(unmask_record(s.get(), "/dev/full", "m"), UNMASK_OK);

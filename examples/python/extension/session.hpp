@@ -333,11 +333,16 @@ class session {
     return alone([&] { return session_->planned(slot); });
   }
   void abandon() {
-    alone([&] { session_->abandon(); });
+    alone([&] {
+      session_->abandon();
+      is_requested_ = false;
+    });
   }
   void cancel_request() {
     alone([&] {
-      for (const unmask::segment& s : session_->cancel_request()) {
+      const auto segments = session_->cancel_request();
+      is_requested_ = false;
+      for (const unmask::segment& s : segments) {
         if (s.branch == 0) {
           end_trace(s.slot);
         }

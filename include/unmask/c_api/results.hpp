@@ -52,13 +52,19 @@ unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask
 }
 
 unmask_status unmask_abandon(unmask_session* session) {
-  return guarded([&] { needed(session, "session").session->abandon(); });
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    s.session->abandon();
+    s.is_requested = false;
+  });
 }
 
 unmask_status unmask_cancel_request(unmask_session* session) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    for (const unmask::segment& cancelled : s.session->cancel_request()) {
+    const auto segments = s.session->cancel_request();
+    s.is_requested = false;
+    for (const unmask::segment& cancelled : segments) {
       if (s.trace && cancelled.branch == 0) {
         s.trace->end(cancelled.slot, s.session->report(cancelled.slot));
         check_recording(s);

@@ -56,11 +56,15 @@ class trace_writer {
     }
   }
 
-  /// Notes a request of the session, before its logits are given.
+  /// Notes a request of the session, before its logits are given. One that was noted before and not
+  /// decided is forgotten.
   template <class Session>
   void request(const forward_request& request, Session& session) {
     write_head();
     ++forward_;
+    for (slot_state& s : slots_) {
+      s.is_due = false;
+    }
     for (std::size_t i = 0; i < request.segments.size(); ++i) {
       const segment& s = request.segments[i];
       slot_state* const slot = running(s.slot);

@@ -347,6 +347,33 @@ TEST(trace_writer, writes_the_end_of_a_cancelled_sequence) {
   EXPECT_EQ(lines[0]["parts"], json({"by_margin", "threshold", "tokens_per_step"}));
 }
 
+TEST(trace_writer, writes_the_step_of_the_request_that_was_decided) {
+  std::string text;
+  const made_up_model model{.seed = 2};
+  std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(20, 0));
+  const policy p{by_margin{}, tokens_per_step{1}};
+  session<std::remove_const_t<decltype(p)>> s{
+      model.info(), {.sequences = 2, .length = 20, .window = 20, .trace = true}};
+  trace_writer trace(into(text),
+                     {.model = "m", .info = model.info(), .policy = "", .parts = part_texts(p)});
+  const sequence_shape shape{.length = 20, .block_length = 9};
+  for (index_t slot = 0; slot < 2; ++slot) {
+    std::vector<token_id>& t = tokens[static_cast<std::size_t>(slot)];
+    s.start(slot, p, t, shape);
+    trace.start({.slot = slot, .shape = shape, .tokens = t});
+  }
+  trace.request(*s.next(), s);
+  s.abandon();
+  const auto request = s.next(std::vector<index_t>{1});
+  trace.request(*request, s);
+  supply_one(s, *request, model, tokens[1]);
+  trace.step(s);
+  const std::vector<json> lines = lines_of(text);
+  ASSERT_EQ(lines.size(), 2U);  // the head, and one step
+  EXPECT_EQ(lines[1]["slot"], 1);
+  EXPECT_EQ(lines[1]["forward"], 2);
+}
+
 TEST(json_text, reads_back_as_what_it_was) {
   json_text out;
   const std::string hostile = "<script>alert(\"1\\2\")</script>&\n\t\x01\x7F \xC3\xA9 \xE2\x80\xA8 "
