@@ -51,8 +51,8 @@ class trace_writer {
       write(sequence);
       write_texts();
       finish();
-    } else {
-      first_.push_back(slot);
+    } else if (std::find(first_.begin(), first_.end(), slot) == first_.end()) {
+      first_.push_back(slot);  // else the one before has left without a step
     }
   }
 

@@ -357,7 +357,7 @@ TEST(trace_writer, writes_the_step_of_the_request_that_was_decided) {
   trace_writer trace(into(text),
                      {.model = "m", .info = model.info(), .policy = "", .parts = part_texts(p)});
   const sequence_shape shape{.length = 20, .block_length = 9};
-  for (index_t slot = 0; slot < 2; ++slot) {
+  for (const index_t slot : {0, 1, 1}) {  // the second time before a step
     std::vector<token_id>& t = tokens[static_cast<std::size_t>(slot)];
     s.start(slot, p, t, shape);
     trace.start({.slot = slot, .shape = shape, .tokens = t});
@@ -370,6 +370,7 @@ TEST(trace_writer, writes_the_step_of_the_request_that_was_decided) {
   trace.step(s);
   const std::vector<json> lines = lines_of(text);
   ASSERT_EQ(lines.size(), 2U);  // the head, and one step
+  EXPECT_EQ(lines[0]["sequences"].size(), 2U);
   EXPECT_EQ(lines[1]["slot"], 1);
   EXPECT_EQ(lines[1]["forward"], 2);
 }
