@@ -6,6 +6,7 @@
 #include <unmask/c_layers.h>
 #include <unmask/core/types.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 

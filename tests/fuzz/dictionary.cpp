@@ -4,6 +4,7 @@
 
 #include <unmask/named/read_policy.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 #include <string>

@@ -4,6 +4,7 @@
 
 #include "engine/gguf.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine/llada.hpp"

@@ -9,7 +9,8 @@
 /// With engine.cpp it is a libFuzzer program of its own; with replay.cpp all targets are one
 /// program that runs the files of their corpora.
 
-#include <algorithm>
+#include <unmask/core/utf8.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -54,12 +55,16 @@ struct registration {
   return {reinterpret_cast<const char*>(data.data()), data.size()};
 }
 
-/// Whether a message is one line of printable text that says something.
+/// Whether a message is one line of printable UTF-8 that says something.
 [[nodiscard]] inline bool is_message(std::string_view what) {
-  return what.size() > 10 && std::none_of(what.begin(), what.end(), [](char c) {
-           const auto byte = static_cast<unsigned char>(c);
-           return byte < 0x20 || byte == 0x7f;
-         });
+  bool is_text = what.size() > 10;
+  while (is_text && !what.empty()) {
+    const std::size_t size = detail::utf8_character_size(what);
+    const auto byte = static_cast<unsigned char>(what[0]);
+    is_text = size > 0 && byte >= 0x20 && byte != 0x7f;
+    what.remove_prefix(is_text ? size : 0);
+  }
+  return is_text;
 }
 
 /// Calls work(); returns whether it did without an error of its arguments, whose message must be
