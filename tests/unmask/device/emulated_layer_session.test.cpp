@@ -93,6 +93,34 @@ TYPED_TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
   EXPECT_GE(quarter.rows.size(), 3);
 }
 
+TYPED_TEST(EmulatedLayerSession, IsCancelledAfterAPassThatFailedBehindAHook) {
+  const policy p{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
+  sequence_report expected_report;
+  const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
+  sequence_on_a_stream<TypeParam, std::remove_const_t<decltype(p)>> q(p);
+  auto& s = q.session;
+  for (int pass = 0; pass < 2; ++pass) {
+    ASSERT_TRUE(s.next());
+    q.enqueue();
+  }
+  ASSERT_TRUE(s.next());
+  auto pass = s.pass(0);
+  pass.at_layer(1,
+                device_hidden<float>(q.engine.hidden.data(), pass.positions().most, width),
+                device_state<float>(q.engine.stored.data(), length, width));
+  EXPECT_THROW(s.abandon(), std::logic_error);
+  EXPECT_EQ(s.cancel_request().size(), 1U);
+  EXPECT_FALSE(s.next());
+  EXPECT_EQ(s.report(0).end, ending::cancelled);
+  q.tokens.assign(length, 2);
+  TypeParam::start(s, p, 0, q.tokens.data());
+  while (s.next()) {
+    q.enqueue();
+  }
+  EXPECT_EQ(q.tokens, expected);
+  expect_equal(s.report(0), expected_report);
+}
+
 /// An engine that captured a pass which skips and replays it, some times too often, while the host
 /// looks away; returns how many it captured.
 template <class Kind, class Policy>
