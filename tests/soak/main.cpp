@@ -26,6 +26,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/dice.hpp"
@@ -179,6 +180,12 @@ void slots(std::int64_t steps) {
     if (request && d.chance(0.01)) {
       session->abandon();
       request = session->next(awake);
+    }
+    if (request && d.chance(0.0005)) {
+      for (const segment& s : session->cancel_request()) {
+        cancelled += std::exchange(slots[static_cast<std::size_t>(s.slot)].runs, false) ? 1 : 0;
+      }
+      request.reset();
     }
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
