@@ -167,5 +167,16 @@ TEST(ranking, of_equal_scores_goes_by_position_in_any_number) {
             (std::vector<positions>{{0, 1, 2}, {3}}));
 }
 
+// The examples of the documentation: a seed means the same order in every version.
+TEST(random_order, is_that_of_its_seed) {
+  const std::vector<double> falling = {0.9, 0.8, 0.7, 0.6};
+  EXPECT_EQ(decode_confidences(policy{at_random{}, tokens_per_step{1}}, falling).order(),
+            (std::vector<index_t>{1, 3, 0, 2}));
+  EXPECT_EQ(decode_confidences(policy{alg_temperature{by_confidence{}, 0.5F}, tokens_per_step{1}},
+                               falling)
+                .order(),
+            (std::vector<index_t>{1, 0, 3, 2}));
+}
+
 }  // namespace
 }  // namespace unmask::testing

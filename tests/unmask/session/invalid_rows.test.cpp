@@ -121,6 +121,32 @@ canvas_end decode_canvas(const std::vector<float>& row, std::uint32_t mask, inde
   return out;
 }
 
+// The bitmask of the rows of a branch is that of the branch, also for a row of nothing.
+TEST(rows_without_a_finite_logit, commit_the_lowest_token_of_the_branch_that_won) {
+  const policy p{left_to_right{},
+                 tokens_per_step{1},
+                 lookahead{.branches = 1, .anchor_competes = false},
+                 allowed_tokens<2>{.tokens = {1, 2}, .count = 2}};
+  std::vector<token_id> tokens(3);
+  session<std::remove_const_t<decltype(p)>> s{{.vocab = 4, .mask_token = 3},
+                                              {.length = 3, .window = 3, .branches = 1}};
+  s.start(0, p, tokens, {.length = 3});
+  const auto supply = [&](std::vector<float> logits, const std::vector<std::uint32_t>& allowed) {
+    const auto rows = static_cast<index_t>(allowed.size());
+    ASSERT_EQ(s.next()->rows, rows);
+    row_modifiers<float> modifiers;
+    modifiers.allowed = allowed.data();
+    modifiers.allowed_stride = 1;
+    s.supply(host_logits<float>{logits.data(), rows, 4}, modifiers);
+  };
+  supply({0, 4, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0}, {15, 15, 15});
+  ASSERT_EQ(s.planned().branches, 1);
+  // Rows 1 and 2 of the sequence, and of the branch, whose row 2 does not allow token 1.
+  supply({0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, -inf, -inf, 0}, {15, 15, 15, 5});
+  EXPECT_EQ(s.planned().winner, 1);
+  EXPECT_EQ(tokens, (std::vector<token_id>{1, 1, 2}));
+}
+
 TEST(a_canvas, without_valid_rows_ends_with_the_lowest_token_that_is_allowed) {
   const std::vector<float> all_nan(8, not_a_number);
   const std::vector<float> none(8, -inf);

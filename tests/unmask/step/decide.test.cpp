@@ -4,6 +4,7 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/slow_fast.hpp>
 
 #include <gtest/gtest.h>
 
@@ -336,7 +337,7 @@ struct edits_all {
 
 template <class Part>
 void expect_kept_by(const Part& part) {
-  const history h = decode_rows(policy{left_to_right{}, tokens_per_step{2}, part},
+  const history h = decode_rows(policy{by_confidence{}, tokens_per_step{2}, part},
                                 {nan_row, nan_row, empty_row, nan_row, nan_row},
                                 {.block_length = 5});
   EXPECT_EQ(h.report.rewritten, 0);
@@ -347,6 +348,68 @@ void expect_kept_by(const Part& part) {
 TEST(decide, keeps_a_committed_token_whose_row_is_invalid) {
   expect_kept_by(remasks_all{});
   expect_kept_by(edits_all{});
+}
+
+/// Remasks what has an invalid row, if it were asked.
+struct remasks_invalid {
+  static constexpr statistics required = stat::confidence;
+  bool remasks(const auto& c, auto&) const { return !c.valid(); }
+};
+
+TEST(decide, does_not_ask_whether_an_invalid_row_is_remasked) {
+  std::vector<token_id> tokens(3);
+  session s{policy{by_confidence{}, tokens_per_step{1}, remasks_invalid{}},
+            small_model,
+            tokens_view<memory::host>(tokens),
+            sequence_shape{.length = 3, .block_length = 3}};
+  for (index_t step = 0; step < 3; ++step) {  // position 0 commits, and then its row is broken
+    const row first = step == 0 ? row_with_confidence(0.9) : nan_row;
+    const range rows = s.next()->segments[0].rows;
+    const row logits = packed({first, row_with_confidence(0.9), row_with_confidence(0.9)}, rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+    ASSERT_EQ(s.committed().size(), 1U);
+    EXPECT_EQ(s.committed()[0].position, step);
+  }
+}
+
+/// Commits the last of six positions first, and the others left to right from the fourth step on.
+struct last_first {
+  static constexpr statistics required = stat::none;
+  bool commits(const auto& c, const rank_info&, const auto& context) const {
+    return context.at.step >= 3 || c.position == 5;
+  }
+};
+/// Notes the positions that it may edit.
+struct noting_edits {
+  std::vector<index_t>* seen = nullptr;
+  static constexpr statistics required = stat::none;
+  verdict edit_token(const auto& c, auto&) const {
+    seen->push_back(c.position);
+    return verdict::keep;
+  }
+};
+
+TEST(decide, edits_positions_of_the_scored_range_only) {
+  positions seen;
+  std::vector<token_id> tokens(6);
+  session s{policy{left_to_right{},
+                   last_first{},
+                   noting_edits{&seen},
+                   slow_fast{.exploration = 2, .promising = 0.4F}},
+            small_model,
+            tokens_view<memory::host>(tokens),
+            sequence_shape{.length = 6, .block_length = 6}};
+  std::vector<row> table(6, row_with_confidence(0.5));
+  table[5] = row_with_confidence(0.3);  // not promising: behind the stretch that is filled
+  steps edited;
+  while (const auto request = s.next()) {
+    seen.clear();
+    const range rows = request->segments[0].rows;
+    const row logits = packed(table, rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+    edited.push_back(seen);
+  }
+  EXPECT_EQ(edited, (steps{{}, {5}, {0}, {0, 1}}));
 }
 
 /// Reads the draw and does not say at which temperature.

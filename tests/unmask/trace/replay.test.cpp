@@ -228,8 +228,10 @@ TEST(replay, commits_a_token_without_a_probability) {
   const trace t = read_trace(first.text);
   const replay_table table(t);
   const policy p{replay{table.view()}};
-  for (const float bad :
-       {-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  // The logit of token 2, and of all others; where they are equal numbers, a bitmask of token 2.
+  for (const auto& [of_2, bad] : {std::pair{0.0F, -inf}, {0.0F, nan}, {0.0F, 0.0F}, {-inf, -inf}}) {
     session<std::remove_const_t<decltype(p)>> s{info_of(model),
                                                 {.length = 35, .window = 32, .trace = true}};
     std::vector<token_id> tokens = table.tokens();
@@ -238,11 +240,14 @@ TEST(replay, commits_a_token_without_a_probability) {
       std::vector<float> z(static_cast<std::size_t>(request->rows * vocab), 0.0F);
       for (std::size_t i = 0; i < z.size(); ++i) {
         const auto token = static_cast<token_id>(i % static_cast<std::size_t>(vocab));
-        z[i] = token == 2 ? 0.0F : bad;
+        z[i] = token == 2 ? of_2 : bad;
       }
-      s.supply(host_logits<float>{z.data(), request->rows, vocab});
+      const std::vector<std::uint32_t> allowed(static_cast<std::size_t>(request->rows), 1U << 2U);
+      row_modifiers<float> modifiers;
+      modifiers.allowed = bad == 0.0F ? allowed.data() : nullptr;
+      s.supply(host_logits<float>{z.data(), request->rows, vocab}, modifiers);
       for (const commit_entry& e : s.committed()) {
-        const bool is_possible = e.token == 2 && std::isinf(bad);
+        const bool is_possible = e.token == 2 && of_2 == 0.0F && !std::isnan(bad);
         EXPECT_EQ(e.log_probability, is_possible ? 0.0F : -math::infinity());
       }
     }

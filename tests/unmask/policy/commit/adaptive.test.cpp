@@ -469,6 +469,18 @@ TEST(stable_and_confident, waits_for_two_quiet_steps) {
   }
 }
 
+TEST(stable_and_confident, commits_all_that_are_left_where_all_are_sure_and_quiet) {
+  std::vector<token_id> x(4);
+  session s{policy{by_confidence{}, stable_and_confident{}},
+            model_info{.vocab = 3, .mask_token = 2},
+            x,
+            sequence_shape{.length = 4, .block_length = 4}};
+  for (const std::size_t count : {1U, 1U, 2U}) {  // the fallback, twice
+    decide_once(s, x, [](const segment&, index_t) { return logs({0.95, 0.05, 1.0}); });
+    EXPECT_EQ(s.committed().size(), count);
+  }
+}
+
 TEST(stable_and_confident, commits_what_is_sure_and_quiet_together) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F, .fallback = 0};
   std::vector<token_id> x(6);

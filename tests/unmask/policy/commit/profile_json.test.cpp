@@ -103,6 +103,8 @@ TEST(profile_json, is_easy_to_read) {
   EXPECT_EQ(profile_from_json<4>(good), p);
   p.blocks = 1;
   EXPECT_NE(to_json(p).find("[0.95, 0.91, 0.93]\n  ]"), std::string::npos);
+  p.blocks = 0;
+  EXPECT_NE(to_json(p).find("\"blocks\": []"), std::string::npos);
 }
 
 std::string replaced(const std::string& what, const std::string& with) {
