@@ -119,8 +119,6 @@ UNMASK_HD void decide(const deciding_group auto& t, const slot_memory<Policy>& m
 UNMASK_HD inline void begin_view(const slot_arrays& m) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
-  m.status->report = {};
-  s.view = {};
   s.view.step = -1;
   s.view.tokens = s.tokens;
   s.view.marks = m.marks;
@@ -133,15 +131,11 @@ UNMASK_HD inline void begin_view(const slot_arrays& m) {
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
   s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
-  s.fallback_schedule = {};
-  s.blocks_seen = 0;
-  s.reached = 0;
-  m.status->next = {};
 }
 
-/// Masks the answer of a slot whose state, policy and suppressed tokens are already written, and
-/// plans its first step. `editable` has a byte for each position, 1 = masked; null masks the whole
-/// answer.
+/// Masks the answer of a slot whose policy and suppressed tokens are already written, and whose
+/// states, reductions and status are new ones, and plans its first step. `editable` has a byte for
+/// each position, 1 = masked; null masks the whole answer.
 template <class Policy>
 UNMASK_HD void
 begin(const deciding_group auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {
@@ -159,8 +153,6 @@ begin(const deciding_group auto& t, const slot_memory<Policy>& m, const std::uin
   }
   t.sync();
   if (t.lane() == 0) {
-    *m.sequence = sequence_states<Policy>{};
-    *m.step_reductions = step_reductions_of<Policy>{};
     begin_view(m);
     forget_layers(m);
     if constexpr (!Policy::commits_tokens) {
