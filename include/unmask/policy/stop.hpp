@@ -98,7 +98,7 @@ struct stop_sequence {
     i = math::min(i, math::min(q.committed_prefix, q.rewritten));
     i = math::max(i, q.prompt_length);
     const index_t end = find(q.tokens, {q.prompt_length, q.committed_prefix}, i);
-    i = math::max(i, end < 0 ? q.committed_prefix : end - 1);
+    i = q.committed_prefix;
     return end < 0 ? ending::running : ending::stop_tokens;
   }
 

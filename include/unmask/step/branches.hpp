@@ -62,7 +62,7 @@ mean_lookahead_score(const slot_memory<Policy>& m, index_t branch, float creatio
   if (counted > 0) {
     return math::divide(sum, static_cast<float>(counted));
   }
-  const bool is_answer_complete = m.state->view.masked_count == (branch == 0 ? 0 : 1);
+  const bool is_answer_complete = m.state->view.masked_count == 1;  // by the branch's token
   return is_answer_complete || lookahead_of(m).complete_wins ? 1.0F : creation;
 }
 
@@ -112,7 +112,7 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
       next.query.last += farthest - next.score.last;
       next.keys.last += farthest - next.score.last;
       next.score.last = farthest;
-      m.status->rows.last = math::max(farthest - 1 - s.model.logits_shift, index_t{0}) + 1;
+      m.status->rows.last = farthest - s.model.logits_shift;
     }
   }
 }

@@ -231,11 +231,9 @@ UNMASK_HD void complete_choice(const auto& t, const slot_memory<Policy>& m, inde
     for (index_t k = t.lane(); k < chosen; k += t.lanes()) {
       l.active[k] = l.chosen[k];
     }
-    t.sync();
     if (t.lane() == 0) {
       l.state->active = chosen;
     }
-    t.sync();
     map_rows(t, m);
   }
 }
@@ -249,8 +247,6 @@ UNMASK_HD void begin_layer(const slot_memory<Policy>& m, index_t layer) {
   layer_info& info = l.state->info;
   info.layer = layer;
   info.active = l.state->active;
-  info.mean = 0.0F;
-  info.largest = 0.0F;
   info.budget = l.budgets[layer];
   l.state->next = next_hook(m, layer + 1);
 }

@@ -264,7 +264,6 @@ UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Poli
           layers::with_context<layers::rule_index<Policy>>(
               m, nowhere, layer_reduction_of<rule>{}, [&](const rule& part, const auto& context) {
                 part.allocate(l.means, l.budgets, info.layers, context);
-                return 0;
               });
         }
       }

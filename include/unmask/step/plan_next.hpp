@@ -134,7 +134,6 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
     return;
   }
   enter_layers(t, m);
-  t.sync();
   const index_t size = m.read_range().size();
   const auto row_of = [&](index_t i) {
     return math::max(next.score.first + i - shift, index_t{0});

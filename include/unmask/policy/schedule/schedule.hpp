@@ -22,7 +22,6 @@ struct single_block {
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto&) const {
     q.block_length = q.length - q.prompt_length;
     next.score = {q.prompt_length, q.length};
-    next.first_block = 0;
     next.last_block = 1;
     next.forced = 1;
   }

@@ -56,7 +56,6 @@ struct d2f_blocks {
     // The blocks that the branch's token has completed stay in front until the branch has won.
     const index_t filled = branch.first - s.now.first;
     s.now.last = branch.last;
-    s.now.ended = branch.ended;
     s.now.forced = filled < max_active_blocks ? branch.forced << filled : 0;
     next.score.last = q.block(branch.last - 1).last;
     next.query.last = next.score.last;
