@@ -135,7 +135,7 @@ class Programs:
             if source:
                 found |= set(schemata.blamed(source, self.texts[header], int(line), int(column)))
         if not found - self.dropped:
-            raise RuntimeError(errors[:4000])
+            raise RuntimeError(errors[:600])
         print(f"{file}: {len(found)} mutants do not compile", flush=True)
         self.dropped |= found
         self.write()
