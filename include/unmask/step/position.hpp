@@ -60,7 +60,13 @@ UNMASK_HD inline void masked_blocks(const slot_arrays& m, const plan& next) {
 template <statistics S>
 [[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
   if constexpr (provides_v<S, stat::confidence>) {
-    row.rest = math::infinity();  // divides the other sums
+    row.rest = math::infinity();
+  }
+  if constexpr (provides_v<S, stat::entropy>) {
+    row.weighted = 0.0F;
+  }
+  if constexpr (provides_v<S, stat::second_moment>) {
+    row.square = 0.0F;
   }
   if constexpr (provides_v<S, stat::truncated>) {
     static_cast<field::truncated&>(row) = {};

@@ -176,6 +176,10 @@ UNMASK_HD void add_up_costs(const auto& t, const slot_memory<Policy>& m, index_t
 /// Calls the commit rule for every candidate.
 template <class Policy>
 UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, index_t count) {
+  [[maybe_unused]] index_t radius = -1;
+  if constexpr (Policy::anchors) {
+    radius = anchoring_of(m).anchor_radius();
+  }
   for (index_t r = t.lane(); r < count; r += t.lanes()) {
     const index_t i = key_index(m.keys[r]);
     if (m.roles[i] == role::rejected) {
@@ -196,7 +200,7 @@ UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, in
       s.span_rank = span_rank_of(m, i);
     }
     if constexpr (Policy::anchors) {
-      s.anchor_distance = anchor_distance_of(m, i, anchoring_of(m).anchor_radius());
+      s.anchor_distance = anchor_distance_of(m, i, radius);
     }
     const auto [accepts, part] = commits(m, c, s, at);
     m.note(i, {part});
