@@ -18,5 +18,6 @@ unmask_quietly cmake --preset release -B "$build" -DUNMASK_LLAMA_CPP=ON \
   -DCMAKE_PREFIX_PATH="$llama_cpp_prefix" -DUNMASK_LLAMA_CPP_SOURCE="$llama_cpp_source" \
   -DUNMASK_LLAMA_CPP_BUILD="$llama_cpp_build"
 unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_tests_llama_cpp \
-  unmask_llama_cpp unmask_llama_cpp_compare unmask_llama_cpp_race unmask_demo
+  unmask_llama_cpp unmask_llama_cpp_compare unmask_llama_cpp_race unmask_llama_cpp_tune unmask_demo \
+  unmask_tune
 ctest --test-dir "$build" --output-on-failure --no-tests=error --label-regex llama_cpp "$@" </dev/null

@@ -19,9 +19,15 @@ std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& polic
                                                       const options& o,
                                                       index_t batch,
                                                       bool trace) {
-  unmask::session_capacity capacity = capacity_for(model, problems, o.shape, batch);
+  std::vector<problem> all(problems.begin(), problems.end());
+  if (o.calibration) {
+    all.push_back(*o.calibration);
+  }
+  unmask::session_capacity capacity = capacity_for(model, all, o.shape, batch);
   capacity.trace = trace;
-  model.drop_keys(policy.parts(o.stop_at_eos).cache.dropped);
+  const unmask::named_parts parts = policy.parts(o.stop_at_eos);
+  model.drop_keys(parts.cache.dropped);
+  model.share_passes(static_cast<std::size_t>(o.shared) << 20U, parts);
   return policy.make(
       {.model = model.info(),
        .capacity = capacity,

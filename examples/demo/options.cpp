@@ -51,7 +51,7 @@ struct known_model {
 constexpr std::array<known_model, 3> models{{
     {"tiny_llada", "tiny_llada/tiny-f16.gguf", "tiny_llada/prompts.jsonl", 40, 20},
     {"sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", 36, 36},
-    {"chains", "chains/chains-f16.gguf", "chains/problems.jsonl", 68, 68, true},
+    {"chains", "chains/chains-f16.gguf", "chains/problems.jsonl", 128, 128, true},
 }};
 
 /// The options while they are read: some depend on each other.
@@ -137,11 +137,11 @@ std::vector<option> all_options() {
          r.result.model_file =
              found == models.end() ? existing_file("--model", v) : std::filesystem::path{};
        }},
-      {"--length", "N", "positions of the answer (default: the model's, 40, 36, up to 68)",
+      {"--length", "N", "positions of the answer (default: the model's, 40, 36, up to 128)",
        [](reader& r, std::string_view v) {
          r.length = whole_number<index_t>("--length", v, 1, million);
        }},
-      {"--block-length", "N", "positions denoised together (default: the model's, 20, 36, 68)",
+      {"--block-length", "N", "positions denoised together (default: the model's, 20, 36, 128)",
        [](reader& r, std::string_view v) {
          r.block_length = whole_number<index_t>("--block-length", v, 1, million);
        }},
@@ -163,6 +163,11 @@ std::vector<option> all_options() {
       {"--threads", "N", "threads of the engine (default: one for each processor)",
        [](reader& r, std::string_view v) {
          r.result.threads = whole_number<index_t>("--threads", v, 1, 1024);
+       }},
+      {"--share-passes", "MIB", "keep so many MiB of logits, and compute a pass that several policies have in\n"
+       "                      common once: the same counts sooner, but no times (default 0)",
+       [](reader& r, std::string_view v) {
+         r.result.shared = whole_number("--share-passes", v, 0, million);
        }},
       {"--live", "N", "prompts shown live for each policy (default 1)",
        [](reader& r, std::string_view v) {

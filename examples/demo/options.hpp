@@ -36,6 +36,7 @@ struct options {
   std::optional<problem> calibration;  ///< what profiles learn from; none: a task's first problem
   std::optional<index_t> batch;
   index_t threads = 1;
+  int shared = 0;  ///< MiB of logits kept for the next policies; their times then mean nothing
   int live = 1;    ///< prompts shown live for each policy
   int pause = 80;  ///< milliseconds that each forward is shown in a terminal
   bool plain = false;

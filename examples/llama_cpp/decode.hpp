@@ -2,13 +2,17 @@
 #pragma once
 
 #include <unmask/any_layer_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,8 +24,11 @@ namespace example {
 struct job {
   std::vector<unmask::token_id> tokens;  ///< the prompt, then the answer: mask tokens at first
   unmask::sequence_shape shape;
+  std::vector<std::uint8_t> editable = {};  ///< as in start_options; empty: every position
   unmask::sequence_report report = {};
-  double forward_seconds = 0.0;  ///< in libllama; a pass is shared by the segments that it ran
+  unmask::index_t segments = 0;      ///< forward passes, lookahead branches counted
+  std::int64_t layer_positions = 0;  ///< positions that each layer computed, summed
+  double forward_seconds = 0.0;      ///< in libllama; a pass is shared by the segments that it ran
   double policy_seconds = 0.0;
 };
 
@@ -34,6 +41,21 @@ inline job job_of(std::vector<unmask::token_id> prompt,
   prompt.resize(prompt.size() + static_cast<std::size_t>(length), host.info().mask_token);
   return {std::move(prompt),
           {.prompt_length = first, .length = first + length, .block_length = block_length}};
+}
+
+/// True if passes reuse keys and values, which needs llama_cpp_settings::cache. Throws
+/// std::invalid_argument, in the name of `policy`, for parts that llama.cpp cannot run.
+inline bool uses_cache(const std::string& policy, const unmask::named_parts& parts) {
+  if (parts.cache.drops_keys) {
+    throw std::invalid_argument(policy + " must do without key_eviction: llama.cpp attends to all "
+                                         "keys that it keeps");
+  }
+  if (parts.has.layered) {
+    throw std::invalid_argument(policy +
+                                " must do without a layer rule, delayed_cache and entropy_cache: "
+                                "llama.cpp runs ranges of positions through all layers");
+  }
+  return !parts.cache.rule.holds<unmask::whole_passes>();
 }
 
 /// Decodes all jobs with a session of `slots` slots: a job takes a slot as soon as one is free.
@@ -61,7 +83,8 @@ void decode(llama_cpp_host& host,
       session.start(slot,
                     tokens[s].data(),
                     static_cast<unmask::index_t>(tokens[s].size()),
-                    running[s]->shape);
+                    running[s]->shape,
+                    {.editable = running[s]->editable});
       if (trace != nullptr) {
         trace->start({.slot = slot, .shape = running[s]->shape, .tokens = tokens[s]});
       }
@@ -96,6 +119,8 @@ void decode(llama_cpp_host& host,
     for (const unmask::segment& s : ran) {
       const auto slot = static_cast<std::size_t>(s.slot);
       job& j = *running[slot];
+      ++j.segments;
+      j.layer_positions += std::int64_t{host.computed(s).size()} * host.info().layers;
       j.forward_seconds += forward / static_cast<double>(ran.size());
       j.policy_seconds += policy / static_cast<double>(ran.size());
     }

@@ -102,7 +102,7 @@ class llama_cpp_host {
     int32_t row = 0;
     for (const unmask::segment& s : request.segments) {
       const llama_seq_id id = sequence_of(s.slot, s.branch);
-      const unmask::index_t first = memory != nullptr ? s.query.first : s.keys.first;
+      const unmask::index_t first = computed(s).first;
       llama_memory_seq_rm(memory, id, s.branch > 0 ? 0 : first, -1);
       if (s.branch > 0) {
         llama_memory_seq_cp(memory, sequence_of(s.slot, 0), id, 0, first);
@@ -128,6 +128,12 @@ class llama_cpp_host {
                            llama_vocab_n_tokens(vocab()));
     }
     return logits_;
+  }
+
+  /// Positions that every layer computes for a segment.
+  unmask::range computed(const unmask::segment& s) const {
+    const bool keeps = llama_get_memory(context_.get()) != nullptr;
+    return {keeps ? s.query.first : s.keys.first, s.keys.last};
   }
 
   /// Keeps the K/V of one of the branches of a slot that the last request computed.

@@ -22,6 +22,7 @@
 #include "demo/replay.hpp"
 #include "demo/terminal.hpp"
 #include "llama_cpp/decode.hpp"
+#include "llama_cpp/numbers.hpp"
 #include "llama_cpp/text.hpp"
 
 namespace {
@@ -71,20 +72,6 @@ struct options {
   bool special = false, fast = false, json = false, quiet = false, verbose = false;
 };
 
-int whole_number(const std::string& name, const std::string& text, int least) {
-  std::size_t end = 0;
-  int value = -1;
-  try {
-    value = std::stoi(text, &end);
-  } catch (const std::exception&) {  // the message below says it better
-  }
-  if (end != text.size() || value < least) {
-    throw std::invalid_argument(name + " must be a whole number of at least " +
-                                std::to_string(least) + ", got '" + text + "'");
-  }
-  return value;
-}
-
 /// The options, or nothing if help was requested.
 std::optional<options> parse(std::span<char*> arguments) {
   options o;
@@ -115,7 +102,7 @@ std::optional<options> parse(std::span<char*> arguments) {
     }
     const std::string value = arguments[++i];
     if (const auto number = numbers.find(name); number != numbers.end()) {
-      *number->second.first = whole_number(name, value, number->second.second);
+      *number->second.first = example::whole_number(name, value, number->second.second);
     } else if (name == "--model") {
       o.model = value;
     } else if (name == "--prompts") {
@@ -129,7 +116,7 @@ std::optional<options> parse(std::span<char*> arguments) {
     } else if (name == "--prompt") {
       o.prompts.push_back(value);
     } else if (name == "--seed") {
-      o.seed = static_cast<std::uint64_t>(whole_number(name, value, 0));
+      o.seed = static_cast<std::uint64_t>(example::whole_number(name, value, 0));
     } else {
       throw std::invalid_argument("option '" + name + "' must be one of those that --help lists");
     }
@@ -163,30 +150,14 @@ std::vector<demo::problem> problems_of(const options& o) {
 struct named {
   std::string text;
   unmask::named_parts parts;
+  bool cache = false;
 };
-
-/// Throws std::invalid_argument for a policy that llama.cpp cannot run.
-void check_parts(const std::string& policy, const unmask::named_parts& parts) {
-  if (parts.cache.drops_keys) {
-    throw std::invalid_argument(policy + " must do without key_eviction: llama.cpp attends to all "
-                                         "keys that it keeps");
-  }
-  if (parts.has.layered) {
-    throw std::invalid_argument(policy +
-                                " must do without a layer rule, delayed_cache and entropy_cache: "
-                                "llama.cpp runs ranges of positions through all layers");
-  }
-}
-
-bool uses_cache(const unmask::named_parts& parts) {
-  return !parts.cache.rule.holds<unmask::whole_passes>();
-}
 
 std::vector<named> policies_of(const options& o) {
   std::vector<named> policies;
   for (const std::string& text : o.policies) {
-    policies.push_back({text, unmask::read_policy(text)});
-    check_parts("--policy '" + text + "'", policies.back().parts);
+    const unmask::named_parts parts = unmask::read_policy(text);
+    policies.push_back({text, parts, example::uses_cache("--policy '" + text + "'", parts)});
   }
   return policies;
 }
@@ -210,8 +181,7 @@ int replay_all(const options& o) {
       .info = host->info(),
       .begin =
           [&](const unmask::named_parts& parts, index_t length) {
-            check_parts("the policy of --replay", parts);
-            open(uses_cache(parts));
+            open(example::uses_cache("the policy of --replay", parts));
             host->reserve({.sequences = 1, .length = length, .window = length});
           },
       .forward =
@@ -371,8 +341,7 @@ totals run(example::llama_cpp_host& host,
 
 int decode_all(const options& o) {
   const std::vector<named> policies = policies_of(o);
-  const bool cache =
-      std::ranges::any_of(policies, [](const named& p) { return uses_cache(p.parts); });
+  const bool cache = std::ranges::any_of(policies, &named::cache);
   example::llama_cpp_host host(
       o.model,
       {.cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});

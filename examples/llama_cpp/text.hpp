@@ -10,11 +10,11 @@
 
 namespace example {
 
-/// The tokens of a text, the begin token first if the model has one. `special` also reads special
-/// tokens that are spelled out, as a chat template leaves them. Throws std::invalid_argument for a
-/// text that the vocabulary can not spell.
+/// The tokens of a text, with `begin` behind the begin token if the model has one. `special` also
+/// reads special tokens that are spelled out, as a chat template leaves them. Throws
+/// std::invalid_argument for a text that the vocabulary can not spell.
 inline std::vector<llama_token>
-tokens_of(const llama_vocab* vocab, const std::string& text, bool special) {
+tokens_of(const llama_vocab* vocab, const std::string& text, bool special, bool begin = true) {
   std::vector<llama_token> tokens(text.size() + 2);  // a begin and an EOS token
   int count = -1;
   try {
@@ -23,7 +23,7 @@ tokens_of(const llama_vocab* vocab, const std::string& text, bool special) {
                            static_cast<int>(text.size()),
                            tokens.data(),
                            static_cast<int>(tokens.size()),
-                           true,
+                           begin,
                            special);
   } catch (const std::exception&) {  // libllama throws for a byte without a token
   }
@@ -32,6 +32,23 @@ tokens_of(const llama_vocab* vocab, const std::string& text, bool special) {
                                 text + "'");
   }
   tokens.resize(static_cast<std::size_t>(count));
+  return tokens;
+}
+
+/// The tokens of an answer at the start of a decode, in which each '_' is a mask token.
+inline std::vector<llama_token> tokens_of_given(const llama_vocab* vocab,
+                                                const std::string& given) {
+  std::vector<llama_token> tokens;
+  for (std::size_t from = 0; from < given.size();) {
+    const std::size_t to = std::min(given.find('_', from), given.size());
+    if (to > from) {
+      const auto piece = tokens_of(vocab, given.substr(from, to - from), false, false);
+      tokens.insert(tokens.end(), piece.begin(), piece.end());
+    } else {
+      tokens.push_back(llama_vocab_mask(vocab));
+    }
+    from = std::max(to, from + 1);
+  }
   return tokens;
 }
 

@@ -333,6 +333,10 @@ class Demo(unittest.TestCase):
             self.assertEqual(own["prompts"], other["prompts"])
             self.assertNotEqual(own["policies"][0]["forwards_each"], other["policies"][0]["forwards_each"])
             self.fails(["--calibration", file], "prompt ''", "characters of the given answer", "as many as")
+            with open(file, "w", encoding="utf-8") as out:  # longer than what is decoded
+                out.write('{"task": "S", "prompt": "S:30 21 77 36 63 30 21 77 36 63"}\n')
+            short, = measured("--prompt", "S:1 2", "--policy", "osdt", "--calibration", file)["policies"]
+            self.assertGreater(short["forwards"], 0)
 
     def test_sudokus_keep_their_clues_and_are_judged_by_a_checker(self):
         result = measured("--model", "sudoku", "--limit", "60", "--policy", "threshold(0.9)", "--policy", "threshold(0)")
@@ -390,14 +394,16 @@ class Demo(unittest.TestCase):
         self.assertEqual(all_of_them["right"], first["right"][:5] + rest["right"][:3] + first["right"][5:] + rest["right"][3:])
         self.assertEqual(all_of_them["right"].count("1"), sum(e["right"] for e in all_of_them["exact"].values()))
 
-    def test_batch_and_threads_change_no_answer(self):
+    def test_batch_threads_and_shared_passes_change_no_answer(self):
         def counts(*arguments):
             found = measured("--limit", "2", "--seed", "7", "--policy", "at_random + tokens_per_step(8)", "--policy",
-                             "by_entropy + entropy_bound(0.3)", "--policy", "threshold + lookahead(2)", *arguments)
+                             "by_entropy + entropy_bound(0.3)", "--policy", "threshold + lookahead(2)", "--policy",
+                             "threshold + dual_cache", "--policy", "threshold(0.8)", *arguments)
             return [{k: v for k, v in p.items() if "seconds" not in k} for p in found["policies"]]
 
         alone = counts("--batch", "1", "--threads", "1")
         self.assertEqual(alone, counts("--batch", "5", "--threads", "3"))
+        self.assertEqual(alone, counts("--share-passes", "50"))
 
     def test_the_seed_changes_random_orders_only(self):
         def frames(seed):

@@ -89,7 +89,7 @@ class Tune(unittest.TestCase):
         with open(self.log, "rb+") as file:  # a last line that was cut off
             file.truncate(before - 5)
         self.assertEqual(run(*SMALL, "--resume", self.log).stdout, self.done.stdout)
-        self.fails(("--model", "sudoku", "--limit", "18", "--resume", self.log), "--resume", "same model")
+        self.fails(("--model", "sudoku", "--limit", "18", "--resume", self.log), "--resume", "same engine, model")
 
     def test_stops_with_what_it_has(self):
         with subprocess.Popen([TUNE, "--model", "sudoku", "--limit", "80", "--threads", "1"], stdout=subprocess.PIPE,
