@@ -73,7 +73,6 @@ SHOWN = ["tokens_per_step(1)", "tokens_per_step(2)", "tokens_per_step(4)"] + [co
     "threshold(0.99) + lookahead(3)", "threshold(0.9) + lookahead(3)", "threshold(0.9) + lookahead(7)",
     "threshold(0.9) + early_skip(0.5, [0.125, 0.25], [0.7, 0.7]) + block_cache(64, 16)",
     "threshold(0.9) + similarity_refresh(0.8, reads=input) + interval_cache(1, 7)"]
-CALIBRATIONS = 20
 # Rules that the library does not have: arguments of bench/layer_controls.cpp, one token a pass, without window.
 BUDGET_CONTROLS = [(budget, dealt) for budget in (2, 3, 4, 6, 8) for dealt in ("change", "even", "reversed", "random")]
 SKIP_CONTROLS = [(keep, rule) for keep in (.25, .15) for rule in ("skip", "skip_drift", "skip_confidence", "skip_random")]
@@ -82,61 +81,73 @@ LAYERS = [f"layers: {rule} {value:g}" for value, rule in BUDGET_CONTROLS + SKIP_
 
 class judge:
     """Decodes with the demo and keeps the results. Other models have other names, problems and families of settings."""
-    model, weights, problems, block, families = "sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", "36", FAMILIES
+    model, weights, problems, block, task = "sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", "36", "sudoku"
+    families, layers, calibrations, branched = FAMILIES, LAYERS, 20, (1, 2)
 
     def __init__(self, options):
         self.o, self.done = options, {}
         self.work = pathlib.Path(options.work)
         self.work.mkdir(parents=True, exist_ok=True)
-        self.files = {"validation": self.work / "validation.jsonl", "test": ROOT / "examples" / self.problems}
-        if not self.files["validation"].exists():
-            self.make_validation(self.files["validation"])
+        self.files = {"validation": self.work / f"validation_{self.task}.jsonl", "test": ROOT / "examples" / self.problems}
+        self.make(self.files["validation"], options.validation)
         self.limits = {"validation": options.validation, "test": options.test}
         weights = (ROOT / "examples" / self.weights).read_bytes()
-        self.key = hashlib.sha256(weights + self.files["test"].read_bytes()).hexdigest()[:16]
+        self.key = hashlib.sha256(weights + b"".join(file.read_bytes() for file in self.files.values())).hexdigest()[:16]
 
-    def make_validation(self, file):
-        puzzles.write(file, puzzles.puzzles("validation", 1000))
+    def make(self, file, count, seed=None):
+        """Problems of the validation set, or with a seed others of its kind."""
+        puzzles.write(file, puzzles.puzzles("validation", count, **({} if seed is None else {"seed": seed})))
 
     def decode(self, text, which, calibration=None, limit=None, again=None):
         """What the demo prints for one policy on one set; "POLICY @6" decodes in blocks of 6 cells."""
         limit = limit or self.limits[which]
-        name = json.dumps([text, which, limit, calibration, self.key] + ([] if again is None else [again]))
-        if name in self.done:
-            return self.done[name]
-        kept = self.work / (hashlib.sha256(name.encode()).hexdigest()[:24] + ".json")
-        if not kept.exists():
-            policy_text, _, block = text.partition(" @")
-            command = [self.o.demo, "--model", self.model, "--json", "--threads", "1", "--policy", policy_text, "--prompts",
-                       str(self.files[which]), "--limit", str(limit), "--block-length", block or self.block]
-            if text.startswith("layers: "):
-                command = [self.o.layers, str(self.files[which]), str(limit), *text.split()[1:]]
-            if calibration is not None:
-                command += ["--calibration", str(self.calibration(calibration))]
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            ran = subprocess.run(command, capture_output=True, text=True, check=False)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            if ran.returncode != 0:
-                sys.exit(f"judge: {text}: {ran.stderr.strip()}")
-            policy = json.loads(ran.stdout)["policies"][0]
-            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            kept.with_suffix(".new").write_text(json.dumps({"name": name, "processor_seconds": seconds, **policy}))
-            os.replace(kept.with_suffix(".new"), kept)
-            print(f"{which:10} {policy['right'].count('1'):5} right {policy['forwards']:7} passes  {text}", file=sys.stderr)
-        self.done[name] = json.loads(kept.read_text())
+        name, kept = self.place(text, which, limit, calibration, again)
+        if name not in self.done:
+            if not kept.exists():
+                self.run([text], which, limit, calibration, again)
+            self.done[name] = json.loads(kept.read_text())
         return self.done[name]
 
-    def calibration(self, index):
-        """A file with one puzzle of the validation set's kind that is in neither set."""
-        file = self.work / f"calibration_{index}.jsonl"
-        if not file.exists():
-            puzzles.write(file, puzzles.puzzles("validation", 1, seed=100_000 + index))
-        return file
+    def place(self, text, which, limit, calibration=None, again=None):
+        """The name of a result, and the file that keeps it."""
+        name = json.dumps([text, which, limit, calibration, self.key] + ([] if again is None else [again]))
+        return name, self.work / (hashlib.sha256(name.encode()).hexdigest()[:24] + ".json")
+
+    def decode_all(self, texts, which, calibration=None):
+        """Decodes what is not yet decoded in one process, which computes a pass that policies have in common once."""
+        limit = self.limits[which]
+        missing = [t for t in dict.fromkeys(texts)
+                   if " @" not in t and not t.startswith("layers: ") and not self.place(t, which, limit, calibration)[1].exists()]
+        if missing:
+            self.run(missing, which, limit, calibration, None, "--share-passes", "2000")
+
+    def run(self, texts, which, limit, calibration, again, *options):
+        """Decodes and keeps the results of policies that have the same blocks."""
+        policies, _, block = zip(*(t.partition(" @") for t in texts))
+        command = [self.o.demo, "--model", self.model, "--json", "--threads", "1", "--prompts", str(self.files[which]), "--task", self.task,
+                   "--limit", str(limit), "--block-length", block[0] or self.block, *options, *(x for p in policies for x in ("--policy", p))]
+        if texts[0].startswith("layers: "):
+            command = [self.o.layers, str(ROOT / "examples" / self.weights), str(self.files[which]), self.task, str(limit), *texts[0].split()[1:]]
+        if calibration is not None:
+            file = self.work / f"calibration_{self.task}_{calibration}.jsonl"
+            self.make(file, 1, 100_000 + calibration)  # a problem that is in neither set
+            command += ["--calibration", str(file)]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if ran.returncode != 0:
+            sys.exit(f"judge: {texts}: {ran.stderr.strip()}")
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        for text, policy in zip(texts, json.loads(ran.stdout)["policies"]):
+            name, kept = self.place(text, which, limit, calibration, again)
+            kept.with_suffix(".new").write_text(json.dumps({"name": name, "processor_seconds": seconds / len(texts), **policy}))
+            os.replace(kept.with_suffix(".new"), kept)
+            print(f"{self.task:8} {which:10} {policy['right'].count('1'):5} right {policy['forwards']:7} passes  {text}", file=sys.stderr)
 
     def masked(self, which):
         with open(self.files[which], encoding="ascii") as file:
-            lines = [json.loads(line)["given"] for line in file][: self.limits[which]]
-        return sum(line.count("_") for line in lines)
+            problems = [p for p in map(json.loads, file) if p["task"] == self.task][: self.limits[which]]
+        return sum(p["given"].count("_") for p in problems)
 
     def milliseconds(self, text):
         """Processor time of a puzzle on one thread, engine and policy: 101 puzzles less one, the least of three runs
@@ -222,88 +233,127 @@ def aup(points):
     return {name: of(family, best) for name, family in points.items()}
 
 
-def claims(j):
-    """(title, [(policy, control, cost, tolerance)]): what is compared, and with what."""
-    yield "Which position first, one token a pass", [
-        (f"{order} + tokens_per_step(1)", control, "forwards", 0) for order, control in
-        (("by_margin", "tokens_per_step(1)"), ("by_entropy", "tokens_per_step(1)"),
-         ("at_random", "tokens_per_step(1)"), ("left_to_right", "tokens_per_step(1)"),
-         ("left_to_right", "at_random + tokens_per_step(1)"))]
-    yield "A fixed number of tokens a pass, and orders under a threshold", [
-        j.against(p) for p in
-        FAMILIES["k a pass"][1:4] + ["steps_per_block(4)", "by_entropy + timesteps(4, 0.001)", "by_margin + threshold(0.9)"]]
+def beside(pairs, by="forwards"):
+    return [(policy, control, by, 0) for policy, control in pairs]
+
+
+def credit(j):
     rows = []
-    for p in FAMILIES["credit"]:
+    for p in j.families["credit"]:
         rows += [(p, p.replace("trace_credit", "trace_credit(decay=0)"), "forwards", 0), j.against(p)]
-    adaptive = j.chosen("adaptive credit")
-    yield "Credit for tokens that keep leading (CreditDecoding)", rows + [j.against(adaptive)]
+    return "Credit for tokens that keep leading (CreditDecoding)", rows + [j.against(j.chosen("adaptive credit"))]
+
+
+def lookahead(j):
     rows = []
     for p in ("threshold(0.9) + lookahead(3)", "threshold(0.99) + lookahead(3)", "threshold(0.9) + lookahead(7)"):
         rows += [(p, p.split(" + ")[0], "forwards", 0), j.against(p), j.against(p, by="segments")]
-    for k in (1, 2):
+    for k in j.branched:
         p = f"tokens_per_step({k}) + lookahead(3)"
         rows += [(p, f"tokens_per_step({k + 1})", "forwards", 0), (p, f"tokens_per_step({k})", "segments", 0)]
-    yield "Lookahead branches (LoPA)", rows
-    rows = []
-    for length in (6, 12):
-        rows += [(f"threshold(0.9) @{length}", constant(.9), "forwards", 0),
-                 (f"threshold(0.9) + block_pipeline(0.1) @{length}", f"threshold(0.9) @{length}", "forwards", 0),
-                 (f"threshold(0.9) + block_pipeline(0.1, whole_canvas=true) @{length}", f"threshold(0.9) @{length}", "forwards", 0),
-                 (f"threshold(0.9) + block_pipeline(0.1, whole_canvas=true) @{length}", constant(.9), "forwards", 0)]
-    yield "Blocks, and blocks that start early (D2F); @6 is blocks of 6 cells", rows
+    return "Lookahead branches (LoPA)", rows
+
+
+def moving(j):
     default, moved = "adaptive_threshold(0.9, 0.001, 0.0008)", j.chosen("adaptive threshold")
-    yield "Thresholds that move (Dynamic-dLLM)", [(default, constant(.9), "forwards", 0), j.against(default),
-                                                  j.against(moved)]
+    return "Thresholds that move (Dynamic-dLLM)", [(default, constant(.9), "forwards", 0), j.against(default), j.against(moved)]
+
+
+def budgets(j):
     rows = []
-    for p in FAMILIES["budget by change"][1:6:2]:
+    for p in j.families["budget by change"][1:6:2]:
         rows += [(p, constant(.9), "layer_positions", 0), j.best(p, "same share in each layer", "layer_positions")]
-    yield "Budgets of what each layer computes (Dynamic-dLLM), under a threshold", rows
-    yield "The same budget dealt out otherwise, one token a pass", [
-        (f"layers: change {budget}", f"layers: {dealt} {budget}", "layer_positions", 0) for budget, dealt in BUDGET_CONTROLS
-        if dealt != "change"]
-    yield "The same number of positions skipped otherwise, one token a pass", [
-        (f"layers: skip {keep:g}", f"layers: {rule} {keep:g}", "layer_positions", 0) for keep, rule in SKIP_CONTROLS
-        if rule != "skip"]
+    return "Budgets of what each layer computes (Dynamic-dLLM), under a threshold", rows
+
+
+def layer_controls(j):
+    """Each rule of `layers` beside the others with the same number, of which the first is the library's."""
+    for title, rule in (("The same budget dealt out otherwise, one token a pass", "change"),
+                        ("The same number of positions skipped otherwise, one token a pass", "skip")):
+        same = [(name, f"layers: {rule} {name.split()[2]}") for name in j.layers]
+        yield title, [(p, control, "layer_positions", 0) for control, p in same if p in j.layers and control != p]
+
+
+def early_skip(j):
     rows = []
-    for i in range(4):
-        half = FAMILIES["early skip, weight 0.5"][i]
-        rows += [(half, constant(.9), "layer_positions", 0)] + [(half, FAMILIES[f"early skip, weight {w}"][i], "layer_positions", 0) for w in (0, 1)]
-    yield "Early skipping (ES-dLLM)", rows
-    yield "Other rules, at the setting that validation chose", [
-        j.against(p) for p in map(j.chosen, (
-            "factor", "entropy bound", "KLASS", "runs", "leap", "slow fast", "remask current", "remask",
-            "unequal neighbours", "steady leader"))]
+    for i, half in enumerate(j.families["early skip, weight 0.5"]):
+        rows += [(half, constant(.9), "layer_positions", 0)] + [
+            (half, j.families[f"early skip, weight {w}"][i], "layer_positions", 0) for w in (0, 1)]
+    return "Early skipping (ES-dLLM)", rows
+
+
+def others(j, families):
+    return "Other rules, at the setting that validation chose", [j.against(p) for p in map(j.chosen, families)]
+
+
+def claims(j):
+    """(title, [(policy, control, cost, tolerance)]): what is compared, and with what."""
+    yield "Which position first, one token a pass", beside(
+        (f"{order} + tokens_per_step(1)", control) for order, control in
+        (("by_margin", "tokens_per_step(1)"), ("by_entropy", "tokens_per_step(1)"),
+         ("at_random", "tokens_per_step(1)"), ("left_to_right", "tokens_per_step(1)"),
+         ("left_to_right", "at_random + tokens_per_step(1)")))
+    yield "A fixed number of tokens a pass, and orders under a threshold", [
+        j.against(p) for p in
+        FAMILIES["k a pass"][1:4] + ["steps_per_block(4)", "by_entropy + timesteps(4, 0.001)", "by_margin + threshold(0.9)"]]
+    yield credit(j)
+    yield lookahead(j)
+    yield "Blocks, and blocks that start early (D2F); @6 is blocks of 6 cells", beside(
+        pair for length in (6, 12) for pair in (
+            (f"threshold(0.9) @{length}", constant(.9)),
+            (f"threshold(0.9) + block_pipeline(0.1) @{length}", f"threshold(0.9) @{length}"),
+            (f"threshold(0.9) + block_pipeline(0.1, whole_canvas=true) @{length}", f"threshold(0.9) @{length}"),
+            (f"threshold(0.9) + block_pipeline(0.1, whole_canvas=true) @{length}", constant(.9))))
+    yield moving(j)
+    yield budgets(j)
+    yield from layer_controls(j)
+    yield early_skip(j)
+    yield others(j, ("factor", "entropy bound", "KLASS", "runs", "leap", "slow fast", "remask current", "remask",
+                     "unequal neighbours", "steady leader"))
+
+
+HEAD = ["policy", "right", "passes", "tokens a pass", "segments", "layer-positions", "against", "right", "passes", "gained, lost",
+        "95 %, points", "p", "cost, a problem", ""]
+
+
+def line(*texts):
+    return "| " + "".join(f"{t} | " if t else "| " for t in texts).rstrip()
+
+
+def head(*names):
+    return [line(*names), "|" + " --- |" * len(names)]
+
+
+def cells(j, policy, control, by, tolerance):
+    a, b = j.decode(policy, "test"), j.decode(control, "test")
+    gained, lost, low, high, p, cost, verdict = compare(a, b, by, tolerance)
+    return [f"`{policy}`", f"{a['right'].count('1')}", f"{a['forwards']}", f"{j.masked('test') / a['forwards']:.2f}", f"{a['segments']}",
+            f"{a['layer_positions'] / 1e6:.3f} M", f"`{control}`", f"{b['right'].count('1')}", f"{b['forwards']}", f"+{gained} -{lost}",
+            f"{low:+.1f} to {high:+.1f}", f"{p:.2g}", cost, verdict]
 
 
 def table(j, rows):
-    text = ["| policy | right | passes | tokens a pass | segments | layer-positions | against | right | passes | gained, lost | 95 %, points | p | cost, a problem | |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    masked = j.masked("test")
-    for policy, control, by, tolerance in rows:
-        a, b = j.decode(policy, "test"), j.decode(control, "test")
-        gained, lost, low, high, p, cost, verdict = compare(a, b, by, tolerance)
-        text.append(f"| `{policy}` | {a['right'].count('1')} | {a['forwards']} | {masked / a['forwards']:.2f} | {a['segments']} | "
-                    f"{a['layer_positions'] / 1e6:.3f} M | `{control}` | {b['right'].count('1')} | {b['forwards']} | +{gained} -{lost} | {low:+.1f} to {high:+.1f} | "
-                    f"{p:.2g} | {cost} | {verdict} |")
-    return text
+    return head(*HEAD) + [line(*cells(j, *row)) for row in rows]
 
 
 def profiles(j):
-    """The profiles of 20 puzzles against the constant that made them, and against the matched constant."""
-    text = ["| profile | right, least / median / most of 20 | passes, the same | against | better | worse | neither |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    """The profiles of some problems against the constant that made them, and against the matched constant: rows of cells."""
+    spread = lambda values: " / ".join(str(v) for v in (min(values), sorted(values)[len(values) // 2], max(values)))  # noqa: E731
     for name in ("osdt", "osdt_by_step"):
-        results = [j.decode(name, "test", i) for i in range(CALIBRATIONS)]
-        spread = lambda values: " / ".join(str(v) for v in (min(values), sorted(values)[len(values) // 2], max(values)))  # noqa: E731
+        results = [j.decode(name, "test", i) for i in range(j.calibrations)]
         # published: cap .75 and slack .2 leave the constant .6; without a cap a profile is at most .8
         fixed = constant(.6) if name == "osdt" else constant(.8)
-        for label, controls in ((f"`{fixed}`", [fixed] * CALIBRATIONS),
-                                ("the matched constant", [j.matched(name, calibration=i) for i in range(CALIBRATIONS)])):
+        for label, controls in ((f"`{fixed}`", [fixed] * j.calibrations),
+                                ("the matched constant", [j.matched(name, calibration=i) for i in range(j.calibrations)])):
             verdicts = [compare(r, j.decode(c, "test"), tolerance=.02)[-1] for r, c in zip(results, controls)]
             better, worse = sum("**" in v for v in verdicts), sum("worse" in v for v in verdicts)
             same = sum(v == "the same problems right" for v in verdicts)
-            text.append(f"| `{name}` | {spread([r['right'].count('1') for r in results])} | {spread([r['forwards'] for r in results])} | "
-                        f"{label} | {better} | {worse} | {CALIBRATIONS - better - worse}, of which {same} with the same problems right |")
-    return text
+            yield [f"`{name}`", spread([r['right'].count('1') for r in results]), spread([r['forwards'] for r in results]),
+                   label, f"{better}", f"{worse}", f"{j.calibrations - better - worse}, of which {same} with the same problems right"]
+
+
+def profile_head(j, *first):
+    return head(*first, "profile", f"right, least / median / most of {j.calibrations}", "passes, the same", "against", "better", "worse", "neither")
 
 
 def picture(points, n, thing="puzzle"):
@@ -376,9 +426,7 @@ def main():
         options.error("--demo and --layers must name the programs that bench/judge.sh builds")
     j = judge(o)
     for which in ("validation", "test"):
-        for family in FAMILIES.values():
-            for text in family:
-                j.decode(text, which)
+        j.decode_all([text for family in FAMILIES.values() for text in family], which)
     masked = j.masked("test")
     points = {name: [(j.cost(t, which="test") / o.test, 100 * j.right(t, "test") / o.test) for t in family] for name, family in FAMILIES.items()}
     parallel = aup({name: [(masked / j.cost(t, which="test"), 100 * j.right(t, "test") / o.test) for t in family]
@@ -406,7 +454,7 @@ def main():
                     f"{r['layer_positions'] / 1e6:.3f} M | {j.milliseconds(name)} |")
     for title, rows in claims(j):
         text += ["", f"### {title}", ""] + table(j, rows)
-    text += ["", "### Thresholds from one puzzle (OSDT)", ""] + profiles(j)
+    text += ["", "### Thresholds from one puzzle (OSDT)", ""] + profile_head(j) + [line(*row) for row in profiles(j)]
     text += ["", "### Accuracy under parallelism", "", "| family | AUP |", "| --- | --- |"]
     text += [f"| {name} | {value:.0f} |" for name, value in sorted(parallel.items(), key=lambda item: -item[1])]
     measured.write(stem.with_suffix(".md"), text)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""judge.py for the model of examples/chains: its tasks apart, and fewer families of settings.
+"""judge.py for the model of examples/chains, each task by itself.
 
 usage: bash bench/judge.sh --model chains [--test N] [--validation N] [--out STEM]
 
-N counts problems of each task. Settings and controls are chosen on the validation set; the tables are of the test set.
-Writes STEM.csv, STEM.svg and the part of STEM.md between its two markers.
+N counts problems of each task. Settings and controls are chosen on the validation set of a task; the tables are of its
+test set. Writes STEM.csv, STEM.svg and the part of STEM.md between its two markers.
 """
 import argparse
 import csv
@@ -14,94 +14,107 @@ import sys
 
 import judge
 import measured
-from judge import compare, constant
+from judge import beside, constant
 
 sys.path.insert(0, str(judge.ROOT / "examples" / "chains" / "make"))
 import tasks  # noqa: E402
 
-FAMILIES = {
-    "constant": [constant(t) for t in (.3, .5, .7, .8, .9, .95, .99)],
-    "k a pass": [f"tokens_per_step({k})" for k in (1, 2, 4)],
-    "order, one a pass": ["at_random + tokens_per_step(1)", "left_to_right + tokens_per_step(1)"],
-    "margin": ["by_margin + threshold(0.9)"],
-    "factor": [f"factor({f:g})" for f in (.5, 1)],
-    "entropy bound": [f"by_entropy + entropy_bound({b:g})" for b in (.1, .5)],
-    "credit": ["threshold(0.9) + trace_credit"],
-    "credit, no memory": ["threshold(0.9) + trace_credit(decay=0)"],
-    "lookahead": ["threshold(0.9) + lookahead(3)"],
+# Families of every task, and those of tasks whose tokens depend on each other.
+SHORT = {
+    "constant": [constant(t) for t in (.3, .4, .5, .6, .7, .75, .8, .85, .9, .925, .95, .97, .98, .99, .995, .999)],
+    "k a pass": [f"tokens_per_step({k})" for k in (1, 2, 3, 4)],
+    "order, one a pass": judge.FAMILIES["order, one a pass"],
+    **{name: judge.FAMILIES[name] for name in ("credit", "credit, no memory", "adaptive credit")},
+    "lookahead": [f"{rule} + lookahead({n})" for rule, n in (("threshold(0.9)", 3), ("threshold(0.99)", 3), ("threshold(0.9)", 7),
+                                                             *((f"tokens_per_step({k})", 3) for k in (1, 2, 3)))],
 }
+LONG = SHORT | {
+    **{name: judge.FAMILIES[name] for name in (
+        "margin", "factor", "entropy bound", "adaptive threshold", "KLASS", "runs", "leap", "slow fast",
+        "remask current", "unequal neighbours", "steady leader", "same share in each layer")},
+    "budget by change": [f"threshold(0.9) + cache_budget({b}, 8, reads=input) + interval_cache(1, 0)" for b in (8, 16, 32, 48, 64, 96)],
+    **{name: family for name, family in judge.FAMILIES.items() if name.startswith("early skip")},
+}
+LAYERS = [f"layers: {dealt} {budget}" for budget in (8, 16, 32) for dealt in ("change", "even", "reversed", "random")] + [
+    f"layers: {rule} {keep}" for keep in (.5, .25) for rule in ("skip", "skip_drift", "skip_confidence", "skip_random")]
 
 
 class chains(judge.judge):
-    model, weights, problems, block, families = "chains", "chains/chains-f16.gguf", "chains/problems.jsonl", "68", FAMILIES
+    model, weights, problems, block = "chains", "chains/chains-f16.gguf", "chains/problems.jsonl", "128"
+    calibrations, branched = 6, (1, 2, 3)
 
-    def make_validation(self, file):
-        tasks.write(file, tasks.problems("validation", self.o.validation))
+    def __init__(self, options, task):
+        self.task, self.is_long = task, task in ("trace", "path", "reach")
+        self.families, self.layers = (LONG, LAYERS) if self.is_long else (SHORT, [])
+        super().__init__(options)
 
-    def part(self, text, task, which="test"):
-        """What decode() gives, of one task: the demo decodes one after the other."""
-        r, n = self.decode(text, which), self.limits[which]
-        first = n * list(tasks.JUDGED).index(task)
-        each = slice(first, first + n)
-        return {"right": r["right"][each], "forwards_each": r["forwards_each"][each], "forwards": sum(r["forwards_each"][each])}
+    def make(self, file, count, seed=None):
+        tasks.write(file, [p for p in tasks.problems("validation", count, *([] if seed is None else [seed])) if p.task == self.task])
+
+    def decode_families(self):
+        for which in ("validation", "test"):
+            self.decode_all([text for family in self.families.values() for text in family], which)
+            for i in range(self.calibrations if self.is_long else 0):
+                self.decode_all(["osdt", "osdt_by_step"], which, i)
 
 
 def claims(j):
-    """(title, [(policy, control, tolerance)])."""
+    """As in judge.py, of one task."""
     one = "tokens_per_step(1)"
-    yield "Several tokens a pass against one", [(p, one, 0) for p in (constant(.99), constant(.9), constant(.5), "tokens_per_step(2)", "tokens_per_step(4)")]
-    yield "Which position first, one token a pass", [(p, one, 0) for p in FAMILIES["order, one a pass"]]
-    rows = [("threshold(0.9) + trace_credit", "threshold(0.9) + trace_credit(decay=0)", 0), ("threshold(0.9) + lookahead(3)", constant(.9), 0)]
-    for family in ("credit", "lookahead", "margin", "factor", "entropy bound"):
-        p = j.chosen(family)
-        rows.append((p, j.matched(p), .02))
-    yield "Other rules against their controls and against the constant that costs as much", rows
+    yield "Several tokens a pass against one", beside(
+        (p, one) for p in (constant(.99), constant(.9), constant(.7), constant(.5), "tokens_per_step(2)", "tokens_per_step(4)"))
+    yield "Which position first, one token a pass", beside((p, one) for p in j.families["order, one a pass"])
+    yield "A fixed number of tokens a pass", [j.against(p) for p in j.families["k a pass"][1:]]
+    yield judge.credit(j)
+    yield judge.lookahead(j)
+    if j.is_long:
+        yield judge.moving(j)
+        yield judge.budgets(j)
+        yield from judge.layer_controls(j)
+        yield judge.early_skip(j)
+        yield judge.others(j, ("margin", "factor", "entropy bound", "KLASS", "runs", "leap", "slow fast", "remask current",
+                               "unequal neighbours", "steady leader"))
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--demo", required=True, help="the program unmask_demo")
-    options.add_argument("--layers", help="not used")
+    options.add_argument("--layers", required=True, help="the program layer_controls")
     options.add_argument("--work", default="build/judge/judge", help="folder for what was decoded")
     options.add_argument("--model", default="chains", choices=["chains"])
-    options.add_argument("--test", type=int, default=240, help="problems of each task, test set")
+    options.add_argument("--test", type=int, default=200, help="problems of each task, test set")
     options.add_argument("--validation", type=int, default=60, help="problems of each task, validation set")
     options.add_argument("--out", default=str(judge.ROOT / "bench/results/chains"), help="files to write, without ending")
     o = options.parse_args()
     o.work += "_chains"
-    j = chains(o)
-    for which in ("test", "validation"):
-        for family in FAMILIES.values():
-            for text in family:
-                j.decode(text, which)
-    stem, names, n = pathlib.Path(o.out), list(tasks.JUDGED), o.test
+    judges = [chains(o, task) for task in tasks.JUDGED]
+    for j in judges:
+        j.decode_families()
+    stem, n = pathlib.Path(o.out), o.test
     with open(stem.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["family", "policy", "set", "task", "problems", "right", "forwards"])
-        for name, family in FAMILIES.items():
-            for text in family:
-                for which in ("validation", "test"):
-                    for task in names:
-                        r = j.part(text, task, which)
-                        out.writerow([name, text, which, task, len(r["right"]), r["right"].count("1"), r["forwards"]])
-    total = n * len(names)
-    points = {name: [(j.cost(t, which="test") / total, 100 * j.right(t, "test") / total) for t in family] for name, family in FAMILIES.items()}
+        out.writerow(["task", "family", "policy", "set", "problems", "right", "forwards", "segments", "layer_positions"])
+        for j in judges:
+            rows = [(name, text, which) for name, family in j.families.items() for text in family for which in ("validation", "test")]
+            for name, text, which in rows + [("layer controls", text, "test") for text in j.layers]:
+                r = j.decode(text, which)
+                out.writerow([j.task, name, text, which, j.limits[which], r["right"].count("1"), r["forwards"], r["segments"], r["layer_positions"]])
+    drawn = [j for j in judges if j.is_long]
+    total = n * len(drawn)
+    points = {name: [(sum(j.cost(t, which="test") for j in drawn) / total, 100 * sum(j.right(t, "test") for j in drawn) / total) for t in family]
+              for name, family in LONG.items()}
     stem.with_suffix(".svg").write_text(judge.picture(points, total, "problem"), encoding="utf-8")
-    text = ["", f"### Overview: right of {n}, and passes a problem", "", "| policy | " + " | ".join(f"{t} | passes" for t in names) + " |",
-            "| --- |" + " --- | --- |" * len(names)]
-    for family in FAMILIES.values():
-        for p in family:
-            cells = [f"{r['right'].count('1')} | {r['forwards'] / n:.2f}" for r in (j.part(p, t) for t in names)]
-            text.append(f"| `{p}` | " + " | ".join(cells) + " |")
-    for title, rows in claims(j):
-        text += ["", f"### {title}", "", "| policy | against | task | right | passes | gained, lost | 95 %, points | p | cost, a problem | |",
-                 "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-        for p, control, tolerance in rows:
-            for task in names:
-                a, b = j.part(p, task), j.part(control, task)
-                gained, lost, low, high, value, cost, verdict = compare(a, b, tolerance=tolerance)
-                text.append(f"| `{p}` | `{control}` | {task} | {a['right'].count('1')}, {b['right'].count('1')} | {a['forwards']}, {b['forwards']} | "
-                            f"+{gained} -{lost} | {low:+.1f} to {high:+.1f} | {value:.2g} | {cost} | {verdict} |")
+    text = ["", f"### Overview: right of {n}, and passes a problem", "", *judge.head("policy", *(x for j in judges for x in (j.task, "passes")))]
+    for p in dict.fromkeys(p for family in SHORT.values() for p in family):
+        text.append(judge.line(f"`{p}`", *(x for j in judges for x in (f"{j.right(p, 'test')}", f"{j.cost(p, which='test') / n:.2f}"))))
+    tables = {}
+    for j in judges:
+        for title, rows in claims(j):
+            tables.setdefault(title, judge.head("task", *judge.HEAD)).extend(judge.line(j.task, *judge.cells(j, *row)) for row in rows)
+    for title, lines in tables.items():
+        text += ["", f"### {title}", "", *lines]
+    text += ["", "### Thresholds from one problem (OSDT)", "", *judge.profile_head(drawn[0], "task"),
+             *(judge.line(j.task, *row) for j in drawn for row in judge.profiles(j))]
     measured.write(stem.with_suffix(".md"), text)
     return 0
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Layer rules beside controls that the library does not have: budgets dealt out evenly, to the
-// wrong layers and at random, and positions skipped at random. Decodes Sudokus one token a pass and
-// prints one JSON object as the demo does with --json. judge.py calls it:
+// wrong layers and at random, and positions skipped at random. Decodes problems of one task one
+// token a pass and prints one JSON object as the demo does with --json. judge.py calls it:
 //
-//     layer_controls PUZZLES LIMIT RULE VALUE
+//     layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE
 //
 // RULE is change, even, reversed or random with a budget of VALUE positions a layer and no window,
 // or skip, skip_drift, skip_confidence, skip_random with VALUE as the share that is kept from the
@@ -84,8 +84,9 @@ struct random_skip : early_skip {
 };
 
 template <class Policy>
-nlohmann::json measured(const Policy& p, const std::vector<demo::problem>& problems) {
-  const example::gguf_file file(UNMASK_EXAMPLES_DIR "/sudoku/sudoku-f16.gguf");
+nlohmann::json
+measured(const Policy& p, const std::string& weights, const std::vector<demo::problem>& problems) {
+  const example::gguf_file file(weights);
   const example::char_tokenizer text(file);
   example::llada_model model(
       std::make_shared<const example::llada_weights>(example::llada_weights::load(file)));
@@ -97,20 +98,17 @@ nlohmann::json measured(const Policy& p, const std::vector<demo::problem>& probl
   std::vector<index_t> forwards;
   std::int64_t computed = 0, all = 0;
   for (const demo::problem& problem : problems) {
-    std::vector<token_id> tokens = text.canvas("", problem.given.size());
-    for (std::size_t i = 0; i < problem.given.size(); ++i) {
-      if (problem.given[i] != '_') {
-        tokens[i + 1] = text.encode(problem.given.substr(i, 1)).front();
-      }
-    }
+    std::vector<token_id> tokens = text.canvas(problem.prompt, text.encode_masked(problem.given));
     const std::vector<std::uint8_t> editable = text.masked(tokens);
     const auto length = static_cast<index_t>(tokens.size());
     example::sequence_memory memory;
-    layer_session<Policy> session(info, {.sequences = 1, .length = length, .window = length - 1});
+    const auto answer = static_cast<index_t>(problem.given.size());
+    const index_t first = length - answer;
+    layer_session<Policy> session(info, {.sequences = 1, .length = length, .window = answer});
     session.start(0,
                   p,
                   tokens,
-                  {.prompt_length = 1, .length = length, .block_length = length - 1},
+                  {.prompt_length = first, .length = length, .block_length = answer},
                   {.editable = editable});
     while (session.next()) {
       auto pass = session.pass(0);
@@ -118,7 +116,9 @@ nlohmann::json measured(const Policy& p, const std::vector<demo::problem>& probl
       session.supply(host_logits<float>(
           z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)));
     }
-    right += demo::is_right(problem, text.decode(std::span(tokens).subspan(1))) ? '1' : '0';
+    right += demo::is_right(problem, text.decode(std::span(tokens).last(problem.given.size())))
+                 ? '1'
+                 : '0';
     forwards.push_back(session.report(0).forwards);
     all += forwards.back();
     computed += memory.computed;
@@ -131,10 +131,13 @@ nlohmann::json measured(const Policy& p, const std::vector<demo::problem>& probl
           {"layer_positions", computed}};
 }
 
-nlohmann::json
-measured(const std::string& rule, double value, const std::vector<demo::problem>& problems) {
+nlohmann::json measured(const std::string& rule,
+                        double value,
+                        const std::string& weights,
+                        const std::vector<demo::problem>& problems) {
   const auto one = [&](const auto& layer_rule, const auto& cache) {
-    return measured(policy{by_confidence{}, tokens_per_step{1}, layer_rule, cache}, problems);
+    const policy p{by_confidence{}, tokens_per_step{1}, layer_rule, cache};
+    return measured(p, weights, problems);
   };
   const std::vector<std::string> dealings{"change", "even", "reversed", "random"};
   if (const auto found = std::ranges::find(dealings, rule); found != dealings.end()) {
@@ -163,12 +166,13 @@ measured(const std::string& rule, double value, const std::vector<demo::problem>
 
 int main(int count, char** arguments) {
   try {
-    if (count != 5) {
-      throw std::invalid_argument("usage: layer_controls PUZZLES LIMIT RULE VALUE");
+    if (count != 7) {
+      throw std::invalid_argument("usage: layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE");
     }
     const auto problems =
-        demo::choose(demo::read_problems(arguments[1]), {}, std::atoi(arguments[2]));
-    const nlohmann::json one = measured(arguments[3], std::atof(arguments[4]), problems);
+        demo::choose(demo::read_problems(arguments[2]), {{arguments[3]}}, std::atoi(arguments[4]));
+    const nlohmann::json one =
+        measured(arguments[5], std::atof(arguments[6]), arguments[1], problems);
     std::cout << nlohmann::json{{"policies", {one}}}.dump() << '\n';
     return 0;
   } catch (const std::exception& e) {

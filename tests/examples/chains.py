@@ -24,6 +24,13 @@ def shortest_naively(edges, a, b):
     return None
 
 
+def keys(p):
+    """What decides the set of a problem: of a countdown the numbers and the target of each piece."""
+    if p.task != "reach":
+        return [p.key]
+    return [f"{tuple(sorted(map(int, piece[:3])))}>{piece[4:piece.index(':')]}" for piece in p.given.split(",")]
+
+
 class Chains(unittest.TestCase):
     def test_the_answer_fills_the_canvas(self):
         r = random.Random(3)
@@ -54,6 +61,20 @@ class Chains(unittest.TestCase):
                 self.assertEqual(shortest_naively(edges, route[0], route[-1]), len(route) - 1, p)
                 self.assertTrue(all(pair in edges for pair in zip(route, route[1:])), p)
 
+    def test_countdowns_reach_their_targets(self):
+        r = random.Random(7)
+        for _ in range(50):
+            for piece in tasks.reach(r, "test").answer.split(","):
+                numbers, target, *steps = piece.replace(":", ">").replace(";", ">").split(">")
+                left = list(map(int, numbers))
+                for step in steps:
+                    x, y, result = map(int, step.replace("*", "+").replace("-", "+").replace("=", "+").split("+"))
+                    self.assertEqual(eval(step.split("=")[0]), result)  # noqa: S307
+                    left.remove(x)
+                    left.remove(y)
+                    left.append(result)
+                self.assertEqual(left, [int(target)])
+
     def test_lists(self):
         r = random.Random(6)
         for _ in range(100):
@@ -75,10 +96,10 @@ class Chains(unittest.TestCase):
         self.assertEqual(len({(p["prompt"], p["given"]) for p in stored}), len(stored))
         made = tasks.problems("test", len(stored) // len(tasks.JUDGED))
         self.assertEqual([(p["task"], p["prompt"], p["given"]) for p in stored], [p[:3] for p in made])
-        self.assertTrue(all(tasks.set_of(p.key) == "test" for p in made))
+        self.assertEqual({tasks.set_of(k) for p in made for k in keys(p)}, {"test"})
         for which in ("validation", "training"):
             others = tasks.problems(which, 50)
-            self.assertTrue(all(tasks.set_of(p.key) == which for p in others))
+            self.assertEqual({tasks.set_of(k) for p in others for k in keys(p)}, {which})
             self.assertFalse({p[1:3] for p in others} & {p[1:3] for p in made})
 
 

@@ -100,15 +100,16 @@ def sort(r): x = items(r); return listed("sort", x, sorted(x))
 def shuffle(r): x = items(r); return listed("shuffle", x, r.sample(x, len(x)))
 
 TASKS = dict(trace=trace, path=path, reach=reach, copy=copy, sort=sort, shuffle=shuffle)   # of the training
-JUDGED = dict(trace=(";", 4, 9), path=(",", 1, 3), copy=None, sort=None, shuffle=None)    # and the pieces that a problem keeps
-CHECKERS = dict(path="shortest_paths", shuffle="other_order")                               # of the others one answer is right
+JUDGED = dict(trace=None, path=(4, 8), reach=(1, 1), copy=None, sort=None, shuffle=None)   # and the pieces that a problem keeps
+CHECKERS = dict(path="shortest_paths", reach="countdown", shuffle="other_order")            # of the others one answer is right
 
-def problem(r, task):
-    """A problem of the test or the validation set: the first pieces of one as in the training, or all of it."""
-    p = TASKS[task](r)
+def problem(r, task, which):
+    """A problem of the test or the validation set: as in the training, or the first pieces of one."""
+    while True:
+        p = reach(r, which) if task == "reach" else TASKS[task](r)
+        if task == "reach" or set_of(p.key) == which: break   # of reach each piece belongs to the set
     if JUDGED[task]:
-        mark, low, high = JUDGED[task]; n = r.randint(low, high)
-        given, answer = (mark.join(x.split(mark)[:n]) + mark * (task == "trace") for x in (p.given, p.answer)); p = p._replace(given=given, answer=answer)
+        n = r.randint(*JUDGED[task]); p = p._replace(**{k: ",".join(getattr(p, k).split(",")[:n]) for k in ("given", "answer")})
     return p
 
 def problems(which, count, seed=None):
@@ -117,8 +118,8 @@ def problems(which, count, seed=None):
     for task, kept in found.items():
         r = random.Random(f"{SEEDS[which] if seed is None else seed} {task}")
         while len(kept) < count:
-            p = problem(r, task)
-            if set_of(p.key) == which and (p.prompt, p.given) not in seen: seen.add((p.prompt, p.given)); kept.append(p)
+            p = problem(r, task, which)
+            if (p.prompt, p.given) not in seen: seen.add((p.prompt, p.given)); kept.append(p)
     return [p for group in zip(*found.values()) for p in group]
 
 def write(name, chosen):
