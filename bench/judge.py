@@ -356,8 +356,9 @@ def profile_head(j, *first):
     return head(*first, "profile", f"right, least / median / most of {j.calibrations}", "passes, the same", "against", "better", "worse", "neither")
 
 
-def picture(points, n, thing="puzzle"):
-    """Right answers over forward passes as SVG, the constants joined by a line: everything, then the steep part."""
+def picture(points, n, thing="puzzle", steep=(1.8, 2, 2.5, 3, 3.5, 4)):
+    """Right answers over forward passes as SVG, the constants joined by a line: everything, then the part between these
+    passes."""
     colours = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac", "#2f4b7c", "#ffa600", "#665191", "#00876c"]
 
     def mark(i, a, b):
@@ -387,7 +388,7 @@ def picture(points, n, thing="puzzle"):
     lowest = min(90, int(min(b for family in points.values() for _, b in family) // 10 * 10))
     svg = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 900" font-family="sans-serif" font-size="12">',
            '<rect width="100%" height="100%" fill="#ffffff"/>',
-           *panel(20, 360, (1, 2, 4, 8, 16, 32), range(lowest, 101, 10)), *panel(460, 380, (1.8, 2, 2.5, 3, 3.5, 4), range(80, 101, 5))]
+           *panel(20, 360, (1, 2, 4, 8, 16, 32), range(lowest, 101, 10)), *panel(460, 380, steep, range(80, 101, 5))]
     for i, name in enumerate(points):
         svg += [mark(i, 680, 30 + 18 * i), f'<text x="694" y="{34 + 18 * i}">{name}</text>']
     return "\n".join(svg + ["</svg>"]) + "\n"

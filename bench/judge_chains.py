@@ -34,6 +34,7 @@ LONG = SHORT | {
         "remask current", "unequal neighbours", "steady leader", "same share in each layer")},
     "budget by change": [f"threshold(0.9) + cache_budget({b}, 8, reads=input) + interval_cache(1, 0)" for b in (8, 16, 32, 48, 64, 96)],
     **{name: family for name, family in judge.FAMILIES.items() if name.startswith("early skip")},
+    "block cache": ["threshold(0.9) + block_cache(64, 16)"],   # what early skipping rests on
 }
 LAYERS = [f"layers: {dealt} {budget}" for budget in (8, 16, 32) for dealt in ("change", "even", "reversed", "random")] + [
     f"layers: {rule} {keep}" for keep in (.5, .25) for rule in ("skip", "skip_drift", "skip_confidence", "skip_random")]
@@ -71,7 +72,8 @@ def claims(j):
         yield judge.moving(j)
         yield judge.budgets(j)
         yield from judge.layer_controls(j)
-        yield judge.early_skip(j)
+        title, rows = judge.early_skip(j)
+        yield title, rows + beside(((p, j.families["block cache"][0]) for p in j.families["early skip, weight 0.5"]), "layer_positions")
         yield judge.others(j, ("margin", "factor", "entropy bound", "KLASS", "runs", "leap", "slow fast", "remask current",
                                "unequal neighbours", "steady leader"))
 
@@ -99,11 +101,11 @@ def main():
             for name, text, which in rows + [("layer controls", text, "test") for text in j.layers]:
                 r = j.decode(text, which)
                 out.writerow([j.task, name, text, which, j.limits[which], r["right"].count("1"), r["forwards"], r["segments"], r["layer_positions"]])
-    drawn = [j for j in judges if j.is_long]
+    drawn = [j for j in judges if j.task in ("trace", "path")]
     total = n * len(drawn)
     points = {name: [(sum(j.cost(t, which="test") for j in drawn) / total, 100 * sum(j.right(t, "test") for j in drawn) / total) for t in family]
               for name, family in LONG.items()}
-    stem.with_suffix(".svg").write_text(judge.picture(points, total, "problem"), encoding="utf-8")
+    stem.with_suffix(".svg").write_text(judge.picture(points, total, "problem", (1.4, 1.6, 1.8, 2, 2.5, 3)), encoding="utf-8")
     text = ["", f"### Overview: right of {n}, and passes a problem", "", *judge.head("policy", *(x for j in judges for x in (j.task, "passes")))]
     for p in dict.fromkeys(p for family in SHORT.values() for p in family):
         text.append(judge.line(f"`{p}`", *(x for j in judges for x in (f"{j.right(p, 'test')}", f"{j.cost(p, which='test') / n:.2f}"))))
@@ -113,8 +115,8 @@ def main():
             tables.setdefault(title, judge.head("task", *judge.HEAD)).extend(judge.line(j.task, *judge.cells(j, *row)) for row in rows)
     for title, lines in tables.items():
         text += ["", f"### {title}", "", *lines]
-    text += ["", "### Thresholds from one problem (OSDT)", "", *judge.profile_head(drawn[0], "task"),
-             *(judge.line(j.task, *row) for j in drawn for row in judge.profiles(j))]
+    text += ["", "### Thresholds from one problem (OSDT)", "", *judge.profile_head(judges[0], "task"),
+             *(judge.line(j.task, *row) for j in judges if j.is_long for row in judge.profiles(j))]
     measured.write(stem.with_suffix(".md"), text)
     return 0
 
