@@ -152,7 +152,7 @@ class search_decoder {
 nlohmann::json head_of(const search_options& o, std::string_view program, std::size_t problems) {
   const std::filesystem::path file =
       o.demo.prompts_file.empty() ? o.demo.held_prompts : o.demo.prompts_file;
-  return {{"format", "unmask-tune/1"},
+  return {{"format", "unmask-tune/2"},
           {"program", program},
           {"model", o.demo.model_file.filename().string()},
           {"model_bytes", std::filesystem::file_size(o.demo.model_file)},
@@ -318,8 +318,11 @@ void write_points(const tune::tuned& found, const search_options& o) {
 
 void search(const search_program& program, const search_options& o) {
   const auto file = o.demo.prompts_file.empty() ? o.demo.held_prompts : o.demo.prompts_file;
-  const std::vector<problem> problems =
+  std::vector<problem> problems =
       choose(read_problems(file), o.demo.tasks, o.demo.limit.value_or(0), o.demo.skip);
+  // Task by task, so that every second problem is half of each: tasks in turn, if they are an even
+  // number, would be searched on one half of the tasks and checked on the other.
+  std::ranges::stable_sort(problems, {}, &problem::task);
   if (!o.agreement) {
     const auto unknown = std::ranges::find(problems, false, &problem::answered);
     if (unknown != problems.end()) {
