@@ -7,6 +7,7 @@
 //
 // Exit status: 0 every promise holds, 1 one is broken, 2 wrong arguments or no inputs.
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
