@@ -46,7 +46,7 @@ class example_engines final : public search_engine {
         // Policies that agree so far run the same passes. Shared ones take no time, so a search for
         // the least time runs all.
         const bool is_shared = o_.minimise != tune::measure::seconds;
-        model.share_passes(is_shared ? std::size_t{1} << 30U : 0, parts);
+        share_passes(model, is_shared ? std::size_t{1} << 30U : 0, parts);
         const auto session = unmask::make_any_layer_session(parts, model.info(), capacity);
         for (std::size_t i = thread; i < chosen.size(); i += engines_.size()) {
           const std::span one(&problems_[static_cast<std::size_t>(chosen[i])], 1);

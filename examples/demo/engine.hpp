@@ -3,7 +3,6 @@
 
 #include <unmask/any_layer_session.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/named/named_parts.hpp>
 #include <unmask/unmask.hpp>
 
 #include <cstdint>
@@ -65,13 +64,9 @@ class engine {
   /// when.
   void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
 
-  /// Keeps logits of full passes, up to so many bytes, and returns them for the same tokens. 0, the
-  /// default, keeps none; nor is anything kept or returned while the parts of the policy reuse keys
-  /// and values or skip positions.
-  void share_passes(std::size_t bytes, const unmask::named_parts& parts) {
-    const bool is_full = !parts.has.layered && parts.cache.rule.holds<unmask::whole_passes>();
-    shared_capacity_ = is_full ? bytes : 0;
-  }
+  /// Keeps logits of full passes, up to so many bytes, and returns them for the same tokens: for
+  /// policies whose passes reuse no keys and values and skip nothing. 0, the default, keeps none.
+  void share_passes(std::size_t bytes) { shared_capacity_ = bytes; }
 
   /// Keeps the K/V of one of the branches of a slot that the last request computed.
   void keep(index_t slot, index_t winner);

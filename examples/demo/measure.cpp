@@ -13,6 +13,11 @@
 
 namespace demo {
 
+void share_passes(engine& model, std::size_t bytes, const unmask::named_parts& parts) {
+  const bool is_full = !parts.has.layered && parts.cache.rule.holds<unmask::whole_passes>();
+  model.share_passes(is_full ? bytes : 0);
+}
+
 std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,
                                                       engine& model,
                                                       std::span<const problem> problems,
@@ -27,7 +32,7 @@ std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& polic
   capacity.trace = trace;
   const unmask::named_parts parts = policy.parts(o.stop_at_eos);
   model.drop_keys(parts.cache.dropped);
-  model.share_passes(static_cast<std::size_t>(o.shared) << 20U, parts);
+  share_passes(model, static_cast<std::size_t>(o.shared) << 20U, parts);
   return policy.make(
       {.model = model.info(),
        .capacity = capacity,

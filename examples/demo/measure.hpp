@@ -12,6 +12,10 @@
 
 namespace demo {
 
+/// Lets the engine keep up to so many bytes of passes for the policies that have them in common;
+/// none while the parts of the policy reuse keys and values or skip positions.
+void share_passes(engine& model, std::size_t bytes, const unmask::named_parts& parts);
+
 /// A session of this policy for these problems. A policy that learns from a first sequence gets the
 /// first of them. With `trace` it reports candidates. The library itself checks the knobs.
 std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,

@@ -111,6 +111,27 @@ class Tune(unittest.TestCase):
         self.fails(arguments, "agreement")
         self.fails((*arguments, "--target", "agreement >= 0.5"), "search::problems must be at least 8, got 2")
 
+    def test_both_halves_have_every_task(self):
+        problems = os.path.join(self.folder.name, "tasks.jsonl")
+        with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
+            puzzles = [json.loads(line) for line, _ in zip(file, range(16))]
+        with open(problems, "w", encoding="utf-8") as file:
+            for i, puzzle in enumerate(puzzles):  # the tasks in turn; of the second nothing is right
+                wrong = {"task": "b", "given": puzzle["given"], "answer": puzzle["given"].replace("_", "1")}
+                file.write(json.dumps({**puzzle, "task": "a"} if i % 2 == 0 else wrong) + "\n")
+        done = run("--model", "sudoku", "--problems", problems, "--depth", "0", "--target", "exact >= 0.3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for half in ("search", "unseen"):
+            right, of = map(int, re.search(half + r" +(\d+) of (\d+) right", done.stdout).groups())
+            self.assertEqual(of, 8)
+            self.assertTrue(2 <= right <= 4, done.stdout)
+
+    def test_says_why_nothing_can_be_decoded(self):
+        problems = os.path.join(self.folder.name, "unfit.jsonl")
+        with open(problems, "w", encoding="utf-8") as file:
+            file.write((json.dumps({"task": "a", "given": "1" + 35 * "_", "answer": 36 * "2"}) + "\n") * 8)
+        self.fails(("--model", "sudoku", "--problems", problems, "--depth", "0"), "able to decode one policy", "'_' filled")
+
     def test_refuses_what_makes_no_search(self):
         self.fails(("--target", "exact > 0.9"), "--target must be", "exact > 0.9")
         self.fails(("--target", "exact >= 2"), "--target must be")

@@ -178,7 +178,8 @@ class results {
       std::vector<decoded> answers;
       try {
         answers = engine_(policy, asked);
-      } catch (const std::invalid_argument&) {
+      } catch (const std::invalid_argument& e) {
+        refusal_ = e.what();
         return std::nullopt;
       }
       if (answers.size() != asked.size()) {
@@ -200,9 +201,13 @@ class results {
     return all;
   }
 
+  /// The reason of the last refusal; empty if there was none.
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+
  private:
   decoder engine_;
   visitor learned_;
+  std::string refusal_;
   std::map<std::string, std::map<index_t, decoded>> known_;
 };
 

@@ -307,7 +307,11 @@ class tuner {
         found.points.push_back(p);
       }
     }
-    check_argument(!found.points.empty(), "the decoder", "none", "able to decode one policy");
+    check_argument(!found.points.empty(),
+                   "the decoder",
+                   "none",
+                   "able to decode one policy; of the last it says: ",
+                   engine_.refusal());
     mark_efficient(found.points, how_.minimise);
     std::stable_sort(found.points.begin(),
                      found.points.end(),
