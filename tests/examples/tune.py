@@ -130,7 +130,9 @@ class Tune(unittest.TestCase):
         problems = os.path.join(self.folder.name, "unfit.jsonl")
         with open(problems, "w", encoding="utf-8") as file:
             file.write((json.dumps({"task": "a", "given": "1" + 35 * "_", "answer": 36 * "2"}) + "\n") * 8)
-        self.fails(("--model", "sudoku", "--problems", problems, "--depth", "0"), "able to decode one policy", "'_' filled")
+        done = run("--model", "sudoku", "--problems", problems, "--depth", "0")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"unmask_tune: the decoder must be able to decode one policy; .*'_' filled.*, got none\n$")
 
     def test_refuses_what_makes_no_search(self):
         self.fails(("--target", "exact > 0.9"), "--target must be", "exact > 0.9")
