@@ -9,8 +9,22 @@
 #include <new>
 #include <vector>
 
-/// What c_library.cuh calls, in C++, so that the tests can run it without a device.
+/// Definitions of c_api/device.hpp but for the types of device_session(), in C++, so that the tests
+/// can run them without a device. One file of a program includes them: c_library.cuh.
 namespace UNMASK_NAMESPACE::detail::c_api {
+
+// make(), whose lack of device memory is that of memory.
+template <class Make>
+[[nodiscard]] auto with_bad_alloc(const Make& make) {
+  try {
+    return make();
+  } catch (const unmask::cuda_error& e) {
+    if (e.code() == cudaErrorMemoryAllocation) {
+      throw std::bad_alloc();
+    }
+    throw;
+  }
+}
 
 template <class Compositions>
 [[nodiscard]] std::unique_ptr<mixed_device_session>
@@ -18,15 +32,9 @@ device_session_of(const unmask::named_parts& parts,
                   const unmask::model_info& model,
                   const unmask::session_capacity& capacity,
                   void* stream) {
-  try {
-    const unmask::on_stream where{static_cast<cudaStream_t>(stream)};
-    return unmask::make_mixed_session<Compositions>(parts, model, capacity, where);
-  } catch (const unmask::cuda_error& e) {
-    if (e.code() == cudaErrorMemoryAllocation) {
-      throw std::bad_alloc();
-    }
-    throw;
-  }
+  const unmask::on_stream where{static_cast<cudaStream_t>(stream)};
+  return with_bad_alloc(
+      [&] { return unmask::make_mixed_session<Compositions>(parts, model, capacity, where); });
 }
 
 class device_key_selectors final : public device_keys {
@@ -70,25 +78,19 @@ class device_key_selectors final : public device_keys {
   std::vector<unmask::device::key_selector> selectors_;
 };
 
-[[nodiscard]] inline std::unique_ptr<device_keys>
-device_key_selectors_for(unmask::index_t length, std::size_t selectors, void* stream) {
-  try {
+std::unique_ptr<device_keys>
+make_device_keys(unmask::index_t length, std::size_t selectors, void* stream) {
+  return with_bad_alloc([&] {
     return std::make_unique<device_key_selectors>(
         length, selectors, static_cast<cudaStream_t>(stream));
-  } catch (const unmask::cuda_error& e) {
-    if (e.code() == cudaErrorMemoryAllocation) {
-      throw std::bad_alloc();
-    }
-    throw;
-  }
+  });
 }
 
-inline void
-copy_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, cudaStream_t stream) {
-  unmask::device::check(
-      cudaMemcpyAsync(to, from, count * sizeof *to, cudaMemcpyDeviceToHost, stream),
-      "cudaMemcpyAsync of tokens");
-  unmask::device::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  unmask::device::check(cudaMemcpyAsync(to, from, count * sizeof *to, cudaMemcpyDeviceToHost, on),
+                        "cudaMemcpyAsync of tokens");
+  unmask::device::check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
 }
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api

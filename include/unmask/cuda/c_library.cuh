@@ -29,15 +29,6 @@ std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& 
   return device_session_of<device_compositions>(parts, model, capacity, stream);
 }
 
-std::unique_ptr<device_keys>
-make_device_keys(unmask::index_t length, std::size_t selectors, void* stream) {
-  return device_key_selectors_for(length, selectors, stream);
-}
-
-void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count, void* stream) {
-  copy_tokens(from, to, count, static_cast<cudaStream_t>(stream));
-}
-
 }  // namespace UNMASK_NAMESPACE::detail::c_api
 
 #endif

@@ -148,7 +148,7 @@ TEST(books, agree_with_a_canvas_that_ends_before_its_first_pass) {
   EXPECT_EQ(tokens, (std::vector<token_id>{5, end, end, 8, end}));
 }
 
-// What is masked behind the end of a sequence is that of the longer one before it.
+// Masks behind the end of a sequence are those of the longer one before it.
 TEST(books, agree_with_a_canvas_in_a_slot_that_a_longer_one_had) {
   const policy p{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12, .steps = 1}};
   session<std::remove_const_t<decltype(p)>> s(

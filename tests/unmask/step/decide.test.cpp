@@ -444,7 +444,7 @@ TEST(decide, starts_the_state_of_a_position_afresh_in_each_block) {
   EXPECT_EQ(h.positions, (steps{{0}, {1}, {2, 3}, {4}, {5}, {6, 7}}));
 }
 
-// What a stop rule is told before the first step of a sequence.
+// The view that a stop rule is given before the first step of a sequence.
 struct first_told {
   inline static std::vector<index_t> told;
   struct step_reduction {
