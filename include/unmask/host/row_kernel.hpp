@@ -295,14 +295,18 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   // The first column except `skipped` that equals x, which must exist.
   template <class Z>
   UNMASK_TARGET static index_t first_equal(Z z, float x, index_t skipped) {
+    constexpr index_t group = 4 * width;
     const floats wanted = simd::splat(x);
-    for (index_t j = 0;; j += width) {
-      std::uint32_t found = simd::equal(load(z + j), wanted);
-      if (skipped >= j && skipped < j + width) {
-        found &= ~(1U << static_cast<unsigned>(skipped - j));
+    for (index_t j = 0;; j += group) {
+      std::uint64_t found = 0;
+      for (index_t i = 0; i < group; i += width) {
+        found |= std::uint64_t{simd::equal(load(z + j + i), wanted)} << static_cast<unsigned>(i);
+      }
+      if (skipped >= j && skipped < j + group) {
+        found &= ~(std::uint64_t{1} << static_cast<unsigned>(skipped - j));
       }
       if (found != 0) {
-        return j + static_cast<index_t>(__builtin_ctz(found));
+        return j + static_cast<index_t>(__builtin_ctzll(found));
       }
     }
   }

@@ -17,8 +17,7 @@
 ///   floats, width       `width` numbers in a register
 ///   splat, load, store  load also converts from bfloat16 and float16, in the order of memory
 ///   load_pair           2 width columns in two registers, in the order that costs least;
-///   store_pair          the inverse of its order, for two registers of lanes; where four registers
-///   total_of_lanes      hold all lanes, their sum instead
+///   store_pair          the inverse of its order, for two registers of lanes
 ///   add, sub, fma       fma(a, b, c) = a b + c, rounded once
 ///   max                 a > b ? a : b, hence b if either is NaN
 ///   rounded             to the nearest integer, the even one between two
@@ -186,17 +185,17 @@ struct avx512_vectors {
       b = load(p + width);
     }
   }
-  // Adds the 64 lanes of two pairs by halving. One register each of even and of odd lanes is left
-  // for the last addition.
   template <class T>
-  UNMASK_INLINE float total_of_lanes(floats a, floats b, floats c, floats d) {
-    const floats first = add(a, c);
-    const floats last = add(b, d);
+  UNMASK_INLINE void store_pair(float* p, floats a, floats b) {
     if constexpr (std::is_same_v<T, bfloat16>) {
-      return total(first) + total(last);
-    } else {
-      return total(add(first, last));
+      const words first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      const words last = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+      const floats low = _mm512_permutex2var_ps(a, first, b);
+      b = _mm512_permutex2var_ps(a, last, b);
+      a = low;
     }
+    store(p, a);
+    store(p + width, b);
   }
   UNMASK_INLINE floats add(floats a, floats b) { return _mm512_add_ps(a, b); }
   UNMASK_INLINE floats sub(floats a, floats b) { return _mm512_sub_ps(a, b); }
