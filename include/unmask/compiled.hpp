@@ -20,7 +20,6 @@
 #  endif
 
 #  include <unmask/named_policy.hpp>
-#  include <unmask/policy/commit/threshold_calibrator.hpp>
 
 #  include <array>
 #  include <utility>

@@ -103,8 +103,9 @@ struct row_archetype {
 }  // namespace detail
 
 /// A trivially copyable class that declares the statistics it reads.
+// By the compiler's traits: those of <type_traits> instantiate classes for each part.
 template <class P>
-concept part = std::is_trivially_copyable_v<P> && std::is_class_v<P> && requires {
+concept part = __is_trivially_copyable(P) && __is_class(P) && requires {
   { P::required } -> std::convertible_to<statistics>;
 };
 

@@ -139,7 +139,7 @@ class policy : public detail::pack<Parts...> {
                 "a policy needs a ranking and a commit rule, such as policy{by_confidence{}, "
                 "tokens_per_step{1}}");
   static_assert(
-      (std::is_trivially_copyable_v<Parts> && ...),
+      (__is_trivially_copyable(Parts) && ...),
       "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
   static_assert((requires { Parts::required; } && ...),
                 "a part must declare what it reads: static constexpr statistics required = ...");

@@ -3,20 +3,15 @@
 
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 
+#include <algorithm>
 #include <span>
 #include <vector>
-#if UNMASK_DEFINES
-#  include <algorithm>
-#endif
 
 /// Host only: computes the profile of a calibrated_threshold from the reports of a session.
 namespace UNMASK_NAMESPACE {
 
 /// Statistic of an ascending sample; NaN if the sample is empty. Cost: O(sample).
-[[nodiscard]] UNMASK_LIBRARY double measured(metric what, std::span<const double> ascending);
-
-#if UNMASK_DEFINES
-UNMASK_LIBRARY double measured(metric what, std::span<const double> ascending) {
+[[nodiscard]] inline double measured(metric what, std::span<const double> ascending) {
   if (ascending.empty()) {
     return __builtin_nan("");
   }
@@ -47,7 +42,6 @@ UNMASK_LIBRARY double measured(metric what, std::span<const double> ascending) {
   }
   return sum / static_cast<double>(ascending.size());
 }
-#endif
 
 namespace detail {
 
@@ -57,25 +51,6 @@ struct recorded_confidence {
   index_t step = 0;
   double confidence = 0.0;
 };
-
-// The profile of a calibrated_threshold<capacity>.
-struct profile_cells {
-  float* cells = nullptr;
-  std::uint16_t* ends = nullptr;
-  std::size_t capacity = 0;
-  std::size_t used = 0;
-  index_t blocks = 0;
-
-  // Adds a block.
-  void add(std::span<const float> block);
-};
-
-// Writes the profile of recorded confidences. Errors: std::invalid_argument if it does not fit.
-UNMASK_LIBRARY void write_profile(std::vector<recorded_confidence> samples,
-                                  metric what,
-                                  profile_mode mode,
-                                  float threshold,
-                                  profile_cells& out);
 
 }  // namespace detail
 
@@ -158,70 +133,72 @@ class threshold_calibrator {
   std::vector<detail::recorded_confidence> samples_;
 };
 
-#if UNMASK_DEFINES
 namespace detail {
 
-inline void profile_cells::add(std::span<const float> block) {
+// Templates whose types depend on their parameters, so that a program that does not calibrate does
+// not compile them, nor the algorithms that they call.
+
+// Adds a block to the profile.
+template <int Cells>
+void add_block(calibrated_threshold<Cells>& profile, std::span<const float> block) {
+  const auto used = static_cast<std::size_t>(profile.first_cell(profile.blocks));
   const std::size_t total = used + block.size();
-  check_argument(total <= capacity,
+  check_argument(total <= std::size_t{Cells},
                  "cells of the profile",
                  total,
                  "at most Cells = ",
-                 capacity,
+                 Cells,
                  ": use a larger calibrated_threshold<Cells>");
-  for (std::size_t k = 0; k < block.size(); ++k) {
-    cells[used + k] = block[k];
-  }
-  used = total;
-  ends[blocks++] = static_cast<std::uint16_t>(total);
+  std::copy(block.begin(), block.end(), profile.cells + used);
+  profile.ends[profile.blocks++] = static_cast<std::uint16_t>(total);
 }
 
 // The statistic of confidences in any order.
-[[nodiscard]] inline float measured_of(metric what, std::span<const recorded_confidence> samples) {
-  std::vector<double> ascending;
-  for (const recorded_confidence& s : samples) {
+template <class Sample>
+[[nodiscard]] float measured_of(metric what, std::span<const Sample> samples) {
+  std::vector<decltype(Sample::confidence)> ascending;
+  for (const Sample& s : samples) {
     ascending.push_back(s.confidence);
   }
   std::sort(ascending.begin(), ascending.end());
   return static_cast<float>(measured(what, ascending));
 }
 
-UNMASK_LIBRARY void write_profile(std::vector<recorded_confidence> samples,
-                                  metric what,
-                                  profile_mode mode,
-                                  float threshold,
-                                  profile_cells& out) {
-  using sample = recorded_confidence;
-  std::sort(samples.begin(), samples.end(), [](const sample& a, const sample& b) {
+// Adds the blocks of recorded confidences to a profile that has none.
+template <class Sample, int Cells>
+void add_blocks(calibrated_threshold<Cells>& profile, std::vector<Sample> samples) {
+  std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
     return a.block != b.block ? a.block < b.block : a.step < b.step;
   });
-  std::vector<float> cells{threshold};
-  const sample* const stop = samples.data() + samples.size();
-  for (const sample* first = samples.data(); first != stop;) {
-    while (out.blocks < first->block) {
-      out.add(cells);  // no confidence: the block before, or the static rule
+  const auto measure = [&](const Sample* first, const Sample* last) {
+    return measured_of(profile.statistic, std::span<const Sample>(first, last));
+  };
+  std::vector<decltype(profile.threshold)> cells{profile.threshold};
+  const Sample* const stop = samples.data() + samples.size();
+  for (const Sample* first = samples.data(); first != stop;) {
+    while (profile.blocks < first->block) {
+      add_block<Cells>(profile, cells);  // no confidence: the block before, or the static rule
     }
-    const sample* const last =
-        std::find_if(first, stop, [&](const sample& s) { return s.block != first->block; });
-    cells.assign(1, measured_of(what, {first, last}));
-    if (mode == profile_mode::step_block) {
-      const float whole = cells[0];
+    const Sample* const last =
+        std::find_if(first, stop, [&](const Sample& s) { return s.block != first->block; });
+    cells.assign(1, measure(first, last));
+    if (profile.mode == profile_mode::step_block) {
+      const auto whole = cells[0];
       cells.clear();
-      for (const sample* at = first; at != last;) {
-        const sample* const end =
-            std::find_if(at, last, [&](const sample& s) { return s.step != at->step; });
+      for (const Sample* at = first; at != last;) {
+        const Sample* const end =
+            std::find_if(at, last, [&](const Sample& s) { return s.step != at->step; });
         cells.resize(static_cast<std::size_t>(at->step), cells.empty() ? whole : cells.back());
-        cells.push_back(measured_of(what, {at, end}));
+        cells.push_back(measure(at, end));
         at = end;
       }
     }
-    out.add(cells);
+    add_block<Cells>(profile, cells);
     first = last;
   }
 }
 
 }  // namespace detail
-#endif
 
 template <int Cells>
 calibrated_threshold<Cells>
@@ -235,9 +212,7 @@ threshold_calibrator::calibrate(const calibrated_threshold<Cells>& knobs) const 
   p.recorded = what_;
   p.check_values();
   p.block_length = samples_.empty() ? 0 : block_length_;
-  detail::profile_cells profile{.cells = p.cells, .ends = p.ends, .capacity = Cells};
-  detail::write_profile(samples_, p.statistic, p.mode, p.threshold, profile);
-  p.blocks = profile.blocks;
+  detail::add_blocks(p, samples_);
   return p;
 }
 
