@@ -44,8 +44,8 @@ class example_engines final : public search_engine {
         const unmask::session_capacity capacity = capacity_for(model, problems_, o_.demo.shape, 1);
         model.drop_keys(parts.cache.dropped);
         // Policies that agree so far run the same passes. Shared ones take no time, so a search for
-        // the least time runs all.
-        const bool is_shared = o_.minimise != tune::measure::seconds;
+        // the least time runs all; the random tokens of a canvas recur in no other policy.
+        const bool is_shared = o_.minimise != tune::measure::seconds && !parts.has.renoises;
         share_passes(model, is_shared ? std::size_t{1} << 30U : 0, parts);
         const auto session = unmask::make_any_layer_session(parts, model.info(), capacity);
         for (std::size_t i = thread; i < chosen.size(); i += engines_.size()) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -29,6 +30,8 @@ constexpr const char* usage =
     "results on problems that the search did not see, and the best single rule beside it.\n\n"
     "  --target TEXT      \"exact >= 0.97\" (default): that share of answers is right; or\n"
     "                     \"agreement >= 0.97\": equal to those of one token a forward pass\n"
+    "  --confidence P     how sure that has to be for problems that were not decoded (default "
+    "0.8)\n"
     "  --minimise COST    forwards (default), segments, layer_positions or seconds\n"
     "  --depth N          most parts that are added to a rule (default 2)\n"
     "  --points STEM      write every policy decoded on all problems of the search as STEM.csv\n"
@@ -72,6 +75,13 @@ search_options read_options(const search_program& program,
       o.help = true;
     } else if (name == "--target") {
       read_target(o, value());
+    } else if (name == "--confidence") {
+      const std::string& text = value();
+      char* end = nullptr;
+      o.confidence = std::strtod(text.c_str(), &end);
+      if (text.empty() || *end != 0 || !(o.confidence > 0.0 && o.confidence < 1.0)) {
+        reject(name, "a number between 0 and 1", text);
+      }
     } else if (name == "--minimise") {
       constexpr const char* costs[] = {"forwards", "segments", "layer_positions", "seconds"};
       o.cost = value();
@@ -240,8 +250,8 @@ void print(const tune::tuned& found, const search_options& o, double tokens) {
     std::cout << "nothing is sure to reach " << percent(o.target)
               << " on unseen problems; this is the most right, or the cheapest of those\n";
   }
-  std::cout << found.best.policy << "\n\nsearch   " << line_of(found.best, o) << "\nunseen   "
-            << line_of(found.checked, o) << '\n';
+  std::cout << found.best.policy << "\n\nsearch   " << line_of(found.best, o) << "\nchoice   "
+            << line_of(found.chosen, o) << "\nunseen   " << line_of(found.checked, o) << '\n';
   if (!found.rival.policy.empty()) {
     const tune::comparison& c = found.against_rival;
     std::cout << "\nbest single rule on the unseen problems"
@@ -355,6 +365,7 @@ void search(const search_program& program, const search_options& o) {
   }
   tune::search how{.problems = static_cast<index_t>(count),
                    .target = o.target,
+                   .confidence = o.confidence,
                    .minimise = o.minimise,
                    .depth = o.depth};
   how.stop = [&log] {

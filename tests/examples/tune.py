@@ -61,7 +61,7 @@ class Tune(unittest.TestCase):
         self.assertGreater(of_singles, 0)
         self.assertEqual(area, of_singles)  # at depth 0 all are single
         with open(self.points + ".csv", encoding="utf-8", newline="") as file:
-            rows = [(float(row["forwards"]), int(row["right"]) / 8) for row in csv.DictReader(file) if row["efficient"] == "1"]
+            rows = [(float(row["forwards"]), int(row["right"]) / 4) for row in csv.DictReader(file) if row["efficient"] == "1"]
         with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
             masked = sum(json.loads(line)["given"].count("_") for line, _ in zip(file, range(16))) / 16
         at = sorted((masked / forwards, 100 * share) for forwards, share in rows)
@@ -73,11 +73,11 @@ class Tune(unittest.TestCase):
     def test_writes_its_points(self):
         with open(self.points + ".csv", encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        self.assertEqual({row["problems"] for row in rows}, {"8"})
+        self.assertEqual({row["problems"] for row in rows}, {"4"})
         self.assertIn(self.done.stdout.split("\n")[0], [row["policy"] for row in rows])
-        best = min((float(row["forwards"]) for row in rows if row["right"] == "8"), default=None)
+        best = min((float(row["forwards"]) for row in rows if row["right"] == "4"), default=None)
         for row in rows:
-            if row["efficient"] == "1" and row["right"] == "8":
+            if row["efficient"] == "1" and row["right"] == "4":
                 self.assertEqual(float(row["forwards"]), best)
         self.assertTrue(xml.etree.ElementTree.parse(self.points + ".svg").getroot().tag.endswith("svg"))
 
@@ -111,7 +111,7 @@ class Tune(unittest.TestCase):
         self.fails(arguments, "agreement")
         self.fails((*arguments, "--target", "agreement >= 0.5"), "search::problems must be at least 8, got 2")
 
-    def test_both_halves_have_every_task(self):
+    def test_each_set_has_every_task(self):
         problems = os.path.join(self.folder.name, "tasks.jsonl")
         with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
             puzzles = [json.loads(line) for line, _ in zip(file, range(16))]
@@ -121,10 +121,10 @@ class Tune(unittest.TestCase):
                 file.write(json.dumps({**puzzle, "task": "a"} if i % 2 == 0 else wrong) + "\n")
         done = run("--model", "sudoku", "--problems", problems, "--depth", "0", "--target", "exact >= 0.3")
         self.assertEqual(done.returncode, 0, done.stderr)
-        for half in ("search", "unseen"):
-            right, of = map(int, re.search(half + r" +(\d+) of (\d+) right", done.stdout).groups())
-            self.assertEqual(of, 8)
-            self.assertTrue(2 <= right <= 4, done.stdout)
+        for which, count in (("search", 4), ("choice", 4), ("unseen", 8)):
+            right, of = map(int, re.search(which + r" +(\d+) of (\d+) right", done.stdout).groups())
+            self.assertEqual(of, count)
+            self.assertTrue(count / 4 <= right <= count / 2, done.stdout)
 
     def test_says_why_nothing_can_be_decoded(self):
         problems = os.path.join(self.folder.name, "unfit.jsonl")
@@ -138,6 +138,7 @@ class Tune(unittest.TestCase):
         self.fails(("--target", "exact > 0.9"), "--target must be", "exact > 0.9")
         self.fails(("--target", "exact >= 2"), "--target must be")
         self.fails(("--minimise", "watts"), "--minimise must be", "watts")
+        self.fails(("--confidence", "1"), "--confidence must be", "1")
         self.fails(("--depth", "ten"), "--depth must be", "ten")
         self.fails(("--points", "/no/such/folder/x"), "--points must be")
         self.fails(("--target",), "--target must be followed by")

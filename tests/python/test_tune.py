@@ -25,7 +25,7 @@ def test_finds_the_lowest_threshold_that_is_right_often_enough():
     found = unmask.tune(engine, problems=800, target=0.8)
     assert found.reaches and not found.stopped
     assert 0.8 <= threshold_of(found.best.policy) < 0.9
-    assert found.best.problems == found.checked.problems == 400
+    assert found.best.problems == found.chosen.problems == 200 and found.checked.problems == 400
     assert found.checked.right >= 0.78 * 400
     low, high = found.checked.share
     assert low < found.checked.right / 400 < high
@@ -90,6 +90,7 @@ def test_errors_of_the_engine_are_not_hidden():
     [
         ({"problems": 7}, "search::problems must be at least 8, got 7"),
         ({"problems": 16, "target": 1.5}, r"search::target must be in \[0, 1\], got 1.5"),
+        ({"problems": 16, "confidence": 0}, r"search::confidence must be in \(0, 1\), got 0"),
         ({"problems": 16, "minimise": "tokens"}, "minimise must be .*, got 'tokens'"),
         ({"problems": 16, "depth": -1}, "search::depth must be at least 0, got -1"),
     ],

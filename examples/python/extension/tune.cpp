@@ -79,6 +79,7 @@ class python_decoder {
 [[nodiscard]] tuned tune(nb::callable decode,
                          unmask::index_t problems,
                          double target,
+                         double confidence,
                          const std::string& minimise,
                          unmask::index_t depth,
                          const std::optional<nb::callable>& progress) {
@@ -86,7 +87,10 @@ class python_decoder {
   results known([&engine](const std::string& policy, std::span<const unmask::index_t> wanted) {
     return engine(policy, wanted);
   });
-  search how{.problems = problems, .target = target, .minimise = measure_of(minimise)};
+  search how{.problems = problems,
+             .target = target,
+             .confidence = confidence,
+             .minimise = measure_of(minimise)};
   how.depth = depth;
   how.stop = [&engine] { return engine.interrupted(); };
   if (progress) {
@@ -152,6 +156,7 @@ void bind_tune(nb::module_& m) {
       .def_ro("reaches", &tuned::reaches, "Whether a policy reached the target.")
       .def_ro("stopped", &tuned::stopped, "Whether the user interrupted the search.")
       .def_ro("best", &tuned::best, "The policy, on the problems of the search.")
+      .def_ro("chosen", &tuned::chosen, "The same on those by which it was chosen.")
       .def_ro("checked", &tuned::checked, "The same on problems that the search did not see.")
       .def_ro("rival", &tuned::rival, "The cheapest single rule that is as right on those.")
       .def_ro("against_rival", &tuned::against_rival, "`checked` beside `rival`.")
@@ -169,6 +174,7 @@ void bind_tune(nb::module_& m) {
       nb::kw_only(),
       "problems"_a,
       "target"_a = 0.97,
+      "confidence"_a = 0.8,
       "minimise"_a = "forwards",
       "depth"_a = 2,
       "progress"_a = nb::none(),
@@ -176,7 +182,9 @@ void bind_tune(nb::module_& m) {
       "decode(policy, problems) returns a Decoded for each index of the list `problems`, all "
       "below\n"
       "the number given here; ValueError: this policy is not possible. Even problems are for the\n"
-      "search, odd ones for the check. Ctrl-C ends the search with what it has.\n"
+      "search and the choice, odd ones for the check. The policy found misses the target on other\n"
+      "problems with a probability of at most 1 - confidence. Ctrl-C ends the search with what it\n"
+      "has. "
       "progress(stage, done, of) is called after each policy.");
 }
 

@@ -47,6 +47,23 @@ struct interval {
   return std::min(1.0, 2.0 * sum);
 }
 
+/// Probability of at least `right` of `count` right answers if their share is `share`: the p-value
+/// of the test that it is larger.
+///
+/// Cost: O(count).
+[[nodiscard]] inline double binomial_tail(index_t right, index_t count, double share) {
+  if (right <= 0 || share >= 1.0) {
+    return 1.0;
+  }
+  const double n = count;
+  double sum = 0.0;
+  for (index_t k = right; k <= count && share > 0.0; ++k) {
+    sum += std::exp(std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0) +
+                    k * std::log(share) + (n - k) * std::log1p(-share));
+  }
+  return std::min(1.0, sum);
+}
+
 /// One policy beside another, on the same problems.
 struct comparison {
   index_t problems = 0;     ///< Problems that both decoded.

@@ -118,6 +118,38 @@ inline void mark_efficient(std::vector<point>& points, measure m) {
   }
 }
 
+/// Points in the order in which to test on other problems whether they reach a target: those that
+/// are efficient among all or among single rules, from the most right one to the cheapest. Tests
+/// that end at the first failure, each at one level, find a policy that misses the target no more
+/// often than that level, however many there are.
+///
+/// Source: Laufer-Goldshtein et al., Efficiently Controlling Multiple Risks with Pareto Testing,
+/// 2023; Angelopoulos et al., Learn then Test, 2021.
+[[nodiscard]] inline std::vector<const point*> testing_order(std::span<const point> points,
+                                                             measure m) {
+  std::vector<point> singles;
+  for (const point& p : points) {
+    if (p.is_single) {
+      singles.push_back(p);
+    }
+  }
+  mark_efficient(singles, m);
+  std::vector<const point*> order;
+  for (const point& p : points) {
+    const auto single = std::find_if(singles.begin(), singles.end(), [&p](const point& s) {
+      return s.is_efficient && s.policy == p.policy;
+    });
+    if (p.is_efficient || single != singles.end()) {
+      order.push_back(&p);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [m](const point* a, const point* b) {
+    return a->right > b->right ||
+           (a->right == b->right && cost_of(a->mean, m) > cost_of(b->mean, m));
+  });
+  return order;
+}
+
 /// Area under accuracy over parallelism of operating points: right answers in percent over tokens a
 /// forward pass, weighted by exp(-3 (1 - y / best)); points more than 5 percent below the slowest
 /// one's are left out. `tokens` is the number of tokens that a problem's answer has.

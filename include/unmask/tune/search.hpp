@@ -8,8 +8,9 @@ namespace UNMASK_NAMESPACE::tune {
 
 /// Parameters of a search.
 struct search {
-  index_t problems = 0;                  ///< Number of problems, indexed from 0; at least 8.
-  double target = 0.97;                  ///< Least share of right answers, in [0, 1].
+  index_t problems = 0;     ///< Number of problems, indexed from 0; at least 8.
+  double target = 0.97;     ///< Least share of right answers, in [0, 1].
+  double confidence = 0.8;  ///< Least probability that unseen problems reach it, in (0, 1).
   measure minimise = measure::forwards;  ///< The cost.
   index_t screened = 32;                 ///< Problems of the first round; at least 1.
   index_t kept = 4;                      ///< Candidates that get further parts; at least 1.
@@ -23,7 +24,8 @@ struct search {
 struct tuned {
   bool reaches = false;  ///< Whether a policy reached the target; otherwise `best` is most right.
   bool stopped = false;  ///< Whether search::stop ended it.
-  point best;            ///< The policy, on the problems of the search.
+  point best;            ///< The policy, on the problems of the search: of many the luckiest.
+  point chosen;          ///< The same on those of the choice, which showed that it is right enough.
   point checked;         ///< The same on the problems of the check.
   std::vector<point> singles;     ///< Rivals of one rule, on the problems of the check.
   std::vector<point> dominating;  ///< Those of them that are as right at no more cost.

@@ -142,7 +142,7 @@ def _tune(options: argparse.Namespace) -> None:
     if found.stopped:
         print("stopped early")
     if not found.reaches:
-        print(f"no policy reaches {options.target:g}; the most accurate:")
+        print(f"no policy is sure to reach {options.target:g}; the most accurate:")
     low, high = found.checked.share
     print(found.best.policy)
     print(f"{found.checked.right} of {found.checked.problems} right on tasks that the search did not see "
