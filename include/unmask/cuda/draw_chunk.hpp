@@ -10,23 +10,11 @@ namespace UNMASK_NAMESPACE::device {
 
 namespace detail {
 
-static_assert(canonical::draw_run == canonical::lanes, "a run is what a warp holds at one index");
-
 // canonical::draw_weight.
 [[nodiscard]] UNMASK_HD inline float draw_weight(float z, float best, float inverse_temperature) {
   return z > -math::infinity()
              ? math::exp_nonpositive(math::product(math::difference(z, best), inverse_temperature))
              : 0.0F;
-}
-
-// `sum` plus the 64 numbers of a warp, two in each thread, added in column order.
-[[nodiscard]] UNMASK_HD inline float
-add_in_column_order(const auto& b, float sum, float even, float odd) {
-  rolled<warp_threads>([&](index_t t) {
-    sum += b.shuffle(even, t);
-    sum += b.shuffle(odd, t);
-  });
-  return sum;
 }
 
 // Key of a chunk in the draw.
@@ -45,13 +33,13 @@ template <statistics S>
   const float inverse = math::divide(1.0F, draw.temperature);
   float weight = r.total();
   if (draw.temperature != 1.0F) {
-    weight = 0.0F;
+    float even = 0.0F;
+    float odd = 0.0F;
     unrolled<lane_columns>([&](index_t k) {
-      weight = add_in_column_order(b,
-                                   weight,
-                                   draw_weight(z[2 * k], r.best, inverse),
-                                   draw_weight(z[2 * k + 1], r.best, inverse));
+      even += draw_weight(z[2 * k], r.best, inverse);
+      odd += draw_weight(z[2 * k + 1], r.best, inverse);
     });
+    weight = sum_of_lanes(b, even, odd);
   }
   return canonical::draw_key(r.best, inverse, weight, random_gumbel(key));
 }
@@ -68,18 +56,18 @@ template <statistics S>
     float even = 0.0F;
     float odd = 0.0F;
     unrolled<lane_columns>([&](index_t k) {
-      even = k == column / canonical::draw_run ? z[2 * k] : even;
-      odd = k == column / canonical::draw_run ? z[2 * k + 1] : odd;
+      even = k == column / canonical::lanes ? z[2 * k] : even;
+      odd = k == column / canonical::lanes ? z[2 * k + 1] : odd;
     });
-    const index_t within = column % canonical::draw_run;
+    const index_t within = column % canonical::lanes;
     return {column, b.shuffle(within % 2 == 0 ? even : odd, within / 2)};
   }
   random_key key = draw.key;
   const float inverse = math::divide(1.0F, draw.temperature);
-  const index_t runs = (count + canonical::draw_run - 1) / canonical::draw_run;
+  const index_t runs = (count + canonical::lanes - 1) / canonical::lanes;
   const auto weight_of_run = [&](index_t k) {
-    return add_in_column_order(
-        b, 0.0F, draw_weight(z[2 * k], best, inverse), draw_weight(z[2 * k + 1], best, inverse));
+    return sum_of_lanes(
+        b, draw_weight(z[2 * k], best, inverse), draw_weight(z[2 * k + 1], best, inverse));
   };
   float total = 0.0F;
   unrolled<lane_columns>([&](index_t k) {
@@ -105,7 +93,7 @@ template <statistics S>
   });
   key.token = canonical::draw_token(first, canonical::draw_use::column);
   canonical::draw_walk within{math::product(random_uniform(key), weight)};
-  const index_t run = along.index * canonical::draw_run;
+  const index_t run = along.index * canonical::lanes;
   rolled<warp_threads>([&](index_t t) {
     within.pass(2 * t, draw_weight(b.shuffle(even, t), best, inverse));
     within.pass(2 * t + 1, draw_weight(b.shuffle(odd, t), best, inverse));

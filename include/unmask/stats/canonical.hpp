@@ -17,8 +17,6 @@
 /// registers or two columns for each thread of a warp; 2,048 floats are a quarter of a 32 KB cache.
 namespace UNMASK_NAMESPACE::canonical {
 
-inline constexpr index_t lanes = 64;
-
 /// A tree over 2^31 columns has at most 21 levels above its chunks.
 inline constexpr int tree_levels = 22;
 
@@ -120,16 +118,6 @@ template <statistics S>
     }
   }
   return r;
-}
-
-/// Adds `lanes` numbers by halving.
-[[nodiscard]] UNMASK_HD inline float sum_of_lanes(float* lane) {
-  for (index_t half = lanes / 2; half > 0; half /= 2) {
-    for (index_t i = 0; i < half; ++i) {
-      lane[i] += lane[i + half];
-    }
-  }
-  return lane[0];
 }
 
 /// The sums of `count` columns relative to `reference`.

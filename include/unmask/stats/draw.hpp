@@ -16,8 +16,18 @@ namespace UNMASK_NAMESPACE::canonical {
 
 inline constexpr index_t chunk_columns = 2048;
 
-/// Columns in a run: a run of the chunk is picked first, then a column of the run.
-inline constexpr index_t draw_run = 64;
+/// Column j of a chunk belongs to lane j mod 64.
+inline constexpr index_t lanes = 64;
+
+/// Adds `lanes` numbers by halving.
+[[nodiscard]] UNMASK_HD inline float sum_of_lanes(float* lane) {
+  for (index_t half = lanes / 2; half > 0; half /= 2) {
+    for (index_t i = 0; i < half; ++i) {
+      lane[i] += lane[i + half];
+    }
+  }
+  return lane[0];
+}
 
 /// Weight of a column relative to the chunk's best; 0 for -inf.
 [[nodiscard]] UNMASK_HD inline float draw_weight(float z, float best, float inverse_temperature) {
@@ -25,25 +35,22 @@ inline constexpr index_t draw_run = 64;
   return z > -math::infinity() ? weight : 0.0F;  // a choice, not a branch
 }
 
-/// Sum of the weights of some columns, in column order. The weights of a whole run are computed
-/// first: a loop of known length, which a compiler turns into vectors.
+/// Sum of the weights of some columns, in the order in which the sums of a chunk are added: the
+/// lanes in ascending order, then by halving. The loop over the lanes has a known length, so a
+/// compiler turns it into vectors.
 [[nodiscard]] UNMASK_HD inline float
 weight_of_columns(const float* z, index_t count, float best, float inverse_temperature) {
-  float sum = 0.0F;
+  float lane[lanes] = {};
   index_t j = 0;
-  for (; j + draw_run <= count; j += draw_run) {
-    float weights[draw_run];
-    for (index_t i = 0; i < draw_run; ++i) {
-      weights[i] = draw_weight(z[j + i], best, inverse_temperature);
-    }
-    for (const float weight : weights) {
-      sum += weight;
+  for (; j + lanes <= count; j += lanes) {
+    for (index_t i = 0; i < lanes; ++i) {
+      lane[i] += draw_weight(z[j + i], best, inverse_temperature);
     }
   }
-  for (; j < count; ++j) {
-    sum += draw_weight(z[j], best, inverse_temperature);
+  for (index_t i = 0; j + i < count; ++i) {
+    lane[i] += draw_weight(z[j + i], best, inverse_temperature);
   }
-  return sum;
+  return sum_of_lanes(lane);
 }
 
 /// The `token` of the random key for one use of the chunk that starts at token `first`: distinct
@@ -147,14 +154,14 @@ UNMASK_HD void draw_column(record<S>& r,
     if (!(r.key > to_beat)) {
       return;
     }
-    // Picks a run, then a column of the run: two short sums instead of one long one.
-    float run_weight[chunk_columns / draw_run];
-    const index_t runs = (count + draw_run - 1) / draw_run;
+    // Picks a run of 64 columns, then a column of the run: two short walks instead of a long one.
+    float run_weight[chunk_columns / lanes];
+    const index_t runs = (count + lanes - 1) / lanes;
     float total = 0.0F;
     for (index_t i = 0; i < runs; ++i) {
-      const index_t begin = i * draw_run;
+      const index_t begin = i * lanes;
       run_weight[i] =
-          weight_of_columns(z + begin, math::min(draw_run, count - begin), r.best, inverse);
+          weight_of_columns(z + begin, math::min(lanes, count - begin), r.best, inverse);
       total += run_weight[i];
     }
     key.token = draw_token(first, draw_use::run);
@@ -163,9 +170,9 @@ UNMASK_HD void draw_column(record<S>& r,
       along.pass(i, run_weight[i]);
     }
     key.token = draw_token(first, draw_use::column);
-    const index_t begin = along.index * draw_run;
+    const index_t begin = along.index * lanes;
     draw_walk within{random_uniform(key) * run_weight[along.index]};
-    for (index_t j = 0; j < math::min(draw_run, count - begin) && within.goes_on(); ++j) {
+    for (index_t j = 0; j < math::min(lanes, count - begin) && within.goes_on(); ++j) {
       within.pass(j, draw_weight(z[begin + j], r.best, inverse));
     }
     r.drawn = first + begin + within.index;
