@@ -170,7 +170,8 @@ async function decodeAll() {
 function view(these) {
   shown = these.map((r) => r.key);
   $('viewer').contentWindow.postMessage(
-      {unmaskTraces: these.map((r) => ({name: r.policy, text: r.trace})), unmaskFold: these[0].fold}, '*');
+      {unmaskTraces: these.map((r) => ({name: r.policy, text: r.trace})), unmaskFold: these[0].fold,
+        unmaskTheme: $('theme').value}, '*');
   fill();
 }
 
@@ -185,8 +186,12 @@ function fill() {
   body.replaceChildren();
   for (const run of runs) {
     const row = element('tr', '', body);
-    row.classList.toggle('shown', shown.includes(run.key));
-    element('td', run.policy, row);
+    const side = shown.indexOf(run.key);
+    row.classList.toggle('shown', side >= 0);
+    const policy = element('td', run.policy, row);
+    if (side >= 0 && shown.length > 1) {
+      policy.dataset.side = 'AB'[side];  // as the viewer calls it
+    }
     element('td', String(run.forwards), row);
     element('td', run.forwards > 0 ? (run.committed / run.forwards).toFixed(2) : '-', row);
     element('td', run.milliseconds.toFixed(0), row);

@@ -197,6 +197,13 @@ class Playground(browser.Page):
         self.assertEqual(js("return document.querySelector('#runs tbody tr').cells[1].textContent"), "10")
         self.assertIn("policy=tokens_per_step%284%29", js("return location.hash"))
 
+    def test_runs_in_the_viewer_have_its_letters(self):
+        show("#policy=threshold(0.9)&second=tokens_per_step(2)")
+        sides = "return [...document.querySelectorAll('#runs tbody tr')].map((r) => r.cells[0].dataset.side ?? '')"
+        self.assertEqual(js(sides), ["A", "B"])
+        browser.driver.find_element("css selector", "#runs tbody tr:nth-child(2) button").click()  # Show
+        self.assertEqual(js(sides), ["", ""])
+
     def test_the_link_has_the_state(self):
         show("#policy=factor(0.2)&second=&prompt=J%3Aage+27&answer=30&block=10&seed=3")
         self.assertEqual(js("return ['policy', 'second', 'prompt', 'answer', 'block', 'seed'].map((i) => document.getElementById(i).value)"),
@@ -232,6 +239,7 @@ class Playground(browser.Page):
         try:
             wait("document.documentElement.dataset.theme === 'light'")
             self.assertEqual(js("return getComputedStyle(document.body).backgroundColor"), light)
+            self.assertFalse(browser.driver.find_element("id", "theme").is_displayed())  # one for both pages is enough
         finally:
             browser.driver.switch_to.default_content()
 

@@ -905,6 +905,7 @@ class Pictures(Page):
                     show(*texts, width=width, dark=dark)
                     if texts and texts != ["x"]:
                         js("unmaskViewer.go(4); unmaskViewer.select(arguments[0])", 30 if name == "words" else 60)
+                    time.sleep(0.3)  # the canvases get their size behind the layout
                     height = js("return document.documentElement.scrollHeight")
                     view(width, height, dark)
                     time.sleep(0.3)

@@ -449,6 +449,7 @@ addEventListener('message', (event) => {
   }
   if (['auto', 'light', 'dark'].includes(theme)) {
     $('theme').value = theme;
+    $('theme').parentElement.hidden = true;  // the page around has one for both
     document.documentElement.dataset.theme = theme;
     recolour();
   }

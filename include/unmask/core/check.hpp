@@ -44,15 +44,15 @@ class message {
   }
   [[gnu::cold]] message& add(double number) {
     char digits[most_digits];
-    return add(std::string_view(digits, write_six_digits(digits, number)));
+    return add(digits, write_six_digits(digits, number));
   }
   [[gnu::cold]] message& add(long long number) {
     char digits[most_digits];
-    return add(std::string_view(digits, write_number(digits, number)));
+    return add(digits, write_number(digits, number));
   }
   [[gnu::cold]] message& add(unsigned long long number) {
     char digits[most_digits];
-    return add(std::string_view(digits, write_number(digits, number)));
+    return add(digits, write_number(digits, number));
   }
   template <class T>
   message& add(const T& value) {
@@ -74,6 +74,11 @@ class message {
   [[noreturn, gnu::cold]] void refuse() const { raise<std::invalid_argument>(text_); }
 
  private:
+  // A view of two pointers is not in every library for C++20.
+  [[gnu::cold]] message& add(const char* first, const char* last) {
+    return add(std::string_view(first, static_cast<std::size_t>(last - first)));
+  }
+
   char text_[1024] = {};
   std::size_t size_ = 0;
 };
