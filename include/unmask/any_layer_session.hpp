@@ -173,10 +173,10 @@ class any_layer_session_of
                    previous.space == memory::host ? "host" : "device",
                    "that of the session's backend");
     check_argument(previous.kind == now.kind,
-                   "element_kind of the stored rows",
-                   static_cast<int>(previous.kind),
+                   "element type of the stored rows",
+                   detail::name_of(previous.kind),
                    "that of the rows at the layer, ",
-                   static_cast<int>(now.kind));
+                   detail::name_of(now.kind));
     return base::with_type(now,
                            "memory space of the rows at the layer",
                            [&]<element T, memory M>(const rows_view<T, M>& rows) {

@@ -13,6 +13,11 @@ enum class element_kind : unsigned char { f32, bf16, f16 };
 
 namespace detail {
 
+[[nodiscard]] constexpr const char* name_of(element_kind kind) {
+  constexpr const char* names[] = {"float32", "bfloat16", "float16"};
+  return names[static_cast<int>(kind)];
+}
+
 [[nodiscard]] constexpr std::ptrdiff_t bytes_of(element_kind kind) {
   return kind == element_kind::f32 ? 4 : 2;
 }
@@ -279,11 +284,15 @@ class any_session_of : public Base {
     first.space = Backend::space;
     first = tensors.empty() ? first : tensors.front();
     for (const any_rows& rows : tensors) {
-      check_argument(rows.kind == first.kind && rows.space == first.space,
-                     "element_kind of the logits of a segment",
-                     static_cast<int>(rows.kind),
-                     "that of the first segment's, in the same memory space, ",
-                     static_cast<int>(first.kind));
+      check_argument(rows.kind == first.kind,
+                     "element type of the logits of a segment",
+                     detail::name_of(rows.kind),
+                     "that of the first segment's, ",
+                     detail::name_of(first.kind));
+      check_argument(rows.space == first.space,
+                     "memory space of the logits of a segment",
+                     rows.space == memory::host ? "host" : "device",
+                     "that of the first segment's");
     }
     with_type(first, logits_space, [&]<element T, memory M>(const rows_view<T, M>&) {
       use(detail::typed_list<rows_view<T, M>, any_rows>{tensors},

@@ -279,7 +279,7 @@ TEST(c_api, says_what_is_wrong_with_a_call_about_layers) {
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   unmask_options o = small_options();
   unmask_session* none = nullptr;
-  expect_fails(unmask_create("es_dllm", &o, &none), bad, {"model_info::layers", "0"});
+  expect_fails(unmask_create("es_dllm", &o, &none), bad, {"unmask_options::layers", "0"});
   const session_pointer plain = made("tokens_per_step", o);
   unmask_layer_rule rule = UNMASK_LAYER_RULE_INIT;
   ASSERT_EQ(unmask_get_layer_rule(plain.get(), &rule), UNMASK_OK);
@@ -317,7 +317,7 @@ TEST(c_api, says_what_is_wrong_with_a_call_about_layers) {
   stored.kind = 5;
   expect_fails(at(1), bad, {"stored->kind", "5"});
   stored.kind = UNMASK_BF16;
-  expect_fails(at(1), bad, {"element_kind of the stored rows"});
+  expect_fails(at(1), bad, {"element type of the stored rows", "float32, got bfloat16"});
   stored.kind = UNMASK_F32;
   stored.first = 7;
   expect_fails(at(1), bad, {"stored->first", "7"});
@@ -654,11 +654,22 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
     return unmask_create("tokens_per_step", &other, &s);
   };
   expect_fails(with([](auto& x) { x.struct_size = 0; }), bad, {"struct_size", "0"});
-  expect_fails(with([](auto& x) { x.vocab = 0; }), bad, {"vocab", "0"});
-  expect_fails(with([](auto& x) { x.mask_token = 4; }), bad, {"mask_token", "4"});
-  expect_fails(with([](auto& x) { x.sequences = 0; }), bad, {"sequences", "0"});
-  expect_fails(with([](auto& x) { x.length = -1; }), bad, {"length", "-1"});
-  expect_fails(with([](auto& x) { x.window = 0; }), bad, {"window", "0"});
+  expect_fails(with([](auto& x) { x.vocab = 0; }), bad, {"unmask_options::vocab must", "0"});
+  expect_fails(
+      with([](auto& x) { x.mask_token = 4; }), bad, {"unmask_options::mask_token must", "4"});
+  expect_fails(with([](auto& x) { x.mask_token = UNMASK_NO_TOKEN; }),
+               bad,
+               {"unmask_options::mask_token must", "UNMASK_NO_TOKEN, its default"});
+  expect_fails(with([](auto& x) { x.eos_token = 4; }),
+               bad,
+               {"unmask_options::eos_token must", "or UNMASK_NO_TOKEN", "4"});
+  expect_fails(with([](auto& x) { x.eos_token = 3; }),
+               bad,
+               {"unmask_options::eos_token must", "than unmask_options::mask_token = 3"});
+  expect_fails(
+      with([](auto& x) { x.sequences = 0; }), bad, {"unmask_options::sequences must", "0"});
+  expect_fails(with([](auto& x) { x.length = -1; }), bad, {"unmask_options::length must", "-1"});
+  expect_fails(with([](auto& x) { x.window = 0; }), bad, {"unmask_options::window must", "0"});
   expect_fails(with([](auto& x) { x.threads = 0; }), bad, {"threads", "0"});
   expect_fails(with([](auto& x) { x.memory_space = 9; }), bad, {"memory_space", "9"});
 #ifndef UNMASK_C_API_CUDA
@@ -718,7 +729,7 @@ TEST(c_api, tells_what_a_policy_requires) {
   EXPECT_EQ(r.most_forwards, 68);
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   expect_fails(of("threshold(2)"), bad, {"column 11"});
-  expect_fails(of("es_dllm"), bad, {"model_info::layers", "0"});
+  expect_fails(of("es_dllm"), bad, {"unmask_options::layers", "0"});
   expect_fails(of("replay('/no/such/file')"), bad, {"/no/such/file"});
   q.length = 65;
   expect_fails(of("threshold(0.9)"), bad, {"length", "65"});
@@ -859,7 +870,10 @@ TEST(c_api, names_the_size_that_is_out_of_range) {
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   expect_fails(with([](auto& x) { x.vocab = most; }), bad, {"vocab", "at most 1073741824"});
   expect_fails(with([](auto& x) { x.length = most; }), bad, {"length", "at most 536870912"});
-  expect_fails(with([](auto& x) { x.sequences = most; }), bad, {"sequences", "at most 178956970"});
+  expect_fails(with([](auto& x) { x.sequences = most; }),
+               bad,
+               {"unmask_options::sequences must be at most 178956970",
+                "(1 + unmask_options::branches) * unmask_options::window"});
   EXPECT_EQ(s, nullptr);
   const session_pointer there = made("tokens_per_step", small_options());
   std::vector<std::int32_t> tokens(6, 3);
@@ -969,6 +983,35 @@ TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
   }
 }
 
+TEST(c_api, says_what_is_wrong_with_the_tensor_of_a_segment) {
+  unmask_options o = small_options();
+  o.sequences = 2;
+  const session_pointer s = made("tokens_per_step", o);
+  std::vector<std::int32_t> tokens[2] = {std::vector<std::int32_t>(6),
+                                         std::vector<std::int32_t>(6)};
+  const unmask_sequence q = small_sequence();
+  for (const std::int32_t slot : {0, 1}) {
+    ASSERT_EQ(unmask_start(s.get(), slot, tokens[slot].data(), 6, &q), UNMASK_OK);
+  }
+  unmask_request request = UNMASK_REQUEST_INIT;
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  const std::vector<float> z(6 * 4, 0.0F);
+  unmask_logits tensors[] = {logits_of(z, 4), logits_of(z, 4)};
+  const auto supplied = [&] { return unmask_supply_segments(s.get(), tensors, nullptr, 2); };
+  constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
+  tensors[1].kind = UNMASK_BF16;
+  expect_fails(supplied(), bad, {"element type", "first segment's, float32, got bfloat16"});
+  tensors[1].kind = UNMASK_F32;
+  tensors[1].memory_space = UNMASK_DEVICE;
+  expect_fails(supplied(), bad, {"memory space", "that of the first segment's, got device"});
+  tensors[1].memory_space = UNMASK_HOST;
+  tensors[1].rows = 5;
+  expect_fails(
+      supplied(), bad, {"rows of a segment's logits must be row_last - row_first = 6, got 5"});
+  tensors[1].rows = 6;
+  EXPECT_EQ(supplied(), UNMASK_OK);
+}
+
 TEST(c_api, says_what_is_wrong_with_a_call) {
   const session_pointer s = made("tokens_per_step", small_options());
   std::vector<std::int32_t> tokens(6);
@@ -979,13 +1022,35 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   unmask_request request = UNMASK_REQUEST_INIT;
   expect_fails(unmask_supply(s.get(), &l), UNMASK_OUT_OF_ORDER, {"next()"});
   expect_fails(unmask_start(nullptr, 0, tokens.data(), 6, &q), bad, {"session", "null"});
-  expect_fails(unmask_start(s.get(), 1, tokens.data(), 6, &q), bad, {"slot", "1"});
+  expect_fails(unmask_start(s.get(), 1, tokens.data(), 6, &q),
+               bad,
+               {"slot must be in [0, unmask_options::sequences = 1)", "got 1"});
   expect_fails(unmask_start(s.get(), 0, nullptr, 6, &q), bad, {"tokens", "null"});
   expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, nullptr), bad, {"sequence", "null"});
   expect_fails(unmask_start(s.get(), 0, tokens.data(), 5, &q), bad, {"5"});
   unmask_sequence wrong = q;
   wrong.block_length = 0;
-  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &wrong), bad, {"block_length", "0"});
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &wrong),
+               bad,
+               {"unmask_sequence::block_length must", "0"});
+  wrong = q;
+  wrong.prompt_length = 7;
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &wrong),
+               bad,
+               {"unmask_sequence::prompt_length must", "unmask_sequence::length = 6", "7"});
+  wrong = q;
+  wrong.length = 7;
+  std::vector<std::int32_t> longer(7);
+  expect_fails(unmask_start(s.get(), 0, longer.data(), 7, &wrong),
+               bad,
+               {"unmask_sequence::length must be at most unmask_options::length = 6", "7"});
+  wrong = q;
+  const std::vector<std::int32_t> suppressed(1000, 0);
+  wrong.suppressed = suppressed.data();
+  wrong.suppressed_count = 1000;
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &wrong),
+               bad,
+               {"unmask_sequence::suppressed_count must", "1000"});
   wrong = q;
   wrong.suppressed_count = 1;
   expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &wrong), bad, {"suppressed", "null"});
@@ -1017,7 +1082,7 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   expect_fails(with([](auto& x) { x.kind = 3; }), bad, {"kind", "3"});
   expect_fails(with([](auto& x) { x.memory_space = UNMASK_DEVICE; }), bad, {"memory", "device"});
   expect_fails(with([](auto& x) { x.memory_space = 2; }), bad, {"memory_space", "2"});
-  expect_fails(with([](auto& x) { x.rows = 5; }), bad, {"rows", "5", "6"});
+  expect_fails(with([](auto& x) { x.rows = 5; }), bad, {"rows", "5", "those of the segments, 6"});
   expect_fails(with([](auto& x) { x.rows = -1; }), bad, {"rows", "-1"});
   expect_fails(with([](auto& x) { x.columns = 3; }), bad, {"columns", "3", "4"});
   expect_fails(with([](auto& x) { x.stride = 3; }), bad, {"stride", "3"});
@@ -1038,7 +1103,9 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   expect_fails(unmask_committed(s.get(), 0, nullptr, &count), bad, {"entries", "null"});
   expect_fails(unmask_committed(s.get(), 0, &entries, nullptr), bad, {"count", "null"});
   const unmask_candidate* candidates = nullptr;
-  expect_fails(unmask_candidates(s.get(), 0, &candidates, &count), UNMASK_OUT_OF_ORDER, {"trace"});
+  expect_fails(unmask_candidates(s.get(), 0, &candidates, &count),
+               UNMASK_OUT_OF_ORDER,
+               {"without unmask_options::trace"});
   expect_fails(unmask_probabilities(s.get(), -1, &answers, &count), bad, {"slot", "-1"});
 
   std::vector<std::uint8_t> transfer(6);

@@ -150,11 +150,11 @@ def test_a_hook_takes_its_rows_only():
         session.at_layer(0, 0, now[:-1], stored)
     with pytest.raises(ValueError, match="columns of the stored rows must be those of the rows at the layer, 5, got 4"):
         session.at_layer(0, 0, now, stored[:, :4])
-    with pytest.raises(ValueError, match="element_kind of the stored rows"):
+    with pytest.raises(ValueError, match="element type of the stored rows must be .*, float32, got float16"):
         session.at_layer(0, 0, now, stored.astype(np.float16))
     with pytest.raises(RuntimeError, match="no hook"):
         session.at_layer(0, 1, now, stored)
-    with pytest.raises(ValueError, match="layer must be in .*model_info::layers = 2.*, got 2"):
+    with pytest.raises(ValueError, match="layer must be in .*the session's layers = 2.*, got 2"):
         session.hooks(0, 2)
     assert not stored.any()
     assert session.at_layer(0, 0, now, stored) == list(range(LENGTH)) and (stored == 1).all()

@@ -215,7 +215,7 @@ def test_a_policy_says_what_it_requires(policy, window, forwards):
     with pytest.raises(ValueError, match="window"):
         unmask.Session(policy, **model, window=window - 1).start(0, canvas(1), prompt_length=PROMPT, block_length=7)
     assert repr(found).startswith(f"Requirements(window={window}, most_forwards={forwards}, state_bytes=")
-    with pytest.raises(ValueError, match="sequence_shape::prompt_length must be .*, got 99"):
+    with pytest.raises(ValueError, match="^prompt_length must be at most length = 24, got 99"):
         unmask.requirements(policy, **model, prompt_length=99)
 
 
@@ -523,14 +523,25 @@ def test_tensors_live_as_long_as_the_session_needs_them():
     [
         (lambda: new_session("treshold(0.9)"), "did you mean threshold"),
         (lambda: new_session("threshold(2)"), "threshold"),
-        (lambda: new_session(vocab=0), "vocab must be at least 1"),
+        (lambda: new_session(vocab=0), "^vocab must be at least 1"),
+        (lambda: new_session(window=0), "^window must be at least 1, got 0"),
+        (lambda: new_session(branches=17), "^branches must be in"),
+        (lambda: new_session(eos_token=VOCAB), r"^eos_token must be in .* or None, got"),
+        (lambda: new_session(eos_token=MASK), "^eos_token must be another token than the session's mask_token = 66"),
+        (lambda: new_session(sequences=2**30), r"^sequences must .* \(1 \+ the session's branches\) \* the session's window"),
         (lambda: new_session(threads=0), "threads must be in"),
         (lambda: new_session(stream=0), "stream must be None"),
-        (lambda: new_session().start(3, canvas(0), prompt_length=1), "slot must be in"),
+        (lambda: new_session().start(3, canvas(0), prompt_length=1), "^slot must be in .* the session's sequences = 1"),
         (lambda: new_session().start(0, canvas(0).astype(np.float32), prompt_length=1), "tokens must be int32"),
         (lambda: new_session().start(0, canvas(0)[::2], prompt_length=1), "last stride of 1, got 2"),
         (lambda: new_session().start(0, canvas(0)[None], prompt_length=1), "one dimension"),
-        (lambda: new_session().start(0, canvas(0), prompt_length=99), "prompt_length must be"),
+        (lambda: new_session().start(0, canvas(0), prompt_length=99), "^prompt_length must be at most length = 24"),
+        (lambda: new_session().start(0, np.zeros(LENGTH + 1, np.int32), prompt_length=1),
+         "^length must be at most the session's length = 24, got 25"),
+        (lambda: new_session().start(0, canvas(0), prompt_length=1, suppressed=[0] * 1000), r"^len\(suppressed\) must"),
+        (lambda: new_session().start(0, canvas(0), prompt_length=1, suppressed=[VOCAB]), "^suppressed must be a token"),
+        (lambda: new_session().start(0, canvas(0), prompt_length=1, editable=np.ones(3, bool)),
+         r"^len\(editable\) must be 0 or at least length = 24"),
         (
             lambda: new_session().start(0, canvas(0), prompt_length=1, editable=np.zeros(LENGTH)),
             "editable must be bool or uint8",
@@ -548,12 +559,14 @@ def test_bad_logits_leave_the_session_as_it_was():
         session.supply(model(tokens))
     with pytest.raises(RuntimeError, match="next"):
         session.supply([model(tokens)])
+    with pytest.raises(RuntimeError, match="candidates.. of a session without trace"):
+        session.candidates()
     session.start(0, tokens, prompt_length=PROMPT)
     rows = session.next().segments[0].rows
     good = model(tokens)[rows]
     for bad, says in [
-        (good[:-1], "rows"),
-        ([good[:-1]], "rows"),
+        (good[:-1], "rows of the logits must be those of the segments, 19, got 18"),
+        ([good[:-1]], "rows of a segment's logits must be the length of Segment.rows = 19, got 18"),
         ([], "number of tensors must be the number of segments, 1, got 0"),
         (good[:, :-1].copy(), "columns"),
         ([good[:, :-1].copy()], "columns"),

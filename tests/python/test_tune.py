@@ -88,11 +88,11 @@ def test_errors_of_the_engine_are_not_hidden():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"problems": 7}, "search::problems must be at least 8, got 7"),
-        ({"problems": 16, "target": 1.5}, r"search::target must be in \[0, 1\], got 1.5"),
-        ({"problems": 16, "confidence": 0}, r"search::confidence must be in \(0, 1\), got 0"),
+        ({"problems": 7}, "^problems must be at least 8, got 7"),
+        ({"problems": 16, "target": 1.5}, r"^target must be in \[0, 1\], got 1.5"),
+        ({"problems": 16, "confidence": 0}, r"^confidence must be in \(0, 1\), got 0"),
         ({"problems": 16, "minimise": "tokens"}, "minimise must be .*, got 'tokens'"),
-        ({"problems": 16, "depth": -1}, "search::depth must be at least 0, got -1"),
+        ({"problems": 16, "depth": -1}, "^depth must be at least 0, got -1"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

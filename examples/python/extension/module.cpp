@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/renamed.hpp>
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -14,6 +16,31 @@ namespace unmask_python {
 namespace {
 
 using namespace nb::literals;
+
+/// The message of an error with the names of Python's arguments; a longer name before its
+/// beginning.
+[[nodiscard]] std::string in_python(const char* what) {
+  static constexpr std::string_view session = "the session's ";
+  static constexpr unmask::detail::name_elsewhere names[] = {
+      {"session_capacity::trace", "trace"},
+      {"session_capacity::", session},
+      {"model_info::", session},
+      {"sequence_shape::", ""},
+      {"start_options::suppressed.size()", "len(suppressed)"},
+      {"start_options::editable.size()", "len(editable)"},
+      {"start_options::", ""},
+      {"row_modifiers::", ""},
+      {"search::", ""},
+      {"forward_request::", "Request."},
+      {" segment::rows.size()", " the length of Segment.rows"},
+      {" no_token", " None"},
+  };
+  std::string text = unmask::detail::renamed(what, names);
+  if (text.starts_with(session)) {
+    text.erase(0, session.size());
+  }
+  return text;
+}
 
 [[nodiscard]] nb::slice slice_of(const unmask::range& r) {
   return nb::slice(nb::int_(r.first), nb::int_(r.last), nb::none());
@@ -484,6 +511,15 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
 NB_MODULE(_unmask, m) {
   using namespace nanobind::literals;
   m.doc() = "Decoding policies for masked diffusion language models.";
+  nanobind::register_exception_translator([](const std::exception_ptr& error, void*) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::invalid_argument& e) {
+      PyErr_SetString(PyExc_ValueError, unmask_python::in_python(e.what()).c_str());
+    } catch (const std::logic_error& e) {
+      PyErr_SetString(PyExc_RuntimeError, unmask_python::in_python(e.what()).c_str());
+    }
+  });
   unmask_python::bind_values(m);
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);

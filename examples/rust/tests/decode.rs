@@ -298,7 +298,7 @@ fn errors_name_argument_value_and_rule() {
     refused(of("thresh\0old"), InvalidArgument, &["policy", "byte 6"]);
     refused(unmask::check_policy("by_margin"), InvalidArgument, &["commit rule"]);
     refused(Session::new("tokens_per_step", &Options::default()), InvalidArgument, &["vocab"]);
-    refused(of("es_dllm"), InvalidArgument, &["model_info::layers", "0"]);
+    refused(of("es_dllm"), InvalidArgument, &["unmask_options::layers", "0"]);
     let mut session = of("tokens_per_step").unwrap();
     refused(session.supply(Rows::f32(&[], VOCAB)), OutOfOrder, &["next()"]);
     refused(session.report(1), InvalidArgument, &["slot", "1"]);
@@ -377,7 +377,7 @@ fn decode_in_layers(policy: &str) -> (Vec<i32>, usize) {
                 refused(
                     session.at_layer(0, layer, rows, Stored::bf16(&mut [0; LENGTH * WIDTH], WIDTH)),
                     ErrorKind::InvalidArgument,
-                    &["element_kind of the stored rows"],
+                    &["element type of the stored rows", "float32, got bfloat16"],
                 );
                 let chosen =
                     session.at_layer(0, layer, rows, Stored::f32(stored, WIDTH)).unwrap().to_vec();

@@ -3,6 +3,7 @@
 
 #include <unmask/any_session.hpp>
 #include <unmask/c_api.h>
+#include <unmask/core/renamed.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,9 +21,22 @@ namespace UNMASK_NAMESPACE::detail::c_api {
 
 inline thread_local std::string last_error;
 
+// The names of arguments in messages; a longer name before its beginning.
+inline constexpr name_elsewhere names_in_c[] = {
+    {"session_capacity::", "unmask_options::"},
+    {"model_info::", "unmask_options::"},
+    {"sequence_shape::", "unmask_sequence::"},
+    {"start_options::suppressed.size()", "unmask_sequence::suppressed_count"},
+    {"start_options::", "unmask_sequence::"},
+    {"row_modifiers::", "unmask_modifiers::"},
+    {"forward_request::", "unmask_request::"},
+    {" segment::rows.size()", " row_last - row_first"},
+    {" no_token", " UNMASK_NO_TOKEN"},
+};
+
 inline unmask_status fail(unmask_status status, const char* what) noexcept {
   try {
-    last_error = what;
+    last_error = renamed(what, names_in_c);
   } catch (...) {
     last_error.clear();
   }

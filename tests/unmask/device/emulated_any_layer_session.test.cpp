@@ -70,7 +70,8 @@ TEST(EmulatedAnyLayerSession, NamesWhatIsWrongAndEnqueuesNothing) {
       why(host_hidden<float>(memory, length, width), stored),
       "memory space of the rows at the layer must be that of the session's backend, got host");
   EXPECT_EQ(why(now, device_state<bfloat16>(narrow.data(), length, width)),
-            "element_kind of the stored rows must be that of the rows at the layer, 0, got 1");
+            "element type of the stored rows must be that of the rows at the layer, float32, got "
+            "bfloat16");
   EXPECT_EQ(fake_cuda().launches, launches);
   EXPECT_EQ(why(now, stored), "nothing");
   EXPECT_GT(fake_cuda().launches, launches);
