@@ -127,21 +127,23 @@ struct columns_kernel<UNMASK_SIMD> {
 
   // Prefetches the columns one chunk further on in the row, or behind it, where the next row may
   // begin, while a chunk is summed: the exponentials keep the processor from reaching these loads
-  // early enough, and the hardware's stream prefetch stops at each page.
+  // early enough, and the hardware's stream prefetch stops at each page. In memory order, which the
+  // sweeps over a chunk are not.
   template <std::size_t Size>  // of a logit
   class next_chunk {
    public:
     UNMASK_TARGET explicit next_chunk(const void* chunk)
         : at_(reinterpret_cast<std::uintptr_t>(chunk) + canonical::chunk_columns * Size) {}
 
-    // Prefetches some vectors of columns, from column j on.
+    // Prefetches the next vectors of columns.
     template <index_t Vectors>
-    UNMASK_TARGET __attribute__((always_inline)) inline void ask_for(index_t j) const {
+    UNMASK_TARGET __attribute__((always_inline)) inline void ask_for() {
       constexpr std::size_t line = 64;
-      const std::uintptr_t from = at_ + static_cast<std::size_t>(j) * Size;
-      for (std::size_t byte = 0; byte < Vectors * std::size_t{width} * Size; byte += line) {
-        __builtin_prefetch(reinterpret_cast<const void*>(from + byte));
+      constexpr std::size_t bytes = Vectors * std::size_t{width} * Size;
+      for (std::size_t byte = 0; byte < bytes; byte += line) {
+        __builtin_prefetch(reinterpret_cast<const void*>(at_ + byte));
       }
+      at_ += bytes;
     }
 
    private:

@@ -52,7 +52,7 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
   template <statistics S, class Z, std::size_t Size>
   UNMASK_TARGET static float sums_of(Z z,
                                      index_t padded,
-                                     const next_chunk<Size>& next,
+                                     next_chunk<Size> next,
                                      float scale_exponent,
                                      canonical::chunk_sums& out) {
     using order = decltype(order_of(z));
@@ -67,13 +67,13 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
       lane_sums b = a;
       floats x;
       floats y;
-      next.template ask_for<2>(lane);
+      next.template ask_for<2>();
       load_two(z + lane, x, y);
       best = simd::max(y, simd::max(x, best));  // the order of the operands drops NaN
       floats t = bits(x, exponent);
       floats u = bits(y, exponent);
       for (index_t j = lane + lanes; j < padded; j += lanes) {
-        next.template ask_for<2>(j);
+        next.template ask_for<2>();
         load_two(z + j, x, y);
         best = simd::max(x, best);
         const floats v = bits(x, exponent);
