@@ -124,6 +124,30 @@ class tuner {
 
   [[nodiscard]] static double rounded(double value) { return std::round(value * 1000.0) / 1000.0; }
 
+  // Values of the first rule's knob, the slow end first.
+  [[nodiscard]] std::vector<double> from_slow(const setting& knob) const {
+    std::vector<double> ladder = ladder_of(knob);
+    if (slow_end_is_last_.count(knob.part) != 0) {
+      std::reverse(ladder.begin(), ladder.end());
+    }
+    return ladder;
+  }
+
+  // False if the policy costs no less than `parent` on a few problems, neither with its knob as it
+  // is nor at the fast end: then it need not be decoded on more.
+  [[nodiscard]] bool may_save(composition c, const point& parent) {
+    setting& knob = c.rules.front();
+    const std::vector<double> ladder = from_slow(knob);
+    for (const double value : {knob.value, ladder.empty() ? knob.value : ladder.back()}) {
+      knob.value = value;
+      const auto p = decoded_.on_first(math::min(8, parent.problems), c);
+      if (p && compare(*p, parent, how_.minimise).saved > 0.0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Sets the knob of the first rule as bisect() does, in steps from the value that it has. With a
   // `parent`, gives up and returns false for a policy that decodes as the parent does, and for one
   // that fails and does not cost less.
@@ -138,14 +162,14 @@ class tuner {
              compare(p, *parent, how_.minimise).saved <= 0.0;
     };
     const double start = knob.value;
+    if (parent != nullptr && !may_save(c, *parent)) {
+      return false;
+    }
     std::optional<point> p = at(start);
     if (!p || is_hopeless(*p) || (parent != nullptr && same_results(*p, *parent, how_.minimise))) {
       return false;
     }
-    std::vector<double> ladder = ladder_of(knob);  // the slow end first
-    if (slow_end_is_last_.count(knob.part) != 0) {
-      std::reverse(ladder.begin(), ladder.end());
-    }
+    const std::vector<double> ladder = from_slow(knob);
     const bool falls = !ladder.empty() && ladder.back() < ladder.front();
     const auto is_slower = [&](double v) { return falls ? v > start : v < start; };
     const auto here = std::partition_point(ladder.begin(), ladder.end(), is_slower);
