@@ -53,24 +53,29 @@ collect(evaluation& e, const std::vector<composition>& last, std::vector<point>&
   });
 }
 
-// Tests policies on the problems of the choice, until one fails. The best is the cheapest that did
-// not, a single rule unless a composition certainly costs less.
+// Tests policies on the problems of the choice, until evaluation::failures of them fail. The best
+// is the last that did not, a single rule unless a composition certainly costs less; if all failed,
+// the most right of them.
 inline void choose(evaluation& e, tuned& found) {
   std::vector<const point*> order = testing_order(found.points, e.how().minimise);
   if (e.is_stopped()) {  // one test is short
     order = {&found.points.front()};
   }
   std::vector<std::pair<const point*, point>> shown;
-  for (const point* p : order) {
-    point chosen = on_unseen(e, *p, e.choice());
-    e.progress("choice", shown.size() + 1, order.size());
-    const bool is_enough = e.is_shown(chosen);
-    if (is_enough || shown.empty()) {
-      shown.emplace_back(p, std::move(chosen));
-    }
-    if (!is_enough || e.is_stopped()) {
+  std::vector<std::pair<const point*, point>> failed;
+  for (std::size_t i = 0; i < order.size() && failed.size() < evaluation::failures; ++i) {
+    point chosen = on_unseen(e, *order[i], e.choice());
+    (e.is_shown(chosen) ? shown : failed).emplace_back(order[i], std::move(chosen));
+    e.progress("choice", i + 1, order.size());
+    if (e.is_stopped()) {
       break;
     }
+  }
+  if (shown.empty()) {
+    const auto is_less_right = [](const auto& a, const auto& b) {
+      return a.first->right + a.second.right < b.first->right + b.second.right;
+    };
+    shown.push_back(*std::max_element(failed.rbegin(), failed.rend(), is_less_right));
   }
   auto best = shown.back();
   for (auto p = shown.rbegin(); p != shown.rend() && !best.second.is_single; ++p) {

@@ -120,8 +120,8 @@ inline void mark_efficient(std::vector<point>& points, measure m) {
 
 /// Points in the order in which to test on other problems whether they reach a target: those that
 /// are efficient among all or among single rules, from the most right one to the cheapest. Tests
-/// that end at the first failure, each at one level, find a policy that misses the target no more
-/// often than that level, however many there are.
+/// that end at the k-th failure, each at a k-th of a level, accept a policy that misses the target
+/// no more often than that level, however many there are.
 ///
 /// Source: Laufer-Goldshtein et al., Efficiently Controlling Multiple Risks with Pareto Testing,
 /// 2023; Angelopoulos et al., Learn then Test, 2021.

@@ -236,7 +236,7 @@ TEST(tuner, does_not_choose_the_luckiest_of_many) {
     }
     EXPECT_EQ(found.chosen.problems, 100);
   }
-  EXPECT_GE(lucky_ones, 18);
+  EXPECT_GE(lucky_ones, 8);
   EXPECT_LE(lucky_chosen, 4);  // 1 - search::confidence of them
   EXPECT_GE(chosen, 10);
 }
