@@ -184,6 +184,7 @@ void score(const unmask::any_rows& keys, const void* query, float* scores) {
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api
 
+// NOLINTBEGIN(misc-definitions-in-headers): one file defines them
 extern "C" {
 
 unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule) {
@@ -371,11 +372,13 @@ unmask_status unmask_device_select_keys(unmask_session* session,
     const unmask::segment about = device_pass_of(session, segment).about();
     const unmask_eviction e = selection_of(session, about, scores, scores_count);
     const std::int32_t layers = session->model.layers;
+    const auto slot = static_cast<std::size_t>(about.slot);
     check_argument(
         layer >= 0 && layer < layers, "layer", layer, "in [0, model_info::layers = ", layers, ")");
     static_cast<void>(needed(positions, "positions"));
     give(positions,
-         list_of(session->keys->select(static_cast<std::size_t>(about.slot * layers + layer),
+         list_of(session->keys->select(slot * static_cast<std::size_t>(layers) +
+                                           static_cast<std::size_t>(layer),
                                        scores,
                                        scores_count,
                                        {e.first, e.last},
@@ -386,3 +389,4 @@ unmask_status unmask_device_select_keys(unmask_session* session,
 }
 
 }  // extern "C"
+// NOLINTEND(misc-definitions-in-headers)

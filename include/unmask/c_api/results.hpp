@@ -20,6 +20,7 @@ inline unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api
 
+// NOLINTBEGIN(misc-definitions-in-headers): one file defines them
 extern "C" {
 
 unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unmask_report* report) {
@@ -216,3 +217,4 @@ unmask_status unmask_decide(unmask_session* session,
 }
 
 }  // extern "C"
+// NOLINTEND(misc-definitions-in-headers)

@@ -125,7 +125,7 @@ struct unmask_session {
         !trace, "sequence->policy", text, "null in a session that records, whose trace has one");
     const unmask::named_parts parts = unmask::read_policy(text);
     make_keys(parts);
-    start_with(slot, parts, tokens, count, shape, options);
+    start_with_(slot, parts, tokens, count, shape, options);
     of_slot[static_cast<std::size_t>(slot)] = demands(parts);
   }
 
@@ -191,7 +191,7 @@ struct unmask_session {
   // Takes a session of either memory space in which each sequence may have a policy.
   template <class Mixed>
   void adopt(std::unique_ptr<Mixed> made) {
-    start_with = [mixed = made.get()](const auto&... arguments) { mixed->start(arguments...); };
+    start_with_ = [mixed = made.get()](const auto&... arguments) { mixed->start(arguments...); };
     session = std::move(made);
   }
 
@@ -201,5 +201,5 @@ struct unmask_session {
                      std::int32_t,
                      const unmask::sequence_shape&,
                      const unmask::start_options&)>
-      start_with;
+      start_with_;
 };

@@ -78,6 +78,7 @@ class device_key_selectors final : public device_keys {
   std::vector<unmask::device::key_selector> selectors_;
 };
 
+// NOLINTBEGIN(misc-definitions-in-headers): one file of device code defines them
 std::unique_ptr<device_keys>
 make_device_keys(unmask::index_t length, std::size_t selectors, void* stream) {
   return with_bad_alloc([&] {
@@ -92,5 +93,6 @@ void fetch_tokens(const std::int32_t* from, std::int32_t* to, std::size_t count,
                         "cudaMemcpyAsync of tokens");
   unmask::device::check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
 }
+// NOLINTEND(misc-definitions-in-headers)
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api

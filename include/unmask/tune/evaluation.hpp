@@ -114,6 +114,7 @@ class evaluation {
   // task, each task has its share of them.
   static void spread(std::vector<index_t>& problems) {
     std::vector<std::pair<double, index_t>> order;
+    order.reserve(problems.size());
     for (const index_t p : problems) {
       order.emplace_back(std::fmod(0.6180339887498949 * static_cast<double>(order.size()), 1.0), p);
     }
