@@ -134,11 +134,17 @@ def _tune(options: argparse.Namespace) -> None:
             results.append(Decoded(answer.text == tasks[i]["answer"], forwards=answer.report.forwards))
         return results
 
+    live = sys.stderr.isatty()  # elsewhere a line for each stage
+
     def progress(stage: str, done: int, of: int) -> None:
-        print(f"\r{stage}: {done} of {of} policies  ", end="", file=sys.stderr, flush=True)
+        if live:
+            print(f"\r{stage}: {done} of {of} policies  ", end="", file=sys.stderr, flush=True)
+        elif done == of:
+            print(f"{stage}: {of} policies", file=sys.stderr, flush=True)
 
     found = tune(run, problems=options.problems, target=options.target, depth=options.depth, progress=progress)
-    print(file=sys.stderr)
+    if live:
+        print(file=sys.stderr)
     if found.stopped:
         print("stopped early")
     if not found.reaches:
