@@ -39,7 +39,7 @@ struct steady_leader {
   UNMASK_HD void process(auto& row, auto& context) const {
     const token_id leader = row.total().token;
     const bool holds = context.state.leader == leader;
-    context.state.held = !holds ? 1 : context.state.held < steps ? context.state.held + 1 : steps;
+    context.state.held = holds ? context.state.held + 1 : 1;
     context.state.leader = leader;
   }
 
