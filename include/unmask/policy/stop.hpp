@@ -96,7 +96,6 @@ struct stop_sequence {
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     index_t& i = context.sequence.seen;
     i = math::min(i, math::min(q.committed_prefix, q.rewritten));
-    i = math::max(i, q.prompt_length);
     const index_t end = find(q.tokens, {q.prompt_length, q.committed_prefix}, i);
     i = q.committed_prefix;
     return end < 0 ? ending::running : ending::stop_tokens;
