@@ -74,7 +74,7 @@ UNMASK_HD void adopt(const slot_memory<Policy>& m) {
     now.query.last -= now.score.last - now.branch_last[0];
     now.score.last = now.branch_last[0];
     if (m.state->winner > 0) {
-      static_cast<void>(replan(m, now, info_of(*m.state), true));
+      replan(m, now, info_of(*m.state), true);
       masked_blocks(m, now);
     }
   } else {
@@ -98,7 +98,7 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
       m.marks[p.position] = mark::committed;
       --s.view.masked_count;
       plan own = next;
-      static_cast<void>(replan(m, own, info_of(s), false));
+      replan(m, own, info_of(s), false);
       next.branch_last[b] = own.score.last;
       s.tokens[p.position] = s.model.mask_token;
       m.marks[p.position] = mark::masked;

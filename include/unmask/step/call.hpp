@@ -200,10 +200,10 @@ UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_inf
   }
 }
 
-/// Changes the anchor's plan into that of a branch whose token is in place; with `keeps` the
-/// schedule's state is updated. Returns false if the schedule does not plan branches separately.
+/// Changes the anchor's plan into that of a branch whose token is in place, if the schedule plans
+/// branches separately; with `keeps` the schedule's state is updated.
 template <class Policy>
-UNMASK_HD bool replan([[maybe_unused]] const slot_memory<Policy>& m,
+UNMASK_HD void replan([[maybe_unused]] const slot_memory<Policy>& m,
                       [[maybe_unused]] plan& next,
                       [[maybe_unused]] const step_info& at,
                       [[maybe_unused]] bool keeps) {
@@ -216,7 +216,6 @@ UNMASK_HD bool replan([[maybe_unused]] const slot_memory<Policy>& m,
       context.sequence = before;
     }
   }
-  return I < Policy::part_total;
 }
 
 /// Collects the tracked tokens of all parts for one position, masked or committed.
