@@ -123,6 +123,24 @@ TEST(canvas, draws_noise_from_all_its_tokens) {
   }
 }
 
+TEST(canvas, draws_noise_from_random_numbers_that_no_draw_uses) {
+  const canvas part{.vocab = 1000};
+  canvas_context context;
+  context.at.seed = 1;
+  std::vector<token_id> noise;
+  for (index_t position = 0; position < 6; ++position) {
+    noise.push_back(part.refill(position, context));
+  }
+  for (token_id token = -3; token < 1000; ++token) {  // those below 0 belong to other parts
+    std::vector<token_id> drawn;
+    for (index_t position = 0; position < 6; ++position) {
+      const std::uint64_t bits = random_bits({.seed = 1, .position = position, .token = token});
+      drawn.push_back(static_cast<token_id>((bits * 1000) >> 32U));
+    }
+    EXPECT_NE(noise, drawn) << token;
+  }
+}
+
 /// Notes how many tokens a step has changed.
 struct change_counter {
   std::vector<index_t>* changed = nullptr;

@@ -157,6 +157,46 @@ TEST(trace, reports_invalid_rows_with_no_probability) {
   EXPECT_EQ(invalid, s.report().invalid_rows);
 }
 
+TEST(trace, names_no_part_for_an_invalid_row_that_was_held_in_the_step_before) {
+  std::vector<token_id> tokens(3, 0);
+  session<std::remove_const_t<decltype(rule)>> s{{.vocab = 4, .mask_token = 3},
+                                                 {.length = 3, .window = 3, .trace = true}};
+  s.start(0, rule, tokens, {.length = 3, .block_length = 3});
+  for (const bool is_broken : {false, true}) {
+    const index_t rows = s.next()->rows;
+    std::vector<float> logits(static_cast<std::size_t>(rows) * 4, 0.0F);
+    if (is_broken) {
+      logits.back() = logits[logits.size() - 2] = std::numeric_limits<float>::quiet_NaN();
+    }
+    s.supply(host_logits<float>(logits.data(), rows, 4));
+    const candidate_entry& last = s.candidates().back();
+    EXPECT_EQ(last.position, 2);
+    EXPECT_EQ(last.outcome, is_broken ? candidate_outcome::invalid : candidate_outcome::held);
+    EXPECT_EQ(last.part, is_broken ? -1 : 1);
+  }
+}
+
+// Excludes everything.
+template <int>
+struct excludes_all {
+  static constexpr statistics required = stat::none;
+  UNMASK_HD filter_result filter(const auto&, const auto&) const { return filter_result::excluded; }
+};
+
+TEST(trace, names_the_first_of_two_parts_that_exclude_a_candidate) {
+  const policy p{by_confidence{}, threshold{0.8F}, excludes_all<0>{}, excludes_all<1>{}};
+  std::vector<token_id> tokens(2, 0);
+  session<std::remove_const_t<decltype(p)>> s{{.vocab = 4, .mask_token = 3},
+                                              {.length = 2, .window = 2, .trace = true}};
+  s.start(0, p, tokens, {.length = 2, .block_length = 2});
+  const std::vector<float> logits(8, 0.0F);
+  s.supply(host_logits<float>(logits.data(), s.next()->rows, 4));
+  ASSERT_EQ(s.candidates().size(), 2U);
+  EXPECT_EQ(s.candidates()[0].outcome, candidate_outcome::forced);
+  EXPECT_EQ(s.candidates()[1].outcome, candidate_outcome::excluded);
+  EXPECT_EQ(s.candidates()[1].part, 2);
+}
+
 TEST(trace, a_proposed_mask_token_is_not_committed) {
   made_up_model model{.seed = 3, .vocab = 4};
   std::vector<token_id> tokens(25, 0);

@@ -5,6 +5,7 @@
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
+#include <unmask/policy/stop.hpp>
 
 #include <gtest/gtest.h>
 
@@ -270,6 +271,7 @@ TEST(decide, counts_the_fixed_positions_of_a_block_as_not_opened) {
 
 // Two blocks at a time.
 struct in_pairs {
+  std::uint64_t forced = 1;
   static constexpr statistics required = stat::none;
   [[nodiscard]] index_t reach(const sequence_shape& g) const { return 2 * g.block_length; }
   void schedule(sequence_view& q, plan& next, auto&) const {
@@ -280,9 +282,23 @@ struct in_pairs {
     next.first_block = b;
     next.last_block = std::min(b + 2, q.blocks());
     next.score = {q.block(b).first, q.block(next.last_block - 1).last};
-    next.forced = 1;
+    next.forced = forced;
   }
 };
+
+TEST(decide, commits_the_best_candidate_of_all_blocks_where_no_block_must_commit) {
+  const std::vector<row> table = {row_with_confidence(0.5),
+                                  row_with_confidence(0.6),
+                                  row_with_confidence(0.8),
+                                  row_with_confidence(0.7)};
+  const history h = decode_rows(policy{by_confidence{}, threshold{0.9F}, in_pairs{.forced = 0}},
+                                table,
+                                {.block_length = 2},
+                                small_model,
+                                6);
+  EXPECT_EQ(h.positions, (steps{{2}, {3}, {1}, {0}}));
+  EXPECT_EQ(h.report.forced, 4);
+}
 
 TEST(decide, counts_the_steps_of_each_block_from_its_own_opening) {
   std::vector<heard> log;
@@ -424,6 +440,145 @@ TEST(decide, draws_at_temperature_1_if_no_part_names_another) {
                                 {.block_length = 400});
   const auto best = static_cast<double>(std::count(h.tokens.begin(), h.tokens.end(), 0));
   EXPECT_NEAR(best, 280.0, 46.0);  // 5 deviations of 9.2
+}
+
+// Scores one position less in each step, from the first of a block of four on.
+struct shrinking {
+  static constexpr statistics required = stat::none;
+  void schedule(sequence_view& q, plan& next, auto&) const {
+    next.score = {0, 4 - q.step};
+    next.last_block = 1;
+    next.forced = 1;
+  }
+};
+
+// Notes how many candidates each step reduces.
+struct counts_candidates {
+  std::vector<index_t>* counts = nullptr;
+  struct step_reduction {
+    index_t candidates = 0;
+    void merge(const step_reduction& other) { candidates += other.candidates; }
+  };
+  static constexpr statistics required = stat::none;
+  step_reduction reduce(const auto&, auto&) const { return {1}; }
+  ending stop(const sequence_view& q, auto& context) const {
+    if (q.step > 0) {
+      counts->push_back(context.step_reduction.candidates);
+    }
+    return ending::running;
+  }
+};
+
+TEST(decide, reduces_the_candidates_of_the_scored_range_only) {
+  std::vector<index_t> counts;
+  const std::vector<row> table(4, row_with_confidence(0.5));
+  static_cast<void>(decode_rows(
+      policy{left_to_right{}, tokens_per_step{1}, shrinking{}, counts_candidates{&counts}},
+      table,
+      {.block_length = 4},
+      small_model,
+      2));
+  EXPECT_EQ(counts, (std::vector<index_t>{4, 2}));  // of 0 to 3, then of 1 and 2
+}
+
+// The last position is an anchor; commits what has none beside it.
+struct away_from_the_last {
+  static constexpr statistics required = stat::none;
+  bool anchors(const auto& c) const { return c.position == 3; }
+  [[nodiscard]] index_t anchor_radius() const { return 1; }
+  bool commits(const auto&, const rank_info_by_anchors& s) const {
+    return s.anchor_distance == no_anchor;
+  }
+};
+
+TEST(decide, knows_the_anchors_of_the_scored_range_only) {
+  const std::vector<row> table(4, row_with_confidence(0.5));
+  const history h = decode_rows(policy{left_to_right{}, away_from_the_last{}, shrinking{}},
+                                table,
+                                {.block_length = 4},
+                                small_model,
+                                2);
+  EXPECT_EQ(h.positions, (steps{{0, 1}, {2}}));
+  EXPECT_EQ(h.report.forced, 0);
+}
+
+// Notes the positions whose neighbours have a valid row: on the left, and on the right.
+struct notes_neighbours {
+  std::vector<index_t>* left = nullptr;
+  std::vector<index_t>* right = nullptr;
+  static constexpr statistics required = stat::confidence;
+  filter_result filter(const auto& c, const auto& beside, const auto&) const {
+    if (beside.left.valid()) {
+      left->push_back(c.position);
+    }
+    if (beside.right.valid()) {
+      right->push_back(c.position);
+    }
+    return filter_result::keep;
+  }
+};
+
+TEST(decide, knows_the_neighbours_of_the_scored_range_only) {
+  positions left;
+  positions right;
+  const std::vector<row> table(4, row_with_confidence(0.5));
+  static_cast<void>(decode_rows(
+      policy{left_to_right{}, tokens_per_step{1}, shrinking{}, notes_neighbours{&left, &right}},
+      table,
+      {.block_length = 4},
+      small_model,
+      2));
+  // Position 0 commits, then 1 and 2 are candidates: 3 is masked, and not scored.
+  EXPECT_EQ(left, (positions{1, 2, 3, 2}));
+  EXPECT_EQ(right, (positions{0, 1, 2, 1}));
+}
+
+// Notes how many tokens each step writes.
+struct counts_writes {
+  std::vector<index_t>* counts = nullptr;
+  static constexpr statistics required = stat::none;
+  ending stop(const sequence_view& q, auto&) const {
+    counts->push_back(q.changed);
+    return ending::running;
+  }
+};
+
+TEST(decide, tells_parts_how_many_tokens_a_step_has_written) {
+  std::vector<index_t> counts;
+  const std::vector<row> table(5, row_with_confidence(0.5));
+  static_cast<void>(decode_rows(policy{left_to_right{}, tokens_per_step{2}, counts_writes{&counts}},
+                                table,
+                                {.block_length = 5}));
+  EXPECT_EQ(counts, (std::vector<index_t>{0, 2, 2, 1}));
+}
+
+// Remasks position 0 in the second step.
+struct remasks_the_first {
+  static constexpr statistics required = stat::none;
+  verdict edit_token(const auto& c, auto& context) const {
+    return c.position == 0 && context.at.step == 1 ? verdict::remask : verdict::keep;
+  }
+};
+
+TEST(decide, reports_the_eos_token_where_the_last_step_has_remasked) {
+  model_info model = small_model;
+  model.eos_token = 3;
+  std::vector<token_id> tokens(4);
+  session s{policy{left_to_right{}, tokens_per_step{2}, remasks_the_first{}, max_steps{2}},
+            model,
+            tokens_view<memory::host>(tokens),
+            sequence_shape{.length = 4, .block_length = 4}};
+  while (const auto request = s.next()) {
+    const range rows = request->segments[0].rows;
+    const row logits = packed(std::vector<row>(4, row_with_confidence(0.5)), rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+  }
+  EXPECT_EQ(tokens, (std::vector<token_id>{3, 0, 0, 0}));
+  ASSERT_EQ(s.committed().size(), 3U);
+  EXPECT_EQ(s.committed()[0].position, 0);
+  EXPECT_EQ(s.committed()[0].token, 3);
+  EXPECT_EQ(s.committed()[0].log_probability, 0.0F);
+  EXPECT_EQ(s.committed()[1].token, 0);
 }
 
 // State of a position: how often it was looked at.

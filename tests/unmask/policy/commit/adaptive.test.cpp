@@ -481,6 +481,19 @@ TEST(stable_and_confident, commits_all_that_are_left_where_all_are_sure_and_quie
   }
 }
 
+TEST(stable_and_confident, commits_as_many_as_the_fallback_says_where_none_is_quiet) {
+  std::vector<token_id> x(5);
+  session s{policy{by_confidence{}, stable_and_confident{.fallback = 2}},
+            model_info{.vocab = 3, .mask_token = 2},
+            x,
+            sequence_shape{.length = 5, .block_length = 5}};
+  for (const std::size_t count : {2U, 2U, 1U}) {
+    decide_once(s, x, [](const segment&, index_t) { return logs({0.6, 0.4, 1.0}); });
+    EXPECT_EQ(s.committed().size(), count);
+  }
+  EXPECT_EQ(s.report().forced, 0);
+}
+
 TEST(stable_and_confident, commits_what_is_sure_and_quiet_together) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F, .fallback = 0};
   std::vector<token_id> x(6);

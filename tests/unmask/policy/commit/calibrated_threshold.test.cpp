@@ -52,6 +52,14 @@ TEST(metric, of_one_or_no_confidence) {
   }
 }
 
+TEST(metric, does_not_depend_on_what_stands_behind_the_sample) {
+  const double values[] = {.7, std::numeric_limits<double>::quiet_NaN()};
+  for (const metric m :
+       {metric::mean, metric::q1, metric::median, metric::q3, metric::min_whisker}) {
+    EXPECT_EQ(measured(m, {values, 1}), .7);
+  }
+}
+
 TEST(metric, the_whisker_is_always_one_of_the_sample) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     std::vector<double> x(1 + seed % 9);
@@ -479,6 +487,8 @@ TEST(calibrated_threshold, refuses_knobs_and_profiles_that_cannot_be) {
             "calibrated_threshold::slack must be in [0, 1), got -0.5");
   EXPECT_EQ(complaint([](p4& p) { p.threshold = 2.0F; }),
             "calibrated_threshold::threshold must be in [0, 1], got 2");
+  EXPECT_EQ(complaint([](p4& p) { p.threshold = 0.0F; }), "");
+  EXPECT_EQ(complaint([](p4& p) { p.threshold = 1.0F; }), "");
   for (float p4::* field : {&p4::cap, &p4::slack, &p4::threshold}) {
     EXPECT_NE(complaint([&](p4& p) { p.*field = nan; }), "");
   }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -194,6 +195,30 @@ TEST(entropy_bound, of_zero_takes_certain_tokens_along) {
   // Nothing is lost by the two certain tokens, and the first uncertain one is exempt as the
   // largest.
   EXPECT_EQ(decode_rows(p, table, {.block_length = 3}).counts(), (counts{3}));
+}
+
+/// A candidate of which the entropy alone is read.
+struct with_entropy {
+  float nats = 0.0F;
+  [[nodiscard]] float entropy() const { return nats; }
+};
+
+TEST(entropy_bound, commits_a_candidate_that_is_ranked_last_as_the_first_only) {
+  const with_entropy last{math::infinity()};
+  const entropy_bound rule{0.1F};
+  EXPECT_TRUE(rule.commits(last, {.rank = 0}));
+  EXPECT_FALSE(rule.commits(last, {.rank = 1, .cost_before = 0.05F, .largest_before = 0.05F}));
+  EXPECT_FALSE(rule.commits(last, {.rank = 1, .largest_before = math::infinity()}));
+}
+
+TEST(entropy_bound, leaves_one_of_two_equal_largest_out_without_rounding) {
+  constexpr with_entropy largest{0.11F};
+  for (int i = 22; i < 200; ++i) {
+    const float sum = static_cast<float>(i) / 100.0F;
+    const rank_info s{.rank = 3, .cost_before = sum, .largest_before = largest.nats};
+    EXPECT_TRUE(entropy_bound{sum}.commits(largest, s)) << sum;
+    EXPECT_FALSE(entropy_bound{std::nextafter(sum, 0.0F)}.commits(largest, s)) << sum;
+  }
 }
 
 TEST(all_of, commits_what_both_commit) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "oracles/naive_rules.hpp"
@@ -44,6 +45,26 @@ TEST(timesteps, have_the_published_fractions) {
                                                                                                : 0;
     }
     EXPECT_NEAR(committed, expected[j] * 1e6, 11.0);
+  }
+}
+
+TEST(timesteps, have_the_noise_levels_of_a_linear_space_in_float) {
+  // As torch.linspace(1, epsilon, steps + 1): its first half from the first value, the other from
+  // the last, each rounded once.
+  constexpr float epsilon = 1e-3F;
+  for (index_t steps = 1; steps <= 64; ++steps) {
+    const float width = (epsilon - 1.0F) / static_cast<float>(steps);
+    std::vector<float> level;
+    for (index_t k = 0; k <= steps; ++k) {
+      level.push_back(k < (steps + 1) / 2
+                          ? std::fma(width, static_cast<float>(k), 1.0F)
+                          : std::fma(-width, static_cast<float>(steps - k), epsilon));
+    }
+    for (std::size_t j = 0; j + 1 < static_cast<std::size_t>(steps); ++j) {
+      EXPECT_EQ(detail::noise_share(static_cast<index_t>(j), steps, epsilon),
+                1.0F - level[j + 1] / level[j])
+          << j << " of " << steps;
+    }
   }
 }
 

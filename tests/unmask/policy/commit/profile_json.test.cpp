@@ -132,6 +132,14 @@ struct bad_text {
   std::string complaint;
 };
 
+TEST(profile_json, a_whole_number_has_at_most_nine_digits) {
+  const auto with_length = [](const std::string& digits) {
+    return profile_from_json<4>(replaced("\"block_length\": 32", "\"block_length\": " + digits));
+  };
+  EXPECT_EQ(with_length("999999999").block_length, 999999999);
+  EXPECT_THROW(static_cast<void>(with_length("1000000000")), std::invalid_argument);
+}
+
 TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
   const std::vector<bad_text> table{
       {"", "profile, line 1: the text must be an object in braces, got the end"},

@@ -164,5 +164,14 @@ TEST(allowed_tokens, refuses_knobs_outside_their_range) {
                std::invalid_argument);
 }
 
+TEST(allowed_tokens, names_the_count_of_a_list_of_no_tokens) {
+  try {
+    check_part(allowed_tokens<2>{.tokens = {1, 2}, .count = 0}, sequence_shape{.length = 4});
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(), "allowed_tokens::count must be in [1, Count = 2], got 0");
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

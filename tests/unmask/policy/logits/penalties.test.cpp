@@ -88,6 +88,19 @@ TEST(penalties, edit_rows_as_their_definitions_do) {
   EXPECT_GT(rows, 8000);
 }
 
+TEST(penalties, reach_from_the_last_position_to_the_first) {
+  // Token 1 stands at position 0 alone, as far as `window` reaches.
+  std::vector<token_id> text = {1, 2, 2, 0};
+  session s{policy{by_confidence{}, tokens_per_step{1}, repetition_penalty<4>{2.0F, 3}},
+            model_info{.vocab = 4, .mask_token = 3},
+            tokens_view<memory::host>(text),
+            sequence_shape{.prompt_length = 3, .length = 4}};
+  static_cast<void>(s.next());
+  const std::vector<float> row = {1.5F, 2.0F, 0.0F, 0.0F};
+  s.supply(host_logits<float>(row.data(), 1, 4));
+  EXPECT_EQ(text[3], 0);
+}
+
 TEST(penalties, go_with_credit) {
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {

@@ -68,6 +68,24 @@ TEST(probability_of, names_the_slot_of_the_row) {
   EXPECT_EQ(s.probabilities(1)[1].slot, 1);
 }
 
+TEST(probability_of, is_not_told_again_once_the_sequence_has_ended) {
+  std::vector<token_id> one = {0};
+  std::vector<token_id> two = {0, 0};
+  const policy p{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}};
+  session<std::remove_const_t<decltype(p)>> s(small, {.sequences = 2, .length = 2, .window = 2});
+  s.start(0, p, one, {.length = 1});
+  s.start(1, p, two, {.length = 2, .block_length = 2});
+  for (const std::size_t told : {2U, 0U}) {
+    const index_t rows = s.next()->rows;
+    std::vector<float> logits;
+    for (index_t r = 0; r < rows; ++r) {
+      logits.insert(logits.end(), answers_row.begin(), answers_row.end());
+    }
+    s.supply(host_logits<float>(logits.data(), rows, 6));
+    EXPECT_EQ(s.probabilities(0).size(), told);
+  }
+}
+
 // "Yes or no?": the decision is the list's, and one knows how much of the row it stands for.
 TEST(probability_of, beside_allowed_tokens_makes_a_classifier) {
   std::vector<token_id> text = {0};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "support/fixed_rows.hpp"
@@ -38,6 +39,7 @@ constexpr sequence_shape shape{.prompt_length = 3, .length = 13, .block_length =
 TEST(released, declares_the_passes_of_its_loops) {
   EXPECT_EQ(released::fast_dllm_blocks{2}.extra_forwards(shape), 3 * 2);
   EXPECT_EQ(most_forwards(released::llada_low_confidence(5), shape), 10 + 3 * 5);
+  EXPECT_EQ((released::quota_above{7, 0.9F}.extra_forwards(shape)), 7);
   // One block more, because they are aligned; in each a pass that finds it complete and one that
   // decides nothing. The first and the last may have positions outside the answer.
   EXPECT_EQ(released::sglang_blocks{}.extra_forwards(shape), 4 * 2 + 2 * 4);
@@ -79,6 +81,34 @@ TEST(dinfer, ends_with_an_eos_token) {
   }
 }
 
+TEST(dinfer, does_not_take_a_given_eos_token_of_the_next_block_for_one_of_this) {
+  model_info model = small_model;
+  model.eos_token = 3;
+  std::vector<token_id> tokens(8, 3);
+  std::vector<std::uint8_t> editable(8, 1);
+  editable[4] = 0;
+  const auto p = released::dinfer_threshold(0.9F, {.early_stop = true});
+  session<std::remove_const_t<decltype(p)>> s{model, {.length = 8, .window = 4}};
+  s.start(0, p, tokens, {.length = 8, .block_length = 4}, {.editable = editable, .suppressed = {}});
+  std::vector<index_t> committed;
+  while (const auto request = s.next()) {
+    const range rows = request->segments[0].rows;
+    const row logits = packed(std::vector<row>(8, row_with_confidence(0.95)), rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+    for (const commit_entry& e : s.committed()) {
+      committed.push_back(e.position);
+    }
+  }
+  EXPECT_EQ(committed, (std::vector<index_t>{0, 1, 2, 3, 5, 6, 7}));
+}
+
+TEST(quota_above, commits_nothing_where_there_are_more_steps_than_positions) {
+  const history h =
+      decode_confidences(released::dream_confidence_threshold(4, 0.9F), {0.95, 0.95, 0.95});
+  EXPECT_EQ(h.counts(), (std::vector<std::size_t>{0, 0, 0, 0}));
+  EXPECT_EQ(h.report.end, ending::max_steps);
+}
+
 TEST(quota_above, postpones_what_is_below_the_threshold) {
   const std::vector<double> same(5, 0.5);
   const auto counts = [&](float threshold, index_t steps) {
@@ -91,6 +121,22 @@ TEST(quota_above, postpones_what_is_below_the_threshold) {
   EXPECT_EQ(counts(confidence_of(row_with_confidence(0.5)), 1), steps{5}) << "inclusive";
 }
 
+TEST(quota_above, does_not_commit_a_postponed_position_whose_row_is_invalid) {
+  std::vector<token_id> tokens(2);
+  session s{released::dream_confidence_threshold(1, 0.9F),
+            small_model,
+            tokens_view<memory::host>(tokens),
+            sequence_shape{.length = 2, .block_length = 2}};
+  row second(small_vocab, std::numeric_limits<float>::quiet_NaN());
+  for (const row& z : {row_with_confidence(0.5), second}) {
+    const range rows = s.next().value().segments[0].rows;
+    const row logits = packed({z, z}, rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+  }
+  EXPECT_EQ(tokens, (std::vector<token_id>{0, 4}));
+  EXPECT_EQ(s.report().end, ending::max_steps);
+}
+
 TEST(quota_above, counts_as_postponed_what_follows_the_last_one_above) {
   // .6 and .6 reach the threshold, so that 3 of 5 are postponed to a second step.
   const float threshold = confidence_of(row_with_confidence(0.6));
@@ -99,14 +145,16 @@ TEST(quota_above, counts_as_postponed_what_follows_the_last_one_above) {
   EXPECT_EQ(h.counts(), (std::vector<std::size_t>{2, 1, 1, 1}));
 }
 
-/// Decodes a block of two with rows whose best token is that of the pass; -1: the mask token.
+/// Decodes blocks of two with rows whose best token is that of the pass; -1: the mask token.
 template <class Policy>
-history decode_passes(const Policy& p, const std::vector<token_id>& best) {
+history decode_passes(const Policy& p, const std::vector<token_id>& best, std::size_t length = 2) {
   model_info model = small_model;
   model.suppress_mask = false;
   history h;
-  h.tokens.assign(2, 0);
-  session s{p, model, tokens_view<memory::host>(h.tokens), {.length = 2, .block_length = 2}};
+  h.tokens.assign(length, 0);
+  const auto positions = static_cast<index_t>(length);
+  session s{
+      p, model, tokens_view<memory::host>(h.tokens), {.length = positions, .block_length = 2}};
   for (std::size_t pass = 0; const auto request = s.next(); ++pass) {
     row logits;
     for (index_t r = 0; r < request->rows; ++r) {
@@ -115,10 +163,18 @@ history decode_passes(const Policy& p, const std::vector<token_id>& best) {
       z[static_cast<std::size_t>(token < 0 ? model.mask_token : token)] = 9.0F;
       logits.insert(logits.end(), z.begin(), z.end());
     }
+    EXPECT_EQ(request->rows, s.planned().score.size()) << "of a pass that decides nothing, too";
     s.supply(host_logits<float>(logits.data(), request->rows, small_vocab));
   }
   h.report = s.report();
   return h;
+}
+
+TEST(sglang_blocks, gives_each_block_up_that_stays_masked) {
+  // In each block 2 + 1 passes decide, and propose the mask token; one more decides nothing.
+  const history h = decode_passes(released::sglang_low_confidence(0.5F), {-1}, 4);
+  EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 4, 4, 4}));
+  EXPECT_EQ(h.report.forwards, 8);
 }
 
 TEST(sglang_edited_blocks, edits_a_complete_block_so_often) {

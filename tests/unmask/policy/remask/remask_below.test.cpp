@@ -225,18 +225,20 @@ struct spare_witness {
 // Of the commits of a step, one is progress and one makes up for each position that is remasked;
 // the others are to spare.
 TEST(remask_below, leaves_fewer_remasks_to_another_part) {
-  const auto may_remask = [](double last) {
+  const auto may_remask = [](const std::vector<double>& second) {
     bool told = false;
     const policy p{by_confidence{}, threshold{0.7F}, remask_below{0.5F}, spare_witness{&told}};
-    std::vector<token_id> tokens(5, 0);
+    std::vector<token_id> tokens(second.size(), 0);
+    const auto length = static_cast<index_t>(second.size());
     session s{p,
               small_model,
               tokens_view<memory::host>(tokens),
-              sequence_shape{.length = 5, .block_length = 5}};
-    // Commits 0 and 1; then remasks 0, keeps 1, which `told` is about, and commits 2, 3 and, if it
-    // is sure, 4.
-    for (const std::vector<double>& confidences :
-         {std::vector{0.9, 0.9, 0.6, 0.6, 0.6}, std::vector{0.4, 0.9, 0.9, 0.9, last}}) {
+              sequence_shape{.length = length, .block_length = length}};
+    std::vector<double> first(second.size(), 0.6);
+    first[0] = first[1] = 0.9;
+    // Commits 0 and 1; then remasks 0, keeps 1, which `told` is about, and commits the others that
+    // are sure.
+    for (const std::vector<double>& confidences : {first, second}) {
       std::vector<row> table;
       for (const double c : confidences) {
         table.push_back(row_with_confidence(c));
@@ -246,11 +248,32 @@ TEST(remask_below, leaves_fewer_remasks_to_another_part) {
       const row logits = packed(table, rows);
       s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
     }
-    EXPECT_EQ(tokens, (std::vector<token_id>{4, 0, 0, 0, last > 0.7 ? 0 : 4}));
+    for (std::size_t i = 0; i < second.size(); ++i) {
+      EXPECT_EQ(tokens[i], second[i] > 0.7 ? 0 : 4);
+    }
     return told;
   };
-  EXPECT_FALSE(may_remask(0.6));
-  EXPECT_TRUE(may_remask(0.9));
+  EXPECT_FALSE(may_remask({0.4, 0.9, 0.9, 0.9}));
+  EXPECT_FALSE(may_remask({0.4, 0.9, 0.9, 0.9, 0.6}));
+  EXPECT_TRUE(may_remask({0.4, 0.9, 0.9, 0.9, 0.9}));
+}
+
+TEST(remask_below, commits_the_first_invalid_row_where_only_committed_tokens_are_candidates) {
+  const row broken(small_vocab, std::numeric_limits<float>::quiet_NaN());
+  std::vector<token_id> tokens(4);
+  session s{policy{by_confidence{}, threshold{0.7F}, remask_below{0.5F}},
+            small_model,
+            tokens_view<memory::host>(tokens),
+            sequence_shape{.length = 4, .block_length = 4}};
+  // Position 0 commits; then it is the only candidate, and keeps its token.
+  for (const double first : {0.9, 0.4}) {
+    const range rows = s.next().value().segments[0].rows;
+    const row logits = packed({row_with_confidence(first), broken, broken, broken}, rows);
+    s.supply(host_logits<float>(logits.data(), rows.size(), small_vocab));
+  }
+  ASSERT_EQ(s.committed().size(), 1U);
+  EXPECT_EQ(s.committed()[0].position, 1);
+  EXPECT_EQ(s.report().rewritten, 0);
 }
 
 TEST(remask_below, refuses_what_is_no_probability) {
