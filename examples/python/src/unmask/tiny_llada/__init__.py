@@ -17,6 +17,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from .._text import families, names
 from .._unmask import Commit, Report, Session
 
 MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
@@ -161,6 +162,10 @@ def decode(
     `trace` names a file for the decode as a trace. The whole sequence runs in each pass; policies
     with a layer rule need an engine that computes single positions.
     """
+    for name in names(policy):
+        if families()[name] == "layer rule" or name in ("delayed_cache", "entropy_cache"):
+            raise ValueError(f"policy '{policy}': {name} needs an engine that computes single positions; "
+                             "this one runs every position in each layer")
     start = [BEGIN] + tokens_of(prompt)
     if len(start) + length > CONTEXT:
         raise ValueError(f"prompt has {len(prompt)} characters; it must have at most {CONTEXT - 1 - length}")
