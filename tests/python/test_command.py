@@ -153,7 +153,7 @@ def test_tune(capsys, monkeypatch):
         return types.SimpleNamespace(text=task["answer"], report=types.SimpleNamespace(forwards=passes))
 
     monkeypatch.setattr(unmask.tiny_llada, "decode", fast)
-    assert main(["tune", "--problems", "8", "--target", "0.3", "--depth", "0"]) == 0
+    assert main(["tune", "--problems", "8", "--target", "0.15", "--depth", "0"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("by_margin + ")
     assert "4 of 4 right on tasks that the search did not see" in said.out and "3.00 forward passes" in said.out
