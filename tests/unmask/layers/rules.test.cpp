@@ -186,6 +186,38 @@ TEST(LayerRules, ReturnEachRowOnceWhicheverTargetsAreMasked) {
   }
 }
 
+/// Notes what it is told of position 0.
+struct notes_the_first_row : keeps_the_left {
+  std::vector<layer_row>* seen = nullptr;
+  float importance(const layer_row& row, const layer_info& at, const auto& context) const {
+    if (row.position == 0) {
+      seen->push_back(row);
+    }
+    return keeps_the_left::importance(row, at, context);
+  }
+};
+
+struct right_to_left {
+  static constexpr statistics required = stat::none;
+  float score(const auto& c) const { return static_cast<float>(c.position); }
+};
+
+// The first pass runs everything and asks about nothing; then position 0 is committed, or 3.
+TEST(LayerRules, AreToldOfTargetZeroWhileItIsMasked) {
+  const auto first_row = [](const auto& order) {
+    std::vector<layer_row> seen;
+    const policy p{order, tokens_per_step{1}, notes_the_first_row{{99}, &seen}};
+    const sequence_shape alone{.length = 4, .block_length = 4};
+    EXPECT_EQ(decode_layered(model, p, alone, 1).report.end, ending::complete);
+    return seen.at(0);
+  };
+  EXPECT_EQ(first_row(left_to_right{}).target, 1);
+  const layer_row row = first_row(right_to_left{});
+  EXPECT_EQ(row.target, 0);
+  EXPECT_TRUE(row.masked);
+  EXPECT_TRUE(row.first_masked);
+}
+
 /// Distributes nothing, and notes the means that it is given.
 struct noting_means : keeps_the_left {
   std::vector<float>* seen = nullptr;
