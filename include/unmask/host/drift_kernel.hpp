@@ -106,7 +106,7 @@ struct drift_kernel<UNMASK_SIMD> {
     simd::store(previous + lane, s.previous);
   }
 
-  // Adds the lanes in the order of canonical::sum_of_drift_lanes.
+  // Adds the lanes in the order of canonical::sum_of_lanes.
   template <bool Wanted>
   UNMASK_TARGET static float total(float* lane) {
     if constexpr (!Wanted) {

@@ -3,6 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/stats/row_accumulator.hpp>
+#include <unmask/stats/sum_of_lanes.hpp>
 
 /// A random token from a row that is read once.
 ///
@@ -18,16 +19,6 @@ inline constexpr index_t chunk_columns = 2048;
 
 /// Column j of a chunk belongs to lane j mod 64.
 inline constexpr index_t lanes = 64;
-
-/// Adds `lanes` numbers by halving.
-[[nodiscard]] UNMASK_HD inline float sum_of_lanes(float* lane) {
-  for (index_t half = lanes / 2; half > 0; half /= 2) {
-    for (index_t i = 0; i < half; ++i) {
-      lane[i] += lane[i + half];
-    }
-  }
-  return lane[0];
-}
 
 /// Weight of a column relative to the chunk's best; 0 for -inf.
 [[nodiscard]] UNMASK_HD inline float draw_weight(float z, float best, float inverse_temperature) {

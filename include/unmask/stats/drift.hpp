@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/layer.hpp>
+#include <unmask/stats/sum_of_lanes.hpp>
 
 /// The fixed order in which a hidden vector is compared with its stored predecessor, on every
 /// backend.
@@ -13,16 +14,6 @@
 namespace UNMASK_NAMESPACE::canonical {
 
 inline constexpr index_t drift_lanes = 32;
-
-/// Adds `drift_lanes` numbers by halving.
-[[nodiscard]] UNMASK_HD inline float sum_of_drift_lanes(float* lane) {
-  for (index_t half = drift_lanes / 2; half > 0; half /= 2) {
-    for (index_t i = 0; i < half; ++i) {
-      lane[i] += lane[i + half];
-    }
-  }
-  return lane[0];
-}
 
 [[nodiscard]] UNMASK_HD inline float absolute(float x) {
   return math::from_bits(math::bits_of(x) & 0x7fffffffU);
@@ -58,11 +49,11 @@ template <drift_terms Terms, element T>
       previous[lane] = math::fma(g, g, previous[lane]);
     }
   }
-  return {sum_of_drift_lanes(distance_1),
-          sum_of_drift_lanes(distance_2),
-          sum_of_drift_lanes(product),
-          sum_of_drift_lanes(square),
-          sum_of_drift_lanes(previous),
+  return {sum_of_lanes(distance_1),
+          sum_of_lanes(distance_2),
+          sum_of_lanes(product),
+          sum_of_lanes(square),
+          sum_of_lanes(previous),
           columns};
 }
 
