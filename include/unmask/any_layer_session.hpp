@@ -170,7 +170,7 @@ class any_layer_session_of
                                     const any_state& previous) override {
     check_argument(previous.space == Backend::space,
                    "memory space of the stored rows",
-                   previous.space == memory::host ? "host" : "device",
+                   detail::name_of(previous.space),
                    "that of the session's backend");
     check_argument(previous.kind == now.kind,
                    "element type of the stored rows",

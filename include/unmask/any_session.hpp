@@ -18,6 +18,10 @@ namespace detail {
   return names[static_cast<int>(kind)];
 }
 
+[[nodiscard]] constexpr const char* name_of(memory space) {
+  return space == memory::host ? "host" : "device";
+}
+
 [[nodiscard]] constexpr std::ptrdiff_t bytes_of(element_kind kind) {
   return kind == element_kind::f32 ? 4 : 2;
 }
@@ -256,7 +260,7 @@ class any_session_of : public Base {
   static auto with_type(const any_rows& rows, const char* space_name, const auto& use) {
     check_argument(rows.space == Backend::space,
                    space_name,
-                   rows.space == memory::host ? "host" : "device",
+                   detail::name_of(rows.space),
                    "that of the session's backend");
     switch (rows.kind) {
     case element_kind::bf16:
@@ -291,7 +295,7 @@ class any_session_of : public Base {
                      detail::name_of(first.kind));
       check_argument(rows.space == first.space,
                      "memory space of the logits of a segment",
-                     rows.space == memory::host ? "host" : "device",
+                     detail::name_of(rows.space),
                      "that of the first segment's");
     }
     with_type(first, logits_space, [&]<element T, memory M>(const rows_view<T, M>&) {

@@ -37,8 +37,8 @@ collect(evaluation& e, const std::vector<composition>& last, std::vector<point>&
       e.on_all(c);
     }
   }
-  for (const auto& [text, p] : e.points()) {
-    if (p.problems == most()) {
+  for (const index_t count = most(); const auto& [text, p] : e.points()) {
+    if (p.problems == count) {
       points.push_back(p);
     }
   }
