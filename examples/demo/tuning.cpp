@@ -30,8 +30,8 @@ constexpr const char* usage =
     "results on problems that the search did not see, and the best single rule beside it.\n\n"
     "  --target TEXT      \"exact >= 0.97\" (default): that share of answers is right; or\n"
     "                     \"agreement >= 0.97\": equal to those of one token a forward pass\n"
-    "  --confidence P     how sure that has to be for problems that were not decoded (default "
-    "0.8)\n"
+    "  --confidence-level P\n"
+    "                     how sure that has to be for problems that were not decoded: 0.8\n"
     "  --minimise COST    forwards (default), segments, layer_positions or seconds\n"
     "  --depth N          most parts that are added to a rule (default 2)\n"
     "  --points STEM      write every policy decoded on all problems of the search as STEM.csv\n"
@@ -75,11 +75,11 @@ search_options read_options(const search_program& program,
       o.help = true;
     } else if (name == "--target") {
       read_target(o, value());
-    } else if (name == "--confidence") {
+    } else if (name == "--confidence-level") {
       const std::string& text = value();
       char* end = nullptr;
-      o.confidence = std::strtod(text.c_str(), &end);
-      if (text.empty() || *end != 0 || !(o.confidence > 0.0 && o.confidence < 1.0)) {
+      o.confidence_level = std::strtod(text.c_str(), &end);
+      if (text.empty() || *end != 0 || !(o.confidence_level > 0.0 && o.confidence_level < 1.0)) {
         reject(name, "a number between 0 and 1", text);
       }
     } else if (name == "--minimise") {
@@ -365,7 +365,7 @@ void search(const search_program& program, const search_options& o) {
   }
   tune::search how{.problems = static_cast<index_t>(count),
                    .target = o.target,
-                   .confidence = o.confidence,
+                   .confidence_level = o.confidence_level,
                    .minimise = o.minimise,
                    .depth = o.depth};
   how.stop = [&log] {

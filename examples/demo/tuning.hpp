@@ -20,7 +20,7 @@ struct search_options {
   bool help = false;
   bool agreement = false;
   double target = 0.97;
-  double confidence = 0.8;
+  double confidence_level = 0.8;
   unmask::tune::measure minimise = unmask::tune::measure::forwards;
   std::string cost = "forwards";
   index_t depth = 2;

@@ -138,7 +138,7 @@ class Tune(unittest.TestCase):
         self.fails(("--target", "exact > 0.9"), "--target must be", "exact > 0.9")
         self.fails(("--target", "exact >= 2"), "--target must be")
         self.fails(("--minimise", "watts"), "--minimise must be", "watts")
-        self.fails(("--confidence", "1"), "--confidence must be", "1")
+        self.fails(("--confidence-level", "1"), "--confidence-level must be", "1")
         self.fails(("--depth", "ten"), "--depth must be", "ten")
         self.fails(("--points", "/no/such/folder/x"), "--points must be")
         self.fails(("--target",), "--target must be followed by")

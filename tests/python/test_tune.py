@@ -90,7 +90,7 @@ def test_errors_of_the_engine_are_not_hidden():
     [
         ({"problems": 7}, "^problems must be at least 8, got 7"),
         ({"problems": 16, "target": 1.5}, r"^target must be in \[0, 1\], got 1.5"),
-        ({"problems": 16, "confidence": 0}, r"^confidence must be in \(0, 1\), got 0"),
+        ({"problems": 16, "confidence_level": 0}, r"^confidence_level must be in \(0, 1\), got 0"),
         ({"problems": 16, "minimise": "tokens"}, "minimise must be .*, got 'tokens'"),
         ({"problems": 16, "depth": -1}, "^depth must be at least 0, got -1"),
     ],

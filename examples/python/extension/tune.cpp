@@ -79,7 +79,7 @@ class python_decoder {
 [[nodiscard]] tuned tune(nb::callable decode,
                          unmask::index_t problems,
                          double target,
-                         double confidence,
+                         double confidence_level,
                          const std::string& minimise,
                          unmask::index_t depth,
                          const std::optional<nb::callable>& progress) {
@@ -89,7 +89,7 @@ class python_decoder {
   });
   search how{.problems = problems,
              .target = target,
-             .confidence = confidence,
+             .confidence_level = confidence_level,
              .minimise = measure_of(minimise)};
   how.depth = depth;
   how.stop = [&engine] { return engine.interrupted(); };
@@ -174,7 +174,7 @@ void bind_tune(nb::module_& m) {
       nb::kw_only(),
       "problems"_a,
       "target"_a = 0.97,
-      "confidence"_a = 0.8,
+      "confidence_level"_a = 0.8,
       "minimise"_a = "forwards",
       "depth"_a = 2,
       "progress"_a = nb::none(),
@@ -183,9 +183,9 @@ void bind_tune(nb::module_& m) {
       "below\n"
       "the number given here; ValueError: this policy is not possible. Even problems are for the\n"
       "search and the choice, odd ones for the check. The policy found misses the target on other\n"
-      "problems with a probability of at most 1 - confidence. Ctrl-C ends the search with what it\n"
-      "has. "
-      "progress(stage, done, of) is called after each policy.");
+      "problems with a probability of at most 1 - confidence_level. Ctrl-C ends the search with "
+      "what\n"
+      "it has. progress(stage, done, of) is called after each policy.");
 }
 
 }  // namespace unmask_python

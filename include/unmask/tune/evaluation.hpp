@@ -73,7 +73,7 @@ class evaluation {
   /// True if these results show that other problems reach the target: exact binomial test.
   [[nodiscard]] bool is_shown(const point& p) const {
     return how_.target <= 0.0 || binomial_tail(p.right, p.problems, how_.target) <=
-                                     (1.0 - how_.confidence) / static_cast<double>(failures);
+                                     (1.0 - how_.confidence_level) / static_cast<double>(failures);
   }
 
   /// True of all problems of the search if is_shown(), of fewer unless the accuracy excludes the

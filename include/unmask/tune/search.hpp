@@ -8,9 +8,9 @@ namespace UNMASK_NAMESPACE::tune {
 
 /// Parameters of a search.
 struct search {
-  index_t problems = 0;     ///< Number of problems, indexed from 0; at least 8.
-  double target = 0.97;     ///< Least share of right answers, in [0, 1].
-  double confidence = 0.8;  ///< Least probability that unseen problems reach it, in (0, 1).
+  index_t problems = 0;           ///< Number of problems, indexed from 0; at least 8.
+  double target = 0.97;           ///< Least share of right answers, in [0, 1].
+  double confidence_level = 0.8;  ///< Least probability that unseen problems reach it, in (0, 1).
   measure minimise = measure::forwards;  ///< The cost.
   index_t screened = 32;                 ///< Problems of the first round; at least 1.
   index_t kept = 4;                      ///< Candidates that get further parts; at least 1.

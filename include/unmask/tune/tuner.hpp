@@ -34,9 +34,9 @@ class tuner {
     check_argument(how.screened >= 1, "search::screened", how.screened, "at least 1");
     check_argument(how.kept >= 1, "search::kept", how.kept, "at least 1");
     check_argument(how.depth >= 0, "search::depth", how.depth, "at least 0");
-    check_argument(how.confidence > 0.0 && how.confidence < 1.0,
-                   "search::confidence",
-                   how.confidence,
+    check_argument(how.confidence_level > 0.0 && how.confidence_level < 1.0,
+                   "search::confidence_level",
+                   how.confidence_level,
                    "in (0, 1)");
   }
 

@@ -237,7 +237,7 @@ TEST(tuner, does_not_choose_the_luckiest_of_many) {
     EXPECT_EQ(found.chosen.problems, 100);
   }
   EXPECT_GE(lucky_ones, 8);
-  EXPECT_LE(lucky_chosen, 4);  // 1 - search::confidence of them
+  EXPECT_LE(lucky_chosen, 4);  // 1 - search::confidence_level of them
   EXPECT_GE(chosen, 10);
 }
 
@@ -308,8 +308,8 @@ TEST(tuner, refuses_parameters_that_make_no_search) {
   EXPECT_EQ(message({.problems = 9, .target = 1.5}), "search::target must be in [0, 1], got 1.5");
   EXPECT_EQ(message({.problems = 9, .target = std::nan("")}),
             "search::target must be in [0, 1], got nan");
-  EXPECT_EQ(message({.problems = 9, .confidence = 1.0}),
-            "search::confidence must be in (0, 1), got 1");
+  EXPECT_EQ(message({.problems = 9, .confidence_level = 1.0}),
+            "search::confidence_level must be in (0, 1), got 1");
   EXPECT_EQ(message({.problems = 9, .screened = 0}), "search::screened must be at least 1, got 0");
 }
 
