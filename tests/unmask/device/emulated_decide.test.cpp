@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The body that decides a step, run by thread groups of many lanes: it must do what one lane does,
-// bit by bit, whatever the number of lanes and the order they come in.
+// bit by bit, whatever the number of lanes, the order they come in, and what earlier steps left in
+// the memory that each step writes anew.
 
 #include <unmask/core/validate.hpp>
 #include <unmask/cuda/decide_slot.hpp>
@@ -80,7 +81,7 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
   for (index_t branch = 0; branch <= now.branches; ++branch) {
     a.device_view.supplied[branch] = 1;
     b.device_view.supplied[branch] = 1;
-    for (index_t i = 0; i < now.score.size(); ++i) {
+    for (index_t i = 0; i < a.m.read_range().size(); ++i) {
       if (!a.m.reads(branch, i)) {
         continue;
       }
@@ -99,6 +100,50 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
              find_token(kept.tokens, kept.count, a.m.row(branch, i).token) >= 0) {
         a.m.row(branch, i).token = d.within(0, vocab - 1);
         b.m.row(branch, i).token = a.m.row(branch, i).token;
+      }
+    }
+  }
+}
+
+/// Overwrites with random values what no step may read before it has written it.
+template <class Policy>
+void overwrite_scratch(const lone_slot<Policy>& slot, dice& d) {
+  const step::slot_memory<Policy>& m = slot.m;
+  const auto window = static_cast<std::size_t>(m.window);
+  const auto rows = static_cast<std::size_t>(m.rows);
+  const auto fill = [&d](auto* at, std::size_t count, auto value) {
+    for (std::size_t k = 0; at != nullptr && k < count; ++k) {
+      at[k] = value(d);
+    }
+  };
+  const auto number = [](dice& from) { return from.real(-9, 9); };
+  const auto coin = [](dice& from) { return from.chance(0.5); };
+  const auto index = [&](dice& from) { return from.within(-1, m.window - 1); };
+  fill(m.keys, static_cast<std::size_t>(step::sort_size(m.window)), [](dice& from) {
+    return from.bits();
+  });
+  fill(m.roles, window, [](dice& from) { return static_cast<step::role>(from.within(0, 8)); });
+  fill(m.cost_before, window, number);
+  fill(m.largest_before, window, number);
+  fill(m.ranks, window, index);
+  fill(m.anchors, window, coin);
+  fill(m.lookahead_scores, rows, number);
+  fill(m.is_masked, rows, coin);
+  fill(m.is_low, rows, coin);
+  fill(m.branch_scores, static_cast<std::size_t>(1 + m.capacity.branches), number);
+  fill(m.traced, window, [](dice&) { return candidate_entry{}; });
+  fill(m.reasons, window, [&](dice& from) {
+    return step::role_reason{from.within(-1, 9), from.chance(0.5)};
+  });
+  for (index_t k = slot.status.report.last_commits; k <= m.window; ++k) {
+    m.entries[k] = {.position = index(d), .token = 0};
+  }
+  for (index_t branch = 0; static_cast<std::size_t>(branch * m.window) < rows; ++branch) {
+    for (index_t i = 0; i < m.window; ++i) {
+      const bool is_read = slot.status.next.active() && branch <= slot.status.next.branches &&
+                           i < m.read_range().size() && m.reads(branch, i);
+      if (!is_read) {
+        m.row(branch, i) = any_record<Policy::required>(d, m.vocab);
       }
     }
   }
@@ -212,6 +257,7 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   int steps = 0;
   while (alone.status.next.active() && !::testing::Test::HasFailure() && steps < 60) {
     read_rows(alone, together, model.vocab, d);
+    overwrite_scratch(together, d);
     one.run(
         [&](const emulated_block& b) { device::decide_slot(b, alone.device_view, 0, nullptr); });
     void* at = shared.data();

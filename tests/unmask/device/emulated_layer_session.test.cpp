@@ -10,6 +10,7 @@
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/presets/methods.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,8 @@ void decode_beside(const Policy& p) {
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
   sequence_on_a_stream<Kind, Policy> q(p);
   auto& s = q.session;
-  while (s.next()) {
+  int passes = 0;
+  while (s.next() && ++passes <= length) {  // each commits a token
     auto calls = fake_cuda().calls;
     const int waits = fake_cuda().waits;
     q.enqueue();
@@ -66,6 +68,8 @@ TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
   decode(methods::es_dllm_parallel(0.6F));
   decode(policy{by_confidence{}, tokens_per_step{2}, delayed_cache{3}});
   decode(policy{by_confidence{}, tokens_per_step{2}, prefix_cache{3}});
+  // Blocks join without a refresh: no pass has computed their positions.
+  decode(policy{by_confidence{}, tokens_per_step{1}, early_skip{}, block_pipeline{.add = 0.1F}});
 }
 
 /// The host's upper bound for a selection: the share of the positions that enter, and a row for the
