@@ -11,32 +11,24 @@
 #include <type_traits>
 
 #include "support/observed_decode.hpp"
+#include "support/part_of.hpp"
 
 namespace unmask::testing {
 namespace {
 
 constexpr sequence_shape geometry{.prompt_length = 2, .length = 42, .block_length = 10};
 
-/// The part of type P, of which a policy has one.
-template <class P, std::size_t I = 0, class Policy>
-[[nodiscard]] constexpr const P& part_of(const Policy& p) {
-  if constexpr (std::is_same_v<typename Policy::template part_type<I>, P>) {
-    return p.template part_at<I>();
-  } else {
-    return part_of<P, I + 1>(p);
-  }
-}
-
 TEST(Methods, CreditDecodingHasTheValuesOfSection5) {
-  constexpr auto p = methods::credit_decoding();
-  static_assert(part_of<trace_credit<64>>(p).strength == 0.65F);
-  static_assert(part_of<trace_credit<64>>(p).decay == 0.7F);
-  static_assert(part_of<trace_credit<64>>(p).exponent == 0.2F);
-  static_assert(part_of<threshold>(p).value == 0.9F && part_of<threshold>(p).inclusive);
-  static_assert(part_of<by_confidence>(p).required == stat::confidence);
-  constexpr auto released = methods::credit_decoding(0.8F, credit_released<64>);
-  static_assert(part_of<trace_credit<64>>(released).strength == 0.7F);
-  static_assert(part_of<threshold>(released).value == 0.8F);
+  auto p = methods::credit_decoding();
+  EXPECT_EQ(part_of<trace_credit<64>>(p).strength, 0.65F);
+  EXPECT_EQ(part_of<trace_credit<64>>(p).decay, 0.7F);
+  EXPECT_EQ(part_of<trace_credit<64>>(p).exponent, 0.2F);
+  EXPECT_EQ(part_of<threshold>(p).value, 0.9F);
+  EXPECT_TRUE(part_of<threshold>(p).inclusive);
+  static_assert(by_confidence::required == stat::confidence);
+  auto released = methods::credit_decoding(0.8F, credit_released<64>);
+  EXPECT_EQ(part_of<trace_credit<64>>(released).strength, 0.7F);
+  EXPECT_EQ(part_of<threshold>(released).value, 0.8F);
 }
 
 TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
@@ -51,11 +43,11 @@ TEST(Methods, CreditDecodingDecodesAndNeedsNoMoreStepsThanItsThreshold) {
 }
 
 TEST(Methods, MorePartsFollowThoseOfTheMethod) {
-  constexpr auto p =
+  auto p =
       methods::with(methods::credit_decoding(0.8F), stop_at_eos{}, prefix_cache{3}, single_block{});
-  static_assert(part_of<threshold>(p).value == 0.8F);
-  static_assert(part_of<prefix_cache>(p).period == 3);
-  static_assert(std::is_same_v<std::remove_const_t<decltype(p)>,
+  EXPECT_EQ(part_of<threshold>(p).value, 0.8F);
+  EXPECT_EQ(part_of<prefix_cache>(p).period, 3);
+  static_assert(std::is_same_v<decltype(p),
                                policy<by_confidence,
                                       threshold,
                                       trace_credit<64>,
@@ -65,18 +57,18 @@ TEST(Methods, MorePartsFollowThoseOfTheMethod) {
 }
 
 TEST(Methods, LopaWithD2fHasTheValuesOfTable5) {
-  constexpr auto p = methods::lopa_d2f();
-  static_assert(part_of<lookahead>(p).branches == 14);
-  static_assert(part_of<lookahead>(p).lowest_share == 1.0F);
-  static_assert(part_of<lookahead>(p).creation_weight == 0.0F);
-  static_assert(!part_of<lookahead>(p).complete_wins);
-  static_assert(part_of<threshold>(p).value == 0.9F);
-  static_assert(part_of<block_pipeline>(p).add == 0.1F);
-  static_assert(part_of<block_pipeline>(p).activate == 0.95F);
-  static_assert(part_of<block_pipeline>(p).at_once * 32 == 256);
-  constexpr auto code = methods::lopa_d2f({.branches = 7}, 0.95F, {.add = 0.3F});
-  static_assert(part_of<block_pipeline>(code).activate == 0.95F);
-  static_assert(part_of<lookahead>(code).branches == 7);
+  auto p = methods::lopa_d2f();
+  EXPECT_EQ(part_of<lookahead>(p).branches, 14);
+  EXPECT_EQ(part_of<lookahead>(p).lowest_share, 1.0F);
+  EXPECT_EQ(part_of<lookahead>(p).creation_weight, 0.0F);
+  EXPECT_FALSE(part_of<lookahead>(p).complete_wins);
+  EXPECT_EQ(part_of<threshold>(p).value, 0.9F);
+  EXPECT_EQ(part_of<block_pipeline>(p).add, 0.1F);
+  EXPECT_EQ(part_of<block_pipeline>(p).activate, 0.95F);
+  EXPECT_EQ(part_of<block_pipeline>(p).at_once * 32, 256);
+  auto code = methods::lopa_d2f({.branches = 7}, 0.95F, {.add = 0.3F});
+  EXPECT_EQ(part_of<block_pipeline>(code).activate, 0.95F);
+  EXPECT_EQ(part_of<lookahead>(code).branches, 7);
 }
 
 /// Decodes with every branch's token in its place.
@@ -119,6 +111,36 @@ TEST(Methods, LopaWithD2fDecodesWithAllItsBranches) {
     more += decode_branches(methods::lopa_d2f({.branches = 0}), model, 14).forwards;
   }
   EXPECT_LT(fewer, more);
+}
+
+TEST(Methods, DynamicDllmRunsEveryPositionInEveryPass) {
+  auto p = methods::dynamic_dllm();
+  EXPECT_EQ(part_of<interval_cache>(p).prompt_period, 1);
+  EXPECT_EQ(part_of<interval_cache>(p).answer_period, 0);
+}
+
+TEST(Methods, EsDllmHasTheValuesOfSection6) {
+  const auto expect = [](const auto& p) {
+    const early_skip& skip = part_of<early_skip>(p);
+    EXPECT_EQ(skip.weight, 0.5F);
+    ASSERT_EQ(skip.stage_count, 2);
+    EXPECT_EQ(skip.stages[0].depth, 0.125);
+    EXPECT_EQ(skip.stages[0].keep, 0.5);
+    EXPECT_EQ(skip.stages[1].depth, 0.25);
+    EXPECT_EQ(skip.stages[1].keep, 0.25);  // half of the half
+    EXPECT_EQ(part_of<block_cache>(p).prompt_period, 64);
+    EXPECT_EQ(part_of<block_cache>(p).block_period, 16);
+  };
+  auto one = methods::es_dllm_sparse();
+  expect(one);
+  EXPECT_EQ(part_of<tokens_per_step>(one).count, 1);
+  EXPECT_EQ(part_of<key_eviction>(one).keep, 0.5);  // appendix C.3.2
+  EXPECT_EQ(part_of<key_eviction>(one).pool, 3);
+  EXPECT_EQ(part_of<key_eviction>(one).delay, 1);
+  auto parallel = methods::es_dllm_parallel_sparse(0.8F);
+  expect(parallel);
+  EXPECT_EQ(part_of<threshold>(parallel).value, 0.8F);
+  EXPECT_FALSE(part_of<threshold>(parallel).inclusive);
 }
 
 TEST(Methods, OsdtHasTheSettingsOfSection4) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/fixed_rows.hpp"
+#include "support/part_of.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -24,13 +25,75 @@ TEST(bf16, rounds_to_the_nearest_and_ties_to_even) {
   EXPECT_EQ(released::bf16_rounded(1.0F), 1.0F);
 }
 
-TEST(released, has_the_values_of_its_release) {
-  interval_cache cache;
-  cache = released::dynamic_dllm_cache();
+TEST(fast_dllm, has_the_values_of_its_release) {
+  auto over = released::fast_dllm_threshold(0.8F);
+  EXPECT_EQ(part_of<threshold>(over).value, 0.8F);
+  EXPECT_TRUE(part_of<threshold>(over).inclusive);
+  EXPECT_EQ(part_of<released::fast_dllm_blocks>(over).least, 1);
+  auto factored = released::fast_dllm_factor(0.5F, 2);
+  EXPECT_EQ(part_of<factor>(factored).value, 0.5F);
+  EXPECT_TRUE(part_of<factor>(factored).accept_last);
+  EXPECT_EQ(part_of<released::fast_dllm_blocks>(factored).least, 2);
+}
+
+TEST(dream, ends_after_its_steps) {
+  auto p = released::dream(by_entropy{}, 5);
+  EXPECT_EQ(part_of<timesteps>(p).steps, 5);
+  EXPECT_EQ(part_of<max_steps>(p).steps, 5);
+}
+
+TEST(dynamic_dllm, has_the_values_of_its_release) {
+  auto cache = released::dynamic_dllm_cache();
   EXPECT_EQ(cache.prompt_period, 5000);
   EXPECT_EQ(cache.answer_period, 5000);
+  EXPECT_EQ(part_of<adaptive_threshold>(released::dynamic_dllm_per_token()).begin, 1);
+  const auto expect = [](const auto& rule, index_t stride) {
+    EXPECT_EQ(rule.budget, 32);
+    EXPECT_EQ(rule.window, 32);
+    EXPECT_EQ(rule.full_layers, 1);
+    EXPECT_EQ(rule.share, sharing::released);
+    EXPECT_EQ(rule.scope, budget_scope::outside_window);
+    EXPECT_TRUE(rule.answer_only);
+    EXPECT_TRUE(rule.latest_only);
+    EXPECT_TRUE(rule.whole_window);
+    EXPECT_EQ(rule.refresh_stride, stride);
+  };
+  expect(released::cache_budget_released<feature::value>(), 0);
+  expect(released::cache_budget_released<feature::input>(), 4);
+}
+
+TEST(es_dllm, has_the_values_of_its_release) {
+  const auto expect = [](const auto& p) {
+    const early_skip& skip = part_of<early_skip>(p);
+    EXPECT_EQ(skip.weight, 0.5F);
+    EXPECT_TRUE(skip.floor);
+    EXPECT_TRUE(skip.cap);
+    EXPECT_EQ(skip.first_masked, 5.0F);
+    EXPECT_EQ(skip.committed, 3.0F);
+    EXPECT_EQ(skip.confident, 2.0F);
+    EXPECT_TRUE(skip.forgets_held);
+    const block_cache& cache = part_of<block_cache>(p);
+    EXPECT_EQ(cache.prompt_period, 64);
+    EXPECT_EQ(cache.block_period, 16);
+    EXPECT_TRUE(cache.reaches_back);
+    EXPECT_TRUE(cache.aligned);
+    EXPECT_TRUE(part_of<eos_gate>(p).until_first);
+  };
   auto fixed = released::es_dllm_fixed(2);
-  EXPECT_TRUE(fixed.part_at<6>().until_first);
+  expect(fixed);
+  EXPECT_EQ(part_of<tokens_per_step>(fixed).count, 2);
+  EXPECT_EQ(part_of<threshold>(fixed).value, 0.0F);
+  auto parallel = released::es_dllm_parallel(0.8F);
+  expect(parallel);
+  EXPECT_EQ(part_of<threshold>(parallel).value, 0.8F);
+  EXPECT_FALSE(part_of<threshold>(parallel).inclusive);
+}
+
+TEST(lopa, lets_a_complete_branch_win) {
+  auto p = released::lopa({.branches = 2}, 0.8F);
+  EXPECT_TRUE(part_of<lookahead_by<by_entropy>>(p).complete_wins);
+  EXPECT_EQ(part_of<lookahead_by<by_entropy>>(p).branches, 2);
+  EXPECT_EQ(part_of<threshold>(p).value, 0.8F);
 }
 
 // 3 blocks of 4 behind the prompt, of which the last has 2 positions.
@@ -40,10 +103,21 @@ TEST(released, declares_the_passes_of_its_loops) {
   EXPECT_EQ(released::fast_dllm_blocks{2}.extra_forwards(shape), 3 * 2);
   EXPECT_EQ(most_forwards(released::llada_low_confidence(5), shape), 10 + 3 * 5);
   EXPECT_EQ((released::quota_above{7, 0.9F}.extra_forwards(shape)), 7);
+  EXPECT_EQ(released::es_dllm_blocks{}.extra_forwards(shape), 4);  // of the last block
+  EXPECT_EQ(released::d2f_blocks{}.extra_forwards(shape), 3);
+  EXPECT_EQ(released::dinfer_blocks{.unroll = 5}.extra_forwards(shape), 4 * 5);  // may be aligned
   // One block more, because they are aligned; in each a pass that finds it complete and one that
   // decides nothing. The first and the last may have positions outside the answer.
   EXPECT_EQ(released::sglang_blocks{}.extra_forwards(shape), 4 * 2 + 2 * 4);
   EXPECT_EQ(released::sglang_edited_blocks{6}.extra_forwards(shape), 4 * (6 + 2) + 2 * 4);
+}
+
+TEST(released, declares_the_positions_that_a_step_scores) {
+  EXPECT_EQ(released::llada_blocks{}.reach(shape), 10);
+  EXPECT_EQ(released::quota_above{}.reach(shape), 10);
+  EXPECT_EQ(released::d2f_blocks{}.reach(shape), 10);
+  const sequence_shape longer{.prompt_length = 3, .length = 300, .block_length = 4};
+  EXPECT_EQ(released::d2f_blocks{}.reach(longer), max_active_blocks * 4);
 }
 
 /// Decodes rows with the confidence .95, and expects that the keys before each block are final.
