@@ -20,21 +20,29 @@ struct columns_kernel<UNMASK_SIMD> {
     index_t column;
 
     masked operator+(index_t n) const { return {logits + n, allowed, column + n}; }
-    // Bits of `width` columns from a multiple of it on; higher bits are undefined.
-    [[nodiscard]] std::uint32_t bits() const {
+    // Bits of so many vectors, from a multiple of them on; higher bits are undefined.
+    template <index_t Vectors>
+    [[nodiscard]] auto bits() const {
       const auto bit = static_cast<std::uint32_t>(column);
-      return allowed[bit / 32] >> bit % 32;
-    }
-    // Bits of four vectors, from a multiple of that on.
-    [[nodiscard]] std::uint64_t group() const {
-      if constexpr (4 * width == 64) {
-        const std::uint32_t* const word = allowed + static_cast<std::uint32_t>(column) / 32;
+      const std::uint32_t* const word = allowed + bit / 32;
+      if constexpr (Vectors * width == 64) {
         return word[0] | std::uint64_t{word[1]} << 32U;
+      } else if constexpr (Vectors * width == 32) {
+        return *word;
       } else {
-        return bits();
+        return *word >> bit % 32;
       }
     }
   };
+
+  // Vector number `Vector` of masked columns, whose bits begin with those of the first.
+  template <index_t Vector, element T>
+  UNMASK_TARGET __attribute__((always_inline)) static inline floats kept(const masked<T>& z,
+                                                                         auto bits) {
+    constexpr index_t first = Vector * width;
+    return simd::template kept<first % 32>(simd::load(z.logits + first),
+                                           static_cast<std::uint32_t>(bits >> (first / 32 * 32)));
+  }
 
   template <element T>
   UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const T* z) {
@@ -42,7 +50,7 @@ struct columns_kernel<UNMASK_SIMD> {
   }
   template <element T>
   UNMASK_TARGET __attribute__((always_inline)) static inline floats load(const masked<T>& z) {
-    return simd::kept(simd::load(z.logits), z.bits());
+    return kept<0>(z, z.template bits<1>());
   }
   // Two vectors of columns: simd::load_pair(), or in memory order.
   template <element T>
@@ -53,8 +61,9 @@ struct columns_kernel<UNMASK_SIMD> {
   template <element T>
   UNMASK_TARGET __attribute__((always_inline)) static inline void
   load_two(const masked<T>& z, floats& a, floats& b) {
-    a = load(z);
-    b = load(z + width);
+    const auto bits = z.template bits<2>();
+    a = kept<0>(z, bits);
+    b = kept<1>(z, bits);
   }
   // Four vectors of columns: two simd::load_pair(), or in memory order.
   template <element T>
@@ -66,14 +75,11 @@ struct columns_kernel<UNMASK_SIMD> {
   template <element T>
   UNMASK_TARGET __attribute__((always_inline)) static inline void
   load_four(const masked<T>& z, floats& a, floats& b, floats& c, floats& d) {
-    const std::uint64_t bits = z.group();
-    const auto from = [bits](index_t vector) {
-      return static_cast<std::uint32_t>(bits >> static_cast<unsigned>(vector * width));
-    };
-    a = simd::kept(simd::load(z.logits), from(0));
-    b = simd::kept(simd::load(z.logits + width), from(1));
-    c = simd::kept(simd::load(z.logits + 2 * width), from(2));
-    d = simd::kept(simd::load(z.logits + 3 * width), from(3));
+    const auto bits = z.template bits<4>();
+    a = kept<0>(z, bits);
+    b = kept<1>(z, bits);
+    c = kept<2>(z, bits);
+    d = kept<3>(z, bits);
   }
   // The order of columns after load_four() is that for elements of this type.
   template <element T>
@@ -87,7 +93,8 @@ struct columns_kernel<UNMASK_SIMD> {
   }
   template <element T>
   [[nodiscard]] static float at(const masked<T>& z, index_t column) {
-    return ((z + column).bits() & 1U) != 0 ? math::to_float(z.logits[column]) : -math::infinity();
+    const bool is_allowed = allowed_bits(z.allowed, z.column + column, 1) != 0;
+    return is_allowed ? math::to_float(z.logits[column]) : -math::infinity();
   }
 
   // The largest of some columns, a multiple of `width`; NaN is ignored.

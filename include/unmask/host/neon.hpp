@@ -52,8 +52,9 @@ struct neon_vectors {
   static std::uint32_t unordered(floats a) {
     return vaddvq_u32(vbicq_u32(bits(), vceqq_f32(a, a)));
   }
+  template <int First = 0>
   static floats kept(floats a, std::uint32_t which) {
-    const words keep = vtstq_u32(vdupq_n_u32(which), bits());
+    const words keep = vtstq_u32(vdupq_n_u32(which >> First), bits());
     return vbslq_f32(keep, a, splat(-math::infinity()));
   }
   static float largest(floats a) { return vmaxvq_f32(a); }

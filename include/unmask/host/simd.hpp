@@ -23,7 +23,7 @@
 ///   rounded             to the nearest integer, the even one between two
 ///   scaled              p 2^n, n an integer, the result a normal number; NaN stays NaN
 ///   equal, unordered    one bit per number
-///   kept                a where the bit is set, -inf elsewhere
+///   kept                a where the bit is set, -inf elsewhere; kept<n> begins with bit n
 ///   largest, total      over one register; `total` adds i and i + width / 2, and so on down to 1
 ///
 /// The portable set has only the members that staging and drift use: it reads rows in plain code.
@@ -60,7 +60,9 @@ struct portable_vectors {
                   a[2] > b[2] ? a[2] : b[2],
                   a[3] > b[3] ? a[3] : b[3]};
   }
-  static floats kept(floats a, std::uint32_t bits) {
+  template <int First = 0>
+  static floats kept(floats a, std::uint32_t from) {
+    const std::uint32_t bits = from >> First;
     const float none = -math::infinity();
     return floats{(bits & 1U) != 0 ? a[0] : none,
                   (bits & 2U) != 0 ? a[1] : none,
@@ -136,10 +138,12 @@ struct avx2_vectors {
   UNMASK_INLINE std::uint32_t unordered(floats a) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)));
   }
+  template <int First = 0>
   UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
-    const words lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    const words set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), lane);
-    const words keep = _mm256_cmpeq_epi32(set, lane);
+    constexpr int up = 31 - First;  // to the sign, by which the blend selects
+    const words keep = _mm256_sllv_epi32(
+        _mm256_set1_epi32(static_cast<int>(bits)),
+        _mm256_setr_epi32(up, up - 1, up - 2, up - 3, up - 4, up - 5, up - 6, up - 7));
     return _mm256_blendv_ps(splat(-math::infinity()), a, _mm256_castsi256_ps(keep));
   }
   UNMASK_INLINE float largest(floats a) {
@@ -209,8 +213,12 @@ struct avx512_vectors {
     return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
   }
   UNMASK_INLINE std::uint32_t unordered(floats a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+  template <int First = 0>
   UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
-    return _mm512_mask_mov_ps(splat(-math::infinity()), static_cast<__mmask16>(bits), a);
+    const words number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const words lanes = _mm512_maskz_sllv_epi32(every, _mm512_set1_epi32(1 << First), number);
+    const words all = _mm512_set1_epi32(static_cast<int>(bits));
+    return _mm512_mask_mov_ps(splat(-math::infinity()), _mm512_test_epi32_mask(all, lanes), a);
   }
   UNMASK_INLINE float largest(floats a) {
     return avx2_vectors::largest(_mm256_max_ps(half<0>(a), half<1>(a)));
