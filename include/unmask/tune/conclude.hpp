@@ -54,8 +54,8 @@ collect(evaluation& e, const std::vector<composition>& last, std::vector<point>&
 }
 
 // Tests policies on the problems of the choice, until evaluation::failures of them fail. The best
-// is the last that did not, a single rule unless a composition certainly costs less; if all failed,
-// the most right of them.
+// is the cheapest that did not, a single rule unless a composition certainly costs less; if all
+// failed, the most right of them.
 inline void choose(evaluation& e, tuned& found) {
   std::vector<const point*> order = testing_order(found.points, e.how().minimise);
   if (e.is_stopped()) {  // one test is short
@@ -65,7 +65,8 @@ inline void choose(evaluation& e, tuned& found) {
   std::vector<std::pair<const point*, point>> failed;
   for (std::size_t i = 0; i < order.size() && failed.size() < evaluation::failures; ++i) {
     point chosen = on_unseen(e, *order[i], e.choice());
-    (e.is_shown(chosen) ? shown : failed).emplace_back(order[i], std::move(chosen));
+    (e.is_shown(chosen.right, chosen.problems) ? shown : failed)
+        .emplace_back(order[i], std::move(chosen));
     e.progress("choice", i + 1, order.size());
     if (e.is_stopped()) {
       break;
@@ -77,15 +78,18 @@ inline void choose(evaluation& e, tuned& found) {
     };
     shown.push_back(*std::max_element(failed.rbegin(), failed.rend(), is_less_right));
   }
-  auto best = shown.back();
-  for (auto p = shown.rbegin(); p != shown.rend() && !best.second.is_single; ++p) {
-    if (p->second.is_single && !compare(best.second, p->second, e.how().minimise).costs_less()) {
-      best = *p;
-    }
+  std::stable_sort(shown.begin(), shown.end(), [&e](const auto& a, const auto& b) {
+    return cost_of(a.second.mean, e.how().minimise) < cost_of(b.second.mean, e.how().minimise);
+  });
+  auto best =
+      std::find_if(shown.begin(), shown.end(), [](const auto& p) { return p.second.is_single; });
+  if (best == shown.end() ||
+      compare(shown.front().second, best->second, e.how().minimise).costs_less()) {
+    best = shown.begin();
   }
-  found.best = *best.first;
-  found.chosen = std::move(best.second);
-  found.reaches = e.is_shown(found.chosen);
+  found.best = *best->first;
+  found.chosen = std::move(best->second);
+  found.reaches = e.is_shown(found.chosen.right, found.chosen.problems);
 }
 
 // The single rules on the problems of the check, beside the best policy there.

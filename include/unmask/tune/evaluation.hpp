@@ -14,11 +14,19 @@ class evaluation {
   /// `engine` has to outlive this.
   evaluation(const search& how, results& engine)
       : how_(how)
-      , engine_(engine) {
+      , engine_(engine)
+      , needed_(how.target) {
     for (index_t p = 0; p < how.problems; ++p) {
       (p % 2 == 1 ? checked_ : p % 4 == 0 ? searched_ : choice_).push_back(p);
     }
     spread(searched_);
+    const auto count = static_cast<index_t>(choice_.size());
+    for (auto right = static_cast<index_t>(how.target * count); right <= count; ++right) {
+      if (is_shown(right, count)) {
+        needed_ = static_cast<double>(right) / count;
+        break;
+      }
+    }
   }
 
   /// Parameters of the search.
@@ -55,11 +63,11 @@ class evaluation {
   std::optional<point> on_all(const composition& c) { return noted(c, on(c.text(), searched_)); }
 
   /// The policy on the first n problems of the search, or on the first 8, 16, 32 ... if those show
-  /// that it fails. At each look one in 200 policies that just reach the target fails by chance.
+  /// that it fails. At each look one in 200 policies that just pass fails by chance.
   std::optional<point> on_first(index_t n, const composition& c) {
     for (index_t part = math::min(8, n);; part = math::min(2 * part, n)) {
       std::optional<point> p = on(c.text(), searched().first(static_cast<std::size_t>(part)));
-      if (!p || part == n || is_stopped_ || wilson(p->right, part, 2.58).high < how_.target) {
+      if (!p || part == n || is_stopped_ || wilson(p->right, part, 2.58).high < needed_) {
         return noted(c, std::move(p));
       }
     }
@@ -71,16 +79,15 @@ class evaluation {
   static constexpr std::size_t failures = 3;
 
   /// True if these results show that other problems reach the target: exact binomial test.
-  [[nodiscard]] bool is_shown(const point& p) const {
-    return how_.target <= 0.0 || binomial_tail(p.right, p.problems, how_.target) <=
+  [[nodiscard]] bool is_shown(index_t right, index_t count) const {
+    return how_.target <= 0.0 || binomial_tail(right, count, how_.target) <=
                                      (1.0 - how_.confidence_level) / static_cast<double>(failures);
   }
 
-  /// True of all problems of the search if is_shown(), of fewer unless the accuracy excludes the
-  /// target.
+  /// True if the share of right answers is at least the one that the choice needs, rounded down to
+  /// whole problems: a policy that has that share passes at least every second time.
   [[nodiscard]] bool passes(const point& p) const {
-    return p.problems == static_cast<index_t>(searched_.size()) ? is_shown(p)
-                                                                : p.share.high >= how_.target;
+    return p.right >= std::floor(needed_ * p.problems + 1e-6);
   }
 
   /// The order of policies that pass by cost, then of the others by accuracy.
@@ -136,6 +143,7 @@ class evaluation {
 
   search how_;
   results& engine_;
+  double needed_;  // share of right answers that shows the target in the choice, or it if none does
   std::vector<index_t> searched_;
   std::vector<index_t> choice_;
   std::vector<index_t> checked_;

@@ -12,7 +12,6 @@ struct search {
   double target = 0.97;           ///< Least share of right answers, in [0, 1].
   double confidence_level = 0.8;  ///< Least probability that unseen problems reach it, in (0, 1).
   measure minimise = measure::forwards;  ///< The cost.
-  index_t screened = 32;                 ///< Problems of the first round; at least 1.
   index_t kept = 4;                      ///< Candidates that get further parts; at least 1.
   index_t depth = 2;                     ///< Most parts that are added; 0 for single rules only.
   std::function<bool()> stop = {};       ///< True ends the search with what it has.

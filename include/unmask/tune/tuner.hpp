@@ -11,40 +11,31 @@ namespace UNMASK_NAMESPACE::tune {
 ///
 /// Half of the even problems are for the rounds of the search, the others for the choice, odd ones
 /// for the check. Rounds of fewer candidates on more problems: all rankings with all commit rules
-/// on search::screened problems, whose knobs are bisected because accuracy falls along them; the
-/// best of them on four times as many; compositions of the best with one more part, as long as one
-/// saves cost; what is left on all. A candidate stays while its accuracy does not exclude the
-/// target, and ends at the first 8, 16, 32 ... problems that do. Many were compared, so the best of
-/// them were lucky: the choice is by tests on problems that no round has used, see testing_order().
+/// on a sixteenth of those of the search, at least 32, with knobs that are bisected because
+/// accuracy falls along them; the best of them on four times as many; compositions of the best with
+/// one more part, as long as one saves cost; what is left on all. Candidates are compared by their
+/// cost where the share of right answers is the one that the choice needs, and end at the first 8,
+/// 16, 32 ... problems that exclude the target. Many were compared, so the best of them were lucky:
+/// the choice is by tests on problems that no round has used, see testing_order().
 ///
 ///     const tune::tuned found = tune::tuner({.problems = 2000, .target = 0.97}, results).run();
 ///
 /// Errors: std::invalid_argument, naming argument, value and rule. Cost: some hundred policies on
-/// search::screened problems, a few on all. Each result is computed once.
+/// a sixteenth of the problems of the search, some dozen on all of all sets. Each result is
+/// computed once.
 class tuner {
  public:
   /// `engine` has to outlive the tuner. Errors: std::invalid_argument.
   tuner(const search& how, results& engine)
-      : how_(how)
-      , decoded_(how, engine)
-      , space_(how.minimise == measure::layer_positions || how.minimise == measure::seconds) {
-    check_argument(how.problems >= 8, "search::problems", how.problems, "at least 8");
-    check_argument(
-        how.target >= 0.0 && how.target <= 1.0, "search::target", how.target, "in [0, 1]");
-    check_argument(how.screened >= 1, "search::screened", how.screened, "at least 1");
-    check_argument(how.kept >= 1, "search::kept", how.kept, "at least 1");
-    check_argument(how.depth >= 0, "search::depth", how.depth, "at least 0");
-    check_argument(how.confidence_level > 0.0 && how.confidence_level < 1.0,
-                   "search::confidence_level",
-                   how.confidence_level,
-                   "in (0, 1)");
-  }
+      : how_(checked(how))
+      , decoded_(how_, engine)
+      , space_(how.minimise == measure::layer_positions || how.minimise == measure::seconds) {}
 
   /// Runs the search, until it is complete or search::stop returns true.
   [[nodiscard]] tuned run() {
     const auto all = static_cast<index_t>(decoded_.searched().size());
     std::vector<composition> candidates = space_.singles();
-    index_t n = math::min(how_.screened, all);
+    index_t n = math::min(math::max(32, all / 16), all);
     each_of("rankings and rules", candidates, [&](composition& c) { return bisect(c, n); });
     candidates = best_of(candidates, n, 4 * how_.kept);
     const std::vector<composition> first = candidates;
@@ -63,16 +54,30 @@ class tuner {
         break;
       }
     }
-    // The last round decodes every problem of the search: what is left, and the best single rules
+    // The last round decodes every problem of the search: the best half, and the best single rules
     // with every value of their knobs.
+    candidates = best_of(candidates, n, (how_.kept + 1) / 2);
     candidates.insert(candidates.end(), first.begin(), first.end());
     each_of("all problems", candidates, [&](composition& c) { return refine(c, all); });
-    std::vector<composition> swept = first;
-    each_of("every value of the best rules", swept, [&](composition& c) { return sweep(c, all); });
+    std::vector<composition> swept = candidates;
+    each_of("every value of their knobs", swept, [&](composition& c) { return sweep(c, all); });
     return conclude(decoded_, candidates);
   }
 
  private:
+  [[nodiscard]] static const search& checked(const search& how) {
+    check_argument(how.problems >= 8, "search::problems", how.problems, "at least 8");
+    check_argument(
+        how.target >= 0.0 && how.target <= 1.0, "search::target", how.target, "in [0, 1]");
+    check_argument(how.kept >= 1, "search::kept", how.kept, "at least 1");
+    check_argument(how.depth >= 0, "search::depth", how.depth, "at least 0");
+    check_argument(how.confidence_level > 0.0 && how.confidence_level < 1.0,
+                   "search::confidence_level",
+                   how.confidence_level,
+                   "in (0, 1)");
+    return how;
+  }
+
   // Sets the knob of the first rule so that the policy costs least among those that pass: by
   // bisection, unless the slow end fails. Returns false if the engine refuses the policy.
   bool bisect(composition& c, index_t n) {
@@ -133,6 +138,14 @@ class tuner {
     return ladder;
   }
 
+  // The first of such values that is not slower than this one.
+  [[nodiscard]] static std::vector<double>::const_iterator
+  not_slower(const std::vector<double>& ladder, double value) {
+    const bool falls = !ladder.empty() && ladder.back() < ladder.front();
+    return std::partition_point(
+        ladder.begin(), ladder.end(), [&](double v) { return falls ? v > value : v < value; });
+  }
+
   // False if the policy costs no less than `parent` on a few problems, neither with its knob as it
   // is nor at the fast end: then it need not be decoded on more.
   [[nodiscard]] bool may_save(composition c, const point& parent) {
@@ -170,9 +183,7 @@ class tuner {
       return false;
     }
     const std::vector<double> ladder = from_slow(knob);
-    const bool falls = !ladder.empty() && ladder.back() < ladder.front();
-    const auto is_slower = [&](double v) { return falls ? v > start : v < start; };
-    const auto here = std::partition_point(ladder.begin(), ladder.end(), is_slower);
+    const auto here = not_slower(ladder, start);
     double chosen = start;
     if (decoded_.passes(*p)) {
       for (auto faster = here; faster != ladder.end() && !decoded_.is_stopped(); ++faster) {
@@ -230,11 +241,18 @@ class tuner {
     return best_of(all, n, 2 * how_.kept);
   }
 
-  // Decodes every value of the first rule's knob.
+  // Decodes a single rule at every value of its knob, a composition at the next slower one: more
+  // may fail in the choice than here.
   bool sweep(composition& c, index_t n) {
-    for (const double value : ladder_of(c.rules.front())) {
+    setting& knob = c.rules.front();
+    std::vector<double> ladder = from_slow(knob);
+    if (!c.is_single()) {
+      ladder.erase(not_slower(ladder, knob.value), ladder.end());
+      ladder.erase(ladder.begin(), ladder.end() - (ladder.empty() ? 0 : 1));
+    }
+    for (const double value : ladder) {
       if (!decoded_.is_stopped()) {
-        c.rules.front().value = value;
+        knob.value = value;
         decoded_.on_first(n, c);
       }
     }
