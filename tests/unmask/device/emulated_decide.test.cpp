@@ -149,6 +149,29 @@ void overwrite_scratch(const lone_slot<Policy>& slot, dice& d) {
   }
 }
 
+/// The elements of a step's arrays behind those of its scored positions.
+template <class Policy>
+std::vector<double> behind(const lone_slot<Policy>& slot, index_t scored) {
+  const step::slot_memory<Policy>& m = slot.m;
+  std::vector<double> all;
+  const auto add = [&](const auto* at) {
+    for (index_t i = scored; at != nullptr && i < m.window; ++i) {
+      all.push_back(static_cast<double>(at[i]));
+    }
+  };
+  add(m.roles);
+  add(m.cost_before);
+  add(m.largest_before);
+  add(m.ranks);
+  add(m.anchors);
+  for (index_t first = 0; m.is_low != nullptr && first < m.rows; first += m.window) {
+    add(m.lookahead_scores + first);
+    add(m.is_masked + first);
+    add(m.is_low + first);
+  }
+  return all;
+}
+
 void expect_equal(const plan& a, const plan& b) {
   EXPECT_EQ(a.end, b.end);
   EXPECT_EQ(a.started, b.started);
@@ -258,6 +281,8 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   while (alone.status.next.active() && !::testing::Test::HasFailure() && steps < 60) {
     read_rows(alone, together, model.vocab, d);
     overwrite_scratch(together, d);
+    const index_t scored = together.status.next.score.size();
+    const std::vector<double> untouched = behind(together, scored);
     one.run(
         [&](const emulated_block& b) { device::decide_slot(b, alone.device_view, 0, nullptr); });
     void* at = shared.data();
@@ -268,6 +293,7 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
     block.run(
         [&](const emulated_block& b) { device::decide_slot(b, together.device_view, 0, faster); });
     expect_equal(alone, together);
+    EXPECT_EQ(behind(together, scored), untouched);
     EXPECT_EQ(std::count(together.supplied.begin(), together.supplied.end(), 0U),
               std::ssize(together.supplied));
     ++steps;

@@ -68,6 +68,7 @@ void same_choices(const Policy& p, index_t threads, std::uint64_t seed) {
   lone_sequence<Policy> alone(p);
   lone_sequence<Policy> many(p);
   block_emulator block(threads, seed);
+  device::choice_space<Policy> space;  // holds what the hook before left
   step::begin(serial{}, alone.m, nullptr);
   block.run([&](const emulated_block& t) { step::begin(t, many.m, nullptr); });
   for (int steps = 0; steps < 9 && alone.status.next.active(); ++steps) {
@@ -83,9 +84,12 @@ void same_choices(const Policy& p, index_t threads, std::uint64_t seed) {
                                              : 0.1F * static_cast<float>(d.within(0, 9));
         alone.m.layers.drift[i] = many.m.layers.drift[i] = drift;
       }
+      for (index_t i = 0; i < capacity.length; ++i) {  // no selection depends on an earlier one
+        many.m.layers.keys[i] = static_cast<std::uint32_t>(d.bits());
+        many.m.layers.chosen[i] = many.m.layers.chosen_rows[i] = d.within(0, 69);
+      }
       step::begin_layer(alone.m, l);
       step::choose_rows(alone.m);
-      device::choice_space<Policy> space;
       block.run([&](const emulated_block& t) { device::choose_rows(t, many.m, l, space); });
       ASSERT_EQ(alone.chosen(), many.chosen()) << "step " << steps << ", layer " << l;
       ASSERT_EQ(alone.active(), many.active());
