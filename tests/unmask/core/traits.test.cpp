@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace unmask {
 namespace {
@@ -63,6 +64,97 @@ TEST(composition, rules_say_what_does_not_go_together) {
   EXPECT_EQ((broken<early_skip, lookahead>()), (one{goes_together::layers_without_branches::why}));
   EXPECT_EQ((broken<stable_and_confident, eos_penalty>()),
             (one{goes_together::comparison_alone::why}));
+}
+
+/// The traits of a part that has one trait alone.
+part_traits alone(bool part_traits::* trait) {
+  part_traits p;
+  p.*trait = true;
+  return p;
+}
+
+TEST(composition, counts_the_parts_with_a_trait) {
+  const std::pair<bool part_traits::*, index_t composition::*> counted[] = {
+      {&part_traits::ranks, &composition::rankings},
+      {&part_traits::schedules, &composition::schedules},
+      {&part_traits::branches, &composition::lookaheads},
+      {&part_traits::draws, &composition::draws},
+      {&part_traits::caches, &composition::caches},
+      {&part_traits::evicts, &composition::evictions},
+      {&part_traits::skips, &composition::skips},
+      {&part_traits::remasks_current, &composition::remasks_current},
+      {&part_traits::anchors, &composition::anchorings},
+      {&part_traits::truncates, &composition::truncations},
+      {&part_traits::renormalises, &composition::renormalisations}};
+  for (const auto& [trait, count] : counted) {
+    composition c;
+    EXPECT_EQ(c.*count, 0);
+    for (const part_traits& p : {alone(trait), part_traits{}, alone(trait)}) {
+      c.add(p);
+    }
+    EXPECT_EQ(c.*count, 2);
+    for (const auto& [other, others] : counted) {
+      EXPECT_EQ(c.*others, others == count ? 2 : 0);
+    }
+  }
+  composition c;
+  c.add({.tracks = 3, .probes = 2});
+  c.add({.tracks = 4, .probes = 5});
+  EXPECT_EQ(c.part_tracks, 7);
+  EXPECT_EQ(c.probes, 7);
+}
+
+TEST(composition, has_a_trait_if_one_part_has_it) {
+  const std::pair<bool part_traits::*, bool composition::*> joined[] = {
+      {&part_traits::picks, &composition::picks},
+      {&part_traits::remasks, &composition::remasks},
+      {&part_traits::rewrites, &composition::rewrites},
+      {&part_traits::renoises, &composition::renoises},
+      {&part_traits::reduces, &composition::reduces},
+      {&part_traits::compares, &composition::compares},
+      {&part_traits::reads_truncated, &composition::reads_truncated},
+      {&part_traits::reads_ahead, &composition::reads_ahead},
+      {&part_traits::reads_sequence, &composition::reads_sequence},
+      {&part_traits::tracks_current, &composition::tracks_current},
+      {&part_traits::needs_spans, &composition::needs_spans},
+      {&part_traits::follows_confidence, &composition::follows_confidence},
+      {&part_traits::follows_text, &composition::follows_text}};
+  for (const auto& [trait, has] : joined) {
+    composition c;
+    c.add({});
+    EXPECT_FALSE(c.*has);
+    c.add(alone(trait));
+    EXPECT_TRUE(c.*has);
+    c.add({});
+    EXPECT_TRUE(c.*has);
+    for (const auto& [other, others] : joined) {
+      EXPECT_EQ(c.*others, others == has);
+    }
+  }
+}
+
+TEST(composition, is_by_confidence_unless_a_ranking_is_not) {
+  composition c;
+  c.add({.ranks_by_confidence = false});  // no ranking
+  c.add({.ranks = true, .ranks_by_confidence = true});
+  EXPECT_TRUE(c.by_confidence);
+  c.add({.ranks = true});
+  c.add({.ranks = true, .ranks_by_confidence = true});
+  EXPECT_FALSE(c.by_confidence);
+}
+
+TEST(part_traits, look_beyond_a_step_by_any_of_eight) {
+  EXPECT_FALSE(part_traits{}.looks_beyond_a_step());
+  for (const auto trait : {&part_traits::remembers,
+                           &part_traits::counts_steps,
+                           &part_traits::compares,
+                           &part_traits::branches,
+                           &part_traits::rewrites,
+                           &part_traits::renoises,
+                           &part_traits::skips,
+                           &part_traits::picks}) {
+    EXPECT_TRUE(alone(trait).looks_beyond_a_step());
+  }
 }
 
 }  // namespace
