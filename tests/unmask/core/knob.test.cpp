@@ -73,6 +73,32 @@ TEST(knob, of_a_part_is_named_after_it) {
   EXPECT_EQ(problem_of(derived{{-1.0F}}), "threshold::value must be in [0, 1], got -1");
 }
 
+TEST(knob, range_in_words) {
+  EXPECT_EQ(range_text(within(0, 1)), "in [0, 1]");
+  EXPECT_EQ(range_text(at_least(0).below(1)), "in [0, 1)");
+  EXPECT_EQ(range_text(above(0).up_to(1)), "in (0, 1]");
+  EXPECT_EQ(range_text(above(0).below(1)), "in (0, 1)");
+  EXPECT_EQ(range_text(within(1, 8).in("tokens")), "in [1, 8] tokens");
+  EXPECT_EQ(range_text(at_least(0).in("nats")), "at least 0 nats");
+  EXPECT_EQ(range_text(at_least(2).finite()), "at least 2 and finite");
+  EXPECT_EQ(range_text(above(2)), "more than 2");
+  EXPECT_EQ(range_text(above(0)), "positive");
+  EXPECT_EQ(range_text(above(0).finite()), "positive and finite");
+  EXPECT_EQ(range_text(any_finite()), "a finite number");
+}
+
+TEST(knob, range_has_the_ends_that_it_names) {
+  const knob_range closed = within(1, 2);
+  const knob_range open = above(1).below(2);
+  EXPECT_TRUE(closed.holds(1) && closed.holds(2) && open.holds(1.5));
+  EXPECT_FALSE(closed.holds(0.9) || closed.holds(2.1) || open.holds(1) || open.holds(2));
+  const double infinity = double{infinite};
+  EXPECT_TRUE(at_least(0).holds(infinity) && above(0).holds(infinity));
+  EXPECT_FALSE(at_least(0).finite().holds(infinity) || any_finite().holds(-infinity));
+  EXPECT_TRUE(at_least(0).finite().holds(0) && above(1).up_to(2).holds(2));
+  EXPECT_FALSE(closed.holds(std::nan("")) || any_finite().holds(std::nan("")));
+}
+
 TEST(knob, gets_and_sets_its_member) {
   own_rule r;
   const double values[] = {0.25, 0.1, 7, 1, 1, 12};

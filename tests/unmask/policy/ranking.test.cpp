@@ -70,6 +70,12 @@ TEST(left_to_right, looks_at_nothing_else) {
   EXPECT_EQ(decode_confidences(one_by_one, {0.3, 0.9, 0.3, 0.95}).order(), (positions{0, 1, 2, 3}));
 }
 
+TEST(left_to_right, scores_a_position_by_its_distance_from_the_first) {
+  const auto r = record<stat::none>::empty();
+  EXPECT_EQ(left_to_right{}.score(candidate<stat::none>::of(r, 0, no_token)), 0.0F);
+  EXPECT_EQ(left_to_right{}.score(candidate<stat::none>::of(r, 7, no_token)), -7.0F);
+}
+
 positions random_order(std::uint64_t seed, std::uint32_t sequence, index_t prompt = 0) {
   const std::vector<row> table(8, row_with_confidence(0.9));
   return decode_rows(policy{at_random{}, tokens_per_step{1}, single_block{}},

@@ -497,7 +497,9 @@ TEST(calibrated_threshold, refuses_knobs_and_profiles_that_cannot_be) {
   EXPECT_NE(complaint([](p4& p) { p.blocks = -1; }), "");
   EXPECT_NE(complaint([](p4& p) { p.ends[0] = 0; }), "");
   EXPECT_NE(complaint([](p4& p) { p.ends[0] = 3; }), "");
-  EXPECT_NE(complaint([](p4& p) { p.ends[1] = 5; }), "");
+  EXPECT_EQ(complaint([](p4& p) { p.ends[1] = 4; }), "");
+  EXPECT_EQ(complaint([](p4& p) { p.ends[1] = 5; }),
+            "calibrated_threshold::ends must be at most Cells = 4, got 5");
   EXPECT_NE(complaint([](p4& p) { p.mode = profile_mode::block; }), "");
   EXPECT_NE(complaint([&](p4& p) { p.cells[2] = nan; }), "");
   EXPECT_NE(complaint([](p4& p) { p.cells[2] = 1.5F; }), "");

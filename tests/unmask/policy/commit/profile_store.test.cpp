@@ -47,6 +47,18 @@ struct engine {
 
 const calibrated_threshold<> knobs{.threshold = .6F, .cap = .7F, .slack = .1F};
 
+TEST(profile_store, takes_the_knobs_without_their_profile) {
+  calibrated_threshold<> calibrated = knobs;
+  calibrated.block_length = 16;
+  calibrated.blocks = 1;
+  calibrated.ends[0] = 1;
+  profile_store store{calibrated};
+  const auto first = store.begin("gsm8k", geometry);
+  EXPECT_TRUE(first.is_recording());
+  EXPECT_FALSE(first.commit_rule().calibrated());
+  EXPECT_EQ(first.commit_rule().block_length, 0);
+}
+
 TEST(profile_store, the_first_request_of_a_task_is_recorded) {
   profile_store store{knobs};
   engine e;

@@ -298,6 +298,9 @@ TEST(probability_of, refuses_knobs_outside_their_range) {
   const sequence_shape g{.length = 4};
   EXPECT_THROW((check_part(probability_of<>{}, g)), std::invalid_argument);
   EXPECT_NO_THROW((check_part(probability_of<3>{.tokens = {1, 2}, .count = 2}, g)));
+  EXPECT_NO_THROW((check_part(probability_of<3>{.tokens = {1}, .count = 1}, g)));
+  EXPECT_THROW((check_part(probability_of<3>{.tokens = {1}, .count = 0}, g)),
+               std::invalid_argument);
   EXPECT_THROW((check_part(probability_of<2>{{1, 1}}, g)), std::invalid_argument);
   EXPECT_THROW((check_part(probability_of<2>{{1, -1}}, g)), std::invalid_argument);
   EXPECT_THROW((check_part(probability_of<2>{.tokens = {1, 2}, .count = 3}, g)),
