@@ -73,6 +73,31 @@ TEST(knob, of_a_part_is_named_after_it) {
   EXPECT_EQ(problem_of(derived{{-1.0F}}), "threshold::value must be in [0, 1], got -1");
 }
 
+struct part_with_a_list {
+  token_id tokens[4] = {};
+  index_t count = 0;
+  static constexpr knob<part_with_a_list> knobs[] = {
+      {"tokens", knob_kind::tokens, 4, &detail::fill_tokens<part_with_a_list>},
+      {"shares", knob_kind::reals, 4, &detail::fill_tokens<part_with_a_list>}};
+};
+
+TEST(knob, of_a_list_takes_its_entries) {
+  part_with_a_list part;
+  const double values[] = {7, 3, 9};
+  detail::fill_tokens(part, values, 3);
+  EXPECT_EQ(part.count, 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(part.tokens[i], values[i]);
+  }
+  const knob<part_with_a_list>& tokens = part_with_a_list::knobs[0];
+  const knob<part_with_a_list>& shares = part_with_a_list::knobs[1];
+  EXPECT_TRUE(tokens.is_list() && shares.is_list());
+  EXPECT_EQ(tokens.value(part), 0.0);  // it is no number
+  for (const auto& k : own_rule::knobs) {
+    EXPECT_FALSE(k.is_list());
+  }
+}
+
 TEST(knob, range_in_words) {
   EXPECT_EQ(range_text(within(0, 1)), "in [0, 1]");
   EXPECT_EQ(range_text(at_least(0).below(1)), "in [0, 1)");

@@ -159,6 +159,9 @@ std::vector<double> behind(const lone_slot<Policy>& slot, index_t scored) {
       all.push_back(static_cast<double>(at[i]));
     }
   };
+  for (index_t i = step::sort_size(scored); i < step::sort_size(m.window); ++i) {
+    all.push_back(static_cast<double>(m.keys[i]));
+  }
   add(m.roles);
   add(m.cost_before);
   add(m.largest_before);

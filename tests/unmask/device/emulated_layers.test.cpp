@@ -88,10 +88,15 @@ void same_choices(const Policy& p, index_t threads, std::uint64_t seed) {
         many.m.layers.keys[i] = static_cast<std::uint32_t>(d.bits());
         many.m.layers.chosen[i] = many.m.layers.chosen_rows[i] = d.within(0, 69);
       }
+      const std::vector<index_t> unwritten(many.m.layers.chosen,
+                                           many.m.layers.chosen + capacity.length);
       step::begin_layer(alone.m, l);
       step::choose_rows(alone.m);
       block.run([&](const emulated_block& t) { device::choose_rows(t, many.m, l, space); });
       ASSERT_EQ(alone.chosen(), many.chosen()) << "step " << steps << ", layer " << l;
+      for (auto i = static_cast<index_t>(many.chosen().size()); i < capacity.length; ++i) {
+        ASSERT_EQ(many.m.layers.chosen[i], unwritten[static_cast<std::size_t>(i)]);
+      }
       ASSERT_EQ(alone.active(), many.active());
       const layer_info& expected = alone.m.layers.state->info;
       const layer_info& info = many.m.layers.state->info;

@@ -181,5 +181,12 @@ TEST(canvas, begins_with_noise_and_tells_how_many_tokens_a_step_changes) {
   }
 }
 
+TEST(canvas, is_no_colder_at_its_first_step_than_at_its_last) {
+  const sequence_shape g{.length = 4};
+  EXPECT_NO_THROW(check_part(canvas{.vocab = 8, .coldest = 0.5F, .hottest = 0.5F}, g));
+  EXPECT_THROW(check_part(canvas{.vocab = 8, .coldest = 0.5F, .hottest = 0.49F}, g),
+               std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace unmask::testing

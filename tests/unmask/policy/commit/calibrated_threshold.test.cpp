@@ -510,6 +510,24 @@ TEST(calibrated_threshold, refuses_knobs_and_profiles_that_cannot_be) {
             "for other blocks, got 8");
 }
 
+TEST(threshold_calibrator, counts_certain_tokens) {
+  std::vector<token_id> tokens(4, 0);
+  const sequence_shape two_blocks{.length = 4, .block_length = 2};
+  const calibrated_threshold<> knobs{.cap = 1.0F, .slack = 0.0F};
+  const model_info info{.vocab = 3, .mask_token = 2};
+  session s{policy{by_confidence{}, knobs}, info, tokens, two_blocks};
+  const auto profile = calibrating(s, two_blocks, knobs, [&](const forward_request& r) {
+    std::vector<float> logits;
+    for (index_t k = 0; k < r.rows; ++k) {
+      logits.insert(logits.end(), {0.0F, -300.0F, 0.0F});
+    }
+    s.supply(host_logits<float>{logits.data(), r.rows, 3});
+  });
+  ASSERT_EQ(profile.blocks, 2);
+  EXPECT_EQ(profile.cells[0], 1.0F);
+  EXPECT_EQ(profile.cells[1], 1.0F);
+}
+
 TEST(calibrated_threshold, a_profile_for_other_blocks_does_not_start) {
   const made_up_model model;
   const auto p = calibrated_on(model, calibrated_threshold<>{});

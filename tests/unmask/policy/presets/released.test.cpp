@@ -282,17 +282,18 @@ TEST(sglang_blocks, gives_each_block_up_that_stays_masked) {
 
 TEST(sglang_edited_blocks, edits_a_complete_block_so_often) {
   // Every pass proposes other tokens: one commits, one edits, and the next decides nothing.
-  const history h = decode_passes(released::sglang_joint_threshold(0.5F, 0.5F, 1), {0, 1, 2, 3, 0});
-  EXPECT_EQ(h.tokens, (std::vector<token_id>{1, 1}));
-  EXPECT_EQ(h.report.forwards, 3);
+  const history h =
+      decode_passes(released::sglang_joint_threshold(0.5F, 0.5F, 1), {0, 1, 2, 3, 0, 1}, 4);
+  EXPECT_EQ(h.tokens, (std::vector<token_id>{1, 1, 0, 0}));
+  EXPECT_EQ(h.report.forwards, 2 * 3);
 }
 
 TEST(sglang_edited_blocks, gives_a_block_up_that_stays_masked) {
-  // 2 + 1 + 1 passes decide, and propose the mask token; one more decides nothing.
-  const history h =
-      decode_passes(released::sglang_joint_threshold(0.5F, 0.5F, 1), {-1, -1, -1, -1, 2});
-  EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 4}));
-  EXPECT_EQ(h.report.forwards, 5);
+  // In each block 2 + 1 + 1 passes decide, and propose the mask token; one more decides nothing.
+  const history h = decode_passes(
+      released::sglang_joint_threshold(0.5F, 0.5F, 1), {-1, -1, -1, -1, 2, -1, -1, -1, -1, 2}, 4);
+  EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 4, 4, 4}));
+  EXPECT_EQ(h.report.forwards, 2 * 5);
   EXPECT_EQ(h.report.end, ending::max_steps);
 }
 

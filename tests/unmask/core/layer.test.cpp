@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/layer.hpp>
+
+#include <gtest/gtest.h>
+
+namespace unmask::testing {
+namespace {
+
+TEST(state_view, has_a_row_for_each_of_its_positions) {
+  float data[60] = {};
+  const host_state<float> whole(data, 6, 10);
+  EXPECT_EQ(whole.row(0), data);
+  EXPECT_EQ(whole.row(5), data + 50);
+  const host_state<float> part(data, range{5, 8}, 10, 12);
+  EXPECT_EQ(part.row(5), data);
+  EXPECT_EQ(part.row(7), data + 2 * 12);
+}
+
+TEST(device_list, has_as_many_entries_as_its_count_says_and_no_more_than_fit) {
+  const index_t entries[] = {3, 5, 8};
+  for (const index_t count : {0, 2, 3, 4}) {
+    EXPECT_EQ((device_list{entries, &count, 3}.size()), count < 3 ? count : 3);
+  }
+  const device_list all{entries, nullptr, 3};
+  EXPECT_EQ(all.size(), 3);
+  EXPECT_EQ(all[1], 5);
+  const device_list range_of_three{nullptr, nullptr, 3, 7};
+  EXPECT_EQ(range_of_three.size(), 3);
+  EXPECT_EQ(range_of_three[2], 9);
+}
+
+}  // namespace
+}  // namespace unmask::testing
