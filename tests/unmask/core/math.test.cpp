@@ -137,6 +137,9 @@ TEST(pow_of_probability, knows_its_ends) {
   EXPECT_EQ(math::pow_of_probability(0.0F, 0.2F), 0.0F);
   EXPECT_EQ(math::pow_of_probability(0.0F, 0.0F), 1.0F);
   EXPECT_EQ(math::pow_of_probability(0.5F, 0.0F), 1.0F);
+  for (const float p : {1.2e-38F, 1.3e-38F}) {  // the least normal numbers
+    EXPECT_LT(relative_error(math::pow_of_probability(p, 0.5F), std::sqrt(double{p})), 6e-6);
+  }
 }
 
 TEST(is_finite, is_false_for_nan_and_both_infinities_only) {

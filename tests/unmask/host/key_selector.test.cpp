@@ -156,5 +156,36 @@ TEST(Rows, AreScatteredWhereThereIsRoom) {
   EXPECT_THAT(memory, ElementsAre(0, 2, 0, 0));
 }
 
+TEST(key_selection, takes_its_arguments_at_the_ends_of_their_ranges) {
+  const auto takes = [](const step::key_selection<float>& s) {
+    try {
+      s.check(8);
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+    return true;
+  };
+  const step::key_selection<float> good{.positions = 8, .block = {2, 5}, .keep = 0.5, .pool = 3};
+  const auto with = [&](const auto& change) {
+    step::key_selection<float> s = good;
+    change(s);
+    return takes(s);
+  };
+  const auto takes_positions = [&](index_t n) {
+    return with([n](auto& s) { s.positions = n, s.block = {0, 0}; });
+  };
+  EXPECT_TRUE(takes_positions(0) && takes_positions(8));
+  EXPECT_FALSE(takes_positions(-1) || takes_positions(9));
+  const auto takes_block = [&](range b) { return with([b](auto& s) { s.block = b; }); };
+  EXPECT_TRUE(takes_block({0, 8}) && takes_block({0, 0}) && takes_block({8, 8}));
+  EXPECT_FALSE(takes_block({-1, 3}) || takes_block({3, 2}) || takes_block({3, 9}));
+  const auto takes_keep = [&](double k) { return with([k](auto& s) { s.keep = k; }); };
+  EXPECT_TRUE(takes_keep(0.0) && takes_keep(1.0));
+  EXPECT_FALSE(takes_keep(-0.01) || takes_keep(1.01) || takes_keep(std::nan("")));
+  const auto takes_pool = [&](index_t n) { return with([n](auto& s) { s.pool = n; }); };
+  EXPECT_TRUE(takes_pool(1) && takes_pool(5));
+  EXPECT_FALSE(takes_pool(0) || takes_pool(2) || takes_pool(-1));
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -68,6 +68,27 @@ TEST(probability_of, names_the_slot_of_the_row) {
   EXPECT_EQ(s.probabilities(1)[1].slot, 1);
 }
 
+TEST(probability_of, is_told_with_its_step_and_position) {
+  std::vector<token_id> text = {0, 0, 0};
+  const policy p{left_to_right{}, tokens_per_step{1}, probability_of<1>{{3}}};
+  session<std::remove_const_t<decltype(p)>> s(small, {.length = 3, .window = 3});
+  s.start(0, p, text, {.prompt_length = 1, .length = 3, .block_length = 2});
+  for (index_t step = 0; step < 2; ++step) {
+    std::vector<float> logits;
+    for (index_t r = s.next()->rows; r > 0; --r) {
+      logits.insert(logits.end(), answers_row.begin(), answers_row.end());
+    }
+    s.supply(host_logits<float>(logits.data(), static_cast<index_t>(logits.size()) / 6, 6));
+    const auto told = s.probabilities();
+    ASSERT_EQ(told.size(), 2U - static_cast<std::size_t>(step));
+    for (std::size_t k = 0; k < told.size(); ++k) {
+      EXPECT_EQ(told[k].step, step);
+      EXPECT_EQ(told[k].position, 1 + step + static_cast<index_t>(k));
+      EXPECT_EQ(told[k].token, 3);
+    }
+  }
+}
+
 TEST(probability_of, is_not_told_again_once_the_sequence_has_ended) {
   std::vector<token_id> one = {0};
   std::vector<token_id> two = {0, 0};
