@@ -30,7 +30,7 @@ TESTS = ["mutation/goldens", "unmask/session/*", "unmask/policy/**/*", "unmask/s
          "unmask/stats/*", "unmask/host/*"]
 GOLDENS = ["dynamic_dcu", "es_dllm", "lopa", "row_stats", "rules", "trace"]  # sources of the first
 # One set of row kernels: they decide alike, and compile for long.
-FLAGS = ["-std=c++20", "-O1", "-w", "-DUNMASK_NO_AVX512", "-DUNMASK_NO_AVX2", "-fmax-errors=0",
+FLAGS = ["-std=c++20", "-Og", "-w", "-DUNMASK_NO_AVX512", "-DUNMASK_NO_AVX2", "-fmax-errors=0",
          "-fdiagnostics-column-unit=byte",
          f"-I{ROOT}/include", f"-I{ROOT}/tests", f"-I{ROOT}/examples",
          "-isystem", "/usr/include/eigen3", f'-DUNMASK_TEST_DATA="{ROOT}/tests/data"',
