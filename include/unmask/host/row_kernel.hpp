@@ -30,6 +30,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     alignas(64) float buffer[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     leader<S> so_far{.held = held_of<S>(row.held)};
+    const bool is_drawn = canonical::draws<S>(row);
     index_t next_excluded =
         first_excluded(row, row.first_token + chunks.first * canonical::chunk_columns);
     for (index_t chunk = chunks.first; chunk < chunks.last; ++chunk) {
@@ -37,14 +38,14 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
       const index_t count = math::min(canonical::chunk_columns, row.columns - first);
       const next_chunk<sizeof(T)> next(row.logits + first);
       const form seen = stages::form_of(row, edit, first, count, next_excluded);
-      if constexpr (reads_memory<S, T>) {
-        if (seen == form::plain) {
+      if constexpr (std::is_same_v<T, float> || reads_memory<S>) {
+        if (seen == form::plain && (std::is_same_v<T, float> || !is_drawn)) {
           push(tree, read_chunk<S>(row, next, row.logits + first, first, count, so_far));
           continue;
         }
       }
-      if constexpr (masks_on_the_way<S>) {
-        if (seen == form::masked) {
+      if constexpr (reads_memory<S>) {
+        if (seen == form::masked && !is_drawn) {
           const token_id token = row.first_token + first;
           const masked<T> z{row.logits + first, row.allowed + token / 32, 0};
           push(tree, read_chunk<S>(row, next, z, first, count, so_far));
@@ -83,14 +84,11 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   }
 
  private:
-  // True if plain logits are read in place. Draws and comparisons need floats.
-  template <statistics S, element T>
-  static constexpr bool reads_memory =
-      std::is_same_v<T, float> || !(provides_v<S, stat::sampled> || canonical::compares<S>);
-  // True if a mask is applied to columns while they are summed.
+  // True if columns may be read in place, or through a mask. Comparisons need floats, as draws do,
+  // and kernels of truncating policies that draw are left out, because few policies need them.
   template <statistics S>
-  static constexpr bool masks_on_the_way =
-      !(provides_v<S, stat::sampled> || canonical::compares<S>);
+  static constexpr bool reads_memory =
+      !canonical::compares<S> && !(provides_v<S, stat::sampled> && provides_v<S, stat::kept>);
 
   // The statistics on which the sums of a chunk depend: kernels of other statistics share them.
   template <statistics S>
@@ -170,7 +168,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
         static_cast<F&>(chunk) = lift<F>(z, padded, best, best_before, so_far.lifted);
       }
     });
-    if constexpr (provides_v<S, stat::sampled>) {
+    if constexpr (provides_v<S, stat::sampled> && std::is_same_v<Z, const float*>) {
       if (canonical::draws<S>(row)) {
         draw(chunk, row.draw, z, count, row.first_token + first, so_far.key);
         so_far.key = math::max(so_far.key, chunk.key);

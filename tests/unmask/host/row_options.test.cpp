@@ -105,6 +105,28 @@ TYPED_TEST(row_options, a_bitmask_removes_tokens) {
   }
 }
 
+// A policy by name may have a sampling part and a truncation that do nothing.
+TYPED_TEST(row_options, a_row_without_draw_and_truncation_has_the_bits_of_a_plain_one) {
+  constexpr statistics more = every_sum | stat::sampled | stat::kept;
+  dice d(15);
+  for (index_t columns : {1, 63, 640, 2048, 5000}) {
+    for (const index_t sparsity : {0, 1, 2, 40}) {
+      optioned<TypeParam> row(scene::ordinary, columns, 32, static_cast<std::uint64_t>(columns));
+      if (sparsity > 0) {
+        row.allow(d, sparsity);
+      }
+      row.in.draw.temperature = 0.0F;
+      for (const host::instruction_set level : instruction_sets()) {
+        const record<more> read = host::read_row<more>(row.in, {}, level);
+        EXPECT_EQ(read.key, -math::infinity());
+        EXPECT_TRUE(same_bits(read.template narrowed<every_sum>(),
+                              host::read_row<every_sum>(row.in, {}, level)))
+            << "instruction set " << static_cast<int>(level) << ", " << columns << " columns";
+      }
+    }
+  }
+}
+
 TYPED_TEST(row_options, a_bitmask_that_allows_nothing_leaves_the_empty_record) {
   optioned<TypeParam> row(scene::nan_first, 5000, 0, 2);
   row.mask.assign(157, 0);
