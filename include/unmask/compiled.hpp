@@ -35,27 +35,29 @@ template <abilities... A>
 inline constexpr auto compiled_types = listed(common_layer_compositions{});
 
 // The part that contains a type: the types of one part use the same kernels, or nearly so.
-[[nodiscard]] constexpr int part_of(const abilities& has) {
-  return has.compares ? 1 : has.keeps ? 2 : has.draws ? 3 : 4;
+[[nodiscard]] constexpr int part_of(const abilities& type) {
+  return type.compares ? 1 : type.keeps ? 2 : type.remasks ? 3 : 4;
 }
 
-// A session of the first type of a part that fits; nullptr if no type does.
+// A session of a type of a part.
 template <int Part>
-std::unique_ptr<named_session> compiled_session(const named_parts& parts,
+std::unique_ptr<named_session> compiled_session(std::size_t type,
+                                                const named_parts& parts,
                                                 const model_info& model,
                                                 const session_capacity& capacity,
                                                 const on_host& where);
 
 #  if !defined(UNMASK_PART) || (UNMASK_PART > 0 && UNMASK_PART < 5)
 template <int Part>
-std::unique_ptr<named_session> compiled_session(const named_parts& parts,
+std::unique_ptr<named_session> compiled_session(std::size_t type,
+                                                const named_parts& parts,
                                                 const model_info& model,
                                                 const session_capacity& capacity,
                                                 const on_host& where) {
   std::unique_ptr<named_session> made;
   const auto make = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
     if constexpr (part_of(compiled_types[I]) == Part) {
-      if (made == nullptr && fits(parts.has, compiled_types[I])) {
+      if (I == type) {
         made = std::make_unique<named_session_of<compiled_types[I]>>(
             parts, model, with_branches(parts, capacity), where);
       }
@@ -69,10 +71,8 @@ std::unique_ptr<named_session> compiled_session(const named_parts& parts,
 #  endif
 
 #  if defined(UNMASK_PART) && UNMASK_PART > 0 && UNMASK_PART < 5
-template std::unique_ptr<named_session> compiled_session<UNMASK_PART>(const named_parts&,
-                                                                      const model_info&,
-                                                                      const session_capacity&,
-                                                                      const on_host&);
+template std::unique_ptr<named_session> compiled_session<UNMASK_PART>(
+    std::size_t, const named_parts&, const model_info&, const session_capacity&, const on_host&);
 #  endif
 
 }  // namespace detail
@@ -88,11 +88,13 @@ std::unique_ptr<named_session> make_any_layer_session(const named_parts& parts,
                               &detail::compiled_session<2>,
                               &detail::compiled_session<3>,
                               &detail::compiled_session<4>};
-  auto made = makers[detail::part_of(parts.has) - 1](parts, model, capacity, where);
-  if (made == nullptr) {
-    detail::refuse_together(parts.has);
+  for (std::size_t type = 0; type < detail::compiled_types.size(); ++type) {
+    if (fits(parts.has, detail::compiled_types[type])) {
+      const int part = detail::part_of(detail::compiled_types[type]);
+      return makers[part - 1](type, parts, model, capacity, where);
+    }
   }
-  return made;
+  detail::refuse_together(parts.has);
 }
 
 std::unique_ptr<any_session> make_any_session(const named_parts& parts,

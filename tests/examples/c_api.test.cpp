@@ -679,9 +679,9 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
 #endif
   int stream = 0;
   expect_fails(with([&](auto& x) { x.stream = &stream; }), bad, {"options->stream", "null"});
-  expect_fails(unmask_create("sampling + top_k + lookahead + tokens_per_step", &o, &s),
+  expect_fails(unmask_create("stable_and_confident + edit_committed", &o, &s),
                bad,
-               {"not compiled by name", "lookahead, sampling"});
+               {"not compiled by name", "rewriting of committed tokens"});
   EXPECT_EQ(unmask_abi_version(), std::uint32_t{UNMASK_ABI_VERSION});
   EXPECT_THAT(unmask_version(), HasSubstr("."));
   EXPECT_THAT(unmask_describe_parts(), HasSubstr("threshold(value=0.9, inclusive=false)"));

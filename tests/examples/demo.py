@@ -215,8 +215,8 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # Incompatible options are refused with the reason.
         self.fails(["--cache", "skip", "--policy", "lopa"], "lopa + skip", "each branch")
-        self.fails(["--cache", "budget", "--policy", "threshold + sampling + remask_current_below"], "remask_current_below + budget",
-                   "not compiled by name", "sampling", "a layer rule")
+        self.fails(["--cache", "budget", "--policy", "stable_and_confident + edit_committed"], "edit_committed + budget",
+                   "not compiled by name", "rewriting of committed tokens", "a layer rule")
 
     def test_every_cache_decodes_with_every_kind_of_rule(self):
         text = run("--help").stdout.split("\ncaches\n")[1]

@@ -656,7 +656,7 @@ bound bound_of(const scenario& s, const sequence_plan& q) {
   const sequence_shape& g = q.shape;
   bound b;
   try {
-    b = with_policy(parts_of(s), s.model, [&](const auto& p) {
+    b = with_policy<common_layer_compositions>(parts_of(s), s.model, [&](const auto& p) {
       return bound{most_forwards(p, g) - (std::int64_t{g.length} - g.prompt_length),
                    detail::most_waits(p, g)};
     });

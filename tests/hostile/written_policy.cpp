@@ -96,7 +96,7 @@ class author {
     }
     if (f.keeps) {
       add(all, part_stage::truncation, 1.0, 2, {"confidence_after_truncation"});
-      if (!f.draws || d_.chance(0.2)) {
+      if (!f.draws || (!f.compares && d_.chance(0.2))) {
         all.push_back(part("confidence_after_truncation"));
       }
     }
@@ -118,25 +118,19 @@ class author {
   }
 
   family random_family() {
+    family f;
     const int n = d_.within(0, 99);
-    const bool edits = d_.chance(0.6);
-    return n < 8    ? family{}
-           : n < 14 ? family{.edits = edits, .layered = true}
-           : n < 18 ? family{.edits = edits, .edits_tokens = true, .layered = true}
-           : n < 21 ? family{.edits = edits, .edits_tokens = true, .remasks = true, .layered = true}
-           : n < 26 ? family{.edits = true}
-           : n < 38 ? family{.edits = edits, .branches = true}
-           : n < 48 ? family{.edits = edits, .edits_tokens = true}
-           : n < 54 ? family{.edits = edits, .branches = true, .edits_tokens = true}
-           : n < 62 ? family{.edits = edits, .edits_tokens = d_.chance(0.5), .remasks = true}
-           : n < 68 ? family{.edits = edits, .draws = true}
-           : n < 72 ? family{.edits = edits, .branches = true, .draws = true}
-           : n < 76 ? family{.edits = edits, .edits_tokens = true, .draws = true}
-           : n < 79 ? family{.edits = edits, .edits_tokens = true, .remasks = true, .draws = true}
-           : n < 86 ? family{.edits = edits, .draws = true, .keeps = true}
-           : n < 92 ? family{.edits = edits, .renoises = true}
-           : n < 97 ? family{.compares = true}
-                    : family{.remasks = true, .compares = true};
+    f.renoises = n < 6;
+    f.compares = n >= 6 && n < 16;
+    f.branches = n >= 16 && n < 36;
+    f.layered = !f.renoises && !f.branches && d_.chance(0.2);
+    f.remasks = !f.renoises && !f.branches && d_.chance(0.2);
+    f.keeps = !f.renoises && d_.chance(0.2);
+    f.draws = !f.renoises && ((f.keeps && f.compares) || d_.chance(0.3));
+    const bool is_left_alone = f.compares || (f.branches && f.keeps);
+    f.edits = !is_left_alone && d_.chance(0.6);
+    f.edits_tokens = !is_left_alone && !f.renoises && d_.chance(0.35);
+    return f;
   }
 
   /// A few parts, whatever they are.
@@ -242,9 +236,14 @@ class author {
       return list([this] { return std::to_string(token()); });
     }
     case knob_kind::reals:
-      return list([this] {
-        return shortest_text(d_.one_of(
-            std::vector<double>{0.0, 1.0, -1.0, 20.0, -20.0, 1e30, -1e30, d_.real(-3, 3)}));
+      return list([this, &a] {
+        const std::vector<double> edges = {
+            0.0, 1.0, -1.0, 20.0, -20.0, 1e30, -1e30, d_.real(-3, 3)};
+        double x = d_.one_of(edges);
+        for (int n = 0; n < 20 && !a.range.holds(x); ++n) {
+          x = d_.chance(0.5) ? d_.real(0, 1) : d_.one_of(edges);
+        }
+        return shortest_text(x);
       });
     case knob_kind::file:
       return "'no/such/file'";

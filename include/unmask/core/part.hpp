@@ -303,7 +303,8 @@ concept token_editing =
 /// Remasking: `remasks(candidate, context) -> bool` selects committed positions of the scored range
 /// that become candidates again. Such a position is ranked together with the masked ones in the
 /// same step: if the commit rule commits it, it takes its proposed token, otherwise it becomes
-/// masked. At least one more candidate is committed than such positions are selected.
+/// masked. At least one more candidate is committed than such positions are selected. It may have
+/// edits_tokens_now(), as token_editing.
 template <class P>
 concept remasking =
     part<P> && requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {

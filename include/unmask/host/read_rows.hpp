@@ -146,7 +146,7 @@ inline constexpr bool has_kernel = UNMASK_KERNELS != 0;
 #  define UNMASK_STATISTICS_B(list) /* the same with a drawn token; that of a truncated row */     \
     list(17U) list(23U) list(145U)
 #  define UNMASK_STATISTICS_C(list) /* all of the sessions by name that truncate, that compare */  \
-    list(151U) list(111U)
+    list(151U) list(255U)
 
 #  define UNMASK_READ(prefix, bits, type)                                                          \
     prefix template void read_rows<statistics{bits}, type>(std::span<const row_input<type>>,       \

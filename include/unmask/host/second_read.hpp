@@ -167,7 +167,8 @@ void read_again(record<S>& whole,
     UNMASK_SECOND_READ(prefix, bits, bfloat16)                                                     \
     UNMASK_SECOND_READ(prefix, bits, float16)
 #  define UNMASK_SECOND_READS(prefix) /* of those of read_rows.hpp that hold columns */            \
-    UNMASK_SECOND_READS_OF(prefix, 145U) UNMASK_SECOND_READS_OF(prefix, 151U)
+    UNMASK_SECOND_READS_OF(prefix, 145U)                                                           \
+    UNMASK_SECOND_READS_OF(prefix, 151U) UNMASK_SECOND_READS_OF(prefix, 255U)
 UNMASK_SECOND_READS(extern)
 #endif
 

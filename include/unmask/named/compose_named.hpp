@@ -20,11 +20,19 @@ template <bool Has, class Part>
   }
 }
 
-// The lookahead part of a type that has one; the composition itself may have none.
+// Parts of a type that has them; the composition itself may have none.
 [[nodiscard]] inline auto look_of(const named_parts& p) {
   auto look = p.look;
   look.branches = p.has.branches ? look.branches : 0;
   return look;
+}
+[[nodiscard]] inline sampling draw_of(const named_parts& p) {
+  return p.has.draws ? p.draw : sampling{.temperature = 0.0F};
+}
+[[nodiscard]] inline auto remask_of(const named_parts& p) {
+  auto remask = p.remask;
+  remask.confidence = p.has.remasks ? remask.confidence : 0.0F;
+  return remask;
 }
 
 }  // namespace detail
@@ -43,25 +51,25 @@ template <abilities A, class... More>
       detail::part_if<A.layered>(p.layers),
       detail::part_if<!A.renoises>(p.schedule),
       detail::part_if<A.renoises>(p.canvas),
-      detail::part_if<A.draws>(p.draw),
+      detail::part_if<A.draws>(detail::draw_of(p)),
       detail::part_if<A.keeps>(p.keep),
       detail::part_if<A.edits_tokens>(p.edits_tokens),
-      detail::part_if<A.remasks>(p.remask),
+      detail::part_if<A.remasks>(detail::remask_of(p)),
       detail::part_if<A.branches>(detail::look_of(p)),
       std::tuple<More...>{more...});
   return std::apply([](const auto&... part) { return policy{part...}; }, parts);
 }
 
-/// True if a composition with abilities `has` can use the type for `type`. Unused temperature,
-/// edits of tracked tokens, credit, lookahead and rewriting of committed tokens change nothing;
-/// every other ability of a type is always used.
+/// True if a composition with abilities `has` can use the type for `type`. An ability that is not
+/// used changes nothing, but for comparison with the step before, a canvas and layer rules.
 [[nodiscard]] constexpr bool fits(const abilities& has, const abilities& type) {
   const auto at_most = [](bool used, bool there) { return !used || there; };
   return at_most(has.transforms, type.transforms) && at_most(has.tracks, type.tracks) &&
-         at_most(has.remembers, type.remembers) && at_most(has.edits_tokens, type.edits_tokens) &&
-         at_most(has.branches, type.branches) && has.compares == type.compares &&
-         has.draws == type.draws && has.keeps == type.keeps && has.remasks == type.remasks &&
-         has.renoises == type.renoises && has.layered == type.layered;
+         at_most(has.remembers, type.remembers) && at_most(has.branches, type.branches) &&
+         at_most(has.draws, type.draws) && at_most(has.keeps, type.keeps) &&
+         at_most(has.edits_tokens, type.edits_tokens) && at_most(has.remasks, type.remasks) &&
+         has.compares == type.compares && has.renoises == type.renoises &&
+         has.layered == type.layered;
 }
 
 /// Types to which compositions by name are compiled; the first that fits is used. Each is a policy,
@@ -93,17 +101,17 @@ using joined = typename detail::joined_compositions<A, B>::type;
   return all;
 }
 
-/// Nearly every pair of compatible parts. Types with the same statistics share their kernels, which
-/// take most of the compile time of a type.
-using common_compositions =
-    compositions<edits_and({.branches = true, .edits_tokens = true}),
-                 edits_and({.edits_tokens = true, .remasks = true}),
-                 edits_and({.branches = true, .draws = true, .edits_tokens = true}),
-                 edits_and({.draws = true, .edits_tokens = true, .remasks = true}),
-                 edits_and({.draws = true, .keeps = true}),
-                 edits_and({.renoises = true}),
-                 abilities{.transforms = true, .compares = true},
-                 abilities{.transforms = true, .compares = true, .remasks = true}>;
+/// Types for all combinations of parts that go together (composition_rules), but for edit_committed
+/// and remask_current_below beside a comparison with the step before, or beside lookahead and
+/// truncation, and for a canvas that is truncated or compared. The rules keep these from being one
+/// type. Types with the same statistics share their kernels.
+using common_compositions = compositions<
+    edits_and({.branches = true, .draws = true, .edits_tokens = true}),
+    edits_and({.draws = true, .edits_tokens = true, .remasks = true}),
+    edits_and({.draws = true, .keeps = true, .edits_tokens = true, .remasks = true}),
+    abilities{.transforms = true, .branches = true, .draws = true, .keeps = true},
+    edits_and({.renoises = true}),
+    abilities{.transforms = true, .compares = true, .draws = true, .keeps = true, .remasks = true}>;
 
 /// The given abilities and a layer rule.
 [[nodiscard]] constexpr abilities layered(const abilities& without) {
@@ -113,13 +121,13 @@ using common_compositions =
 }
 
 /// common_compositions for engines with hooks, before those that need none.
-using common_layer_compositions =
-    joined<compositions<layered(edits_and({.edits_tokens = true})),
-                        layered(edits_and({.edits_tokens = true, .remasks = true})),
-                        layered(edits_and({.draws = true})),
-                        layered({.transforms = true, .draws = true, .keeps = true}),
-                        layered({.transforms = true, .compares = true})>,
-           common_compositions>;
+using common_layer_compositions = joined<
+    compositions<
+        layered(edits_and({.draws = true, .edits_tokens = true, .remasks = true})),
+        layered(edits_and({.draws = true, .keeps = true, .edits_tokens = true, .remasks = true})),
+        layered(
+            {.transforms = true, .compares = true, .draws = true, .keeps = true, .remasks = true})>,
+    common_compositions>;
 
 namespace detail {
 

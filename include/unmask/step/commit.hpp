@@ -80,6 +80,9 @@ template <class Policy>
 UNMASK_HD void
 commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::remasks) {
+    if (!remasks_now(*m.policy)) {
+      return;
+    }
     const range scored = m.status->next.score;
     index_t wanted = 1;
     index_t forced = 0;

@@ -117,7 +117,7 @@ template <class Policy>
     // A committed candidate: why it is one.
     const bool competed =
         o == outcome::rewins || o == outcome::loses || e.outcome == candidate_outcome::kept;
-    e.part = competed ? remasking_part(m) : e.part;
+    e.part = competed && remasks_now(*m.policy) ? remasking_part(m) : e.part;
   }
   const float none = math::from_bits(0x7fc00000U);
   e.confidence = c.valid() ? c.confidence() : 0.0F;

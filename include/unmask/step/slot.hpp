@@ -9,13 +9,20 @@
 
 namespace UNMASK_NAMESPACE::step {
 
-/// True if a part of the policy edits committed tokens with its current values.
-template <class Policy>
+/// True if a part of the policy with the trait edits or remasks committed tokens with its current
+/// values.
+template <class Policy, bool part_traits::* Does = &part_traits::rewrites>
 [[nodiscard]] UNMASK_HD bool edits_tokens_now(const Policy& p) {
-  return detail::any_part_now<Policy, &part_traits::rewrites>(
+  return detail::any_part_now<Policy, Does>(
       p, [](const auto& part) -> decltype(part.edits_tokens_now()) {
         return part.edits_tokens_now();
       });
+}
+
+/// True if a part of the policy makes committed positions candidates with its current values.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool remasks_now(const Policy& p) {
+  return edits_tokens_now<Policy, &part_traits::remasks>(p);
 }
 
 /// Memory of one slot.

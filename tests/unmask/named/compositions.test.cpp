@@ -67,6 +67,36 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
   EXPECT_GT(committed, 500);
 }
 
+// Types by name have abilities that a composition leaves unused; those that it has go together.
+TEST(named_policy, decides_as_the_policy_composed_of_its_parts) {
+  chances c(11);
+  index_t committed = 0;
+  const auto compare = [&](const std::string& text, const auto& composed) {
+    for (int k = 0; k < 12; ++k) {
+      const dense_request q = random_named_request(c, false);
+      SCOPED_TRACE(text);
+      session_capacity capacity = capacity_of(q);
+      capacity.branches = 2;
+      committed += expect_same_decode({named_session(text, q.model, capacity)},
+                                      {make_any_session(composed, q.model, capacity)},
+                                      q);
+    }
+  };
+  compare("threshold(0.5) + top_p(0.7) + confidence_after_truncation",
+          policy{by_confidence{}, threshold{0.5F}, top_p{0.7F}, confidence_after_truncation{}});
+  compare("by_margin + threshold(0.3) + sampling(0.8) + top_k(5) + remask_below(0.4)",
+          policy{by_margin{}, threshold{0.3F}, sampling{0.8F}, top_k{5}, remask_below{0.4F}});
+  compare("threshold(0.4) + sampling + top_k(5) + lookahead(2)",
+          policy{by_confidence{}, threshold{0.4F}, sampling{}, top_k{5}, lookahead{2}});
+  compare("any_of(stable_and_confident, tokens_per_step(1)) + stop_at_eos",
+          policy{by_confidence{}, stable_and_confident{} || tokens_per_step{1}, stop_at_eos{}});
+  compare(
+      "any_of(stable_and_confident, tokens_per_step(1)) + sampling(0.7) + top_k(3)",
+      policy{
+          by_confidence{}, stable_and_confident{} || tokens_per_step{1}, sampling{0.7F}, top_k{3}});
+  EXPECT_GT(committed, 300);
+}
+
 TEST(named_policy, decides_as_a_profile_does) {
   chances c(9);
   index_t committed = 0;
@@ -132,6 +162,52 @@ TEST(named_policy, says_what_is_not_compiled_together) {
   } catch (const std::invalid_argument& e) {
     EXPECT_NE(std::string(e.what()).find("credit, lookahead"), std::string::npos) << e.what();
   }
+}
+
+// Up to four parts that select the type: what goes together has one, but for three combinations.
+TEST(named_policy, has_a_type_for_what_goes_together) {
+  const std::vector<std::string> pieces = {"temperature(0.7)",
+                                           "repetition_penalty",
+                                           "trace_credit",
+                                           "stable_and_confident",
+                                           "lookahead(2)",
+                                           "sampling",
+                                           "top_k(5)",
+                                           "confidence_after_truncation",
+                                           "edit_committed",
+                                           "remask_current_below(0.3)",
+                                           "remask_below(0.3)",
+                                           "canvas",
+                                           "early_skip(0.5)"};
+  const auto has_type = []<abilities... A>(compositions<A...>, const abilities& has) {
+    return (fits(has, A) || ...);
+  };
+  index_t typed = 0;
+  index_t without = 0;
+  for (unsigned chosen = 0; chosen < 1U << pieces.size(); ++chosen) {
+    if (__builtin_popcount(chosen) > 4) {
+      continue;
+    }
+    std::string text = "by_confidence";
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      text += (chosen >> i & 1U) != 0 ? " + " + pieces[i] : "";
+    }
+    text += text.find("stable") == text.npos ? " + threshold" : "";
+    named_parts parts;
+    try {
+      parts = read_policy(text);
+    } catch (const policy_text_error&) {
+      continue;
+    }
+    const abilities& has = parts.has;
+    const bool is_left_out = (has.edits_tokens && has.compares) ||
+                             (has.edits_tokens && has.branches && has.keeps) ||
+                             (has.renoises && (has.keeps || has.compares));
+    EXPECT_EQ(has_type(common_layer_compositions{}, has), !is_left_out) << text;
+    (is_left_out ? without : typed) += 1;
+  }
+  EXPECT_GT(typed, 250);
+  EXPECT_LT(without, typed / 4);
 }
 
 TEST(named_policy, has_room_for_the_branches_that_it_asks_for) {

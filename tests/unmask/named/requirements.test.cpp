@@ -57,22 +57,23 @@ TEST(NamedRequirements, NumbersAreThoseOfTheTypes) {
   whole.vocab = model.vocab;
   whole.layers = model.layers;
   const auto bytes = [&]<abilities A> { return state_bytes<named_composition<A>>(whole); };
+  constexpr abilities plain = edits_and({.branches = true, .draws = true, .edits_tokens = true});
+  constexpr abilities hooked =
+      layered(edits_and({.draws = true, .edits_tokens = true, .remasks = true}));
   EXPECT_EQ(of("threshold(0.9)", room).most_forwards,
             most_forwards(policy{by_confidence{}, threshold{0.9F}}, shape));
   EXPECT_EQ(of("canvas + entropy_bound", room).most_forwards,
             most_forwards(policy{by_confidence{}, entropy_bound{}, canvas{}}, shape));
   EXPECT_EQ(of("by_entropy + timesteps(9) + single_block", room).most_forwards, 56 + 8);
-  EXPECT_EQ(of("threshold(0.9)", room).state_bytes,
-            bytes.template operator()<edits_and({.branches = true, .edits_tokens = true})>());
-  EXPECT_EQ(of("es_dllm", room).state_bytes,
-            bytes.template operator()<layered(edits_and({.edits_tokens = true}))>());
+  EXPECT_EQ(of("threshold(0.9)", room).state_bytes, bytes.template operator()<plain>());
+  EXPECT_EQ(of("es_dllm", room).state_bytes, bytes.template operator()<hooked>());
   whole.branches = 3;
   EXPECT_EQ(of("threshold(0.9) + lookahead(3)", room).state_bytes,
-            bytes.template operator()<edits_and({.branches = true, .edits_tokens = true})>());
+            bytes.template operator()<plain>());
   whole.branches = 0;
   whole.window = 56;  // the least, which is more than was given
   EXPECT_EQ(of("tokens_per_step + single_block", room).state_bytes,
-            bytes.template operator()<edits_and({.branches = true, .edits_tokens = true})>());
+            bytes.template operator()<plain>());
 }
 
 TEST(NamedRequirements, RefuseWhatNoSessionTakes) {
@@ -91,7 +92,7 @@ TEST(NamedRequirements, RefuseWhatNoSessionTakes) {
   EXPECT_THAT(why("threshold(0.9)", {.length = 61}, {.length = 61, .block_length = 0}),
               HasSubstr("block_length"));
   EXPECT_THAT(why("threshold(0.9)", {.sequences = 0, .length = 61}, shape), HasSubstr("sequences"));
-  EXPECT_THAT(why("sampling + top_k + lookahead + tokens_per_step", {.length = 61}, shape),
+  EXPECT_THAT(why("edit_committed + stable_and_confident", {.length = 61}, shape),
               HasSubstr("not compiled by name"));
 }
 
