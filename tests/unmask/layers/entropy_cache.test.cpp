@@ -111,6 +111,18 @@ TEST(entropy_cache, runs_what_its_definition_says) {
   EXPECT_GT(all.partial, 200);
 }
 
+TEST(entropy_cache, refreshes_above_its_threshold_only) {
+  for (const float entropy : {0.99F, 1.0F, 1.01F}) {
+    struct {
+      entropy_cache::sequence_state sequence;
+      entropy_cache::step_reduction step_reduction;
+    } context{{}, {entropy}};
+    plan next;
+    entropy_cache{.threshold = 1.0F}.set_query(sequence_view{}, next, context);
+    EXPECT_EQ(next.refresh, entropy > 1.0F);
+  }
+}
+
 TEST(entropy_cache, decides_for_each_sequence_alone) {
   const sequence_shape other{.prompt_length = 3, .length = 30, .block_length = 11, .seed = 4};
   const entropy_cache rule{1.2F, 6};
