@@ -508,6 +508,8 @@ struct notes_neighbours {
   std::vector<index_t>* right = nullptr;
   static constexpr statistics required = stat::confidence;
   filter_result filter(const auto& c, const auto& beside, const auto&) const {
+    EXPECT_EQ(beside.left.position, c.position - 1);
+    EXPECT_EQ(beside.right.position, c.position + 1);
     if (beside.left.valid()) {
       left->push_back(c.position);
     }
