@@ -142,12 +142,19 @@ class named_parts_reader {
     throw policy_text_error(text_, column, problem);
   }
 
-  // True if the name contains the text, or about one letter in five is wrong. A text much longer
-  // than a name is not near it.
+  // True if the name contains the text, or begins with its first letter and has the others in
+  // order, or about one letter in five is wrong. A text much longer than a name is not near it.
   [[nodiscard]] static bool is_near(std::string_view name, std::string_view written) {
-    const bool contains = written.size() >= 4 && name.find(written) != std::string_view::npos;
-    return contains || (written.size() <= 2 * name.size() &&
-                        spelling_distance(name, written) <= 1 + written.size() / 4);
+    std::size_t found = 0;
+    for (const char c : name) {
+      found += found < written.size() && c == written[found] ? 1 : 0;
+    }
+    const bool abbreviates =
+        found == written.size() && name.size() <= 2 * found && name[0] == written[0];
+    const bool contains = name.find(written) != std::string_view::npos;
+    return (written.size() >= 4 && (abbreviates || contains)) ||
+           (written.size() <= 2 * name.size() &&
+            spelling_distance(name, written) <= 1 + written.size() / 4);
   }
 
   [[nodiscard]] const known_part& find(const part_text& written) const {

@@ -176,6 +176,7 @@ TEST(read_policy, names_what_is_wrong) {
        {"value of temperature", "at least 1e-06", "got 1e-45"}},
       {"treshold(0.9)", {"column 1", "'treshold'", "did you mean threshold?"}},
       {"timesteps(64)+alg_temp(0.5)", {"column 15", "did you mean alg_temperature?"}},
+      {"tresh(0.9)", {"did you mean threshold?"}},
       {"repetition(1.1)+threshold", {"did you mean repetition_penalty?"}},
       {"random+threshold", {"did you mean at_random?"}},
       {"entropy+timesteps", {"did you mean by_entropy or entropy_bound or entropy_cache?"}},
