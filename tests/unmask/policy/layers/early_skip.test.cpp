@@ -263,5 +263,18 @@ TEST(EarlySkip, ChecksItsKnobs) {
   EXPECT_NO_THROW(check_part(released::early_skip_released(), g));
 }
 
+TEST(early_skip, takes_its_stages_from_lists) {
+  const double depths[] = {0.1, 0.2, 0.3};
+  const double keeps[] = {0.9, 0.8, 0.7};
+  early_skip rule;
+  early_skip::take_depths(rule, depths, 3);
+  early_skip::take_keeps(rule, keeps, 3);
+  ASSERT_EQ(rule.stage_count, 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(rule.stages[i].depth, depths[i]);
+    EXPECT_EQ(rule.stages[i].keep, keeps[i]);
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

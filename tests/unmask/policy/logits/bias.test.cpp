@@ -152,5 +152,17 @@ TEST(logit_bias, refuses_biases_that_are_no_numbers) {
   EXPECT_THROW((check_part(logit_bias<1>{{{1, std::nanf("")}}}, g)), std::invalid_argument);
 }
 
+TEST(logit_bias, takes_its_pairs_from_lists) {
+  const double tokens[] = {7, 3, 9};
+  const double biases[] = {0.5, -1, 2};
+  logit_bias<4> part;
+  logit_bias<4>::take_tokens(part, tokens, 3);
+  logit_bias<4>::take_biases(part, biases, 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(part.pairs[i].token, tokens[i]);
+    EXPECT_EQ(part.pairs[i].bias, biases[i]);
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing
