@@ -68,8 +68,12 @@ TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
   decode(methods::es_dllm_parallel(0.6F));
   decode(policy{by_confidence{}, tokens_per_step{2}, delayed_cache{3}});
   decode(policy{by_confidence{}, tokens_per_step{2}, prefix_cache{3}});
-  // Blocks join without a refresh: no pass has computed their positions.
-  decode(policy{by_confidence{}, tokens_per_step{1}, early_skip{}, block_pipeline{.add = 0.1F}});
+}
+
+/// No pass has computed the positions of the block: the host allows for all of them.
+TEST(EmulatedLayerPolicies, ABlockMayJoinWithoutARefresh) {
+  decode_beside<typed>(
+      policy{by_confidence{}, tokens_per_step{1}, early_skip{}, block_pipeline{.add = 0.1F}});
 }
 
 /// The host's upper bound for a selection: the share of the positions that enter, and a row for the
