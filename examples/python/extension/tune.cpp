@@ -163,7 +163,7 @@ void bind_tune(nb::module_& m) {
       .def_ro("dominating",
               &tuned::dominating,
               "Single rules that are as right at no more cost on those.")
-      .def_ro("singles", &tuned::singles, "All single rules on those.")
+      .def_ro("singles", &tuned::singles, "Single rules on those, by cost.")
       .def_ro(
           "points", &tuned::points, "Every policy decoded on all problems of the search, by cost.");
 

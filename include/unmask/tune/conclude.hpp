@@ -92,7 +92,9 @@ inline void choose(evaluation& e, tuned& found) {
   found.reaches = e.is_shown(found.chosen.right, found.chosen.problems);
 }
 
-// The single rules on the problems of the check, beside the best policy there.
+// The single rules on the problems of the check, beside the best policy there, from the cheapest
+// on. One that costs twice as much as that cannot dominate it, and is not decoded once a rival is
+// as right.
 inline void check(evaluation& e, tuned& found) {
   const measure m = e.how().minimise;
   found.checked = on_unseen(e, found.best, e.checked());
@@ -102,21 +104,26 @@ inline void check(evaluation& e, tuned& found) {
       different.push_back(&p);
     }
   }
+  std::stable_sort(different.begin() + 1, different.end(), [m](const point* a, const point* b) {
+    return cost_of(a->mean, m) < cost_of(b->mean, m);
+  });
   for (std::size_t i = 1; i < different.size(); ++i) {
-    found.singles.push_back(on_unseen(e, *different[i], e.checked()));
-    if (dominates(found.singles.back(), found.checked, m)) {
-      found.dominating.push_back(found.singles.back());
+    const bool rival_is = found.rival.right >= found.checked.right && !found.singles.empty();
+    if (rival_is && cost_of(different[i]->mean, m) > 2.0 * cost_of(found.best.mean, m)) {
+      break;
     }
-    e.progress("single rules on unseen problems", i, different.size() - 1);
-  }
-  for (const point& p : found.singles) {
+    found.singles.push_back(on_unseen(e, *different[i], e.checked()));
+    const point& p = found.singles.back();
+    if (dominates(p, found.checked, m)) {
+      found.dominating.push_back(p);
+    }
     const bool is_as_right = p.right >= found.checked.right;
-    const bool rival_is = found.rival.right >= found.checked.right;
     const bool is_cheaper = cost_of(p.mean, m) < cost_of(found.rival.mean, m);
-    if (found.rival.policy.empty() || (is_as_right && (!rival_is || is_cheaper)) ||
+    if (i == 1 || (is_as_right && (!rival_is || is_cheaper)) ||
         (!is_as_right && !rival_is && p.right > found.rival.right)) {
       found.rival = p;
     }
+    e.progress("single rules on unseen problems", i, different.size() - 1);
   }
   found.against_rival = compare(found.checked, found.rival, m);
 }

@@ -26,7 +26,8 @@ struct tuned {
   point best;            ///< The policy, on the problems of the search: of many the luckiest.
   point chosen;          ///< The same on those of the choice, which showed that it is right enough.
   point checked;         ///< The same on the problems of the check.
-  std::vector<point> singles;     ///< Rivals of one rule, on the problems of the check.
+  std::vector<point> singles;     ///< Single rules on the problems of the check, those that cost
+                                  ///< twice as much as `best` only until one is as right.
   std::vector<point> dominating;  ///< Those of them that are as right at no more cost.
   point rival;                    ///< The cheapest single that is as right on the check's problems,
                                   ///< or the most right one.

@@ -150,6 +150,19 @@ TEST(tuner, compares_compositions_at_the_accuracy_that_the_choice_needs) {
   EXPECT_TRUE(found.dominating.empty());
 }
 
+TEST(tuner, checks_no_single_rule_that_is_far_too_dear_to_be_a_rival) {
+  formula engine;
+  const tuned found = run({.problems = 800, .target = 0.9}, engine);
+  const double twice = 2.0 * found.best.mean.forwards;
+  const auto is_dear = [twice](const point& p) { return p.is_single && p.mean.forwards > twice; };
+  EXPECT_TRUE(std::any_of(found.points.begin(), found.points.end(), is_dear));
+  EXPECT_TRUE(std::none_of(found.singles.begin(), found.singles.end(), is_dear));
+  EXPECT_GE(found.rival.right, found.checked.right);
+  for (const point& p : found.singles) {
+    EXPECT_TRUE(p.right < found.checked.right || p.mean.forwards >= found.rival.mean.forwards);
+  }
+}
+
 TEST(tuner, returns_the_most_right_policy_if_none_reaches_the_target) {
   formula engine;
   engine.asked.clear();
