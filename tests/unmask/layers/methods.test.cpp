@@ -16,19 +16,10 @@
 #include <vector>
 
 #include "support/layered_decode.hpp"
+#include "support/part_of.hpp"
 
 namespace unmask::testing {
 namespace {
-
-/// The part of type P, of which a policy has one.
-template <class P, std::size_t I = 0, class Policy>
-[[nodiscard]] constexpr const P& part_of(const Policy& p) {
-  if constexpr (std::is_same_v<typename Policy::template part_type<I>, P>) {
-    return p.template part_at<I>();
-  } else {
-    return part_of<P, I + 1>(p);
-  }
-}
 
 template <class P, class... Part>
 constexpr bool is_among(unmask::detail::type_list<Part...>) {
