@@ -349,8 +349,7 @@ int decode_all(const options& o) {
   std::vector<example::job> jobs;
   unmask::session_capacity capacity{.sequences = o.batch, .length = 0, .window = o.length};
   for (const named& p : policies) {
-    capacity.branches =
-        std::max(capacity.branches, p.parts.has.branches ? p.parts.look.branches : 0);
+    capacity.branches = std::max(capacity.branches, p.parts.look.branches);
   }
   for (const demo::problem& p : problems) {
     jobs.push_back(example::job_of(

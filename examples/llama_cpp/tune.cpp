@@ -50,8 +50,7 @@ class llama_cpp_engine final : public demo::search_engine {
     const unmask::session_capacity capacity{.sequences = slots_,
                                             .length = longest_,
                                             .window = window_,
-                                            .branches =
-                                                parts.has.branches ? parts.look.branches : 0};
+                                            .branches = parts.look.branches};
     const auto session = unmask::make_any_layer_session(parts, host.info(), capacity);
     index_t& reserved = branches_[parts.cache.rule.holds<unmask::whole_passes>() ? 0 : 1];
     if (capacity.branches > reserved) {  // a context takes longer to make than a decode

@@ -68,7 +68,7 @@ class named_session_of final : public any_layer_session_of<named_composition<A>,
       , rules_(static_cast<std::size_t>(capacity.sequences), base::rule_info()) {}
 
   [[nodiscard]] bool use(const named_parts& parts) override {
-    const bool is_one = fits(parts.has, A) && detail::look_of(parts).branches <= branches_;
+    const bool is_one = fits(parts.has, A) && parts.look.branches <= branches_;
     if (is_one) {
       base::set_rules(compose(parts, vocab_));
     }
@@ -104,7 +104,7 @@ namespace detail {
 
 [[nodiscard]] inline session_capacity with_branches(const named_parts& parts,
                                                     session_capacity capacity) {
-  capacity.branches = std::max(capacity.branches, parts.has.branches ? parts.look.branches : 0);
+  capacity.branches = std::max(capacity.branches, parts.look.branches);
   return capacity;
 }
 

@@ -168,6 +168,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
         static_cast<F&>(chunk) = lift<F>(z, padded, best, best_before, so_far.lifted);
       }
     });
+    // Columns of another form are read only where none is drawn: see read_run.
     if constexpr (provides_v<S, stat::sampled> && std::is_same_v<Z, const float*>) {
       if (canonical::draws<S>(row)) {
         draw(chunk, row.draw, z, count, row.first_token + first, so_far.key);

@@ -20,21 +20,6 @@ template <bool Has, class Part>
   }
 }
 
-// Parts of a type that has them; the composition itself may have none.
-[[nodiscard]] inline auto look_of(const named_parts& p) {
-  auto look = p.look;
-  look.branches = p.has.branches ? look.branches : 0;
-  return look;
-}
-[[nodiscard]] inline sampling draw_of(const named_parts& p) {
-  return p.has.draws ? p.draw : sampling{.temperature = 0.0F};
-}
-[[nodiscard]] inline auto remask_of(const named_parts& p) {
-  auto remask = p.remask;
-  remask.confidence = p.has.remasks ? remask.confidence : 0.0F;
-  return remask;
-}
-
 }  // namespace detail
 
 /// Returns the policy of a composition whose abilities are among `A`, with `more` parts. For nvcc,
@@ -51,11 +36,11 @@ template <abilities A, class... More>
       detail::part_if<A.layered>(p.layers),
       detail::part_if<!A.renoises>(p.schedule),
       detail::part_if<A.renoises>(p.canvas),
-      detail::part_if<A.draws>(detail::draw_of(p)),
+      detail::part_if<A.draws>(p.draw),
       detail::part_if<A.keeps>(p.keep),
       detail::part_if<A.edits_tokens>(p.edits_tokens),
-      detail::part_if<A.remasks>(detail::remask_of(p)),
-      detail::part_if<A.branches>(detail::look_of(p)),
+      detail::part_if<A.remasks>(p.remask),
+      detail::part_if<A.branches>(p.look),
       std::tuple<More...>{more...});
   return std::apply([](const auto&... part) { return policy{part...}; }, parts);
 }

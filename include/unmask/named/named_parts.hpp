@@ -39,7 +39,8 @@ struct abilities {
   bool layered = false;       ///< has a layer rule, or a cache that computes single positions
 };
 
-/// Parts of a composition that is known at run time only, ready to become a policy.
+/// Parts of a composition that is known at run time only, ready to become a policy. A part that the
+/// composition does not have changes nothing: it is empty, or has the values below.
 struct named_parts {
   abilities has = {};
   any_ranking ranking = {};
@@ -51,11 +52,11 @@ struct named_parts {
   any_cache cache = {};
   any_layer_rule layers = {};
   temperature transform = {};
-  sampling draw = {};
+  sampling draw = {.temperature = 0.0F};
   any_keep keep = {};
   any_edits_tokens edits_tokens = {};
-  placed<remask_below> remask = {};
-  placed<lookahead_by<any_lookahead_score>> look = {};
+  placed<remask_below> remask = {{.confidence = 0.0F}};
+  placed<lookahead_by<any_lookahead_score>> look = {{.branches = 0}};
   unmask::canvas canvas = {};
   /// Number of parts, those inside any_of and all_of counted one by one.
   index_t count = 0;
