@@ -73,6 +73,7 @@ struct remask_below {
       {"confidence", &remask_below::confidence, within(0, 1)}};
 
   UNMASK_HD bool remasks(const auto& c, auto&) const { return c.confidence() < confidence; }
+  /// False at confidence 0: committed positions need not be read.
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return confidence > 0.0F; }
 };
 static_assert(remasking<remask_below>);
