@@ -253,7 +253,10 @@ namespace detail {
 
 [[gnu::cold]] inline void add_range(message& text, const knob_range& r) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  if (r.least == -infinite || (r.without_least && r.least == 0.0 && r.most == infinite)) {
+  if (r.least == -infinite && r.most != infinite) {
+    text.add(r.without_most ? "less than " : "at most ").add(r.most);
+    text.add(r.without_least ? " and finite" : "");
+  } else if (r.least == -infinite || (r.without_least && r.least == 0.0 && r.most == infinite)) {
     text.add(r.least == 0.0 ? "positive" : "a finite number");
   } else {
     text.add(r.most != infinite ? (r.without_least ? "in (" : "in [")

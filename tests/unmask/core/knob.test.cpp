@@ -110,6 +110,10 @@ TEST(knob, range_in_words) {
   EXPECT_EQ(range_text(above(0)), "positive");
   EXPECT_EQ(range_text(above(0).finite()), "positive and finite");
   EXPECT_EQ(range_text(any_finite()), "a finite number");
+  EXPECT_EQ(range_text(knob_range{}.up_to(3)), "at most 3");
+  EXPECT_EQ(range_text(knob_range{}.below(0).in("nats")), "less than 0 nats");
+  EXPECT_EQ(range_text(any_finite().up_to(-1)), "at most -1 and finite");
+  EXPECT_EQ(range_text(knob_range{}.up_to(3).finite()), "at most 3 and finite");
 }
 
 TEST(knob, range_has_the_ends_that_it_names) {
