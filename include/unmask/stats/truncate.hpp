@@ -324,9 +324,8 @@ template <int Digit, class Sweep>
                    limits.mass_of(logit));
         }
       });
-      if (!bins.stops(t, limits, size)) {  // no rule but the ratio's ends the walk
-        found = ~std::uint64_t{0};
-        return true;
+      if (!bins.stops(t, limits, size)) {
+        return true;  // no rule but the ratio's ends the walk: no digit is known, all keys are kept
       }
       known |= static_cast<std::uint64_t>(size - 1) << static_cast<unsigned>(shift);
       found |= static_cast<std::uint64_t>(bins.stop) << static_cast<unsigned>(shift);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <vector>
 
 #include "oracles/oracle.hpp"
@@ -153,6 +155,140 @@ TEST(fold_chunk, weighs_an_only_column_exactly) {
     EXPECT_EQ(r.entropy(), 0.0F);
     EXPECT_EQ(r.margin(), 1.0F);
   }
+}
+
+TEST(chunks_of, counts_the_last_one_too) {
+  EXPECT_EQ(canonical::chunks_of(0), 0);
+  EXPECT_EQ(canonical::chunks_of(1), 1);
+  EXPECT_EQ(canonical::chunks_of(2047), 1);
+  EXPECT_EQ(canonical::chunks_of(2048), 1);
+  EXPECT_EQ(canonical::chunks_of(2049), 2);
+  EXPECT_EQ(canonical::chunks_of(4097), 3);
+}
+
+TEST(scale, gives_the_exponent_of_a_column) {
+  const canonical::scale opening = canonical::opening_scale(10.0F);
+  EXPECT_EQ(opening.exponent, 14.0F);  // 10 log2(e) = 14.43
+  EXPECT_NEAR(opening.bits(10.0F), 10.0 / std::log(2.0) - 14.0, 1e-6);
+  EXPECT_NEAR(opening.bits(-3.0F), -3.0 / std::log(2.0) - 14.0, 2e-6);
+  EXPECT_EQ(opening.bits(-1e30F), math::exp2_floor);
+  EXPECT_EQ(opening.bits(-math::infinity()), math::exp2_floor);
+  EXPECT_TRUE(math::is_nan(opening.bits(math::from_bits(0x7fc00000U))));
+  const canonical::scale closing = canonical::closing_scale(2e6F);
+  EXPECT_EQ(closing.bits(2e6F), 0.0F);
+  EXPECT_NEAR(closing.bits(2e6F - 1.0F), -1.0 / std::log(2.0), 1e-6);
+  EXPECT_FALSE(canonical::opens_scale(canonical::moderate));
+  EXPECT_FALSE(canonical::opens_scale(-canonical::moderate));
+  EXPECT_TRUE(canonical::opens_scale(std::nextafter(canonical::moderate, 0.0F)));
+  EXPECT_TRUE(canonical::opens_scale(std::nextafter(-canonical::moderate, 0.0F)));
+}
+
+TEST(sums_of, are_those_of_the_columns) {
+  dice d(5);
+  for (const index_t columns : {1, 2, 63, 64, 65, 128, 2048}) {
+    for (const float centre : {0.0F, 50.0F}) {
+      const canonical::scale s = canonical::opening_scale(centre);
+      std::vector<float> z;
+      double sum = 0.0;
+      double weighted = 0.0;
+      double square = 0.0;
+      double size = 0.0;
+      for (index_t j = 0; j < columns; ++j) {
+        z.push_back(d.chance(0.1) ? -math::infinity() : centre + d.real(-6, 4));
+        const double t = static_cast<double>(z.back()) / std::log(2.0) - double{s.exponent};
+        const double e = std::exp2(t);
+        sum += e;
+        weighted += e > 0.0 ? e * t : 0.0;
+        square += e * e;
+        size += e > 0.0 ? e * (1.0 + std::fabs(t)) : 0.0;
+      }
+      z.resize(z.size() + 64, centre);  // of the next chunk
+      const auto sums = canonical::sums_of<every_sum>(z.data(), columns, s);
+      // In units of 2^-24: 38 additions, 4 for the exponential, 2 |t| for t itself, which is as
+      // large as the exponent before that is subtracted.
+      const double unit = (42 + 2 * (8 + double{s.exponent})) * 0x1p-24;
+      EXPECT_NEAR(sums.sum, sum, unit * (sum + 1e-20));
+      EXPECT_NEAR(sums.weighted, weighted, unit * (size + sum * 8 + 1e-20));
+      EXPECT_NEAR(sums.square, square, 2 * unit * (square + 1e-20));
+      const auto fewer = canonical::sums_of<stat::confidence>(z.data(), columns, s);
+      EXPECT_EQ(fewer.sum, sums.sum);
+      EXPECT_EQ(fewer.weighted, 0.0F);
+      EXPECT_EQ(fewer.square, 0.0F);
+    }
+  }
+}
+
+// 64 columns select the scale, not one more or fewer; its bits show.
+TEST(fold_columns, takes_its_scale_from_the_first_64_columns) {
+  dice d(6);
+  int differs = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<float> z;
+    for (int j = 0; j < 200; ++j) {
+      z.push_back(d.real(-5, 0));
+    }
+    const std::size_t at = d.chance(0.5) ? 63 : 64;
+    z[at] = d.real(1, 9);
+    const float best = z[at];
+    const float best_of_first = *std::max_element(z.begin(), z.begin() + 64);
+    const auto expected = [&](float opening) {
+      canonical::scale s = canonical::opening_scale(opening);
+      if (!canonical::reaches(s, best)) {
+        s = canonical::closing_scale(best);
+      }
+      const auto sums = canonical::sums_of<stat::entropy>(z.data(), 200, s);
+      return canonical::chunk_record<stat::entropy>(best, static_cast<token_id>(at), 0.0F, s, sums);
+    };
+    const auto r = canonical::fold_columns<stat::entropy>(z.data(), 200, 0);
+    EXPECT_TRUE(same_bits(r, expected(best_of_first))) << round;
+    differs += at == 64 && !same_bits(r, expected(best)) ? 1 : 0;
+  }
+  EXPECT_GT(differs, 50);
+}
+
+TEST(fold_columns, finds_the_first_of_equal_columns_and_the_second) {
+  dice d(7);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<float> z;
+    for (int j = d.within(1, 80); j > 0; --j) {
+      z.push_back(d.chance(0.2) ? -math::infinity() : static_cast<float>(d.within(-3, 3)));
+    }
+    const bool has_nan = d.chance(0.3);
+    if (has_nan) {
+      z[static_cast<std::size_t>(d.within(0, static_cast<index_t>(z.size()) - 1))] =
+          math::from_bits(0x7fc00000U);
+    }
+    const auto r =
+        canonical::fold_columns<every_sum>(z.data(), static_cast<index_t>(z.size()), 4096);
+    std::vector<float> numbers;
+    for (const float x : z) {
+      if (x > -math::infinity()) {
+        numbers.push_back(x);
+      }
+    }
+    std::ranges::sort(numbers, std::greater{});
+    EXPECT_EQ(math::is_nan(r.rest), has_nan);
+    if (numbers.empty()) {
+      EXPECT_EQ(r.token, no_token);
+      EXPECT_EQ(r.best, -math::infinity());
+    } else {
+      EXPECT_EQ(r.best, numbers[0]);
+      EXPECT_EQ(r.token, 4096 + (std::ranges::find(z, numbers[0]) - z.begin()));
+      EXPECT_EQ(r.second, numbers.size() > 1 ? numbers[1] : -math::infinity());
+      EXPECT_EQ(r.next[0], r.second);
+      EXPECT_EQ(math::is_nan(r.weighted), has_nan);
+      EXPECT_EQ(math::is_nan(r.square), has_nan);
+    }
+    ASSERT_FALSE(HasFailure()) << round;
+  }
+}
+
+TEST(empty_chunk, is_the_empty_record_or_an_invalid_one) {
+  EXPECT_TRUE(same_bits(canonical::empty_chunk<every_sum>(false), record<every_sum>::empty()));
+  record<every_sum> poisoned = record<every_sum>::empty();
+  poisoned.rest = math::from_bits(0x7fc00000U);
+  EXPECT_TRUE(same_bits(canonical::empty_chunk<every_sum>(true), poisoned));
+  EXPECT_FALSE(canonical::empty_chunk<every_sum>(true).valid());
 }
 
 }  // namespace

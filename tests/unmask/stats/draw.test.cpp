@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <set>
 #include <vector>
 
+#include "oracles/naive_truncation.hpp"
 #include "oracles/oracle.hpp"
 
 namespace unmask::testing {
@@ -139,6 +142,198 @@ TEST(draw, is_never_won_by_a_key_that_is_not_a_number) {
       }
     }
   }
+}
+
+TEST(draw, of_a_forced_token_is_that_token_wherever_it_stands) {
+  constexpr index_t count = 100;
+  const auto z = hard_row<float>(scene::ordinary, count, 1);
+  for (const token_id first : {0, 2048, 4096}) {
+    const token_id last = first + count;
+    for (const token_id forced : {first - 1, first, first + 1, first + 57, last - 1, last, 9999}) {
+      if (forced < 0) {
+        continue;
+      }
+      const draw_request draw{.key = {.seed = 1}, .temperature = 0.5F, .forced = forced};
+      const auto r = canonical::fold_chunk<drawn>(z.data(), count, first, draw);
+      const bool is_here = first <= forced && forced < last;
+      EXPECT_EQ(r.key, is_here ? 0.0F : -math::infinity());
+      EXPECT_EQ(r.drawn, is_here ? forced : no_token);
+      EXPECT_EQ(r.drawn_logit, is_here ? z[static_cast<std::size_t>(forced - first)] : 0.0F);
+      EXPECT_EQ(canonical::draw_key_alone(1.0F, 1.0F, forced, draw), 0.0F);
+      EXPECT_EQ(canonical::draw_key_alone(1.0F, 1.0F, forced + 1, draw), -math::infinity());
+    }
+  }
+}
+
+TEST(draw_key, is_that_of_a_weight) {
+  EXPECT_EQ(canonical::draw_key(5.0F, 1.0F, 0.0F, 1.0F), -math::infinity());
+  EXPECT_EQ(canonical::draw_key(5.0F, 1.0F, -1.0F, 1.0F), -math::infinity());
+  EXPECT_EQ(canonical::draw_key(5.0F, 1.0F, math::from_bits(0x7fc00000U), 1.0F), -math::infinity());
+  EXPECT_EQ(canonical::draw_key(5.0F, 2.0F, 1.0F, 0.25F), 10.25F);
+  EXPECT_FLOAT_EQ(canonical::draw_key(-3.0F, 0.5F, 7.0F, -2.0F),
+                  static_cast<float>(-3.5 + std::log(7.0)));
+}
+
+TEST(draw_key_alone, has_random_numbers_of_its_token) {
+  dice d(7);
+  for (int i = 0; i < 500; ++i) {
+    const draw_request draw{
+        .key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)},
+        .temperature = d.real(0.1, 3.0)};
+    const token_id token = d.within(0, 200000);
+    const float x = d.real(-5, 5);
+    const float weight = d.real(0.1, 3.0);
+    const double exact = static_cast<double>(x) / static_cast<double>(draw.temperature) +
+                         std::log(static_cast<double>(weight)) -
+                         std::log(-std::log(race_uniform(draw.key, token)));
+    EXPECT_NEAR(canonical::draw_key_alone(x, weight, token, draw), exact, 1e-4);
+  }
+  for (const float cold : {0.0F, -1.0F, math::from_bits(0x7fc00000U)}) {
+    EXPECT_EQ(canonical::draw_key_alone(1.0F, 1.0F, 3, {.key = {}, .temperature = cold}),
+              -math::infinity());
+  }
+}
+
+TEST(push_alone, lets_a_column_take_part_in_sums_and_draw) {
+  constexpr statistics s = stat::margin | stat::sampled;
+  const draw_request draw{.key = {.seed = 3}, .temperature = 0.7F};
+  row_accumulator<s> sum;
+  canonical::push_alone(sum, 2.0F, 9, draw);
+  EXPECT_EQ(sum.finish().drawn, 9);
+  EXPECT_EQ(sum.finish().drawn_logit, 2.0F);
+  EXPECT_EQ(sum.finish().key, canonical::draw_key_alone(2.0F, 1.0F, 9, draw));
+  const record<s> before = sum.finish();
+  canonical::push_alone(sum, -math::infinity(), 4, draw);
+  EXPECT_TRUE(same_bits(sum.finish(), before));
+  canonical::push_alone(sum, math::from_bits(0x7fc00000U), 5, draw);
+  EXPECT_FALSE(sum.finish().valid());
+  EXPECT_EQ(sum.finish().drawn, 9);
+}
+
+TEST(draw_weight, of_a_column_that_is_absent_is_0) {
+  EXPECT_EQ(canonical::draw_weight(3.0F, 3.0F, 0.5F), 1.0F);
+  EXPECT_NEAR(canonical::draw_weight(1.0F, 3.0F, 0.5F), std::exp(-1.0), 1e-7);
+  EXPECT_GT(canonical::draw_weight(-3e38F, 3.0F, 1.0F), 0.0F);
+  EXPECT_EQ(canonical::draw_weight(-math::infinity(), 3.0F, 1.0F), 0.0F);
+}
+
+TEST(weight_of_columns, is_their_sum) {
+  dice d(8);
+  for (const index_t count : {0, 1, 2, 63, 64, 65, 127, 128, 129, 2000, 2048}) {
+    for (const float inverse : {1.0F, 0.3F, 2.0F}) {
+      std::vector<float> z;
+      double exact = 0.0;
+      for (index_t j = 0; j < count; ++j) {
+        z.push_back(d.chance(0.2) ? -math::infinity() : d.real(-4, 3));
+        exact += std::exp((static_cast<double>(z.back()) - 3.0) * static_cast<double>(inverse));
+      }
+      z.resize(z.size() + 64, 3.0F);  // of the next chunk
+      EXPECT_NEAR(canonical::weight_of_columns(z.data(), count, 3.0F, inverse),
+                  exact,
+                  (32 + 6 + 8 * 7) * 0x1p-24 * (exact + 1e-9))
+          << count;
+    }
+  }
+}
+
+TEST(draw_token, differs_between_chunks_and_uses) {
+  std::set<token_id> seen;
+  for (token_id first = 0; first < 20 * canonical::chunk_columns;
+       first += canonical::chunk_columns) {
+    for (const auto use :
+         {canonical::draw_use::key, canonical::draw_use::run, canonical::draw_use::column}) {
+      EXPECT_TRUE(seen.insert(canonical::draw_token(first, use)).second);
+    }
+  }
+}
+
+TEST(draws, are_made_of_rows_that_are_not_truncated_first) {
+  constexpr statistics kept = stat::sampled | stat::kept;
+  held_tokens held;
+  row_options row;
+  EXPECT_TRUE(canonical::draws<stat::sampled>(row));
+  EXPECT_TRUE(canonical::draws<kept>(row));
+  EXPECT_FALSE(canonical::draws<stat::confidence>(row));
+  row.held = &held;
+  EXPECT_TRUE(canonical::draws<stat::sampled>(row));
+  EXPECT_FALSE(canonical::draws<kept>(row));
+  row.held = nullptr;
+  row.draw.temperature = 0.0F;
+  EXPECT_FALSE(canonical::draws<stat::sampled>(row));
+}
+
+// One chunk from its description: a key, a run of 64 columns, a column of the run.
+TEST(draw_column, picks_a_run_and_a_column_by_their_weights) {
+  dice d(9);
+  int compared = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const index_t count = d.chance(0.5) ? d.within(1, 200) : d.within(1, 2048);
+    const token_id first = canonical::chunk_columns * d.within(0, 5);
+    const double absent = d.one_of(std::vector<double>{0.0, 0.5, 0.99});
+    std::vector<float> z;
+    for (index_t j = 0; j < count; ++j) {
+      z.push_back(d.chance(absent) ? -math::infinity() : d.real(-3, 3));
+    }
+    z[static_cast<std::size_t>(d.within(0, count - 1))] = 3.5F;
+    draw_request draw{
+        .key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)},
+        .temperature = d.chance(0.3) ? 1.0F : d.real(0.3, 3.0)};
+    const auto r = canonical::fold_chunk<drawn>(z.data(), count, first, draw);
+
+    std::vector<double> weights;
+    std::vector<double> runs(static_cast<std::size_t>((count + 63) / 64), 0.0);
+    double total = 0.0;
+    for (std::size_t j = 0; j < z.size(); ++j) {
+      weights.push_back(
+          std::exp((static_cast<double>(z[j]) - 3.5) / static_cast<double>(draw.temperature)));
+      runs[j / 64] += weights[j];
+      total += weights[j];
+    }
+    random_key key = draw.key;
+    key.token = first;
+    EXPECT_NEAR(r.key,
+                3.5 / static_cast<double>(draw.temperature) + std::log(total) +
+                    static_cast<double>(random_gumbel(key)),
+                1e-4);
+    double gap = infinity;
+    const auto pick = [&](const std::vector<double>& of, double target) {
+      std::size_t at = 0;
+      double passed = 0.0;
+      for (std::size_t i = 0; i < of.size(); ++i) {
+        passed += of[i];
+        gap = of[i] > 0.0 ? std::min(gap, std::fabs(passed - target) / total) : gap;
+        if (passed > target) {
+          at = i;
+          break;
+        }
+      }
+      return at;
+    };
+    key.token = first + 1;
+    const std::size_t run = pick(runs, static_cast<double>(random_uniform(key)) * total);
+    key.token = first + 2;
+    const std::size_t end = std::min(z.size(), 64 * run + 64);
+    const std::vector<double> own(weights.begin() + static_cast<std::ptrdiff_t>(64 * run),
+                                  weights.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::size_t column = pick(own, static_cast<double>(random_uniform(key)) * runs[run]);
+    if (gap > 1e-5) {
+      ++compared;
+      ASSERT_EQ(r.drawn, first + static_cast<token_id>(64 * run + column)) << round;
+      ASSERT_EQ(r.drawn_logit, z[64 * run + column]);
+    }
+
+    // A chunk that does not lead needs no column.
+    record<drawn> again = r;
+    again.drawn = 77;
+    canonical::draw_column(again, draw, z.data(), count, first, r.key);
+    EXPECT_EQ(again.key, r.key);
+    EXPECT_EQ(again.drawn, 77);
+    canonical::draw_column(
+        again, draw, z.data(), count, first, std::nextafter(r.key, -math::infinity()));
+    EXPECT_EQ(again.drawn, r.drawn);
+    ASSERT_FALSE(HasFailure()) << round;
+  }
+  EXPECT_GT(compared, 2500);
 }
 
 }  // namespace

@@ -175,5 +175,101 @@ TEST(revisable_row, draws_from_the_edited_logits) {
   }
 }
 
+// Nothing remains of a row but the name that it was given for want of a finite logit.
+TEST(revisable_row, without_a_finite_logit_keeps_its_token) {
+  constexpr statistics s = stat::confidence | stat::sampled;
+  const token_id tokens[] = {2, 3};
+  const token_id kept[] = {3};
+  for (const bool has_columns : {false, true}) {
+    float logits[] = {-inf, -inf};
+    record<s> untracked = record<s>::empty();
+    untracked.token = 7;
+    untracked.best = has_columns ? 1.0F : -inf;
+    revisable_row<s> row(untracked, {tokens, logits, 2, nullptr, 0});
+    EXPECT_EQ(row.total().token, 7);
+    row.keep_only(kept, 1);
+    EXPECT_FALSE(row.has_untracked());
+    EXPECT_EQ(row.total().token, has_columns ? no_token : 7);
+    EXPECT_EQ(row.total().best, -inf);
+    EXPECT_EQ(row.total().rest, 0.0F);
+  }
+}
+
+TEST(revisable_row, without_its_raised_best_token_draws_no_more_from_it) {
+  constexpr statistics s = stat::confidence | stat::sampled;
+  for (int i = 0; i < 200; ++i) {
+    edited<s> e({4.0F, 3.0F, 2.0F}, {1, 2}, {}, {{.seed = 5, .step = i}, 1.0F});
+    e.row.add(0, 9.0F);
+    ASSERT_EQ(e.row.total().token, 0);
+    const token_id kept[] = {1};
+    e.row.keep_only(kept, 1);
+    EXPECT_EQ(e.row.total().drawn, 1);
+    EXPECT_EQ(e.row.total().drawn_logit, 3.0F);
+    EXPECT_EQ(e.row.total().confidence(), 1.0F);
+  }
+}
+
+TEST(revisable_row, has_the_raised_logit_of_the_token_that_was_drawn) {
+  constexpr statistics s = stat::confidence | stat::sampled;
+  int best = 0;
+  int other = 0;
+  for (int i = 0; i < 400; ++i) {
+    edited<s> e({1.0F, 0.9F, 0.8F}, {}, {}, {{.seed = 6, .step = i}, 1.0F});
+    const auto before = e.row.total();
+    e.row.add(0, 0.25F);
+    const auto after = e.row.total();
+    // A gain can win the draw for the token that has it, for no other.
+    EXPECT_TRUE(after.drawn == before.drawn || after.drawn == 0);
+    EXPECT_EQ(after.drawn_logit, after.drawn == 0 ? 1.25F : before.drawn_logit);
+    EXPECT_GE(after.key, before.key);
+    ++(after.drawn == 0 ? best : other);
+  }
+  EXPECT_GT(best, 50);
+  EXPECT_GT(other, 50);
+}
+
+// Raised in two steps or in one, the token has one gain.
+TEST(revisable_row, adds_up_what_its_best_token_gains) {
+  constexpr statistics s = stat::confidence | stat::sampled;
+  for (int i = 0; i < 100; ++i) {
+    const draw_request draw{{.seed = 8, .step = i}, 0.5F};
+    edited<s> once({1.0F, 0.9F, 0.8F}, {2}, {}, draw);
+    edited<s> twice({1.0F, 0.9F, 0.8F}, {2}, {}, draw);
+    once.row.add(0, 0.75F);
+    twice.row.add(0, 0.25F);
+    twice.row.add(0, 0.5F);
+    EXPECT_EQ(once.row.total().key, twice.row.total().key);
+    EXPECT_EQ(once.row.total().drawn, twice.row.total().drawn);
+    EXPECT_EQ(once.row.total().drawn_logit, twice.row.total().drawn_logit);
+    EXPECT_NEAR(once.row.total().rest, twice.row.total().rest, 1e-6);
+  }
+}
+
+TEST(revisable_row, leaves_the_best_token_as_it_is_without_a_gain) {
+  edited<all> e({4.0F, 3.0F, 2.0F}, {2});
+  const record<all> before = e.row.total();
+  e.row.add(0, 0.0F);
+  EXPECT_EQ(e.row.total().best, before.best);
+  EXPECT_EQ(e.row.total().rest, before.rest);
+  EXPECT_EQ(e.row.total().square, before.square);
+  EXPECT_TRUE(e.row.tracks(2));
+  EXPECT_FALSE(e.row.tracks(0));
+}
+
+TEST(narrowed_row, is_the_row_with_fewer_statistics) {
+  edited<all> e({4.0F, 3.0F, 2.0F, 1.0F}, {1, 2});
+  narrowed_row<stat::confidence, all, true> view(e.row);
+  EXPECT_TRUE(view.tracks(1));
+  EXPECT_FALSE(view.tracks(0));
+  EXPECT_EQ(view.logit(2), 2.0F);
+  view.add(2, 5.0F);
+  EXPECT_EQ(e.row.logit(2), 7.0F);
+  EXPECT_EQ(view.total().token, 2);
+  EXPECT_EQ(view.total().rest, e.row.total().rest);
+  const token_id kept[] = {1};
+  view.keep_only(kept, 1);
+  expect_statistics(e.row.total(), {-inf, 3.0F, -inf, -inf});
+}
+
 }  // namespace
 }  // namespace unmask::testing

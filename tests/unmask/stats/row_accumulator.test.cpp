@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -146,6 +148,67 @@ TEST(row_accumulator, pushed_column_by_column_is_accurate) {
       const accumulator sum = pushed(z, 0, z.size());
       expect_close(sum.finish(), z);
     }
+  }
+}
+
+TEST(row_accumulator, of_a_column_is_that_column) {
+  constexpr statistics s = every_sum | stat::sampled;
+  const record<s> one = row_accumulator<s>::column(-0.5F, 7);
+  EXPECT_EQ(one.best, -0.5F);
+  EXPECT_EQ(one.token, 7);
+  EXPECT_EQ(one.second, -math::infinity());
+  EXPECT_EQ(one.rest, 0.0F);
+  EXPECT_EQ(one.weighted, 0.0F);
+  EXPECT_EQ(one.square, 1.0F);
+  EXPECT_EQ(one.drawn, no_token);
+  EXPECT_EQ(one.key, -math::infinity());
+  EXPECT_TRUE(same_bits(row_accumulator<s>::column(-math::infinity(), 7), record<s>::empty()));
+  const record<s> none = row_accumulator<s>::column(math::from_bits(0x7fc00000U), 7);
+  EXPECT_EQ(none.token, no_token);
+  EXPECT_EQ(none.best, -math::infinity());
+  EXPECT_TRUE(math::is_nan(none.rest));
+}
+
+// Two parts of a row: the sums of the lower one are scaled by e^shift, at least e^-86.
+TEST(row_accumulator, scales_the_lower_part) {
+  for (const float apart : {0.0F, 0.5F, 10.0F, 80.0F, 1e4F, 3e38F}) {
+    record<every_sum> high = record<every_sum>::empty();
+    high.best = 1.0F;
+    high.token = 5;
+    high.second = 0.5F;
+    high.rest = 2.0F;
+    high.weighted = -1.5F;
+    high.square = 1.25F;
+    record<every_sum> low = high;
+    low.best = 1.0F - apart;
+    low.token = 9;
+    low.second = low.best - 0.25F;
+    low.rest = 3.0F;
+    low.weighted = -2.0F;
+    low.square = 1.5F;
+    accumulator sum{low};
+    sum.merge(accumulator{high});
+    const record<every_sum>& r = sum.finish();
+    const double shift = std::max(-static_cast<double>(apart), -86.0);
+    const double scale = std::exp(shift);
+    EXPECT_EQ(r.token, 5);
+    EXPECT_EQ(r.second, std::max(low.best, high.second));
+    EXPECT_NEAR(r.rest, 2.0 + 4.0 * scale, 2e-6);
+    EXPECT_NEAR(r.weighted, -1.5 + scale * (-2.0 + 4.0 * shift), 2e-6);
+    EXPECT_NEAR(r.square, 1.25 + scale * scale * 1.5, 2e-6);
+  }
+}
+
+TEST(row_accumulator, of_a_part_without_a_finite_column_adds_its_sum_only) {
+  for (const float rest : {0.0F, math::from_bits(0x7fc00000U)}) {
+    accumulator some = pushed(hard_row<float>(scene::ordinary, 50, 8), 0, 50);
+    const record<every_sum> before = some.finish();
+    record<every_sum> none = record<every_sum>::empty();
+    none.rest = rest;
+    some.merge(accumulator{none});
+    record<every_sum> expected = before;
+    expected.rest = before.rest + rest;
+    EXPECT_TRUE(same_bits(some.finish(), expected));
   }
 }
 
