@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace unmask::testing {
 namespace {
@@ -49,6 +50,19 @@ TEST(utf8_character_size, is_0_where_no_character_begins) {
   }
   for (int byte = 0x80; byte <= 0xFF; ++byte) {
     EXPECT_EQ(utf8_character_size(std::string{static_cast<char>(byte), 'a'}), 0U);
+  }
+}
+
+TEST(utf8_character_size, is_of_the_bytes_of_the_text_alone) {
+  for (const std::uint32_t code : {0x41U, 0xE9U, 0x20ACU, 0x1F600U}) {
+    const std::size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    const std::string whole = encoded(code, size) + "\x80\x80";
+    for (std::size_t bytes = 0; bytes <= whole.size(); ++bytes) {
+      // The character goes on in the memory behind the text.
+      EXPECT_EQ(utf8_character_size(std::string_view(whole).substr(0, bytes)),
+                bytes < size ? 0U : size)
+          << code << ", " << bytes << " bytes";
+    }
   }
 }
 

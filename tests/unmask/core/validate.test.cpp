@@ -181,5 +181,21 @@ TEST(validate, takes_modifiers_that_do_not_overlap) {
   EXPECT_FALSE(takes([&] { validate(odd, 2, 65, 70); }));  // needs three words
 }
 
+TEST(validate, takes_a_step_between_modifiers_of_one_row_for_any) {
+  const std::vector<std::uint32_t> words(8);
+  const std::vector<float> logits(200);
+  for (const std::ptrdiff_t stride : {-1, 0, 1}) {
+    row_modifiers<float> r;
+    r.allowed = words.data();
+    r.allowed_stride = stride;
+    r.unconditional = logits.data();
+    r.unconditional_stride = stride;
+    EXPECT_TRUE(takes([&] { validate(r, 1, 64, 70); }));
+    EXPECT_EQ(takes([&] { validate(r, 2, 64, 70); }), stride == 0);
+    EXPECT_EQ(takes([&] { validate(r, 2, 32, 1); }), stride >= 0);  // a word, and a column
+    EXPECT_EQ(takes([&] { validate(r, 2, 33, 1); }), stride == 0);
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -300,6 +300,26 @@ TEST(decide, commits_the_best_candidate_of_all_blocks_where_no_block_must_commit
   EXPECT_EQ(h.report.forced, 4);
 }
 
+// Excludes every candidate.
+struct excludes_all {
+  static constexpr statistics required = stat::none;
+  filter_result filter(const auto&, const auto&) const { return filter_result::excluded; }
+};
+
+TEST(decide, commits_the_first_excluded_candidate_of_all_blocks_where_no_block_must_commit) {
+  std::vector<row> table(4, row_with_confidence(0.5));
+  for (const std::uint64_t forced : {0U, 1U, 3U}) {
+    const history h = decode_rows(
+        policy{by_confidence{}, tokens_per_step{2}, excludes_all{}, in_pairs{.forced = forced}},
+        table,
+        {.block_length = 2},
+        small_model,
+        6);
+    EXPECT_EQ(h.positions, (steps{{0}, {1}, {2}, {3}})) << forced;
+    EXPECT_EQ(h.report.forced, 4);
+  }
+}
+
 TEST(decide, counts_the_steps_of_each_block_from_its_own_opening) {
   std::vector<heard> log;
   const std::vector<row> table(6, row_with_confidence(0.5));

@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "oracles/dense_oracle.hpp"
@@ -330,6 +331,23 @@ TEST(probability_of, refuses_knobs_outside_their_range) {
                std::invalid_argument);
   EXPECT_THROW((check_part(probability_of<1>{.tokens = {1}, .first = 3, .last = 2}, g)),
                std::invalid_argument);
+}
+
+TEST(probability_of, says_how_many_tokens_it_takes) {
+  const auto said = [](const auto& part) -> std::string {
+    try {
+      check_part(part, sequence_shape{.length = 4});
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  const std::string rule = "probability_of::count must be in [1, Count = 3], got ";
+  EXPECT_EQ(said(probability_of<3>{.tokens = {1, 2, 3}, .count = 0}), rule + "0");
+  EXPECT_EQ(said(probability_of<3>{.tokens = {1, 2, 3}, .count = -1}), rule + "-1");
+  EXPECT_EQ(said(probability_of<3>{.tokens = {1, 2, 3}, .count = 4}), rule + "4");
+  EXPECT_EQ(said(probability_of<3>{.tokens = {1, 2, 3}, .count = 1}), "nothing");
+  EXPECT_EQ(said(probability_of<3>{.tokens = {1, 2, 3}, .count = 3}), "nothing");
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "oracles/naive_rules.hpp"
@@ -120,6 +122,45 @@ TEST(edit, belongs_to_the_slot_that_it_was_started_with) {
     SCOPED_TRACE(slot);
     EXPECT_EQ(tokens[static_cast<std::size_t>(slot)], std::vector<token_id>(2, slot));
   }
+}
+
+// Depends on the step: read by its own kernel if it stands alone, else with the others.
+struct rising_favour {
+  token_id token = 0;
+  static constexpr statistics required = stat::none;
+  float transform(float z, token_id v, const step_info& at) const {
+    return v == token ? z + static_cast<float>(at.step) : z;
+  }
+};
+struct doubling {
+  static constexpr statistics required = stat::none;
+  float transform(float z, token_id) const { return 2.0F * z; }
+};
+
+TEST(edit, parts_that_know_the_step_apply_in_written_order_too) {
+  const rising_favour bias{2};
+  const auto edited = [](const auto& p, token_id token, index_t step) {
+    step_info at;
+    at.step = step;
+    return step::policy_transform<std::remove_cvref_t<decltype(p)>>{&p, at}(3.0F, token);
+  };
+  const policy added_first{by_confidence{}, bias, tokens_per_step{1}, doubling{}};
+  const policy added_last{doubling{}, by_confidence{}, tokens_per_step{1}, bias};
+  EXPECT_EQ(edited(added_first, 2, 5), 16.0F);
+  EXPECT_EQ(edited(added_last, 2, 5), 11.0F);
+  EXPECT_EQ(edited(added_first, 1, 5), 6.0F);
+  EXPECT_EQ(edited(added_last, 1, 5), 6.0F);
+  // Token 1 leads token 2 by ln 3, and from step 2 on token 2 leads; where the logits are doubled
+  // before, by ln 9, from step 3 on.
+  const std::vector<row> table(5, row_with_confidence(0.5, 1));
+  const sequence_shape g = {.block_length = 5};
+  const auto first_step_of_2 = [&](const auto& p) {
+    const history h = decode_rows(p, table, g);
+    return std::ranges::find(h.tokens, 2) - h.tokens.begin();
+  };
+  EXPECT_EQ(first_step_of_2(policy{left_to_right{}, tokens_per_step{1}, bias}), 2);
+  EXPECT_EQ(first_step_of_2(policy{left_to_right{}, tokens_per_step{1}, bias, doubling{}}), 2);
+  EXPECT_EQ(first_step_of_2(policy{left_to_right{}, tokens_per_step{1}, doubling{}, bias}), 3);
 }
 
 }  // namespace
