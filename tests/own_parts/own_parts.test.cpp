@@ -3,6 +3,7 @@
 // and errors know them.
 #include <unmask/named_policy.hpp>
 
+#include "unmask/named/layered_twins.hpp"
 #include "unmask/named/lockstep.hpp"
 
 namespace unmask::testing {
@@ -41,6 +42,16 @@ TEST(own_parts, that_compare_rows_decide_by_name_as_composed) {
   });
 }
 
+TEST(own_parts, that_select_positions_of_layers_decide_by_name_as_composed) {
+  using types = compositions<layered({})>;
+  expect_same_layered_decode<types>(
+      "threshold(0.5) + around_the_surest + interval_cache(4, 6)",
+      policy{by_confidence{}, threshold{0.5F}, own::around_the_surest{}, interval_cache{4, 6}});
+  expect_same_layered_decode<types>(
+      "tokens_per_step(2) + around_the_surest(0.25) + dual_cache",
+      policy{by_confidence{}, tokens_per_step{2}, own::around_the_surest{0.25}, dual_cache{}});
+}
+
 TEST(own_parts, are_in_the_table_and_the_help) {
   const std::string help = describe_parts();
   for (const char* line :
@@ -52,6 +63,7 @@ TEST(own_parts, are_in_the_table_and_the_help) {
         "shy_of(token=0)\n    logits processor: ",
         "in_one_go\n    schedule: ",
         "every_third\n    cache: ",
+        "around_the_surest(share=0.5, reads=query)\n    layer rule: ",
         "enough(steps=5)\n    stop: "}) {
     EXPECT_NE(help.find(line), std::string::npos) << line << "\nin\n" << help;
   }

@@ -4,6 +4,7 @@
 /// \file
 /// A part of each stage that UNMASK_OWN_PARTS may list.
 
+#include <unmask/core/layer.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
@@ -102,6 +103,54 @@ struct every_third {
   }
 };
 
+/// A layer rule with state at each position, a reduction and an argument: the layers from the
+/// middle on compute the positions that changed most beside those near the surest one.
+struct around_the_surest {
+  double share = 0.5;
+  struct position_state {
+    float confidence = 0.0F;
+  };
+  struct step_reduction {
+    UNMASK_HD void merge(const step_reduction&) {}
+  };
+  struct layer_reduction {
+    index_t position = -1;
+    float confidence = -1.0F;
+    UNMASK_HD void merge(const layer_reduction& other) {
+      if (other.confidence > confidence) {
+        *this = other;
+      }
+    }
+  };
+  static constexpr statistics required = stat::confidence;
+  static constexpr unmask::feature reads = unmask::feature::query;
+  static constexpr unmask::drift_terms measures = unmask::drift_terms::distance_2;
+  static constexpr unmask::skipping skipped = unmask::skipping::kept;
+  static constexpr part_label label{"around_the_surest", "later layers run what changed"};
+  static constexpr knob<around_the_surest> knobs[] = {
+      {"share", &around_the_surest::share, unmask::within(0, 1)}};
+
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    context.state.confidence = c.confidence();
+    return {};
+  }
+  UNMASK_HD bool hooks(index_t layer, index_t layers) const { return 2 * layer >= layers; }
+  UNMASK_HD float measure(const unmask::drift_sums& d) const { return d.distance_2; }
+  UNMASK_HD layer_reduction look(const unmask::layer_row& row,
+                                 const unmask::layer_info&,
+                                 const auto& context) const {
+    return {row.position, context.state.confidence};
+  }
+  UNMASK_HD float
+  importance(const unmask::layer_row& row, const unmask::layer_info&, const auto& context) const {
+    const index_t away = row.position - context.step_reduction.position;
+    return row.drift + (away >= -2 && away <= 2 ? 10.0F : 0.0F);
+  }
+  UNMASK_HD index_t quota(const unmask::layer_info& l, const auto&) const {
+    return static_cast<index_t>(share * l.entered);
+  }
+};
+
 /// A stop with state of its own.
 struct enough {
   index_t steps = 5;
@@ -127,5 +176,6 @@ using own_parts = part_list<own::swaying,
                             own::not_beside,
                             own::in_one_go,
                             own::every_third,
+                            own::around_the_surest,
                             own::enough>;
 }

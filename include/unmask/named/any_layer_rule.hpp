@@ -1,125 +1,169 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/named/own_parts.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 
 namespace UNMASK_NAMESPACE {
 
-/// early_skip, cache_budget or similarity_refresh, selected at run time, or none of them, which
-/// computes everything. `reads` may name a tensor of the layer other than the published rule's.
+/// Selects no positions at any layer: no layer rule.
+struct whole_layers {
+  static constexpr statistics required = stat::none;
+  static constexpr feature reads = feature::hidden;
+  static constexpr drift_terms measures = drift_terms::none;
+  static constexpr skipping skipped = skipping::dropped;
+  UNMASK_HD bool hooks(index_t, index_t) const { return false; }
+  UNMASK_HD float measure(const drift_sums&) const { return 0.0F; }
+  UNMASK_HD float importance(const layer_row&, const layer_info&, const auto&) const {
+    return 0.0F;
+  }
+  UNMASK_HD index_t quota(const layer_info&, const auto&) const { return 0; }
+};
+
+/// One of several layer rules, or none, selected at run time. `reads` may name a tensor of the
+/// layer other than the published rule's.
 ///
 /// Its decisions are those of the selected rule.
-/// Cost: it measures the terms of all three rules, so reading a row takes up to twice as much
-/// arithmetic; the memory that it reads and stores is the same.
+/// Cost: it measures the terms of all rules, so reading a row takes up to twice as much arithmetic;
+/// the memory that it reads and stores is the same.
 struct any_layer_rule {
-  enum class kind : std::uint8_t { none, skip, budget, similarity };
-
-  kind which = kind::none;
-  early_skip skip = {};
-  cache_budget budget = {};
-  similarity_refresh similarity = {};
-  feature reads = feature::hidden;
-  skipping skipped = skipping::dropped;
+  using rules = choice_of_stage<part_stage::layer_rule,
+                                whole_layers,
+                                early_skip,
+                                cache_budget,
+                                similarity_refresh>;
+  rules rule = {};
+  feature reads = whole_layers::reads;
+  skipping skipped = whole_layers::skipped;
   bool stores_all = false;
   bool allocates = false;
 
   any_layer_rule() = default;
-  explicit any_layer_rule(const early_skip& rule, feature read = early_skip::reads)
-      : which(kind::skip)
-      , skip(rule)
-      , reads(read) {}
-  explicit any_layer_rule(const cache_budget& rule, feature read = cache_budget::reads)
-      : which(kind::budget)
-      , budget(rule)
+  template <layer_rule Rule>
+  explicit any_layer_rule(const Rule& selected, feature read = Rule::reads)
+      : rule(selected)
       , reads(read)
-      , skipped(cache_budget::skipped)
-      , stores_all(cache_budget::stores_all)
-      , allocates(true) {}
-  explicit any_layer_rule(const similarity_refresh& rule, feature read = similarity_refresh::reads)
-      : which(kind::similarity)
-      , similarity(rule)
-      , reads(read)
-      , skipped(similarity_refresh::skipped)
-      , stores_all(similarity_refresh::stores_all) {}
+      , skipped(Rule::skipped)
+      , stores_all(detail::rule_stores_all(selected))
+      , allocates(detail::rule_allocates(selected)) {}
 
-  using position_state = early_skip::position_state;
-  using layer_reduction = early_skip::layer_reduction;
-  using step_reduction = early_skip::step_reduction;
+  using position_state = rules::position_states;
+  using layer_reduction = rules::layer_reductions;
+  using step_reduction = rules::step_reductions;
 
-  static constexpr statistics required = early_skip::required;
-  static constexpr drift_terms measures = early_skip::measures | cache_budget::measures;
-  static_assert(similarity_refresh::measures == cache_budget::measures);
+  static constexpr statistics required = rules::required;
+  static constexpr drift_terms measures = []<class... Rule>(detail::type_list<Rule...>) {
+    return (Rule::measures | ...);
+  }(rules::list{});
 
   void check(const sequence_shape& g) const {
-    check_part(skip, g);
-    check_part(budget, g);
-    check_part(similarity, g);
+    rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
   }
 
   /// False for no rule: at_layer() is then never called.
-  [[nodiscard]] bool selects() const { return which != kind::none; }
+  [[nodiscard]] bool selects() const { return !rule.holds<whole_layers>(); }
 
-  UNMASK_HD void process(auto& row, auto& context) const { skip.process(row, context); }
+  UNMASK_HD void process(auto& row, auto& context) const {
+    rule.visit_with(context, [&row](const auto& r, auto& inner) {
+      if constexpr (logits_processor<std::remove_cvref_t<decltype(r)>>) {
+        r.process(row, inner);
+      }
+    });
+  }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
-    return skip.reduce(c, context);
+    return rule.visit_with(context, [&c](const auto& r, auto& inner) {
+      using part = std::remove_cvref_t<decltype(r)>;
+      step_reduction sum{};
+      if constexpr (step_reducing<part>) {
+        rules::in<part>(sum) = r.reduce(c, inner);
+      }
+      return sum;
+    });
   }
 
   UNMASK_HD bool hooks(index_t layer, index_t layers) const {
-    switch (which) {
-    case kind::none:
-      return false;
-    case kind::skip:
-      return skip.hooks(layer, layers);
-    case kind::budget:
-      return budget.hooks(layer, layers);
-    case kind::similarity:
-      return similarity.hooks(layer, layers);
-    }
-    return false;
+    return rule.visit([=](const auto& r) { return r.hooks(layer, layers); });
   }
 
   UNMASK_HD float measure(const drift_sums& d) const {
-    return which == kind::skip ? skip.measure(d) : cosine_distance(d);
+    return rule.visit([&d](const auto& r) { return r.measure(d); });
   }
 
   UNMASK_HD layer_reduction look(const layer_row& row,
                                  const layer_info& l,
                                  const auto& context) const {
-    return skip.look(row, l, context);
+    return visit_with(context, [&](const auto& r, const auto& inner) {
+      using part = std::remove_cvref_t<decltype(r)>;
+      layer_reduction sum{};
+      if constexpr (looking<part>) {
+        rules::in<part>(sum) = r.look(row, l, inner);
+      }
+      return sum;
+    });
   }
 
   UNMASK_HD bool counts(const layer_row& row, const layer_info& l, const auto& context) const {
-    return which != kind::budget || budget.counts(row, l, context);
+    return visit_with(context, [&](const auto& r, const auto& inner) {
+      if constexpr (counting<std::remove_cvref_t<decltype(r)>>) {
+        return r.counts(row, l, inner);
+      } else {
+        return true;
+      }
+    });
   }
 
   UNMASK_HD void
   allocate(const float* means, index_t* budgets, index_t layers, const auto& context) const {
-    if (which == kind::budget) {
-      budget.allocate(means, budgets, layers, context);
-    }
+    visit_with(context, [&](const auto& r, const auto& inner) {
+      if constexpr (allocating<std::remove_cvref_t<decltype(r)>>) {
+        r.allocate(means, budgets, layers, inner);
+      }
+    });
   }
 
   UNMASK_HD bool mandatory(const layer_row& row, const layer_info& l, const auto& context) const {
-    return which == kind::budget && budget.mandatory(row, l, context);
+    return visit_with(context, [&](const auto& r, const auto& inner) {
+      if constexpr (mandating<std::remove_cvref_t<decltype(r)>>) {
+        return r.mandatory(row, l, inner);
+      } else {
+        return false;
+      }
+    });
   }
 
   UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& context) const {
-    return which == kind::skip     ? skip.importance(row, l, context)
-           : which == kind::budget ? budget.importance(row, l, context)
-                                   : similarity.importance(row, l, context);
+    return visit_with(
+        context, [&](const auto& r, const auto& inner) { return r.importance(row, l, inner); });
   }
 
   UNMASK_HD index_t quota(const layer_info& l, const auto& context) const {
-    return which == kind::skip     ? skip.quota(l, context)
-           : which == kind::budget ? budget.quota(l, context)
-                                   : similarity.quota(l, context);
+    return visit_with(context, [&](const auto& r, const auto& inner) { return r.quota(l, inner); });
   }
 
   [[nodiscard]] index_t most(const layer_info& l, const sequence_shape& g, range query) const {
-    return which == kind::skip     ? skip.most(l, g, query)
-           : which == kind::budget ? budget.most(l, g, query)
-                                   : similarity.most(l, g, query);
+    return rule.visit_on_host([&](const auto& r) {
+      if constexpr (bounding<std::remove_cvref_t<decltype(r)>>) {
+        return r.most(l, g, query);
+      } else {
+        return l.active;
+      }
+    });
+  }
+
+ private:
+  // Calls use(rule, its own context); a rule by name keeps no state of the sequence.
+  template <class Use>
+  UNMASK_HD auto visit_with(const auto& context, const Use& use) const {
+    return rule.visit([&](const auto& r) {
+      using part = std::remove_cvref_t<decltype(r)>;
+      const no_state none;
+      const layer_context<part> inner{rules::in<part>(context.state),
+                                      none,
+                                      rules::in<part>(context.step_reduction),
+                                      context.at};
+      return use(r, inner);
+    });
   }
 };
 static_assert(bounding<any_layer_rule> && looking<any_layer_rule> && counting<any_layer_rule> &&

@@ -12,21 +12,22 @@
 /// policy composed of the parts themselves.
 namespace UNMASK_NAMESPACE {
 
-/// Step reductions of parts of several types, side by side.
-template <class... Part>
-struct step_reductions_beside : detail::pack<step_reduction_of<Part>...> {
-  UNMASK_HD void merge(const step_reductions_beside& other) {
-    merge(other, std::index_sequence_for<Part...>{});
+/// Reductions of parts of several types, side by side; `no_state` for those without. Final, so that
+/// a pack of packs, if all are empty, does not inherit one element twice.
+template <class... Reduction>
+struct reductions_beside final : detail::pack<Reduction...> {
+  UNMASK_HD void merge(const reductions_beside& other) {
+    merge(other, std::index_sequence_for<Reduction...>{});
   }
 
  private:
   template <std::size_t... I>
-  UNMASK_HD void merge(const step_reductions_beside& other, std::index_sequence<I...>) {
-    (merge_one<I, step_reduction_of<Part>>(other), ...);
+  UNMASK_HD void merge(const reductions_beside& other, std::index_sequence<I...>) {
+    (merge_one<I, Reduction>(other), ...);
   }
-  template <std::size_t I, class Reduction>
-  UNMASK_HD void merge_one([[maybe_unused]] const step_reductions_beside& other) {
-    if constexpr (!std::is_same_v<Reduction, no_state>) {
+  template <std::size_t I, class One>
+  UNMASK_HD void merge_one([[maybe_unused]] const reductions_beside& other) {
+    if constexpr (!std::is_same_v<One, no_state>) {
       detail::get_indexed<I>(*this).merge(detail::get_indexed<I>(other));
     }
   }
@@ -56,7 +57,8 @@ class choice_of {
   static constexpr statistics required = (T::required | ... | stat::none);
   using position_states = detail::pack<position_state_of<T>...>;
   using sequence_states = detail::pack<sequence_state_of<T>...>;
-  using step_reductions = step_reductions_beside<T...>;
+  using step_reductions = reductions_beside<step_reduction_of<T>...>;
+  using layer_reductions = reductions_beside<layer_reduction_of<T>...>;
 
   /// The state of alternative V among `states`.
   template <class V>

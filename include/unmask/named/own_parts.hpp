@@ -19,7 +19,8 @@
 /// Texts, their help and their errors then know these parts as they know the library's, in C++, C
 /// and Python. Compile all files of a program with it, unmask::compiled among them, or none; the
 /// CMake variable UNMASK_OWN_PARTS does. A part is a ranking, a commit rule, a logits processor,
-/// a filter, a schedule, a cache or a stop; own_part_goes_by_name() says what it must not have.
+/// a filter, a schedule, a cache, a layer rule or a stop; own_part_goes_by_name() says what it must
+/// not have.
 namespace UNMASK_NAMESPACE {
 
 /// The stage of a part. A policy has one ranking, one commit rule (an expression) and one schedule.
@@ -113,9 +114,11 @@ consteval bool own_part_goes_by_name() {
       }, "a part of UNMASK_OWN_PARTS needs a part_label, whose name texts use");
   static_assert(stage == part_stage::ranking || stage == part_stage::commit_rule || is_processor ||
                     stage == part_stage::filter || stage == part_stage::schedule ||
-                    stage == part_stage::cache || stage == part_stage::stop,
+                    stage == part_stage::cache || stage == part_stage::layer_rule ||
+                    stage == part_stage::stop,
                 "a part of UNMASK_OWN_PARTS is a ranking, a commit rule, a logits processor, a "
-                "filter, a schedule, a cache or a stop; compose others as unmask::policy{...}");
+                "filter, a schedule, a cache, a layer rule or a stop; compose others as "
+                "unmask::policy{...}");
   static_assert(stage == part_stage::commit_rule ? compared_by_name.contains(P::required)
                                                  : read_by_name.contains(P::required),
                 "a part of UNMASK_OWN_PARTS reads confidence, margin, entropy, second_moment or "
@@ -123,6 +126,8 @@ consteval bool own_part_goes_by_name() {
   static_assert(has_no_state ||
                     !(stage == part_stage::ranking || is_processor || stage == part_stage::filter),
                 "a ranking, logits processor or filter of UNMASK_OWN_PARTS keeps no state");
+  static_assert(stage != part_stage::layer_rule || std::is_same_v<sequence_state_of<P>, no_state>,
+                "a layer rule of UNMASK_OWN_PARTS keeps no state of the sequence");
   static_assert(!is_processor || tracking<P>,
                 "a logits processor of UNMASK_OWN_PARTS names the tokens that it reads: it has a "
                 "function track and a number tracks");

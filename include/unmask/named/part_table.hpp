@@ -19,11 +19,11 @@ template <class... T>
 type_list<std::conditional_t<std::is_same_v<T, calibrated_place>, calibrated_threshold<>, T>...>
     with_profile(type_list<T...>);
 using commit_rules = decltype(with_profile(commit_rule_part::list{}));
-/// The caches; the first alternative means none.
+/// The caches and the layer rules; the first alternative means none.
 template <class First, class... T>
 type_list<T...> but_the_first(type_list<First, T...>);
 using caches = decltype(but_the_first(any_cache::rules::list{}));
-using layer_rules = type_list<early_skip, cache_budget, similarity_refresh>;
+using layer_rules = decltype(but_the_first(any_layer_rule::rules::list{}));
 
 template <class Part, class List>
 inline constexpr bool is_one_of = false;

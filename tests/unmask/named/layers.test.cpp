@@ -11,7 +11,7 @@
 
 #include <string>
 
-#include "support/layered_decode.hpp"
+#include "unmask/named/layered_twins.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -20,38 +20,9 @@ using ::testing::HasSubstr;
 
 using few = compositions<layered(edits_and({})), layered({.transforms = true, .compares = true})>;
 
-constexpr sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
-constexpr session_capacity capacity{.sequences = 1, .length = 37, .window = 37};
-
 template <class Policy>
 void expect_same_decode(const std::string& text, const Policy& composed) {
-  SCOPED_TRACE(text);
-  using typed = layer_session<Policy>;
-  const toy_transformer model;
-  const layered_result expected = decode_layered(model, composed, shape);
-  const auto session = make_any_layer_session<few>(read_policy(text), info_of(model), capacity);
-  layered_result result;
-  result.tokens = prompted(model, shape);
-  toy_memory memory(model.layers, shape.length, toy_transformer::width);
-  session->start(0, result.tokens.data(), shape.length, shape);
-  while (session->next()) {
-    erased_pass<typed::reads, typed::skipped> pass{session->pass(0)};
-    if (typed::has_hooks) {
-      ASSERT_EQ(pass.pass.reads, typed::reads);
-      ASSERT_EQ(pass.pass.skipped, typed::skipped);
-    }
-    const std::vector<float> logits = model.forward(pass, result.tokens.data(), memory);
-    const auto rows = static_cast<index_t>(pass.rows().size());
-    session->read(0, host_logits<float>(logits.data(), rows, model.vocab));
-    session->decide();
-    for (const commit_entry& c : session->committed(0)) {
-      result.commits.push_back(c);
-    }
-  }
-  EXPECT_TRUE(same_decode(expected, result));
-  EXPECT_EQ(memory.computed, expected.computed);
-  EXPECT_EQ(session->report(0).forwards, expected.report.forwards);
-  EXPECT_LT(memory.computed, long{expected.report.forwards} * shape.length * model.layers);
+  expect_same_layered_decode<few>(text, composed);
 }
 
 TEST(named_layer_rules, early_skip_decides_as_composed) {
@@ -137,14 +108,14 @@ TEST(named_layer_rules, whole_methods_decide_as_their_presets) {
 TEST(named_layer_rules, are_for_layer_sessions) {
   try {
     static_cast<void>(
-        make_any_session("threshold + early_skip + block_cache", {.vocab = 4}, capacity));
+        make_any_session("threshold + early_skip + block_cache", {.vocab = 4}, {.length = 37}));
     ADD_FAILURE();
   } catch (const std::invalid_argument& e) {
     EXPECT_THAT(e.what(), HasSubstr("make_any_layer_session instead of make_any_session"));
   }
   try {
     static_cast<void>(make_any_layer_session<few>(
-        read_policy("threshold + early_skip + sampling"), {.vocab = 4}, capacity));
+        read_policy("threshold + early_skip + sampling"), {.vocab = 4}, {.length = 37}));
     ADD_FAILURE();
   } catch (const std::invalid_argument& e) {
     EXPECT_THAT(e.what(), HasSubstr("compiled by name: sampling, a layer rule"));
