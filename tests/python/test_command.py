@@ -129,8 +129,8 @@ def test_what_goes_wrong_is_said(capsys, tmp_path):
     (tmp_path / "no.jsonl").write_text("{}\n")
     for arguments, message in (
         (["decode", "--policy", "nonsense(1)"], "unmask decode: policy 'nonsense(1)', column 1"),
-        (["decode", "--policy", "es_dllm"], "early_skip needs an engine that computes single positions"),
-        (["decode", "--policy", "threshold + delayed_cache"], "delayed_cache needs an engine"),
+        (["decode", "--policy", "es_dllm"], "policy 'es_dllm' needs an engine that computes single positions"),
+        (["decode", "--policy", "threshold + delayed_cache"], "delayed_cache' needs an engine"),
         (["decode", "--task", "400"], "--task must be at least 0 and at most 399, got 400"),
         (["tune", "--problems", "1"], "--problems must be at least 8 and at most 400, got 1"),
         (["trace", str(tmp_path / "none")], "No such file"),

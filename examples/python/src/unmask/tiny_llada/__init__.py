@@ -17,7 +17,6 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .._text import families, names
 from .._unmask import Commit, Report, Session
 
 MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
@@ -162,10 +161,6 @@ def decode(
     `trace` names a file for the decode as a trace. The whole sequence runs in each pass; policies
     with a layer rule need an engine that computes single positions.
     """
-    for name in names(policy):
-        if families()[name] == "layer rule" or name in ("delayed_cache", "entropy_cache"):
-            raise ValueError(f"policy '{policy}': {name} needs an engine that computes single positions; "
-                             "this one runs every position in each layer")
     start = [BEGIN] + tokens_of(prompt)
     if len(start) + length > CONTEXT:
         raise ValueError(f"prompt has {len(prompt)} characters; it must have at most {CONTEXT - 1 - length}")
@@ -178,10 +173,14 @@ def decode(
         length=len(tokens),
         window=length,
         branches=16,
+        layers=1,  # whatever the model has: layer rules are refused below
         trace=trace,
         model="tiny-llada",
         token_text=token_text if trace else None,
     )
+    if session.single_positions:
+        raise ValueError(f"policy '{policy}' needs an engine that computes single positions; "
+                         "this one runs every position in each layer")
     session.start(0, tokens, prompt_length=len(start), block_length=block_length, seed=seed)
     while (request := session.next()) is not None:
         passed = np.repeat(tokens[None], len(request.segments), 0)
