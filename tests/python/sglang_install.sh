@@ -18,8 +18,8 @@ sglang_install() {
     mv "$sglang_wheel.part" "$sglang_wheel"
   fi
   echo "Installing what its engine imports"
-  unmask_quietly "${pip[@]}" install transformers==5.19.0 IPython aiohttp attrs dill einops fastapi interegular loguru \
-    msgspec openai openai-harmony orjson partial_json_parser pillow prometheus-client psutil pybase64 \
+  unmask_quietly "${pip[@]}" install transformers==5.19.0 IPython aiohttp attrs dill einops fastapi gguf interegular \
+    loguru msgspec openai openai-harmony orjson partial_json_parser pillow prometheus-client psutil pybase64 \
     python-multipart pyyaml pyzmq requests sentencepiece setproctitle tiktoken uvicorn uvloop xxhash zstandard
   unmask_quietly "${pip[@]}" install --no-deps apache-tvm-ffi==0.1.11 compressed-tensors llguidance torchvision \
     xgrammar==0.2.7
