@@ -42,9 +42,10 @@ class Tune(unittest.TestCase):
 
     def test_decodes_as_the_program_and_the_example_engine_do(self):
         said, head, found = self.search(TUNE, "llama.jsonl", "--depth", "0")
-        policy = said.split("\n")[0]
+        policy = said.split("\n\n")[0].split("\n")[-1]  # behind a line that says so if nothing is sure to reach the target
         self.assertEqual(head["program"], "unmask_llama_cpp_tune")
         done = run(PROGRAM, "--json", "--prompts", self.problems, *SHAPE, "--limit", "0", "--policy", policy)
+        self.assertEqual(done.returncode, 0, done.stderr)
         forwards = {r["prompt"]: r["forwards"] for r in map(json.loads, done.stdout.splitlines())}
         self.assertEqual(len(forwards), len(PROMPTS))
         for p, prompt in enumerate(PROMPTS):
