@@ -214,7 +214,7 @@ class policy : public detail::pack<Parts...> {
                   "many forward passes it takes beside one for each position: "
                   "extra_forwards(sequence_shape) -> std::int64_t");
     []<class... Part>(detail::type_list<Part...>) {
-      (detail::check_composition<Part, part_list>(), ...);
+      static_assert(((detail::check_composition<Part, part_list>(), true) && ...));
     }(part_list{});
   }
 
