@@ -48,7 +48,7 @@ collect(evaluation& e, const std::vector<composition>& last, std::vector<point>&
                  "able to decode one policy; of the last it says: ",
                  e.refusal());
   mark_efficient(points, e.how().minimise);
-  std::stable_sort(points.begin(), points.end(), [&e](const point& a, const point& b) {
+  insertion_sort(points.begin(), points.end(), [&e](const point& a, const point& b) {
     return e.comes_first(a, b);
   });
 }
@@ -78,7 +78,7 @@ inline void choose(evaluation& e, tuned& found) {
     };
     shown.push_back(*std::max_element(failed.rbegin(), failed.rend(), is_less_right));
   }
-  std::stable_sort(shown.begin(), shown.end(), [&e](const auto& a, const auto& b) {
+  insertion_sort(shown.begin(), shown.end(), [&e](const auto& a, const auto& b) {
     return cost_of(a.second.mean, e.how().minimise) < cost_of(b.second.mean, e.how().minimise);
   });
   auto best =
@@ -104,7 +104,7 @@ inline void check(evaluation& e, tuned& found) {
       different.push_back(&p);
     }
   }
-  std::stable_sort(different.begin() + 1, different.end(), [m](const point* a, const point* b) {
+  insertion_sort(different.begin() + 1, different.end(), [m](const point* a, const point* b) {
     return cost_of(a->mean, m) < cost_of(b->mean, m);
   });
   for (std::size_t i = 1; i < different.size(); ++i) {

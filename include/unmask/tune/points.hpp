@@ -3,6 +3,7 @@
 
 #include <unmask/tune/paired.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -13,6 +14,18 @@
 
 /// Results of policies on problems, and operating points made of them.
 namespace UNMASK_NAMESPACE::tune {
+
+namespace detail {
+
+// Stable sort. Of std::stable_sort with libstdc++ 12, clang 19 says that its buffer is deprecated.
+template <class Iterator, class Before>
+void insertion_sort(Iterator first, Iterator last, Before before) {
+  for (Iterator i = first; i != last; ++i) {
+    std::rotate(std::upper_bound(first, i, *i, before), i, i + 1);
+  }
+}
+
+}  // namespace detail
 
 /// Result of one problem.
 struct decoded {
@@ -143,7 +156,7 @@ inline void mark_efficient(std::vector<point>& points, measure m) {
       order.push_back(&p);
     }
   }
-  std::stable_sort(order.begin(), order.end(), [m](const point* a, const point* b) {
+  detail::insertion_sort(order.begin(), order.end(), [m](const point* a, const point* b) {
     return a->right > b->right ||
            (a->right == b->right && cost_of(a->mean, m) > cost_of(b->mean, m));
   });

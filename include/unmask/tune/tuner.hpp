@@ -297,7 +297,7 @@ class tuner {
         ranked.emplace_back(std::move(*p), c);
       }
     }
-    std::stable_sort(ranked.begin(), ranked.end(), [this](const auto& a, const auto& b) {
+    detail::insertion_sort(ranked.begin(), ranked.end(), [this](const auto& a, const auto& b) {
       return decoded_.comes_first(a.first, b.first);
     });
     std::vector<const point*> taken_points;

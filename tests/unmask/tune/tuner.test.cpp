@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace unmask::tune {
@@ -424,6 +425,21 @@ TEST(paired, tests_agree_with_their_definitions) {
   const std::vector<double> differences = {1.0, 2.0, 3.0};
   EXPECT_NEAR(mean_of(differences).saved, 2.0, 1e-12);
   EXPECT_NEAR(mean_of(differences).margin, 1.96 / std::sqrt(3.0), 1e-12);
+}
+
+TEST(points, that_compare_equal_stay_in_order) {
+  for (int length = 0; length < 40; ++length) {
+    std::vector<std::pair<int, int>> sorted;
+    for (int i = 0; i < length; ++i) {
+      sorted.emplace_back(i * 7 % 5, i);
+    }
+    std::vector<std::pair<int, int>> expected = sorted;
+    std::ranges::sort(expected);
+    detail::insertion_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+      return a.first < b.first;
+    });
+    EXPECT_EQ(sorted, expected);
+  }
 }
 
 TEST(points, have_the_area_of_the_released_definition) {
