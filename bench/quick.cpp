@@ -100,11 +100,14 @@ void ceilings(scoreboard& board, pools& threads, host::instruction_set level, co
     return;
   }
   const logits<float> small(1, first_cache);
+  const logits<float> whole(1, vocab);
   const float* const p = small.data();
   reading<all_statistics, float> kernel(small, threads.one, level);
+  reading<all_statistics, float> kernel_of_whole(whole, threads.one, level);
   race r;
   const auto chain = r.enter(multiply_in_a_chain);
   const auto k = r.enter([&] { kernel(); });
+  const auto w = r.enter([&] { kernel_of_whole(); });
   const auto of_loop =
       r.enter([&] { run_operation<operation::all_of_the_loop>(level, p, first_cache); });
   const auto fma =
@@ -118,6 +121,7 @@ void ceilings(scoreboard& board, pools& threads, host::instruction_set level, co
   const double vectors = static_cast<double>(first_cache / width_of(level));
   board.note("clock, GHz" + of, chain_cycles / r.median(chain));
   board.note("cycles for 16 logits" + of, r.ratio(k, chain) * cycle_logits);
+  board.note("the same in a whole row" + of, r.ratio(w, chain) * chain_cycles / (vocab / 16.0));
   board.note("the same operations, none waiting" + of, r.ratio(of_loop, chain) * cycle_logits);
   for (const auto& [what, i] :
        {std::pair{"fused multiply-adds", fma}, {"maxima", max}, {"loads", load}}) {
