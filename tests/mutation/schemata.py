@@ -25,6 +25,11 @@ for unknown in range(1, 700):  # the kinds that the bindings have no name for
         K.from_id(unknown)
     except ValueError:
         K(unknown)
+# Of such a constant the initialiser is a constant expression if it can be one, in which no mutant is
+# selected: it is written without `const`.
+WHOLE_NUMBERS = {TypeKind.BOOL, TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG,
+                 TypeKind.ULONGLONG, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.SHORT, TypeKind.INT,
+                 TypeKind.LONG, TypeKind.LONGLONG, TypeKind.ENUM}
 RELATIONS = {"<", "<=", ">", ">=", "==", "!="}
 # What has code of its own below it; everything else outside functions is a constant or a type.
 SCOPES = {K.TRANSLATION_UNIT, K.NAMESPACE, K.LINKAGE_SPEC, K.CLASS_DECL, K.STRUCT_DECL,
@@ -43,6 +48,7 @@ class Source:
             self.text = file.read()
         self.mutants = {}  # (begin, end) -> [(kind, replacement, None for a removal)]
         self.spans = []    # of the rewritten text: (begin, end, numbers), the inner ones last
+        self.constants = []  # (place of `const`, begin, end) of whole numbers and their initialisers
 
     def add(self, kind, begin, end, replacement):
         if b"\n#" not in self.text[begin:end]:
@@ -163,6 +169,8 @@ def walk(source, cursor, returns_reference=False):
         if re.search(rb"\bconst(expr|init)\b", source.text[begin:name]):
             return
         bound = re.match(rb"\w+(\[[^\]]*\])?", source.text[name:])
+        if text.startswith(b"const ") and cursor.type.get_canonical().kind in WHOLE_NUMBERS:
+            source.constants.append((begin, name, cursor.extent.end.offset))
         children = [c for c in children if c.extent.start.offset >= name + bound.end()]
     elif cursor.kind in FUNCTIONS:
         children = [c for c in children if c.kind == K.COMPOUND_STMT and
@@ -218,6 +226,10 @@ def rewritten(source, mutants, dropped):
             ranges.setdefault((begin, end, replacement is None), []).append((number, replacement))
     # Outer ranges first; of two that are the same, the statement.
     order = sorted(ranges, key=lambda r: (r[0], -r[1], not r[2]))
+    text = bytearray(source.text)
+    for place, begin, end in source.constants:
+        if any(begin <= r[0] < end for r in order):
+            text[place:place + len(b"const")] = b"     "
     out = bytearray()
     source.spans = []
 
@@ -225,7 +237,7 @@ def rewritten(source, mutants, dropped):
         """Writes source.text[begin:end] with the ranges from order[at] on; returns the next one."""
         while at < len(order) and order[at][0] < end:
             inner = order[at]
-            out.extend(source.text[begin:inner[0]])
+            out.extend(text[begin:inner[0]])
             start = len(out)
             is_negated = False
             out.extend(b"" if inner[2] else b"(")
@@ -243,7 +255,7 @@ def rewritten(source, mutants, dropped):
             out.extend(b" } }" if inner[2] else b"))")
             source.spans.append((start, len(out), [n for n, _ in ranges[inner]]))
             begin = inner[1]
-        out.extend(source.text[begin:end])
+        out.extend(text[begin:end])
         return at
 
     emit(0, len(source.text), 0)
