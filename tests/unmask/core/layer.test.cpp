@@ -29,5 +29,22 @@ TEST(device_list, has_as_many_entries_as_its_count_says_and_no_more_than_fit) {
   EXPECT_EQ(range_of_three[2], 9);
 }
 
+TEST(cosine_distance, is_1_beside_a_row_of_zeros) {
+  const auto distance = [](float product, float square, float previous) {
+    drift_sums d = {};
+    d.product = product;
+    d.square = square;
+    d.previous = previous;
+    return cosine_distance(d);
+  };
+  EXPECT_EQ(distance(0.0F, 0.0F, 4.0F), 1.0F);
+  EXPECT_EQ(distance(0.0F, 4.0F, 0.0F), 1.0F);
+  EXPECT_EQ(distance(0.0F, 0.0F, 0.0F), 1.0F);
+  EXPECT_EQ(distance(0.5F, 1.0F, 1.0F), 0.5F);
+  EXPECT_EQ(distance(6.0F, 4.0F, 9.0F), 0.0F);
+  EXPECT_EQ(distance(-6.0F, 4.0F, 9.0F), 2.0F);
+  EXPECT_TRUE(math::is_nan(distance(math::from_bits(0x7fc00000U), 1.0F, 1.0F)));
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -32,5 +32,25 @@ TEST(lent_tokens, refuses_memory_of_another_slot_that_runs) {
   EXPECT_FALSE(refuses(0, 12, 3, false)) << "its sequence has ended";
 }
 
+TEST(lent_tokens, knows_the_memory_of_every_slot) {
+  const token_id tokens[30] = {};
+  for (const index_t lender : {0, 1, 2}) {
+    lent_tokens lent(3);
+    lent.record(lender, tokens + 10, 10);
+    for (const index_t slot : {0, 1, 2}) {
+      int asked = 0;
+      lent.check(slot, tokens, 30, [&](std::size_t other) {
+        EXPECT_EQ(other, static_cast<std::size_t>(lender));
+        ++asked;
+        return false;
+      });
+      EXPECT_EQ(asked, slot == lender ? 0 : 1);
+    }
+    lent.record(lender, tokens, 5);  // the last start counts
+    EXPECT_NO_THROW(
+        lent.check((lender + 1) % 3, tokens + 10, 10, [](std::size_t) { return true; }));
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

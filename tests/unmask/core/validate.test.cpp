@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every argument of a session at the ends of its range, and next to them.
 #include <unmask/core/validate.hpp>
+#include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/presets/released.hpp>
+#include <unmask/policy/ranking.hpp>
 
 #include <gtest/gtest.h>
 
@@ -195,6 +198,46 @@ TEST(validate, takes_a_step_between_modifiers_of_one_row_for_any) {
     EXPECT_EQ(takes([&] { validate(r, 2, 32, 1); }), stride >= 0);  // a word, and a column
     EXPECT_EQ(takes([&] { validate(r, 2, 33, 1); }), stride == 0);
   }
+}
+
+TEST(validate, takes_rows_at_an_address_of_their_own) {
+  alignas(float) const std::byte memory[64] = {};
+  const auto at = [&](std::ptrdiff_t byte) {
+    return byte < 0 ? nullptr : reinterpret_cast<const float*>(memory + byte);
+  };
+  for (const std::ptrdiff_t byte : {-1, 0, 1, 2, 3, 4}) {
+    const bool is_one = byte >= 0 && byte % 4 == 0;
+    const auto takes_rows = [&](index_t rows) {
+      return takes([&] { validate(host_logits<float>(at(byte), rows, 5), 5, "the vocabulary, "); });
+    };
+    EXPECT_EQ(takes_rows(1), is_one) << byte;
+    EXPECT_EQ(takes_rows(2), is_one) << byte;
+    EXPECT_TRUE(takes_rows(0)) << byte;  // there is nothing to read
+    row_modifiers<float> r;
+    r.allowed = reinterpret_cast<const std::uint32_t*>(at(byte));
+    EXPECT_EQ(takes([&] { validate(r, 1, 5, 5); }), is_one || byte < 0) << byte;
+    r = {};
+    r.unconditional = at(byte);
+    EXPECT_EQ(takes([&] { validate(r, 1, 5, 5); }), is_one || byte < 0) << byte;
+  }
+}
+
+TEST(validate, takes_any_distance_to_the_row_behind_the_only_one) {
+  const std::vector<float> data(10);
+  for (const std::ptrdiff_t stride : {PTRDIFF_MIN, std::ptrdiff_t{0}, PTRDIFF_MAX}) {
+    EXPECT_TRUE(takes(
+        [&] { validate(host_logits<float>(data.data(), 1, 10, stride), 10, "the vocabulary, "); }));
+    EXPECT_FALSE(takes(
+        [&] { validate(host_logits<float>(data.data(), 2, 10, stride), 10, "the vocabulary, "); }));
+  }
+}
+
+TEST(policy_reach, of_a_policy_that_reads_ahead_is_the_answer) {
+  const sequence_shape g{.prompt_length = 3, .length = 10, .block_length = 4};
+  const policy ahead{by_confidence{}, released::falling_threshold{}};
+  EXPECT_EQ(detail::policy_reach(ahead, g), 7);
+  const policy blocks{by_confidence{}, threshold{}};
+  EXPECT_EQ(detail::policy_reach(blocks, g), 4);
 }
 
 }  // namespace

@@ -188,5 +188,22 @@ TEST(canvas, is_no_colder_at_its_first_step_than_at_its_last) {
                std::invalid_argument);
 }
 
+// Another stream of random numbers would be other decisions.
+TEST(canvas, fills_with_the_random_numbers_of_the_position_that_are_for_noise) {
+  dice d(5);
+  for (int i = 0; i < 200; ++i) {
+    canvas_context context;
+    context.at.seed = d.bits();
+    context.at.sequence = static_cast<std::uint32_t>(d.bits());
+    context.at.step = d.within(0, 50);
+    const index_t position = d.within(0, 1000);
+    const index_t vocab = d.within(1, 200000);
+    const std::uint64_t bits = random_bits(
+        {context.at.seed, context.at.sequence, context.at.step, position, token_id{-4}});
+    EXPECT_EQ((canvas{.vocab = vocab}.refill(position, context)),
+              static_cast<token_id>(bits * static_cast<std::uint64_t>(vocab) / 0x100000000U));
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

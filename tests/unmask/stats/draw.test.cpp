@@ -336,5 +336,22 @@ TEST(draw_column, picks_a_run_and_a_column_by_their_weights) {
   EXPECT_GT(compared, 2500);
 }
 
+TEST(draw_column, weighs_a_chunk_by_the_sum_of_its_record_at_temperature_1) {
+  const float z[] = {2.0F, 2.0F, 2.0F};
+  for (const float temperature : {1.0F, 0.5F, 2.0F}) {
+    draw_request draw{.key = {.seed = 2}, .temperature = temperature};
+    record<drawn> r = record<drawn>::empty();
+    r.best = 2.0F;
+    r.rest = 99.0F;  // not that of the columns
+    canonical::draw_column(r, draw, z, 3, 4096, -math::infinity());
+    draw.key.token = canonical::draw_token(4096, canonical::draw_use::key);
+    EXPECT_EQ(r.key,
+              canonical::draw_key(2.0F,
+                                  1.0F / temperature,
+                                  temperature == 1.0F ? 100.0F : 3.0F,
+                                  random_gumbel(draw.key)));
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -427,5 +427,20 @@ TEST(cut_held, leaves_a_record_that_the_held_columns_do_not_determine) {
   }
 }
 
+TEST(kept_race, is_run_with_the_key_of_the_token_alone) {
+  dice d(6);
+  for (int i = 0; i < 200; ++i) {
+    const draw_request draw{
+        .key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 9)},
+        .temperature = d.real(0.3, 2.0)};
+    const canonical::kept_race race{.best = d.real(-50, 50), .draw = draw};
+    const float below = d.real(0, 9);
+    const token_id token = d.within(0, 100000);
+    const double exact = -static_cast<double>(below) / static_cast<double>(draw.temperature) -
+                         std::log(-std::log(race_uniform(draw.key, token)));
+    EXPECT_NEAR(race.key_of(race.best - below, token), exact, 1e-4);
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -538,5 +538,18 @@ TEST(calibrated_threshold, a_profile_for_other_blocks_does_not_start) {
   EXPECT_NO_THROW(s.start(0, with, tokens, {.length = 34, .block_length = 8}));
 }
 
+TEST(threshold_calibrator, counts_what_it_records) {
+  threshold_calibrator r{{.length = 8, .block_length = 8}};
+  EXPECT_EQ(r.size(), 0U);
+  commit_entry e{};
+  e.log_probability = -0.5F;
+  const std::vector<commit_entry> two(2, e);
+  r.add(two);
+  EXPECT_EQ(r.size(), 2U);
+  e.log_probability = -std::numeric_limits<float>::infinity();  // of an invalid row
+  r.add(std::vector<commit_entry>(3, e));
+  EXPECT_EQ(r.size(), 2U);
+}
+
 }  // namespace
 }  // namespace unmask::testing

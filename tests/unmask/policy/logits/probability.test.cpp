@@ -314,6 +314,11 @@ TEST(probability_of, writes_as_many_as_it_returns) {
   EXPECT_EQ(out[0].share, 0.5F);
   EXPECT_EQ(out[1].probability, 0.5F);
   EXPECT_EQ(out[2].share, 7.0F);
+  for (const probability_of<2>& elsewhere : {probability_of<2>{.tokens = {1, 3}, .first = 1},
+                                             probability_of<2>{.tokens = {1, 3}, .last = 0}}) {
+    EXPECT_EQ(elsewhere.probe(row, context, out), 0);
+  }
+  EXPECT_EQ(out[0].share, 0.5F);
 }
 
 TEST(probability_of, refuses_knobs_outside_their_range) {

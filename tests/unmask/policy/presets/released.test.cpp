@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -295,6 +296,55 @@ TEST(sglang_edited_blocks, gives_a_block_up_that_stays_masked) {
   EXPECT_EQ(h.tokens, (std::vector<token_id>{4, 4, 4, 4}));
   EXPECT_EQ(h.report.forwards, 2 * 5);
   EXPECT_EQ(h.report.end, ending::max_steps);
+}
+
+/// A candidate of some confidence, and the context of a rule that has found nothing yet.
+struct sure_candidate {
+  float sure = 0.0F;
+  token_id token = 1;
+  token_id current = 4;
+  [[nodiscard]] float confidence() const { return sure; }
+};
+
+TEST(threshold_or_best, commits_from_the_threshold_itself_on) {
+  const released::threshold_or_best rule{0.5F};
+  const float below = std::nextafter(0.5F, 0.0F);
+  const rank_info first{.rank = 0};
+  rank_info second{.rank = 1};
+  second.largest_before = 0.9F;
+  EXPECT_TRUE(rule.commits(sure_candidate{0.5F}, second));
+  EXPECT_FALSE(rule.commits(sure_candidate{below}, second));
+  EXPECT_TRUE(rule.commits(sure_candidate{below}, first));  // the best one
+  second.largest_before = 0.25F;
+  const float close = 0.25F - 1e-5F;
+  EXPECT_TRUE(rule.commits(sure_candidate{close}, second));
+  EXPECT_FALSE(rule.commits(sure_candidate{std::nextafter(close, 0.0F)}, second));
+  EXPECT_FALSE(rule.commits(sure_candidate{0.9F, 4}, first));  // proposes the mask token
+}
+
+TEST(falling_threshold, commits_from_the_threshold_itself_on) {
+  using rule = released::falling_threshold;
+  struct {
+    rule::sequence_state sequence;
+    rule::step_reduction step_reduction;
+    step_info at;
+  } context;
+  const rule r{.start = 0.5F, .lower = 0.25F, .raise = 0.0F};
+  EXPECT_TRUE(r.commits(sure_candidate{0.5F}, rank_info{}, context));
+  EXPECT_FALSE(r.commits(sure_candidate{std::nextafter(0.5F, 0.0F)}, rank_info{}, context));
+  context.step_reduction = {.count = 2, .clear = 2.0F, .drift = 1.0F};
+  EXPECT_EQ(r.threshold(context), 0.25F);
+  EXPECT_TRUE(r.commits(sure_candidate{0.25F}, rank_info{}, context));
+  EXPECT_FALSE(r.commits(sure_candidate{std::nextafter(0.25F, 0.0F)}, rank_info{}, context));
+}
+
+TEST(es_dllm_blocks, gives_each_block_up_after_as_many_passes_as_it_has_positions) {
+  // Every pass proposes the mask token, which commits nothing.
+  const policy p{by_confidence{}, threshold{0.9F}, released::es_dllm_blocks{}};
+  const history h = decode_passes(p, {-1}, 5);
+  EXPECT_EQ(h.tokens, (std::vector<token_id>(5, 4)));
+  EXPECT_EQ(h.report.forwards, 2 + 2 + 2);
+  EXPECT_EQ(h.report.masked, 5);
 }
 
 }  // namespace
