@@ -188,5 +188,19 @@ TEST(Caches, CheckTheirKnobs) {
   EXPECT_THROW((check_part(key_eviction{.pool = 2}, shape)), std::invalid_argument);
 }
 
+// A row gives the token behind it: the position before the block runs, none behind the block.
+TEST(Caches, RunTheRowsOfAModelThatIsShifted) {
+  const toy_transformer model;
+  const policy p{by_confidence{}, tokens_per_step{2}, dual_cache{}};
+  int passes = 0;
+  decode_layered(model, p, {shape}, 1, [&](auto& session, auto&, auto&, auto&) {
+    const plan& next = session.planned();
+    const range block = next.score;
+    EXPECT_EQ(next.query, next.refresh ? everything : (range{block.first - 1, block.last}));
+    passes += next.refresh ? 0 : 1;
+  });
+  EXPECT_EQ(passes, 9);
+}
+
 }  // namespace
 }  // namespace unmask::testing

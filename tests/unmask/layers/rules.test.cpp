@@ -271,5 +271,69 @@ TEST(LayerRules, ComputeNothingLeftOfTheKeys) {
   EXPECT_EQ(s.planned().keys, (range{2, shape.length}));
 }
 
+/// Finds all rows equally important, and keeps none.
+struct finds_all_equal : keeps_the_left {
+  float importance(const layer_row&, const layer_info&, const auto&) const { return 1.0F; }
+};
+
+TEST(LayerRules, KeepTheLeftmostOfEquallyImportantMaskedRows) {
+  expect_the_first_masked_row(finds_all_equal{{0}}, dual_cache{});
+}
+
+/// Keeps the rows of the lowest positions up to date, and the others as they were.
+struct updates_the_left : keeps_the_left {
+  static constexpr feature reads = feature::input;
+  static constexpr skipping skipped = skipping::kept;
+};
+
+/// A pass that notes how many positions each layer computes.
+template <class Pass>
+struct counting_pass {
+  static constexpr feature reads = feature::input;
+  static constexpr skipping skipped = skipping::kept;
+  Pass& of;
+  std::vector<std::size_t>& counts;
+
+  [[nodiscard]] auto positions() const { return of.positions(); }
+  [[nodiscard]] range keys() const { return of.keys(); }
+  [[nodiscard]] bool hooks(index_t layer) const { return of.hooks(layer); }
+  layer_choice
+  at_layer(index_t layer, const host_hidden<float>& now, const host_state<float>& previous) {
+    const layer_choice choice = of.at_layer(layer, now, previous);
+    counts.push_back(choice.positions.size());
+    return choice;
+  }
+  [[nodiscard]] auto rows() const { return of.rows(); }
+};
+
+// Where rows that a layer skips stay, commits need no more of them than the rule keeps.
+TEST(LayerRules, ThatDropNothingAreNotAddedTo) {
+  for (const index_t most : {0, 1, 3}) {
+    int passes = 0;
+    std::vector<std::size_t> chosen;
+    session_capacity capacity{.sequences = 1, .length = shape.length, .window = shape.block_length};
+    const policy p{by_confidence{}, sure, updates_the_left{{most}}};
+    layer_session<std::remove_const_t<decltype(p)>> s(info_of(model), capacity);
+    std::vector<token_id> tokens = prompted(model, shape);
+    toy_memory memory(model.layers, shape.length, toy_transformer::width);
+    s.start(0, p, tokens, shape);
+    while (const auto request = s.next()) {
+      const bool refresh = s.planned().refresh;
+      auto pass = s.pass(0);
+      counting_pass<decltype(pass)> noted{pass, chosen};
+      chosen.clear();
+      const std::vector<float> logits = model.forward(noted, tokens.data(), memory);
+      const auto rows = static_cast<index_t>(pass.rows().size());
+      s.supply(host_logits<float>(logits.data(), rows, model.vocab));
+      if (!refresh) {
+        ASSERT_EQ(chosen.size(), 1U);
+        EXPECT_EQ(chosen[0], static_cast<std::size_t>(most));
+        ++passes;
+      }
+    }
+    EXPECT_GT(passes, 2);
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -287,5 +287,38 @@ TEST(trace, comes_through_the_untyped_edge) {
   EXPECT_EQ(s->candidates(0).size(), 8U);
 }
 
+// Margin and entropy are reported where the policy has them, of valid rows.
+TEST(trace, reports_the_statistics_that_the_policy_reads) {
+  const auto candidates_of = [](const auto& p, bool is_valid) {
+    std::vector<token_id> tokens(1);
+    session<std::remove_cvref_t<decltype(p)>> s(
+        {.vocab = 4, .mask_token = 3}, {.sequences = 1, .length = 1, .window = 1, .trace = true});
+    s.start(0, p, tokens, {.length = 1});
+    static_cast<void>(s.next());
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    // Probabilities 4/7, 2/7 and 1/7.
+    const float ln_2 = std::log(2.0F);
+    const float logits[] = {2.0F * ln_2, is_valid ? ln_2 : nan, 0.0F, 0.0F};
+    s.supply(host_logits<float>(logits, 1, 4));
+    return s.candidates()[0];
+  };
+  const double nats =
+      4.0 / 7.0 * std::log(7.0 / 4.0) + 2.0 / 7.0 * std::log(7.0 / 2.0) + 1.0 / 7.0 * std::log(7.0);
+  const candidate_entry by_c = candidates_of(policy{by_confidence{}, threshold{}}, true);
+  EXPECT_NEAR(by_c.confidence, 4.0 / 7.0, 1e-6);
+  EXPECT_TRUE(std::isnan(by_c.margin));
+  EXPECT_TRUE(std::isnan(by_c.entropy));
+  const candidate_entry by_m = candidates_of(policy{by_margin{}, tokens_per_step{}}, true);
+  EXPECT_NEAR(by_m.margin, 2.0 / 7.0, 1e-6);
+  const candidate_entry by_h = candidates_of(policy{by_entropy{}, tokens_per_step{}}, true);
+  EXPECT_NEAR(by_h.entropy, nats, 1e-6);
+  for (const candidate_entry& c : {candidates_of(policy{by_margin{}, tokens_per_step{}}, false),
+                                   candidates_of(policy{by_entropy{}, tokens_per_step{}}, false)}) {
+    EXPECT_EQ(c.confidence, 0.0F);
+    EXPECT_TRUE(std::isnan(c.margin));
+    EXPECT_TRUE(std::isnan(c.entropy));
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing

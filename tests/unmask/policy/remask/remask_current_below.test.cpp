@@ -409,5 +409,22 @@ TEST(edit_token, refuses_knobs_outside_their_range) {
                std::invalid_argument);
 }
 
+TEST(remask_current_below, keeps_a_token_of_the_confidence_itself) {
+  struct {
+    step_info at;
+  } context;
+  context.at.may_remask = true;
+  const remask_current_below rule{.confidence = 0.5F};
+  context.at.current_probability = 0.5F;
+  EXPECT_EQ(rule.edit_token(0, context), verdict::keep);
+  context.at.current_probability = std::nextafter(0.5F, 0.0F);
+  EXPECT_EQ(rule.edit_token(0, context), verdict::remask);
+  context.at.may_remask = false;
+  EXPECT_EQ(rule.edit_token(0, context), verdict::keep);
+  context.at.may_remask = true;
+  context.at.current_probability = 0.0F;
+  EXPECT_EQ((remask_current_below{.confidence = 0.0F}.edit_token(0, context)), verdict::keep);
+}
+
 }  // namespace
 }  // namespace unmask::testing

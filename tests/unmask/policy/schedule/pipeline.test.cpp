@@ -357,5 +357,20 @@ TEST(pipeline, names_the_knob_that_is_wrong) {
   EXPECT_THROW(starting({.at_once = max_active_blocks + 1}), std::invalid_argument);
 }
 
+TEST(pipeline, forces_commits_in_joined_blocks_only) {
+  stage s({.add = 0.1F, .activate = 0.95F, .at_once = 2}, 32, 128);
+  EXPECT_EQ(s.next().forced, 1U);
+  s.commit(0, 31);
+  const plan two = s.next();
+  EXPECT_EQ(two.last_block, 2);
+  EXPECT_EQ(two.forced, 3U);
+  s.commit(32, 63);  // the third may not join, and is not forced
+  const plan still_two = s.next();
+  EXPECT_EQ(still_two.last_block, 2);
+  EXPECT_EQ(still_two.forced, 3U);
+  s.commit(64, 128);  // given tokens, say: the blocks behind are nearly complete
+  EXPECT_EQ(s.next().forced, 3U);
+}
+
 }  // namespace
 }  // namespace unmask::testing
