@@ -168,5 +168,60 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
   EXPECT_GT(tied, 3) << "ties at the end of what is kept were hardly met";
 }
 
+// What the memory of the cut held before, and which thread runs first, has no effect.
+TEST(EmulatedKeep, CutsAHeadWithTheBitsOfOneThread) {
+  dice d(3);
+  int known = 0;
+  for (int round = 0; round < 300; ++round) {
+    const index_t columns = d.chance(0.5) ? d.within(1, 64) : d.within(1, 150);
+    std::vector<float> z = random_row(columns, d);
+    z[0] = 4.0F;  // one at least is there
+    std::vector<token_id> tracked;
+    std::vector<float> logits;
+    held_tokens held;
+    row_accumulator<contents> sum;
+    for (token_id v = 0; v < columns; ++v) {
+      sum.push(z[static_cast<std::size_t>(v)], v);
+      if (v > 0 && d.chance(0.1) && tracked.size() < 20) {
+        tracked.push_back(v);
+        logits.push_back(z[static_cast<std::size_t>(v)]);
+      } else {
+        held.push(z[static_cast<std::size_t>(v)], v);
+      }
+    }
+    const tracked_logits list{
+        tracked.data(), logits.data(), static_cast<index_t>(tracked.size()), nullptr, 0};
+    truncation rules;
+    rules.tokens = d.chance(0.7) ? d.within(1, 70) : columns;
+    rules.mass = d.chance(0.5) ? d.real(0, 1) : 1.0F;
+    rules.ratio = d.chance(0.3) ? d.real(0, 0.5) : 0.0F;
+    rules.renormalises = d.chance(0.5);
+    draw_request draw;
+    draw.key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
+    draw.temperature = d.real(0.3, 2.0);
+
+    using cut = canonical::head_cut<84>;
+    record<contents> expected = sum.finish();
+    const auto alone = std::make_unique<cut>();
+    const bool is_known =
+        canonical::cut_held<contents>(serial{}, expected, held, list, rules, draw, *alone);
+    record<contents> actual = sum.finish();
+    const auto shared = std::make_unique<cut>();
+    shared->head.push(99.0F, 7);
+    std::fill(std::begin(shared->masses), std::end(shared->masses), d.bits() >> 20U);
+    std::fill(std::begin(shared->keys), std::end(shared->keys), 1e9F);
+    shared->count = 84;
+    block_emulator block(d.one_of(std::vector<index_t>{32, 64, 128}), d.bits());
+    block.run([&](const emulated_block& b) {
+      EXPECT_EQ(canonical::cut_held<contents>(b, actual, held, list, rules, draw, *shared),
+                is_known);
+    });
+    ASSERT_TRUE(same_bits(actual, expected)) << round;
+    known += is_known ? 1 : 0;
+  }
+  EXPECT_GT(known, 150);
+  EXPECT_LT(known, 300);
+}
+
 }  // namespace
 }  // namespace unmask::testing

@@ -255,6 +255,39 @@ TEST(replay, commits_a_token_without_a_probability) {
   }
 }
 
+// A chunk of a wide row that holds no finite logit does not even have the trace's token.
+TEST(replay, commits_a_token_of_columns_that_the_rows_exclude_altogether) {
+  constexpr index_t wide = 3 * 2048;
+  const made_up_model model{.seed = 3, .vocab = wide, .sharpness = 5.0};
+  const recording first = record("threshold(0.7)", model);
+  const trace t = read_trace(first.text);
+  const replay_table table(t);
+  const policy p{replay{table.view()}};
+  const float inf = std::numeric_limits<float>::infinity();
+  session<std::remove_const_t<decltype(p)>> s{info_of(model), {.length = 35, .window = 32}};
+  std::vector<token_id> tokens = table.tokens();
+  s.start(0, p, tokens, shape, {.editable = table.editable()});
+  int excluded = 0;
+  while (const auto request = s.next()) {
+    std::vector<float> z(static_cast<std::size_t>(request->rows) * std::size_t{wide}, -inf);
+    for (std::size_t i = 0; i < z.size(); ++i) {
+      z[i] = i % std::size_t{wide} < 2048 ? 0.0F : -inf;
+    }
+    s.supply(host_logits<float>{z.data(), request->rows, wide});
+    for (const commit_entry& e : s.committed()) {
+      if (e.token >= 2048) {
+        EXPECT_EQ(e.log_probability, -inf);
+        ++excluded;
+      } else {
+        EXPECT_NEAR(e.log_probability, -std::log(2048.0), 1e-5);
+      }
+    }
+  }
+  EXPECT_EQ(tokens, first.tokens);
+  EXPECT_EQ(s.report().invalid_rows, 0);
+  EXPECT_GT(excluded, 5);
+}
+
 TEST(replay, refuses_a_sequence_of_another_shape) {
   const made_up_model model{.seed = 3, .vocab = vocab};
   const trace t = read_trace(record("threshold(0.7)", model).text);
