@@ -17,7 +17,9 @@ root=$PWD
 folder=$PWD/build/python
 dist=$folder/dist
 tools=$folder/tools
-rm -rf "$dist" "$folder/raw" "$folder/sdist"
+# The build folders, too: the files of every source distribution have one and the same time, by which Ninja would keep
+# what it compiled of the one before.
+rm -rf "$dist" "$folder/raw" "$folder/sdist" "$folder"/wheel-*
 mkdir -p "$dist" "$folder/raw" "$folder/sdist"
 
 # version <python>: 3.12, or nothing if it cannot run.
