@@ -208,6 +208,13 @@ struct field_list {
     (visit<S, F>(use), ...);
   }
 
+  /// The same in host code alone. A lambda there is a function of the host, and nvcc warns if a
+  /// function of host and device calls one.
+  template <statistics S, class Use>
+  static constexpr void for_each_on_host(const Use& use) {
+    (visit_on_host<S, F>(use), ...);
+  }
+
   /// Those of them that are lifted column by column.
   template <statistics S>
   struct lifted_of : detail::field_or_absent<field::lifted<F> && S.contains(F::names), F>... {};
@@ -215,6 +222,13 @@ struct field_list {
  private:
   template <statistics S, class G, class Use>
   UNMASK_HD static constexpr void visit(const Use& use) {
+    if constexpr (S.contains(G::names)) {
+      use(field_tag<G>{});
+    }
+  }
+
+  template <statistics S, class G, class Use>
+  static constexpr void visit_on_host(const Use& use) {
     if constexpr (S.contains(G::names)) {
       use(field_tag<G>{});
     }

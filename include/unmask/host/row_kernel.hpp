@@ -162,7 +162,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
       }
     }
     record<S> chunk = finished<S>(best, token, second, reference, sums);
-    for_each_field<S>([&](auto tag) {
+    statistic_fields::for_each_on_host<S>([&](auto tag) {
       using F = typename decltype(tag)::type;
       if constexpr (field::lifted<F>) {
         static_cast<F&>(chunk) = lift<F>(z, padded, best, best_before, so_far.lifted);
