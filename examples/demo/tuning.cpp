@@ -241,8 +241,9 @@ double area(std::vector<tune::point> points, double tokens) {
   return tune::accuracy_under_parallelism(points, tokens);
 }
 
-/// `tokens` is the mean number of masked positions of a problem.
+/// The first line is the policy. `tokens` is the mean number of masked positions of a problem.
 void print(const tune::tuned& found, const search_options& o, double tokens) {
+  std::cout << found.best.policy << '\n';
   if (found.stopped) {
     std::cout << "stopped: the best of what was decoded so far\n";
   }
@@ -250,8 +251,8 @@ void print(const tune::tuned& found, const search_options& o, double tokens) {
     std::cout << "nothing is sure to reach " << percent(o.target)
               << " on unseen problems; this is the most right, or the cheapest of those\n";
   }
-  std::cout << found.best.policy << "\n\nsearch   " << line_of(found.best, o) << "\nchoice   "
-            << line_of(found.chosen, o) << "\nunseen   " << line_of(found.checked, o) << '\n';
+  std::cout << "\nsearch   " << line_of(found.best, o) << "\nchoice   " << line_of(found.chosen, o)
+            << "\nunseen   " << line_of(found.checked, o) << '\n';
   if (!found.rival.policy.empty()) {
     const tune::comparison& c = found.against_rival;
     std::cout << "\nbest single rule on the unseen problems"

@@ -99,7 +99,7 @@ class Tune(unittest.TestCase):
             running.send_signal(signal.SIGINT)
             said, _ = running.communicate(timeout=500)
         self.assertEqual(running.returncode, 0)
-        self.assertTrue(said.startswith("stopped"), said)
+        self.assertRegex(said, r"\Aby_\S.*\nstopped: the best of what was decoded so far\n")
         self.assertRegex(said, r"unseen +\d+ of 40 right")
 
     def test_agreement_needs_no_answers(self):
@@ -121,6 +121,7 @@ class Tune(unittest.TestCase):
                 file.write(json.dumps({**puzzle, "task": "a"} if i % 2 == 0 else wrong) + "\n")
         done = run("--model", "sudoku", "--problems", problems, "--depth", "0", "--target", "exact >= 0.3")
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\A\S+( \+ \S+)+\n(nothing is sure to reach .*\n)?\nsearch")
         for which, count in (("search", 4), ("choice", 4), ("unseen", 8)):
             right, of = map(int, re.search(which + r" +(\d+) of (\d+) right", done.stdout).groups())
             self.assertEqual(of, count)

@@ -42,7 +42,7 @@ class Tune(unittest.TestCase):
 
     def test_decodes_as_the_program_and_the_example_engine_do(self):
         said, head, found = self.search(TUNE, "llama.jsonl", "--depth", "0")
-        policy = said.split("\n\n")[0].split("\n")[-1]  # behind a line that says so if nothing is sure to reach the target
+        policy = said.split("\n")[0]
         self.assertEqual(head["program"], "unmask_llama_cpp_tune")
         done = run(PROGRAM, "--json", "--prompts", self.problems, *SHAPE, "--limit", "0", "--policy", policy)
         self.assertEqual(done.returncode, 0, done.stderr)

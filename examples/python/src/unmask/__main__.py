@@ -145,12 +145,12 @@ def _tune(options: argparse.Namespace) -> None:
     found = tune(run, problems=options.problems, target=options.target, depth=options.depth, progress=progress)
     if live:
         print(file=sys.stderr)
+    print(found.best.policy)
     if found.stopped:
         print("stopped early")
     if not found.reaches:
-        print(f"no policy is sure to reach {options.target:g}; the most accurate:")
+        print(f"no policy is sure to reach {options.target:g}; this is the most accurate")
     low, high = found.checked.share
-    print(found.best.policy)
     print(f"{found.checked.right} of {found.checked.problems} right on tasks that the search did not see "
           f"({low:.2f} to {high:.2f}), {found.checked.mean.forwards:.2f} forward passes")
     print(f"single rule: {found.rival.policy}, {found.rival.right} right, {found.rival.mean.forwards:.2f} passes")
