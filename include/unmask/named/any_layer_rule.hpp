@@ -72,14 +72,7 @@ struct any_layer_rule {
     });
   }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
-    return rule.visit_with(context, [&c](const auto& r, auto& inner) {
-      using part = std::remove_cvref_t<decltype(r)>;
-      step_reduction sum{};
-      if constexpr (step_reducing<part>) {
-        rules::in<part>(sum) = r.reduce(c, inner);
-      }
-      return sum;
-    });
+    return rule.reduce_with(context, c);
   }
 
   UNMASK_HD bool hooks(index_t layer, index_t layers) const {

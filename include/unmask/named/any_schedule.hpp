@@ -46,14 +46,7 @@ struct any_schedule {
   }
 
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
-    return rule.visit_with(context, [&c](const auto& r, auto& inner) {
-      using part = std::remove_cvref_t<decltype(r)>;
-      step_reduction sum{};
-      if constexpr (step_reducing<part>) {
-        rules::in<part>(sum) = r.reduce(c, inner);
-      }
-      return sum;
-    });
+    return rule.reduce_with(context, c);
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {

@@ -107,6 +107,18 @@ class choice_of {
       return use(value, inner);
     });
   }
+  /// The step reduction of the value for a candidate, beside empty ones of the other alternatives;
+  /// `context` as for visit_with().
+  UNMASK_HD step_reductions reduce_with(auto& context, const auto& candidate) const {
+    return visit_with(context, [&candidate](const auto& value, auto& inner) {
+      using part = std::remove_cvref_t<decltype(value)>;
+      step_reductions sum{};
+      if constexpr (step_reducing<part>) {
+        in<part>(sum) = value.reduce(candidate, inner);
+      }
+      return sum;
+    });
+  }
   /// Calls use(value), for functions that run on the host only.
   template <class Use>
   answer_of<Use> visit_on_host(const Use& use) const {

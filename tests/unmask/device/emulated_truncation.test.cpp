@@ -168,7 +168,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
   EXPECT_GT(tied, 3) << "ties at the end of what is kept were hardly met";
 }
 
-// What the memory of the cut held before, and which thread runs first, has no effect.
+// The earlier contents of the memory of a cut, and the thread that runs first, have no effect.
 TEST(EmulatedKeep, CutsAHeadWithTheBitsOfOneThread) {
   dice d(3);
   int known = 0;

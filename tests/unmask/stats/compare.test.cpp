@@ -80,7 +80,7 @@ TEST(compare_chunk, has_the_sums_of_two_rows) {
   }
 }
 
-// What the memory holds in a position's first step is that of another sequence.
+// In a position's first step the memory holds a row of another sequence.
 TEST(compare_chunk, takes_no_number_from_a_row_that_was_not_seen) {
   dice d(2);
   for (const float stale : {std::numeric_limits<float>::quiet_NaN(), inf, 3.0F}) {

@@ -166,7 +166,7 @@ TEST(kept_of, is_the_end_of_the_walk_where_the_held_columns_show_it) {
     }
     const columns order = sorted(row);
     const index_t end = walked(order, limits);
-    // What stands up to the last held column is known, and all if not even the list is full.
+    // The columns up to the last held one are known, and all if not even the list is full.
     index_t in_sight = static_cast<index_t>(order.size());
     if (held.full()) {
       in_sight = 0;
