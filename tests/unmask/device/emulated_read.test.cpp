@@ -17,6 +17,7 @@
 #include "support/dice.hpp"
 #include "support/emulated_block.hpp"
 #include "support/fake_logits.hpp"
+#include "support/random_draw_key.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -345,8 +346,7 @@ TYPED_TEST(EmulatedRead, DrawsTheTokenThatTheCanonicalOrderDraws) {
       return j > 0 && d.chance(absent) ? -infinity : static_cast<double>(d.real(-spread, spread));
     });
     row.input.first_token = d.chance(0.5) ? 0 : 2048 * d.within(0, 9);
-    row.input.draw.key = {
-        d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
+    row.input.draw.key = random_draw_key(d);
     row.input.draw.temperature = d.chance(0.4) ? 1.0F : d.real(0.1, 2.0);
     if (d.chance(0.3)) {
       row.allow(0.7, d);

@@ -17,6 +17,7 @@
 #include "support/dice.hpp"
 #include "support/emulated_block.hpp"
 #include "support/fake_logits.hpp"
+#include "support/random_draw_key.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -109,8 +110,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
     row.logits = z.data();
     row.columns = columns;
     row.first_token = d.chance(0.5) ? 0 : 2048 * d.within(0, 9);
-    row.draw.key = {
-        d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
+    row.draw.key = random_draw_key(d);
     row.draw.temperature = d.real(0.3, 2.0);
     truncation rules;
     rules.tokens = d.chance(0.5) ? d.within(1, columns + 3) : no_token;
@@ -197,7 +197,7 @@ TEST(EmulatedKeep, CutsAHeadWithTheBitsOfOneThread) {
     rules.ratio = d.chance(0.3) ? d.real(0, 0.5) : 0.0F;
     rules.renormalises = d.chance(0.5);
     draw_request draw;
-    draw.key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)};
+    draw.key = random_draw_key(d);
     draw.temperature = d.real(0.3, 2.0);
 
     using cut = canonical::head_cut<84>;

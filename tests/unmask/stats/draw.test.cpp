@@ -13,6 +13,7 @@
 
 #include "oracles/naive_truncation.hpp"
 #include "oracles/oracle.hpp"
+#include "support/random_draw_key.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -177,9 +178,7 @@ TEST(draw_key, is_that_of_a_weight) {
 TEST(draw_key_alone, has_random_numbers_of_its_token) {
   dice d(7);
   for (int i = 0; i < 500; ++i) {
-    const draw_request draw{
-        .key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)},
-        .temperature = d.real(0.1, 3.0)};
+    const draw_request draw{.key = random_draw_key(d), .temperature = d.real(0.1, 3.0)};
     const token_id token = d.within(0, 200000);
     const float x = d.real(-5, 5);
     const float weight = d.real(0.1, 3.0);
@@ -275,9 +274,8 @@ TEST(draw_column, picks_a_run_and_a_column_by_their_weights) {
       z.push_back(d.chance(absent) ? -math::infinity() : d.real(-3, 3));
     }
     z[static_cast<std::size_t>(d.within(0, count - 1))] = 3.5F;
-    draw_request draw{
-        .key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 99)},
-        .temperature = d.chance(0.3) ? 1.0F : d.real(0.3, 3.0)};
+    draw_request draw{.key = random_draw_key(d),
+                      .temperature = d.chance(0.3) ? 1.0F : d.real(0.3, 3.0)};
     const auto r = canonical::fold_chunk<drawn>(z.data(), count, first, draw);
 
     std::vector<double> weights;

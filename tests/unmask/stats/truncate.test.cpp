@@ -16,6 +16,7 @@
 #include "oracles/naive_truncation.hpp"
 #include "oracles/oracle.hpp"
 #include "support/dice.hpp"
+#include "support/random_draw_key.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -345,7 +346,7 @@ TEST(cut_held, keeps_and_draws_what_the_definition_does) {
     rules.ratio = d.chance(0.3) ? d.real(0.01, 0.5) : 0.0F;
     rules.renormalises = d.chance(0.5);
     draw_request draw;
-    draw.key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 9)};
+    draw.key = random_draw_key(d);
     draw.temperature = d.real(0.3, 2.0);
 
     // Some tokens are tracked, one of them suppressed; the first one is neither.
@@ -430,9 +431,7 @@ TEST(cut_held, leaves_a_record_that_the_held_columns_do_not_determine) {
 TEST(kept_race, is_run_with_the_key_of_the_token_alone) {
   dice d(6);
   for (int i = 0; i < 200; ++i) {
-    const draw_request draw{
-        .key = {d.bits(), static_cast<std::uint32_t>(d.bits()), d.within(0, 9), d.within(0, 9)},
-        .temperature = d.real(0.3, 2.0)};
+    const draw_request draw{.key = random_draw_key(d), .temperature = d.real(0.3, 2.0)};
     const canonical::kept_race race{.best = d.real(-50, 50), .draw = draw};
     const float below = d.real(0, 9);
     const token_id token = d.within(0, 100000);
