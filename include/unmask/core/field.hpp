@@ -212,7 +212,12 @@ struct field_list {
   /// function of host and device calls one.
   template <statistics S, class Use>
   static constexpr void for_each_on_host(const Use& use) {
-    (visit_on_host<S, F>(use), ...);
+    const auto visit = [&use](auto tag) {
+      if constexpr (S.contains(decltype(tag)::type::names)) {
+        use(tag);
+      }
+    };
+    (visit(field_tag<F>{}), ...);
   }
 
   /// Those of them that are lifted column by column.
@@ -222,13 +227,6 @@ struct field_list {
  private:
   template <statistics S, class G, class Use>
   UNMASK_HD static constexpr void visit(const Use& use) {
-    if constexpr (S.contains(G::names)) {
-      use(field_tag<G>{});
-    }
-  }
-
-  template <statistics S, class G, class Use>
-  static constexpr void visit_on_host(const Use& use) {
     if constexpr (S.contains(G::names)) {
       use(field_tag<G>{});
     }
