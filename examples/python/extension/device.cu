@@ -5,20 +5,13 @@
 
 namespace unmask_python {
 
-// A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
-// is refused with a message.
-using device_compositions =
-    unmask::compositions<unmask::edits_and({.branches = true, .edits_tokens = true}),
-                         unmask::edits_and(
-                             {.branches = true, .draws = true, .edits_tokens = true})>;
-
 std::unique_ptr<unmask::basic_mixed_session<unmask::memory::device>>
 make_device_session(const unmask::named_parts& policy,
                     const unmask::model_info& model,
                     const unmask::session_capacity& capacity,
                     std::uintptr_t stream) {
   const unmask::on_stream where{reinterpret_cast<cudaStream_t>(stream)};
-  return unmask::make_mixed_session<device_compositions>(policy, model, capacity, where);
+  return unmask::make_mixed_session<unmask::few_compositions>(policy, model, capacity, where);
 }
 
 }  // namespace unmask_python

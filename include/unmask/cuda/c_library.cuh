@@ -15,18 +15,11 @@
 
 namespace UNMASK_NAMESPACE::detail::c_api {
 
-// A kernel takes long to compile, so these are fewer than on the host: a policy that needs another
-// is refused with a message.
-using device_compositions =
-    unmask::compositions<unmask::edits_and({.branches = true, .edits_tokens = true}),
-                         unmask::edits_and({.branches = true, .draws = true, .edits_tokens = true}),
-                         unmask::layered(unmask::edits_and({.edits_tokens = true}))>;
-
 std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& parts,
                                                      const unmask::model_info& model,
                                                      const unmask::session_capacity& capacity,
                                                      void* stream) {
-  return device_session_of<device_compositions>(parts, model, capacity, stream);
+  return device_session_of<few_layer_compositions>(parts, model, capacity, stream);
 }
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api

@@ -114,6 +114,16 @@ using common_layer_compositions = joined<
             {.transforms = true, .compares = true, .draws = true, .keeps = true, .remasks = true})>,
     common_compositions>;
 
+/// Types for sessions on a stream in libraries: a kernel takes long to compile, so these are fewer
+/// than on the host, and a policy that needs another is refused with a message.
+using few_compositions =
+    compositions<edits_and({.branches = true, .edits_tokens = true}),
+                 edits_and({.branches = true, .draws = true, .edits_tokens = true})>;
+
+/// few_compositions for engines with hooks, too.
+using few_layer_compositions =
+    joined<compositions<layered(edits_and({.edits_tokens = true}))>, few_compositions>;
+
 namespace detail {
 
 [[nodiscard]] inline std::string text_of(const abilities& has) {
