@@ -8,17 +8,16 @@
 #include <functional>
 #include <limits>
 #include <stdexcept>
-#include <string_view>
 #include <thread>
 
 namespace demo {
 
-namespace {
-
-[[noreturn]] void reject(std::string_view option, std::string_view rule, std::string_view value) {
+void reject(std::string_view option, std::string_view rule, std::string_view value) {
   throw std::invalid_argument(std::string(option) + " must be " + std::string(rule) + ", got '" +
                               std::string(value) + "'");
 }
+
+namespace {
 
 template <class Number>
 Number whole_number(std::string_view option, std::string_view text, Number least, Number most) {

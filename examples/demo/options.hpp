@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "demo/decode.hpp"
@@ -42,6 +43,9 @@ struct options {
   bool plain = false;
   bool json = false;
 };
+
+/// Throws std::invalid_argument "<option> must be <rule>, got '<value>'".
+[[noreturn]] void reject(std::string_view option, std::string_view rule, std::string_view value);
 
 /// Reads the command line, without the program's name. Throws std::invalid_argument that names the
 /// option, the value and the rule.

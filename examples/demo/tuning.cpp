@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "demo/frontier.hpp"
+#include "demo/options.hpp"
 #include "demo/problems.hpp"
 
 namespace demo {
@@ -40,10 +41,6 @@ constexpr const char* usage =
     "  --problems FILE    lines of JSON, as --prompts of unmask_demo\n\n"
     "--model, --task, --limit (default: all), --skip, --length, --block-length, --blocks, --seed\n"
     "and --threads are those of unmask_demo. Ctrl-C ends the search and prints what it found.\n";
-
-[[noreturn]] void reject(const std::string& name, const std::string& rule, const std::string& got) {
-  throw std::invalid_argument(name + " must be " + rule + ", got '" + got + "'");
-}
 
 void read_target(search_options& o, const std::string& text) {
   char what[16] = {};
