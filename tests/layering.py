@@ -40,7 +40,7 @@ MAY_INCLUDE = {
                                 "any_layer_session.hpp"],
     "mixed_session.hpp": CORE + ["step/", "any_layer_session.hpp", "named_policy.hpp"],
     "named_requirements.hpp": CORE + ["step/", "policy/", "named/", "named_policy.hpp"],
-    "compiled.hpp": DECODING + ["host/"],
+    "compiled.hpp": DECODING + ["host/", "trace/", "named_requirements.hpp"],
     "c_api.h": [],
     "c_layers.h": ["c_api.h"],
     "c_api/": DECODING + ["host/", "trace/", "mixed_session.hpp", "named_requirements.hpp", "c_api.h",

@@ -19,7 +19,7 @@ flags=(-std=c++20 -O2 -DNDEBUG -DUNMASK_COMPILED -fwasm-exceptions -msimd128
   -Iinclude -Iexamples -isystem /usr/include/eigen3)
 
 sources=("$here/playground.cpp" examples/demo/{checkers,engine}.cpp examples/engine/*.cpp)
-for part in 0 1 2 3 4 5 6 7; do # the library by parts, as <unmask/compiled.hpp> says
+for part in {0..8}; do # the library by parts, as <unmask/compiled.hpp> says
   printf '#define UNMASK_IMPLEMENTATION\n#define UNMASK_PART %s\n#include <unmask/compiled.hpp>\n' \
     "$part" >"$objects/part$part.cpp"
   sources+=("$objects/part$part.cpp")

@@ -8,9 +8,9 @@
 //   #include <unmask/compiled.hpp>
 //
 // and all others are compiled with -DUNMASK_COMPILED. To distribute the minute that this takes over
-// several files, each defines UNMASK_PART as well, 0 to 7: 0 is the text of policies, 1 to 4 are
-// types of sessions by name, 5 to 7 reads of rows. Without UNMASK_IMPLEMENTATION this header is
-// empty.
+// several files, each defines UNMASK_PART as well, 0 to 8: 0 is the text of policies, 1 to 4 are
+// types of sessions by name, 5 replays of traces and what policies require, 6 to 8 reads of rows.
+// Without UNMASK_IMPLEMENTATION this header is empty.
 #pragma once
 
 #if defined(UNMASK_IMPLEMENTATION)
@@ -20,6 +20,8 @@
 #  endif
 
 #  include <unmask/named_policy.hpp>
+#  include <unmask/named_requirements.hpp>
+#  include <unmask/trace/replay_by_name.hpp>
 
 #  include <array>
 #  include <utility>
@@ -107,15 +109,32 @@ std::unique_ptr<any_session> make_any_session(const named_parts& parts,
 
 #  endif
 
+#  if !defined(UNMASK_PART) || UNMASK_PART == 5
+std::unique_ptr<any_layer_session> make_replay_layer_session(const named_parts& parts,
+                                                             const replay_view& trace,
+                                                             const model_info& model,
+                                                             const session_capacity& capacity,
+                                                             const on_host& where) {
+  return make_replay_layer_session<on_host>(parts, trace, model, capacity, where);
+}
+
+policy_requirements requirements_of(const named_parts& parts,
+                                    const model_info& model,
+                                    const session_capacity& capacity,
+                                    const sequence_shape& shape) {
+  return requirements_of<common_layer_compositions>(parts, model, capacity, shape);
+}
+#  endif
+
 namespace host {
 
-#  if !defined(UNMASK_PART) || UNMASK_PART == 5
+#  if !defined(UNMASK_PART) || UNMASK_PART == 6
 UNMASK_STATISTICS_A(UNMASK_DEFINE_READS)
 #  endif
-#  if !defined(UNMASK_PART) || UNMASK_PART == 6
+#  if !defined(UNMASK_PART) || UNMASK_PART == 7
 UNMASK_STATISTICS_B(UNMASK_DEFINE_READS)
 #  endif
-#  if !defined(UNMASK_PART) || UNMASK_PART == 7
+#  if !defined(UNMASK_PART) || UNMASK_PART == 8
 UNMASK_STATISTICS_C(UNMASK_DEFINE_READS)
 UNMASK_SECOND_READS()
 UNMASK_DRIFTS()

@@ -44,4 +44,12 @@ template <class Compositions = common_layer_compositions>
   });
 }
 
+#if defined(UNMASK_COMPILED)
+// The same for the common types, defined in the library.
+[[nodiscard]] policy_requirements requirements_of(const named_parts& parts,
+                                                  const model_info& model,
+                                                  const session_capacity& capacity,
+                                                  const sequence_shape& shape);
+#endif
+
 }  // namespace unmask

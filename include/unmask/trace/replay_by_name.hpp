@@ -85,4 +85,24 @@ make_replay_layer_session(const named_parts& parts,
                          : made.template operator()<false, true>();
 }
 
+#if defined(UNMASK_COMPILED)
+// The same on the host, defined in the library.
+[[nodiscard]] std::unique_ptr<any_layer_session>
+make_replay_layer_session(const named_parts& parts,
+                          const replay_view& trace,
+                          const model_info& model,
+                          const session_capacity& capacity,
+                          const on_host& where = {});
+[[nodiscard]] inline std::unique_ptr<any_session>
+make_replay_session(const named_parts& parts,
+                    const replay_view& trace,
+                    const model_info& model,
+                    const session_capacity& capacity,
+                    const on_host& where = {}) {
+  detail::check_replay(parts);
+  detail::refuse_layers(parts);
+  return make_replay_layer_session(parts, trace, model, capacity, where);
+}
+#endif
+
 }  // namespace unmask
