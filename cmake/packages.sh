@@ -67,6 +67,14 @@ unmask_quietly() {
   ((status == 0)) || exit "$status"
 }
 
+# unmask_configure <folder> [option]...: cmake, as if for the first time, because the compiler and the
+# preset may have changed since the last one. What was compiled is kept; cmake --fresh deletes the
+# objects of the project's own folder.
+unmask_configure() {
+  rm -rf "${1:?}/CMakeCache.txt" "$1"/CMakeFiles/[0-9]*
+  unmask_quietly cmake -B "$@"
+}
+
 # unmask_build <folder> [option]...: on a terminal with Ninja's line of progress, else silent but
 # for warnings and errors.
 unmask_build() {

@@ -37,7 +37,7 @@ build_for() {
     exit 77
   }
   unmask_packages libgtest-dev libgmock-dev libbenchmark-dev libeigen3-dev nlohmann-json3-dev python3
-  unmask_quietly cmake --fresh --preset cuda -B "$build" "-DCMAKE_CUDA_ARCHITECTURES=$1" \
+  unmask_configure "$build" --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$1" \
     -DUNMASK_KERNELS_RUN=ON -DUNMASK_BUILD_BENCH=ON
   unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_tests_cuda \
     unmask_example_cuda_tiny_llada unmask_example_cuda_step_time \

@@ -15,7 +15,7 @@ unmask_packages libopenmpi-dev openmpi-bin libeigen3-dev nlohmann-json3-dev
 
 build=build/mpi
 jobs=${UNMASK_JOBS:-$(nproc)}
-unmask_quietly cmake --fresh -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNMASK_CUDA=OFF \
+unmask_configure "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNMASK_CUDA=OFF \
   -DUNMASK_BUILD_EXAMPLES=ON -DUNMASK_EXAMPLES_MPI=ON
 unmask_build "$build" --parallel "$jobs" --target unmask_example_mpi_decode \
   unmask_example_mpi_crossover

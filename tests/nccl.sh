@@ -22,7 +22,7 @@ if [[ -z ${NCCL_ROOT:-} && ! -e /usr/include/nccl.h ]]; then
   export NCCL_ROOT
 fi
 export PATH=$PATH:/usr/local/cuda/bin
-unmask_quietly cmake --fresh -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNMASK_CUDA=ON \
+unmask_configure "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUNMASK_CUDA=ON \
   -DUNMASK_BUILD_EXAMPLES=ON -DUNMASK_EXAMPLES_NCCL=ON
 unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_example_nccl_decode
 

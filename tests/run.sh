@@ -31,9 +31,7 @@ fi
 build=build/tests
 jobs=${UNMASK_JOBS:-$(nproc)}
 echo "Configuring $build (preset $preset)"
-# --fresh: the compiler and the preset may have changed since the last run.
-unmask_quietly cmake --fresh --preset "$preset" -B "$build" -DUNMASK_BUILD_BENCH=ON \
-  -DUNMASK_BENCH_UNTIMED=ON
+unmask_configure "$build" --preset "$preset" -DUNMASK_BUILD_BENCH=ON -DUNMASK_BENCH_UNTIMED=ON
 echo "Building with $jobs jobs"
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
