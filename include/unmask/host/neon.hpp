@@ -52,6 +52,9 @@ struct neon_vectors {
   static std::uint32_t unordered(floats a) {
     return vaddvq_u32(vbicq_u32(bits(), vceqq_f32(a, a)));
   }
+  static floats where_above(floats a, floats b, floats c) {
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vcgtq_f32(b, c)));
+  }
   template <int First = 0>
   static floats kept(floats a, std::uint32_t which) {
     const words keep = vtstq_u32(vdupq_n_u32(which >> First), bits());

@@ -16,6 +16,7 @@ template <>
 struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
   using floats = simd::floats;
+  using sums = sums_kernel<UNMASK_SIMD>;
   using stages = stage_kernel<UNMASK_SIMD>;
   using form = typename stages::form;
   static constexpr index_t width = simd::width;
@@ -195,7 +196,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
                                                           index_t count,
                                                           token_id first,
                                                           float to_beat) {
-    canonical::draw_column(chunk, request, z, count, first, to_beat);
+    canonical::draw_column(chunk, request, z, count, first, to_beat, &sums::weight_of);
   }
 
   // Offers the columns of a chunk, the first of which is `token`, to the held columns of the row.
@@ -264,12 +265,19 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
   UNMASK_TARGET __attribute__((flatten)) static void finish(held_pool& pool) { pool.finish(); }
 
   template <statistics S>
-  UNMASK_TARGET __attribute__((flatten)) static void compare(record<S>& chunk,
-                                                             const float* z,
-                                                             float* previous,
-                                                             index_t count,
-                                                             const previous_row& before) {
-    canonical::compare_chunk(chunk, z, previous, count, before);
+  UNMASK_TARGET static void compare(record<S>& chunk,
+                                    const float* z,
+                                    float* previous,
+                                    index_t count,
+                                    const previous_row& before) {
+    constexpr bool drifts = provides_v<S, stat::drift>;
+    const auto found = sums::template compared<drifts>(z, previous, count, chunk.best, before);
+    if constexpr (drifts) {
+      chunk.cross = found.cross;
+    }
+    if constexpr (provides_v<S, stat::divergence>) {
+      chunk.shared = found.shared;
+    }
   }
 
   template <statistics S>

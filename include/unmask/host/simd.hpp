@@ -23,6 +23,7 @@
 ///   rounded             to the nearest integer, the even one between two
 ///   scaled              p 2^n, n an integer, the result a normal number; NaN stays NaN
 ///   equal, unordered    one bit per number
+///   where_above         a where b > c, else 0
 ///   kept                a where the bit is set, -inf elsewhere; kept<n> begins with bit n
 ///   largest, total      over one register; `total` adds i and i + width / 2, and so on down to 1
 ///
@@ -138,6 +139,9 @@ struct avx2_vectors {
   UNMASK_INLINE std::uint32_t unordered(floats a) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)));
   }
+  UNMASK_INLINE floats where_above(floats a, floats b, floats c) {
+    return _mm256_and_ps(a, _mm256_cmp_ps(b, c, _CMP_GT_OQ));
+  }
   template <int First = 0>
   UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
     constexpr int up = 31 - First;  // to the sign, by which the blend selects
@@ -213,6 +217,9 @@ struct avx512_vectors {
     return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
   }
   UNMASK_INLINE std::uint32_t unordered(floats a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+  UNMASK_INLINE floats where_above(floats a, floats b, floats c) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(b, c, _CMP_GT_OQ), a);
+  }
   template <int First = 0>
   UNMASK_INLINE floats kept(floats a, std::uint32_t bits) {
     const words number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -25,17 +25,22 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
                      simd::fma(z, simd::splat(math::log2_e), exponent));
   }
 
-  // Adds a vector of columns of which these are the bits, as canonical::sums_of does.
-  template <statistics S>
-  UNMASK_TARGET __attribute__((always_inline)) static inline void add(floats t, lane_sums& s) {
-    const floats n = simd::rounded(t);
-    const floats f = simd::sub(t, n);
+  // 2^(f + n) of a fraction and an integer, as math::exp2 does.
+  UNMASK_TARGET __attribute__((always_inline)) static inline floats power_of_two(floats f,
+                                                                                 floats n) {
     floats p = simd::fma(f, simd::splat(math::exp2_c5), simd::splat(math::exp2_c4));
     p = simd::fma(p, f, simd::splat(math::exp2_c3));
     p = simd::fma(p, f, simd::splat(math::exp2_c2));
     p = simd::fma(p, f, simd::splat(math::exp2_c1));
     p = simd::fma(p, f, simd::splat(1.0F));
-    const floats e = simd::scaled(p, n);
+    return simd::scaled(p, n);
+  }
+
+  // Adds a vector of columns of which these are the bits, as canonical::sums_of does.
+  template <statistics S>
+  UNMASK_TARGET __attribute__((always_inline)) static inline void add(floats t, lane_sums& s) {
+    const floats n = simd::rounded(t);
+    const floats e = power_of_two(simd::sub(t, n), n);
     s.sum = simd::add(s.sum, e);
     if constexpr (provides_v<S, stat::entropy>) {
       s.weighted = simd::fma(e, t, s.weighted);
@@ -104,6 +109,70 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
       }
     }
     return simd::total(simd::load(lane));
+  }
+
+  // math::exp_nonpositive. g++ makes no vectors of it for AVX2: its loops are written out here.
+  UNMASK_TARGET __attribute__((always_inline)) static inline floats exp_nonpositive(floats x) {
+    const floats magic = simd::splat(math::round_magic);
+    const floats log2_e = simd::splat(math::log2_e);
+    const floats d = simd::max(simd::splat(math::exp_floor), x);  // in this order NaN stays
+    const floats n = simd::sub(simd::fma(d, log2_e, magic), magic);
+    return power_of_two(simd::fma(d, log2_e, simd::sub(simd::splat(0.0F), n)), n);
+  }
+
+  // canonical::weight_of_columns of columns that are padded to whole groups with -inf.
+  UNMASK_TARGET __attribute__((noinline)) static float
+  weight_of(const float* z, index_t count, float best, float inverse_temperature) {
+    const floats zero = simd::splat(0.0F);
+    alignas(64) float lane[lanes];
+    for (index_t first = 0; first < lanes; first += width) {
+      floats sum = zero;
+      for (index_t j = first; j < count; j += lanes) {
+        const floats x = simd::load(z + j);
+        const floats below = simd::sub(x, simd::splat(best));
+        const floats e = exp_nonpositive(simd::fma(below, simd::splat(inverse_temperature), zero));
+        sum = simd::add(sum, simd::where_above(e, x, simd::splat(-math::infinity())));
+      }
+      simd::store(lane + first, sum);
+    }
+    return total(lane);
+  }
+
+  // The sums of canonical::compare_chunk, of columns that are padded to whole groups with -inf;
+  // `cross` is for stat::drift alone.
+  struct comparison {
+    float cross;
+    float shared;
+  };
+  template <bool Drift>
+  UNMASK_TARGET __attribute__((noinline)) static comparison
+  compared(const float* z, float* previous, index_t count, float best, const previous_row& before) {
+    const float none = -math::infinity();
+    const floats old_best = simd::splat(before.best);
+    alignas(64) float cross[lanes] = {};
+    alignas(64) float shared[lanes] = {};
+    for (index_t first = 0; first < count; first += lanes) {
+      const index_t inside = math::min(lanes, count - first);
+      alignas(64) float padded[lanes];
+      const float* then = previous + first;
+      if (!before.seen || inside < lanes) {
+        std::fill(std::copy_n(then, before.seen ? inside : 0, padded), padded + lanes, none);
+        then = padded;
+      }
+      for (index_t i = 0; i < lanes; i += width) {
+        const floats e = exp_nonpositive(simd::sub(simd::load(z + first + i), simd::splat(best)));
+        const floats below = simd::sub(simd::load(then + i), old_best);
+        const floats log_p = simd::max(simd::splat(canonical::log_of_least_probability),
+                                       simd::sub(below, simd::splat(before.log_total)));
+        if constexpr (Drift) {
+          const floats old_e = before.seen ? exp_nonpositive(below) : simd::splat(0.0F);
+          simd::store(cross + i, simd::fma(e, old_e, simd::load(cross + i)));
+        }
+        simd::store(shared + i, simd::fma(e, log_p, simd::load(shared + i)));
+      }
+      std::copy_n(z + first, inside, previous + first);
+    }
+    return {total(cross), total(shared)};
   }
 
   // The sums of a chunk, their scale, and the maximum; -inf if there is none. flatten: the scale

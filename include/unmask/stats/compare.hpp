@@ -3,6 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/stats/row_accumulator.hpp>
+#include <unmask/stats/sum_of_lanes.hpp>
 
 /// Comparison of a row with the same position's row of the previous step, which the session stores.
 namespace UNMASK_NAMESPACE::canonical {
@@ -48,17 +49,11 @@ UNMASK_HD void compare_chunk(
         previous[start + i] = now[i];
       }
     }
-    for (index_t half = width / 2; half > 0; half /= 2) {
-      for (index_t i = 0; i < half; ++i) {
-        cross[i] += cross[i + half];
-        shared[i] += shared[i + half];
-      }
-    }
     if constexpr (provides_v<S, stat::drift>) {
-      r.cross = cross[0];
+      r.cross = sum_of_lanes(cross);
     }
     if constexpr (provides_v<S, stat::divergence>) {
-      r.shared = shared[0];
+      r.shared = sum_of_lanes(shared);
     }
   }
 }

@@ -27,8 +27,7 @@ inline constexpr index_t lanes = 64;
 }
 
 /// Sum of the weights of some columns, in the order in which the sums of a chunk are added: the
-/// lanes in ascending order, then by halving. The loop over the lanes has a known length, so a
-/// compiler turns it into vectors.
+/// lanes in ascending order, then by halving.
 [[nodiscard]] UNMASK_HD inline float
 weight_of_columns(const float* z, index_t count, float best, float inverse_temperature) {
   float lane[lanes] = {};
@@ -118,15 +117,17 @@ template <statistics S>
 /// Sets the key of a chunk's record and, if the key exceeds `to_beat`, the column drawn from the
 /// chunk; a chunk that does not lead the row's draw cannot win it and needs no column. `z` are its
 /// `count` edited logits, `first` the token of column 0.
+/// `weigh` is weight_of_columns, or a kernel that computes the same.
 /// Cost: with temperature 1 the weight of the chunk is its existing sum; otherwise O(count) more,
 /// and O(count) for the pick.
-template <statistics S>
+template <statistics S, class Weigh = decltype(&weight_of_columns)>
 UNMASK_HD void draw_column(record<S>& r,
                            const draw_request& draw,
                            const float* z,
                            index_t count,
                            token_id first,
-                           float to_beat) {
+                           float to_beat,
+                           Weigh weigh = &weight_of_columns) {
   if constexpr (provides_v<S, stat::sampled>) {
     if (draw.forced != no_token) {
       const index_t column = draw.forced - first;
@@ -140,7 +141,7 @@ UNMASK_HD void draw_column(record<S>& r,
     key.token = draw_token(first, draw_use::key);
     const float inverse = math::divide(1.0F, draw.temperature);
     const bool plain = draw.temperature == 1.0F;
-    const float weight = plain ? r.total() : weight_of_columns(z, count, r.best, inverse);
+    const float weight = plain ? r.total() : weigh(z, count, r.best, inverse);
     r.key = draw_key(r.best, inverse, weight, random_gumbel(key));
     if (!(r.key > to_beat)) {
       return;
@@ -151,8 +152,7 @@ UNMASK_HD void draw_column(record<S>& r,
     float total = 0.0F;
     for (index_t i = 0; i < runs; ++i) {
       const index_t begin = i * lanes;
-      run_weight[i] =
-          weight_of_columns(z + begin, math::min(lanes, count - begin), r.best, inverse);
+      run_weight[i] = weigh(z + begin, math::min(lanes, count - begin), r.best, inverse);
       total += run_weight[i];
     }
     key.token = draw_token(first, draw_use::run);

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "oracles/oracle.hpp"
@@ -200,6 +202,41 @@ TYPED_TEST(read_row, draws_the_token_of_the_definition) {
         const auto expected = canonical_record<drawn>(edited_row(in), 0, in.draw);
         for (const host::instruction_set level : instruction_sets()) {
           EXPECT_TRUE(same_bits(host::read_row<drawn>(in, no_edit{}, level), expected));
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(read_row, compares_with_the_previous_row_as_the_definition_does) {
+  constexpr statistics both = stat::drift | stat::divergence;
+  for (const scene kind : every_scene) {
+    for (const scene earlier : {scene::ordinary, scene::sparse, kind}) {
+      for (const index_t columns : {1, 63, 64, 100, 2049, 9000}) {
+        const placed_row<TypeParam> row(hard_row<TypeParam>(kind, columns, 4), 0);
+        std::vector<float> then = hard_row<float>(earlier, columns, 5);
+        float best = -math::infinity();
+        for (const float z : then) {
+          best = math::max(best, z);  // NaN is ignored
+        }
+        then.resize(then.size() + 64, 8.0F);  // of the next row
+        for (const bool seen : {false, true}) {
+          const auto read = [&](host::instruction_set level) {
+            std::vector<float> memory = then;
+            row_input<TypeParam> in = row.input();
+            in.previous = memory.data();
+            in.before = {.seen = seen, .best = seen ? best : 0.0F, .log_total = seen ? 2.0F : 0.0F};
+            return std::pair(host::read_row<both>(in, no_edit{}, level), memory);
+          };
+          const auto expected = read(host::instruction_set::portable);
+          for (const host::instruction_set level : instruction_sets()) {
+            const auto found = read(level);
+            EXPECT_TRUE(same_bits(found.first, expected.first))
+                << "instruction set " << static_cast<int>(level) << ", " << columns << " columns";
+            EXPECT_EQ(std::memcmp(
+                          found.second.data(), expected.second.data(), then.size() * sizeof(float)),
+                      0);
+          }
         }
       }
     }
