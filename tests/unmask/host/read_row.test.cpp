@@ -28,6 +28,25 @@ void expect_canonical(const row_input<T>& in) {
   }
 }
 
+// The portable set compares by the definition.
+template <statistics S, element T>
+void expect_compared(row_input<T> in, const std::vector<float>& then, const previous_row& before) {
+  const auto read = [&](host::instruction_set level) {
+    std::vector<float> memory = then;
+    in.previous = memory.data();
+    in.before = before;
+    return std::pair(host::read_row<S>(in, no_edit{}, level), memory);
+  };
+  const auto expected = read(host::instruction_set::portable);
+  for (const host::instruction_set level : instruction_sets()) {
+    const auto found = read(level);
+    EXPECT_TRUE(same_bits(found.first, expected.first))
+        << "instruction set " << static_cast<int>(level) << ", " << in.columns << " columns";
+    const std::size_t bytes = then.size() * sizeof(float);
+    EXPECT_EQ(std::memcmp(found.second.data(), expected.second.data(), bytes), 0);
+  }
+}
+
 template <class T>
 class read_row : public ::testing::Test {};
 using elements = ::testing::Types<float, bfloat16, float16>;
@@ -209,7 +228,6 @@ TYPED_TEST(read_row, draws_the_token_of_the_definition) {
 }
 
 TYPED_TEST(read_row, compares_with_the_previous_row_as_the_definition_does) {
-  constexpr statistics both = stat::drift | stat::divergence;
   for (const scene kind : every_scene) {
     for (const scene earlier : {scene::ordinary, scene::sparse, kind}) {
       for (const index_t columns : {1, 63, 64, 100, 2049, 9000}) {
@@ -220,23 +238,11 @@ TYPED_TEST(read_row, compares_with_the_previous_row_as_the_definition_does) {
           best = math::max(best, z);  // NaN is ignored
         }
         then.resize(then.size() + 64, 8.0F);  // of the next row
-        for (const bool seen : {false, true}) {
-          const auto read = [&](host::instruction_set level) {
-            std::vector<float> memory = then;
-            row_input<TypeParam> in = row.input();
-            in.previous = memory.data();
-            in.before = {.seen = seen, .best = seen ? best : 0.0F, .log_total = seen ? 2.0F : 0.0F};
-            return std::pair(host::read_row<both>(in, no_edit{}, level), memory);
-          };
-          const auto expected = read(host::instruction_set::portable);
-          for (const host::instruction_set level : instruction_sets()) {
-            const auto found = read(level);
-            EXPECT_TRUE(same_bits(found.first, expected.first))
-                << "instruction set " << static_cast<int>(level) << ", " << columns << " columns";
-            EXPECT_EQ(std::memcmp(
-                          found.second.data(), expected.second.data(), then.size() * sizeof(float)),
-                      0);
-          }
+        const previous_row seen{.seen = true, .best = best, .log_total = 2.0F};
+        for (const previous_row& before : {previous_row{}, seen}) {
+          expect_compared<stat::drift | stat::divergence>(row.input(), then, before);
+          expect_compared<stat::drift>(row.input(), then, before);
+          expect_compared<stat::divergence>(row.input(), then, before);
         }
       }
     }
