@@ -6,6 +6,7 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/request.hpp>
+#include <unmask/core/session_of_text.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/core/validate_rows.hpp>
 #include <unmask/step/pending_request.hpp>
@@ -171,7 +172,7 @@ class session {
   template <class Other, class... More>
     requires(!row_tensor<Other> && !detail::rows_list<Other>)
   void supply(const Other&, const More&...) {
-    check_tensor<Other>();
+    detail::check_tensor<Other>();
   }
 
   /// Reads the logits of segment `index` of the request at once: supply() in pieces, for engines
@@ -201,7 +202,7 @@ class session {
   template <class Other, class... More>
     requires(!row_tensor<Other>)
   void read(std::size_t, const Other&, const More&...) {
-    check_tensor<Other>();
+    detail::check_tensor<Other>();
   }
 
   /// Decides the step after read() of every segment. Errors: std::logic_error without a request and
@@ -345,15 +346,6 @@ class session {
     }
   }
 
-  template <class Other>
-  static constexpr void check_tensor() {
-    static_assert(
-        detail::are_logits<Other>,
-        "logits are a tensor with rows, of float, bfloat16 or float16: a view such as "
-        "host_logits<float>(data, rows, columns), or a class of yours with as_rows(tensor) beside "
-        "it; one view for each segment is a std::span<const host_logits<float>>");
-  }
-
   template <class View>
   static constexpr void check_space() {
     static_assert(
@@ -396,5 +388,10 @@ class session {
   step::pending_request request_;
   lent_tokens tokens_;
 };
+
+template <class Text>
+  requires std::convertible_to<const Text&, std::string_view>
+session(const Text&, const model_info&, tokens_view<memory::host>, const sequence_shape&)
+    -> session<Text, on_host, false>;  // does not compile: core/session_of_text.hpp
 
 }  // namespace unmask

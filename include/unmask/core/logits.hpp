@@ -58,8 +58,11 @@ concept mdspan_like = requires(const View& v) {
 /// Shape: row r starts at data + r * stride; columns are contiguous; only the first `columns` of a
 /// row are read, padding behind them may have any value. `data` is aligned to T; stride >= columns,
 /// so rows do not overlap. Owns nothing.
-template <element T, memory M>
+template <class T, memory M>
 struct rows_view {
+  static_assert(element<T>,
+                "rows of logits and of hidden states are of float, bfloat16 or float16: convert "
+                "numbers of another type, such as double, to float");
   using element_type = T;             ///< Type of a number.
   static constexpr memory space = M;  ///< Memory that the rows are in.
 
@@ -95,16 +98,16 @@ struct rows_view {
 };
 
 /// Rows of logits in host memory.
-template <element T>
+template <class T>
 using host_logits = rows_view<T, memory::host>;
 /// Rows of logits in device memory.
-template <element T>
+template <class T>
 using device_logits = rows_view<T, memory::device>;
 /// Rows of hidden states in host memory.
-template <element T>
+template <class T>
 using host_hidden = rows_view<T, memory::host>;
 /// Rows of hidden states in device memory.
-template <element T>
+template <class T>
 using device_hidden = rows_view<T, memory::device>;
 
 /// The tokens of one sequence, which the engine owns and a session writes in place. Valid until the
@@ -147,7 +150,7 @@ namespace detail {
 
 template <class T>
 struct is_rows_view : std::false_type {};
-template <element T, memory M>
+template <class T, memory M>
 struct is_rows_view<rows_view<T, M>> : std::true_type {};
 
 }  // namespace detail
@@ -233,8 +236,15 @@ template <rows_list List>
   return modifiers.size() == 0 ? modifiers_for<List>{} : modifiers[i];
 }
 
-template <class>
-inline constexpr bool are_logits = false;
+// Does not compile, with a sentence: says what logits are.
+template <class Other>
+constexpr void check_tensor() {
+  static_assert(
+      is_rows_view<Other>::value,  // one of another element type has its sentence
+      "logits are a tensor with rows, of float, bfloat16 or float16: a view such as "
+      "host_logits<float>(data, rows, columns), or a class of yours with as_rows(tensor) beside "
+      "it; one view for each segment is a std::span<const host_logits<float>>");
+}
 
 }  // namespace detail
 

@@ -129,6 +129,17 @@ consteval void check_functions() {
       evicts, evicting<P>, "evicts(sequence, plan, context) must be const and return eviction");
 }
 
+// True if P is of that stage, or has a function of that name: one with a wrong signature has a
+// sentence above, and a policy does not lack the part.
+template <class P, bool Final = std::is_final_v<P>>
+inline constexpr bool is_meant_to_rank = ranking<P> || UNMASK_HAS_FUNCTION(score);
+template <class P>
+inline constexpr bool is_meant_to_rank<P, true> = ranking<P>;
+template <class P, bool Final = std::is_final_v<P>>
+inline constexpr bool is_meant_to_commit = commit_rule<P> || UNMASK_HAS_FUNCTION(commits);
+template <class P>
+inline constexpr bool is_meant_to_commit<P, true> = commit_rule<P>;
+
 #undef UNMASK_CHECK_FUNCTION
 #undef UNMASK_HAS_FUNCTION
 

@@ -114,7 +114,6 @@ inline constexpr bool has_stage =
 
 template <class P, class Parts>
 consteval void check_composition() {
-  check_part_functions<P>();
   if constexpr (choosy<P, Parts>) {
     P::template composed_with<Parts>();
   }
@@ -199,9 +198,12 @@ class policy : public detail::pack<Parts...> {
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
     requires(sizeof...(Parts) > 0)
       : detail::pack<Parts...>{{parts}...} {
-    static_assert(((ranking<Parts> ? 1 : 0) + ... + 0) == 1,
+    []<class... Part>(detail::type_list<Part...>) {
+      static_assert(((detail::check_part_functions<Part>(), true) && ...));
+    }(part_list{});
+    static_assert(((detail::is_meant_to_rank<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one ranking, such as by_confidence{}");
-    static_assert(((commit_rule<Parts> ? 1 : 0) + ... + 0) == 1,
+    static_assert(((detail::is_meant_to_commit<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one commit rule: join several with && or ||");
     composition_rules::check<policy>();
     static_assert(

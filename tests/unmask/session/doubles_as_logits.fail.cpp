@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: element
+// expect: convert numbers of another type, such as double, to float
+// lines: 40
 #include <unmask/unmask.hpp>
 
 using rule = unmask::policy<unmask::by_confidence, unmask::tokens_per_step>;
