@@ -115,7 +115,7 @@ class policy_text_reader {
       all.push_back(part(0));
     } while (take('+'));
     if (at_ < text_.size()) {
-      fail("expected '+' or the end, got " + here());
+      fail("expected '+' or the end, got " + here() + hint(all.back()));
     }
     return all;
   }
@@ -134,6 +134,32 @@ class policy_text_reader {
     return rest.empty()
                ? std::string("the end")
                : quoted(rest.substr(0, std::max(utf8_character_size(rest), std::size_t{1})));
+  }
+
+  // How to write what stands behind a part that has ended, for a message.
+  [[nodiscard]] std::string hint(const part_text& part) const {
+    const std::string_view rest = text_.substr(at_);
+    const char next = rest.empty() ? '\0' : rest[0];
+    const bool opens = next == '=' || next == '{' || next == ':';
+    if (opens || next == '.' || is_digit(next)) {
+      const std::string_view behind = rest.substr(opens ? 1 : 0);
+      std::string_view value = behind.substr(0, behind.find_first_of("}+,)"));
+      while (!value.empty() && value.front() == ' ') {
+        value.remove_prefix(1);
+      }
+      while (!value.empty() && value.back() == ' ') {
+        value.remove_suffix(1);
+      }
+      const bool is_alone = part.arguments.empty() && !value.empty();
+      return ": arguments are in parentheses, as in " +
+             plain_or_quoted(is_alone ? std::string(part.name) + "(" + std::string(value) + ")"
+                                      : "threshold(0.9)");
+    }
+    return next == '&'   ? ": write all_of(a, b) for two commit rules"
+           : next == '|' ? ": write any_of(a, b) for two commit rules"
+           : next == '-' ? ": names are written with '_'"
+           : is_letter(next) || next == ',' || next == ';' ? ": parts are joined by '+'"
+                                                           : "";
   }
 
   void skip_spaces() {
@@ -179,7 +205,9 @@ class policy_text_reader {
         p.arguments.push_back(argument(level));
       } while (take(','));
       if (!take(')')) {
-        fail(quoted(p.name) + " must end with ')'");
+        const value_text& last = p.arguments.back().value;
+        fail(quoted(p.name) + " must end with ')'" +
+             (last.is == value_text::kind::part ? hint(*last.part) : ""));
       }
     }
     return p;

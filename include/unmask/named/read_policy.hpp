@@ -142,8 +142,9 @@ class named_parts_reader {
     throw policy_text_error(text_, column, problem);
   }
 
-  // True if the name contains the text, or begins with its first letter and has the others in
-  // order, or about one letter in five is wrong. A text much longer than a name is not near it.
+  // True if the name contains the text (a short one as a whole word), or begins with its first
+  // letter and has the others in order, or about one letter in five is wrong. A text much longer
+  // than a name is not near it.
   [[nodiscard]] static bool is_near(std::string_view name, std::string_view written) {
     std::size_t found = 0;
     for (const char c : name) {
@@ -152,7 +153,9 @@ class named_parts_reader {
     const bool abbreviates =
         found == written.size() && name.size() <= 2 * found && name[0] == written[0];
     const bool contains = name.find(written) != std::string_view::npos;
-    return (written.size() >= 4 && (abbreviates || contains)) ||
+    const bool has_word =
+        ("_" + std::string(name) + "_").find("_" + std::string(written) + "_") != std::string::npos;
+    return (written.size() >= 4 && (abbreviates || contains)) || has_word ||
            (written.size() <= 2 * name.size() &&
             spelling_distance(name, written) <= 1 + written.size() / 4);
   }
@@ -166,13 +169,19 @@ class named_parts_reader {
     fail_unknown(written);
   }
 
-  // The message suggests names with a similar spelling, or lists all.
+  // The message suggests the name in small letters, or names with a similar spelling, or lists all.
   [[noreturn]] void fail_unknown(const part_text& written) const {
+    std::string small(written.name);
+    for (char& c : small) {
+      c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    }
+    std::string same;
     std::string near;
     std::string all;
     const auto offer = [&](std::string_view name) {
       all += (all.empty() ? "" : ", ") + std::string(name);
-      if (is_near(name, written.name)) {
+      same = name == small ? small : same;
+      if (is_near(name, small)) {
         near += (near.empty() ? "" : " or ") + std::string(name);
       }
     };
@@ -185,7 +194,7 @@ class named_parts_reader {
     fail(written.column,
          "there is no part " + quoted(written.name) +
              (near.empty() ? "; there are " + all + ", any_of, all_of"
-                           : ": did you mean " + near + "?"));
+                           : ": did you mean " + (same.empty() ? near : same) + "?"));
   }
 
   // Marks a stage of which a policy has one part.
@@ -243,7 +252,8 @@ class named_parts_reader {
       if (!a.name.empty() || a.value.is != value_text::kind::part) {
         fail(a.value.column,
              std::string(written.name) + " joins commit rules, such as threshold(0.9), got " +
-                 quoted(a.value.text));
+                 quoted((a.name.empty() ? "" : std::string(a.name) + "=") +
+                        std::string(a.value.text)));
       }
       commit(*a.value.part);
       if (i > 0) {
