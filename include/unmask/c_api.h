@@ -41,7 +41,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 8
+#define UNMASK_ABI_VERSION 9
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -236,9 +236,12 @@ typedef struct unmask_report {
   int32_t committed_prefix;  ///< every position before this one is committed
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
   int32_t second_reads;                             ///< rows that truncation has read twice
+  int32_t answer_end;  ///< one behind the answer: behind the EOS token or the stop sequence that
+                       ///< ended it, else the length; show the tokens before the lower of this and
+                       ///< committed_prefix
 } unmask_report;
 /// Initialises unmask_report with its defaults.
-#define UNMASK_REPORT_INIT {(uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define UNMASK_REPORT_INIT {(uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /// Plan of a sequence for an engine with a cache, in addition to its segments.
 typedef struct unmask_plan {

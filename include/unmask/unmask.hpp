@@ -11,6 +11,7 @@
 #include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/core/report_text.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/host/key_selector.hpp>

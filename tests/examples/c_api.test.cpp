@@ -761,6 +761,34 @@ TEST(c_api, counts_rows_that_truncation_reads_twice) {
   }
 }
 
+TEST(c_api, says_where_the_answer_ends) {
+  const session_pointer s = made("threshold(0.5) + stop_sequence([1, 2])", small_options());
+  std::vector<std::int32_t> tokens(6);
+  const unmask_sequence q = small_sequence();
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+  unmask_report report = UNMASK_REPORT_INIT;
+  ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+  EXPECT_EQ(report.answer_end, 6) << "while it runs";
+  unmask_request request = UNMASK_REQUEST_INIT;
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  std::vector<float> z(6 * 4, 0.0F);
+  for (std::size_t p = 0; p < 6; ++p) {
+    z[p * 4 + p % 3] = 9.0F;
+  }
+  const unmask_logits l = logits_of(z, 4);
+  ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
+  ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+  EXPECT_EQ(report.end, UNMASK_STOP_TOKENS);
+  EXPECT_EQ(report.committed_prefix, 6);
+  EXPECT_EQ(report.answer_end, 3);
+  // A report of version 8 ends before it.
+  unmask_report older = UNMASK_REPORT_INIT;
+  older.struct_size = offsetof(unmask_report, answer_end);
+  older.answer_end = 77;
+  ASSERT_EQ(unmask_get_report(s.get(), 0, &older), UNMASK_OK);
+  EXPECT_EQ(older.answer_end, 77);
+}
+
 // A model that always proposes the mask token: released decoders let it, and never finish.
 TEST(c_api, lets_the_mask_token_be_proposed) {
   for (const bool proposed : {false, true}) {

@@ -639,10 +639,11 @@ bool same(const token_probability& a, const token_probability& b) {
 }
 bool same(const sequence_report& a, const sequence_report& b) {
   return a.end == b.end && a.forwards == b.forwards && a.committed == b.committed &&
-         a.committed_prefix == b.committed_prefix && a.masked == b.masked &&
-         a.rewritten == b.rewritten && a.forced == b.forced && a.invalid_rows == b.invalid_rows &&
-         a.second_reads == b.second_reads && a.last_commits == b.last_commits &&
-         a.last_probabilities == b.last_probabilities && a.last_candidates == b.last_candidates;
+         a.committed_prefix == b.committed_prefix && a.answer_end == b.answer_end &&
+         a.masked == b.masked && a.rewritten == b.rewritten && a.forced == b.forced &&
+         a.invalid_rows == b.invalid_rows && a.second_reads == b.second_reads &&
+         a.last_commits == b.last_commits && a.last_probabilities == b.last_probabilities &&
+         a.last_candidates == b.last_candidates;
 }
 template <class T>
 bool same(const std::vector<T>& a, const std::vector<T>& b) {

@@ -463,6 +463,12 @@ class sequence_oracle {
            "committed_prefix",
            r.committed_prefix,
            first_masked());
+    expect(r.end == ending::running ? r.answer_end == g_.length
+                                    : g_.prompt_length < r.answer_end && r.answer_end <= g_.length,
+           "a report",
+           "answer_end",
+           r.answer_end,
+           g_.length);
     expect(r.last_commits == static_cast<index_t>(now.commits.size()),
            "a report",
            "last_commits",

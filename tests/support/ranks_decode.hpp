@@ -121,7 +121,7 @@ struct fake_decode {
     for (index_t slot = 0; slot < static_cast<index_t>(slots); ++slot) {
       const sequence_report& r = session.report(slot);
       for (const index_t n :
-           {r.forwards, r.committed, r.forced, r.invalid_rows, r.committed_prefix}) {
+           {r.forwards, r.committed, r.forced, r.invalid_rows, r.committed_prefix, r.answer_end}) {
         heard.said.push_back(static_cast<std::uint64_t>(n));
       }
       for (const commit_entry& c : session.committed(slot)) {

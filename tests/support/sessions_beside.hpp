@@ -140,6 +140,7 @@ inline void expect_equal(const sequence_report& a, const sequence_report& b) {
   EXPECT_EQ(a.forwards, b.forwards);
   EXPECT_EQ(a.committed, b.committed);
   EXPECT_EQ(a.committed_prefix, b.committed_prefix);
+  EXPECT_EQ(a.answer_end, b.answer_end);
   EXPECT_EQ(a.masked, b.masked);
   EXPECT_EQ(a.rewritten, b.rewritten);
   EXPECT_EQ(a.forced, b.forced);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/core/renamed.hpp>
+#include <unmask/core/report_text.hpp>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -206,6 +207,11 @@ void bind_values(nb::module_& m) {
               &sequence_report::committed_prefix,
               "Every position before this one is committed: safe to stream, unless the policy "
               "rewrites.")
+      .def_ro("answer_end",
+              &sequence_report::answer_end,
+              "One behind the last position of the answer: behind the EOS token or the stop "
+              "sequence that ended it, the length otherwise. The text to show ends before the "
+              "lower of this and committed_prefix.")
       .def_ro("masked", &sequence_report::masked, "Positions still masked.")
       .def_ro("rewritten", &sequence_report::rewritten, "Committed tokens replaced or remasked.")
       .def_ro("forced",
@@ -215,12 +221,8 @@ void bind_values(nb::module_& m) {
       .def_ro(
           "second_reads", &sequence_report::second_reads, "Rows that truncation has read twice.")
       .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
-      .def("__repr__", [](const sequence_report& r) {
-        return "Report(" + nb::cast<std::string>(nb::str(nb::cast(r.end))) +
-               ", forwards=" + std::to_string(r.forwards) +
-               ", committed=" + std::to_string(r.committed) +
-               ", masked=" + std::to_string(r.masked) + ")";
-      });
+      .def("__repr__",
+           [](const sequence_report& r) { return "Report(Ending." + to_string(r) + ")"; });
 
   using unmask::candidate_entry;
   using unmask::commit_entry;

@@ -451,6 +451,7 @@ impl Session {
             forced: r.forced as usize,
             invalid_rows: r.invalid_rows as usize,
             second_reads: r.second_reads as usize,
+            answer_end: r.answer_end as usize,
         })
     }
 

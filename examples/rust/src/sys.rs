@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -154,6 +154,7 @@ pub struct unmask_report {
     pub forced: i32,
     pub invalid_rows: i32,
     pub second_reads: i32,
+    pub answer_end: i32,
 }
 
 #[repr(C)]

@@ -2,6 +2,7 @@
 //! Arguments and results of a session.
 
 use crate::sys;
+use std::fmt;
 use std::ops::Range;
 
 /// Options of a session: the model, and capacities for all sequences.
@@ -144,6 +145,20 @@ pub enum Ending {
     Cancelled,
 }
 
+/// The name that it has in C++, C and Python: "complete".
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ending::Running => "running",
+            Ending::Complete => "complete",
+            Ending::EosToken => "eos_token",
+            Ending::StopTokens => "stop_tokens",
+            Ending::MaxSteps => "max_steps",
+            Ending::Cancelled => "cancelled",
+        })
+    }
+}
+
 /// Report of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -160,6 +175,33 @@ pub struct Report {
     pub invalid_rows: usize,
     /// Rows that truncation has read twice.
     pub second_reads: usize,
+    /// One behind the last position of the answer: behind the EOS token or the stop sequence that
+    /// ended it, the length otherwise. The text to show ends before the lower of this and
+    /// `committed_prefix`.
+    pub answer_end: usize,
+}
+
+/// One line, with the counts of unusual events where they are not 0: "complete, forwards=39,
+/// committed=39, masked=0, forced=39, invalid_rows=39".
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, forwards={}, committed={}, masked={}",
+            self.end, self.forwards, self.committed, self.masked
+        )?;
+        for (name, count) in [
+            ("forced", self.forced),
+            ("invalid_rows", self.invalid_rows),
+            ("rewritten", self.rewritten),
+            ("second_reads", self.second_reads),
+        ] {
+            if count != 0 {
+                write!(f, ", {name}={count}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Plan of a sequence for an engine with a cache, in addition to its segments.

@@ -32,7 +32,7 @@ fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_commit>(), 32);
     assert_eq!(size_of::<sys::unmask_candidate>(), 52);
     assert_eq!(size_of::<sys::unmask_probability>(), 24);
-    assert_eq!(size_of::<sys::unmask_report>(), 40);
+    assert_eq!(size_of::<sys::unmask_report>(), 44);
     assert_eq!(size_of::<sys::unmask_plan>(), 20);
     assert_eq!(size_of::<sys::unmask_layer_rule>(), 24);
     assert_eq!(size_of::<sys::unmask_stored>(), 40);
@@ -60,6 +60,37 @@ fn every_call_of_the_headers_is_declared() {
         }
     }
     assert!(calls >= 36, "{calls}");
+}
+
+/// Rows that are sure of token p % 3 at position p, or hold nothing but NaN.
+fn report_after_a_pass(policy: &str, broken: bool) -> unmask::Report {
+    let mut session = Session::new(policy, &options()).unwrap();
+    let sequence = Sequence { block_length: LENGTH, ..Sequence::default() };
+    session.start(0, vec![MASK; LENGTH], &sequence).unwrap();
+    assert_eq!(session.report(0).unwrap().answer_end, LENGTH);
+    session.next().unwrap().unwrap();
+    let mut rows = vec![if broken { f32::NAN } else { 0.0 }; LENGTH * VOCAB];
+    for p in (0..LENGTH).filter(|_| !broken) {
+        rows[p * VOCAB + p % 3] = 9.0;
+    }
+    session.supply(Rows::f32(&rows, VOCAB)).unwrap();
+    session.report(0).unwrap()
+}
+
+#[test]
+fn a_report_says_where_the_answer_ends() {
+    let report = report_after_a_pass("threshold(0.5) + stop_sequence([1, 2])", false);
+    assert_eq!((report.end, report.answer_end), (Ending::StopTokens, 3));
+    assert_eq!(report.to_string(), "stop_tokens, forwards=1, committed=16, masked=0");
+}
+
+#[test]
+fn a_report_shows_invalid_rows_and_forced_commits() {
+    let report = report_after_a_pass("threshold(0.5)", true);
+    assert_eq!(
+        report.to_string(),
+        "running, forwards=1, committed=1, masked=15, forced=1, invalid_rows=16"
+    );
 }
 
 const VOCAB: usize = 5;

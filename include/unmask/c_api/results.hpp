@@ -36,6 +36,7 @@ unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unma
     answer.forced = r.forced;
     answer.invalid_rows = r.invalid_rows;
     answer.second_reads = r.second_reads;
+    answer.answer_end = r.answer_end;
     give(report, answer, "report");
   });
 }

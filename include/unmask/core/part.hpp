@@ -329,6 +329,7 @@ concept current_tracking = token_editing<P> && requires {
 };
 
 /// Ends a sequence: `stop(sequence, context) -> ending`, called after the commits of every step.
+/// `answer_end(sequence)` says where its answer ends (core/answer_end.hpp).
 template <class P>
 concept stopping =
     part<P> && requires(const P& p, const sequence_view& q, part_context<P>& context) {

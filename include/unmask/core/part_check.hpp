@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/answer_end.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
@@ -21,7 +22,7 @@ namespace UNMASK_NAMESPACE::detail {
 struct stage_names {
   int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
       probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
-      check, set_query, in_query, evicts, allows, extra_forwards;
+      check, answer_end, set_query, in_query, evicts, allows, extra_forwards;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -105,6 +106,10 @@ consteval void check_functions() {
                         "refill(position, context)");
   UNMASK_CHECK_FUNCTION(
       stop, stopping<P>, "stop(sequence, context) must be const and return ending");
+  UNMASK_CHECK_FUNCTION(answer_end,
+                        delimiting<P>,
+                        "answer_end(sequence) must be const and return index_t, in a part that has "
+                        "stop(sequence, context)");
   UNMASK_CHECK_FUNCTION(
       schedule, scheduling<P>, "schedule(sequence, plan, context) must be const and return void");
   UNMASK_CHECK_FUNCTION(

@@ -219,6 +219,10 @@ struct sequence_report {
   /// Every position before this one is committed: safe to stream, unless the policy rewrites
   /// committed tokens.
   index_t committed_prefix = 0;
+  /// One behind the last position of the answer: behind the EOS token or the stop sequence that
+  /// ended it, the length of the sequence otherwise and while it runs. The text to show is
+  /// [prompt_length, min(committed_prefix, answer_end)).
+  index_t answer_end = 0;
   /// Number of masked positions.
   index_t masked = 0;
   /// Committed tokens that were replaced or remasked.

@@ -83,7 +83,21 @@ struct any_stops
     }
     return e;
   }
+
+  [[nodiscard]] UNMASK_HD index_t answer_end(const sequence_view& q) const {
+    index_t end = q.length;
+    for (index_t i = 0; i < count; ++i) {
+      end = math::min(end, rules[i].visit([&q](const auto& r) {
+        if constexpr (delimiting<std::remove_cvref_t<decltype(r)>>) {
+          return r.answer_end(q);
+        } else {
+          return q.length;
+        }
+      }));
+    }
+    return end;
+  }
 };
-static_assert(stopping<any_stops>);
+static_assert(delimiting<any_stops>);
 
 }  // namespace unmask

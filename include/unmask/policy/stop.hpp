@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/answer_end.hpp>
 #include <unmask/core/knob.hpp>
 #include <unmask/core/part.hpp>
 
@@ -39,18 +40,22 @@ struct stop_at_eos {
     }
     return ending::running;
   }
+
+  [[nodiscard]] UNMASK_HD index_t answer_end(const sequence_view& q) const {
+    return detail::end_at_eos(q);
+  }
 };
-static_assert(stopping<stop_at_eos>);
+static_assert(delimiting<stop_at_eos>);
 
 /// Ends a sequence once a given sequence of tokens in the answer and every position left of it are
 /// committed: ending::stop_tokens. For several stop sequences use several parts.
 ///
 /// The match may cross blocks and may contain tokens that the caller gave (fixed slots), but not
 /// those of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
-/// Tokens committed behind the match stay. Positions still masked become the EOS token if the model
-/// has one, and sequence_report::committed_prefix is then the length of the sequence: trim the text
-/// with find(). Without an EOS token they stay masked, and sequence_report::committed_prefix is the
-/// first masked position.
+/// sequence_report::answer_end is the position behind the match. Tokens committed behind it stay
+/// but are no part of the answer. Positions still masked become the EOS token if the model has one,
+/// and sequence_report::committed_prefix is then the length of the sequence; without one they stay
+/// masked, and it is the first masked position.
 ///
 /// The stop sequence is formed by those of the first `count` of the `Length` tokens that are given,
 /// at least one and without a gap; tokens that a policy rewrites are compared again.
@@ -101,6 +106,11 @@ struct stop_sequence {
     return end < 0 ? ending::running : ending::stop_tokens;
   }
 
+  [[nodiscard]] UNMASK_HD index_t answer_end(const sequence_view& q) const {
+    const index_t end = find(q.tokens, {q.prompt_length, q.committed_prefix});
+    return end < 0 ? q.length : end;
+  }
+
   /// Position behind the first match within `answer`, or -1.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer) const {
     return find(text, answer, answer.first);
@@ -135,7 +145,7 @@ struct stop_sequence {
     return -1;
   }
 };
-static_assert(stopping<stop_sequence<>>);
+static_assert(delimiting<stop_sequence<>>);
 
 /// Ends a sequence that is not complete after `steps` forward passes. Positions still masked become
 /// the EOS token if the model has one, and stay masked otherwise.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/answer_end.hpp>
 #include <unmask/core/decided.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/stats/row.hpp>
@@ -184,6 +185,24 @@ template <class Policy>
     return e != ending::running;
   }));
   return e;
+}
+
+/// Position behind the answer of a sequence that has come to the end `e`
+/// (sequence_report::answer_end). A stop sequence of a part that does not say where it is ends with
+/// the committed prefix.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t answer_end(const slot_memory<Policy>& m, ending e) {
+  const sequence_view& q = m.state->view;
+  index_t end = e == ending::eos_token     ? detail::end_at_eos(q)
+                : e == ending::stop_tokens ? q.committed_prefix
+                                           : q.length;
+  detail::for_each_part<Policy, &part_traits::stops>([&](auto part) {
+    constexpr std::size_t I = decltype(part)::value;
+    if constexpr (delimiting<typename Policy::template part_type<I>>) {
+      end = math::min(end, m.policy->template part_at<I>().answer_end(q));
+    }
+  });
+  return end;
 }
 
 /// Calls the policy's schedule for the plan of the next step.

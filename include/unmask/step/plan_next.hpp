@@ -66,13 +66,14 @@ UNMASK_HD inline void close_view(const slot_arrays& m) {
 }
 
 /// Lane 0: makes `next` the plan of the slot, and reports it.
-UNMASK_HD inline void publish(const slot_arrays& m, const plan& next) {
+UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t answer_end) {
   const sequence_view& q = m.state->view;
   slot_status& out = *m.status;
   out.next = next;
   out.report.end = next.end;
   out.report.forwards = q.step;
   out.report.committed_prefix = q.committed_prefix;
+  out.report.answer_end = answer_end;
   out.report.masked = q.masked_count;
 }
 
@@ -85,6 +86,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   const step_info at = info_of(s);
   const bool is_over = s.model.suppress_mask && q.step >= most_forwards(*m.policy, s.geometry);
 
+  index_t end_of_answer = q.length;
   plan next;
   next.started = true;
   next.end = stop(m, at);
@@ -94,9 +96,11 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   if (next.end != ending::running) {
     if (Policy::commits_tokens ||
         q.step == 0) {  // a canvas that ends before its first step has no rows
+      end_of_answer = answer_end(m, next.end);
       fill(m);
     } else if constexpr (!Policy::commits_tokens) {
       conclude(m, m.status->next.score);
+      end_of_answer = answer_end(m, next.end);
     }
   } else if (q.masked_count == 0 && (stages<Policy>::paces == 0 || is_over)) {
     next.end = ending::complete;
@@ -106,6 +110,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     next.keys = next.query;
     set_query(m, next, at);
     if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
+      end_of_answer = answer_end(m, next.end);
       fill(m);
     }
     masked_blocks(m, next);
@@ -116,7 +121,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   if constexpr (Policy::branches) {
     next.winner = s.winner;
   }
-  publish(m, next);
+  publish(m, next, end_of_answer);
 }
 
 /// Determines the rows that the next step reads, from the first to the last, and the positions that

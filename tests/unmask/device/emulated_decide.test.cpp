@@ -201,6 +201,7 @@ void expect_equal(const step::slot_status& a, const step::slot_status& b) {
   EXPECT_EQ(a.report.forwards, b.report.forwards);
   EXPECT_EQ(a.report.committed, b.report.committed);
   EXPECT_EQ(a.report.committed_prefix, b.report.committed_prefix);
+  EXPECT_EQ(a.report.answer_end, b.report.answer_end);
   EXPECT_EQ(a.report.masked, b.report.masked);
   EXPECT_EQ(a.report.forced, b.report.forced);
   EXPECT_EQ(a.report.invalid_rows, b.report.invalid_rows);

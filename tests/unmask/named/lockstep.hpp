@@ -88,6 +88,7 @@ inline index_t expect_same_decode(decoding named, decoding composed, const dense
   EXPECT_EQ(one.rewritten, other.rewritten);
   EXPECT_EQ(one.forced, other.forced);
   EXPECT_EQ(one.committed_prefix, other.committed_prefix);
+  EXPECT_EQ(one.answer_end, other.answer_end);
   return one.committed;
 }
 

@@ -35,6 +35,7 @@ TEST(stop_at_eos, fills_what_is_masked_behind_a_committed_eos_token) {
   EXPECT_EQ(h.report.forwards, 1);
   EXPECT_EQ(h.report.committed, 2) << "filled tokens are not committed";
   EXPECT_EQ(h.report.committed_prefix, 4);
+  EXPECT_EQ(h.report.answer_end, 2) << "behind the EOS token";
   EXPECT_EQ(h.report.masked, 0);
 }
 

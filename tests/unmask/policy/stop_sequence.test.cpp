@@ -5,6 +5,7 @@
 #include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/stop.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
@@ -72,6 +73,7 @@ TEST(stop_sequence, ends_a_text_and_fills_what_is_masked) {
   EXPECT_EQ(o.tokens, (text{0, 0, 1, 2, 3, 3, 3, 3, 3})) << "the rest becomes the EOS token";
   EXPECT_EQ(o.report.committed_prefix, 9) << "filled positions are committed";
   EXPECT_EQ(o.report.masked, 0);
+  EXPECT_EQ(o.report.answer_end, 4);
   EXPECT_EQ((stop_sequence<2>{{1, 2}}.find(o.tokens.data(), {1, 9})), 4) << "where the text ends";
 }
 
@@ -91,6 +93,7 @@ TEST(stop_sequence, leaves_masks_to_a_model_without_an_eos_token) {
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.tokens, (text{0, 1, 2, 4, 4}));
   EXPECT_EQ(o.report.committed_prefix, 3);
+  EXPECT_EQ(o.report.answer_end, 3);
   EXPECT_EQ(o.report.masked, 2);
 }
 
@@ -100,6 +103,51 @@ TEST(stop_sequence, waits_for_everything_left_of_it_and_keeps_what_is_right) {
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 4);
   EXPECT_EQ(o.tokens, (text{0, 1, 2, 3, 1}));
+}
+
+// The text that a caller streams, [shown, min(committed_prefix, answer_end)) after each step, is
+// the answer: nothing committed behind the match, and no filler.
+TEST(stop_sequence, ends_a_streamed_text_behind_the_match) {
+  const policy steps{by_confidence{}, tokens_per_step{2}, stop_sequence<2>{{1, 2}}};
+  text tokens(8, 0);
+  const text wanted = {0, 1, 2, 0, 1, 0, 0, 0};
+  session s(steps, model, tokens, {.length = 8, .block_length = 8});
+  EXPECT_EQ(s.report().answer_end, 8) << "while it runs";
+  text shown;
+  const auto show = [&] {
+    const auto end = std::min(s.report().committed_prefix, s.report().answer_end);
+    shown.insert(shown.end(), tokens.begin() + index_t(shown.size()), tokens.begin() + end);
+  };
+  while (const auto request = s.next()) {
+    const range rows = request->segments[0].rows;
+    std::vector<float> logits(std::size_t(5 * rows.size()), 0.0F);
+    for (index_t p = rows.first; p < rows.last; ++p) {
+      logits[std::size_t(5 * (p - rows.first) + wanted[std::size_t(p)])] = falling[std::size_t(p)];
+    }
+    s.supply(host_logits<float>(logits.data(), rows.size(), 5));
+    show();
+  }
+  EXPECT_EQ(s.report().committed_prefix, 8);
+  EXPECT_EQ(shown, (text{0, 1, 2}));
+}
+
+TEST(stop_sequence, the_first_of_several_ends_the_answer_whichever_part_ends_the_sequence) {
+  // Both matches and an EOS token are committed in one step.
+  const text wanted = {0, 1, 2, 0, 0, 3, 2, 2};
+  const std::vector<float> sure(8, 9.0F);
+  const auto end_with = [&](const auto&... stop) {
+    return decode(policy{by_confidence{}, threshold{0.5F}, stop...}, {}, wanted, sure, 8).report;
+  };
+  const stop_sequence<2> early{{1, 2}};
+  const stop_sequence<2> late{{2, 2}};
+  EXPECT_EQ(end_with(late, early).answer_end, 3);
+  EXPECT_EQ(end_with(early, late).answer_end, 3);
+  EXPECT_EQ(end_with(stop_at_eos{}, early).end, ending::eos_token);
+  EXPECT_EQ(end_with(stop_at_eos{}, early).answer_end, 3);
+  EXPECT_EQ(end_with(late, stop_at_eos{}).end, ending::stop_tokens);
+  EXPECT_EQ(end_with(late, stop_at_eos{}).answer_end, 6);
+  EXPECT_EQ(end_with(late).answer_end, 8);
+  EXPECT_EQ(end_with(max_steps{8}).answer_end, 8) << "an EOS token that nothing stops at is text";
 }
 
 TEST(stop_sequence, crosses_blocks_but_not_the_prompt) {

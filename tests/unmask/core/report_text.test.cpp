@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/report_text.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace unmask {
+namespace {
+
+TEST(report_text, of_an_ordinary_decode_has_no_counts_of_unusual_events) {
+  const sequence_report r{.end = ending::complete, .forwards = 5, .committed = 39};
+  EXPECT_EQ(to_string(r), "complete, forwards=5, committed=39, masked=0");
+}
+
+TEST(report_text, shows_what_was_forced_invalid_rewritten_and_read_twice) {
+  const sequence_report r{.end = ending::max_steps,
+                          .forwards = 39,
+                          .committed = 38,
+                          .masked = 1,
+                          .rewritten = 2,
+                          .forced = 37,
+                          .invalid_rows = 36,
+                          .second_reads = 3};
+  std::ostringstream out;
+  out << r;
+  EXPECT_EQ(out.str(),
+            "max_steps, forwards=39, committed=38, masked=1, forced=37, invalid_rows=36, "
+            "rewritten=2, second_reads=3");
+}
+
+TEST(report_text, names_every_ending) {
+  EXPECT_EQ(name_of(ending::running), "running");
+  EXPECT_EQ(name_of(ending::complete), "complete");
+  EXPECT_EQ(name_of(ending::eos_token), "eos_token");
+  EXPECT_EQ(name_of(ending::stop_tokens), "stop_tokens");
+  EXPECT_EQ(name_of(ending::max_steps), "max_steps");
+  EXPECT_EQ(name_of(ending::cancelled), "cancelled");
+}
+
+}  // namespace
+}  // namespace unmask
