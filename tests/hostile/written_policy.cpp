@@ -194,6 +194,9 @@ class author {
         std::swap(joined.inside[0], joined.inside[1]);
       }
       whole = joined;
+      if (d_.chance(0.3)) {
+        whole = {"at_most", {std::to_string(d_.within(0, 5))}, {whole}};
+      }
     }
     return whole;
   }
@@ -350,7 +353,7 @@ std::vector<written_policy> shorter(const written_policy& policy) {
       with(operand);
     }
     for (const written_policy& operands : shorter(p.inside)) {
-      with({p.name, {}, operands});
+      with({p.name, p.arguments, operands});
     }
     for (std::size_t a = 0; a < p.arguments.size(); ++a) {  // those behind it have names, or shift
       written_part fewer = p;

@@ -181,13 +181,15 @@ struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool committed = false;
   candidate_outcome outcome = candidate_outcome::held;  ///< What the step did with it.
-  /// The part that decided, as an index into the parts in written order, those inside any_of and
-  /// all_of counted one by one; -1 if none did: invalid and forced.
+  /// The part that decided, as an index into the parts in written order, those inside any_of,
+  /// all_of and at_most counted one by one, an at_most itself before those of its rule; -1 if none
+  /// did: invalid and forced.
   ///
   /// In a commit rule it is the first part that decides the result when the expression is read from
   /// left to right: the first to commit the candidate in any_of, the first to reject it in all_of,
-  /// the last part where none of them does. Otherwise it is the part that excluded or rejected the
-  /// candidate, that edits tokens, that remasks, or that looks ahead.
+  /// the last part where none of them does; an at_most where it holds back what its rule commits.
+  /// Otherwise it is the part that excluded or rejected the candidate, that edits tokens, that
+  /// remasks, or that looks ahead.
   index_t part = -1;
   float confidence = 0.0F;  ///< Softmax probability of the token, in [0, 1].
   /// Confidence minus the probability of the runner-up; NaN if the policy does not read it.

@@ -75,7 +75,7 @@ struct element_at<0, type_list<Head, Tail...>> {
   using type = Head;
 };
 
-// Part list: the parts inside all_of and any_of, each with its own state and stages.
+// Part list: the parts inside all_of, any_of and at_most, each with its own state and stages.
 template <class P>
 struct parts_in {
   using type = type_list<P>;
@@ -87,6 +87,10 @@ struct parts_in<all_of<A, B>> {
 template <class A, class B>
 struct parts_in<any_of<A, B>> {
   using type = typename joined<typename parts_in<A>::type, typename parts_in<B>::type>::type;
+};
+template <class R>
+struct parts_in<at_most<R>> {
+  using type = typename joined<type_list<commit_limit>, typename parts_in<R>::type>::type;
 };
 template <class P>
 inline constexpr std::size_t part_count = parts_in<P>::type::size;
@@ -145,7 +149,7 @@ class policy : public detail::pack<Parts...> {
 
   /// All parts, with those joined by && and || taken apart.
   using part_list = typename detail::joined<typename detail::parts_in<Parts>::type...>::type;
-  /// Number of parts, those inside all_of and any_of counted one by one.
+  /// Number of parts, those inside all_of, any_of and at_most counted one by one.
   static constexpr std::size_t part_total = part_list::size;
   template <std::size_t I>
   using part_type = typename detail::element_at<I, part_list>::type;  ///< Type of part I.

@@ -39,14 +39,16 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
                                          stable_and_confident,
                                          calibrated_place>;
 
-/// A commit rule expression as a value: parts combined by all_of and any_of.
+/// A commit rule expression as a value: parts combined by all_of, any_of and at_most.
 ///
 /// Built in postfix order: `push(part)` for each part in written order, `join(both)` to combine two
-/// operands. At most `capacity` parts, at most one calibrated_threshold and at most one part of
-/// each type that keeps a state. Without parts it commits nothing.
+/// operands, `limit(count)` behind the operand of an at_most. At most `capacity` parts, at most
+/// `counters` at_most, at most one calibrated_threshold and at most one part of each type that
+/// keeps a state. Without parts it commits nothing.
 class commit_rule_expression {
  public:
   static constexpr index_t capacity = 8;
+  static constexpr index_t counters = 4;
 
   /// `text_index` is the part's place among those of the policy as written, -1 if not known.
   void push(const commit_rule_part& operand, index_t text_index = -1) {
@@ -59,7 +61,13 @@ class commit_rule_expression {
     push(calibrated_place{}, text_index);
   }
   void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
+  void limit(const commit_limit& most, index_t text_index = -1) {
+    limits_[limit_count_++] = {most, text_index};
+    postfix_[length_++] = operation::limit;
+  }
   [[nodiscard]] index_t size() const { return size_; }
+  /// Number of at_most.
+  [[nodiscard]] index_t limits() const { return limit_count_; }
   /// The profile used by the part calibrated_threshold; unused without that part.
   [[nodiscard]] const calibrated_threshold<>& profile() const { return profile_; }
 
@@ -92,15 +100,32 @@ class commit_rule_expression {
   }
 
  protected:
-  enum class operation : std::uint8_t { operand, both, either };
+  enum class operation : std::uint8_t { operand, both, either, limit };
 
-  // Evaluates the expression; bit i of `results` is the value of part i.
-  [[nodiscard]] UNMASK_HD bool evaluate(std::uint32_t results) const {
+  // The value of an expression, and which at_most have held a candidate back: bit k for the k-th.
+  struct evaluated {
+    bool commits = false;
+    std::uint32_t held_back = 0;
+  };
+
+  // Evaluates the expression; bit i of `results` is the value of part i. `first` is the counter of
+  // the first at_most.
+  [[nodiscard]] UNMASK_HD evaluated evaluate(std::uint32_t results,
+                                             auto& counts,
+                                             index_t first) const {
     std::uint32_t stack = 0;  // its top is the lowest bit
+    std::uint32_t held_back = 0;
+    index_t limit = 0;
     for (index_t i = 0; i < length_; ++i) {
       if (postfix_[i] == operation::operand) {
         stack = stack << 1U | (results & 1U);
         results >>= 1U;
+      } else if (postfix_[i] == operation::limit) {
+        const std::uint32_t wants = stack & 1U;
+        const std::uint32_t is_in =
+            counts.admit(first + limit, limits_[limit].count, wants != 0) ? 1U : 0U;
+        held_back |= (wants ^ is_in) << static_cast<std::uint32_t>(limit++);
+        stack = (stack & ~1U) | is_in;
       } else {
         const std::uint32_t right = stack & 1U;
         const std::uint32_t left = stack >> 1U & 1U;
@@ -108,21 +133,29 @@ class commit_rule_expression {
         stack = (stack >> 2U) << 1U | joined;
       }
     }
-    return (stack & 1U) != 0;
+    return {(stack & 1U) != 0, held_back};
   }
 
   // The part that decides the value (candidate_entry::part), by its text index.
-  [[nodiscard]] UNMASK_HD index_t deciding_part(std::uint32_t results) const {
+  [[nodiscard]] UNMASK_HD index_t deciding_part(std::uint32_t results,
+                                                std::uint32_t held_back) const {
     index_t part[capacity] = {};
     std::uint32_t value = 0;  // bit k: entry k of the stack
     index_t height = 0;
     index_t operand = 0;
+    index_t limit = 0;
     for (index_t i = 0; i < length_; ++i) {
       if (postfix_[i] == operation::operand) {
         const std::uint32_t bit = results >> static_cast<std::uint32_t>(operand) & 1U;
         value = (value & ~(1U << static_cast<std::uint32_t>(height))) |
                 bit << static_cast<std::uint32_t>(height);
         part[height++] = text_index_[operand++];
+      } else if (postfix_[i] == operation::limit) {
+        if ((held_back >> static_cast<std::uint32_t>(limit) & 1U) != 0) {
+          value &= ~(1U << static_cast<std::uint32_t>(height - 1));
+          part[height - 1] = limits_[limit].text_index;
+        }
+        ++limit;
       } else {
         --height;
         const auto left = static_cast<std::uint32_t>(height - 1);
@@ -138,8 +171,10 @@ class commit_rule_expression {
 
   commit_rule_part parts_[capacity] = {};
   index_t text_index_[capacity] = {};
-  operation postfix_[2 * capacity] = {};
+  placed<commit_limit> limits_[counters] = {};
+  operation postfix_[2 * capacity + counters] = {};
   index_t size_ = 0;
+  index_t limit_count_ = 0;
   index_t length_ = 0;
   calibrated_threshold<> profile_ = {};
 };
@@ -162,14 +197,17 @@ class any_commit_rule : public commit_rule_expression {
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
-  UNMASK_HD bool commits(const auto& c, const rank_info_by_anchors& s, auto& context) const {
-    return commits_by(c, s, context, false).result;
-  }
+  /// A step calls commits_by() in its place.
+  UNMASK_HD bool commits(const auto&, const rank_info_by_anchors&, auto&) const { return false; }
 
-  UNMASK_HD decided<bool>
-  commits_by(const auto& c, const rank_info_by_anchors& s, auto& context, bool wants_part) const {
+  UNMASK_HD decided<bool> commits_by(const auto& c,
+                                     const rank_info_by_anchors& s,
+                                     auto& context,
+                                     auto& counts,
+                                     index_t first_counter,
+                                     bool wants_part) const {
     std::uint32_t results = 0;
-    for (index_t i = 0; i < size_; ++i) {
+    for (index_t i = 0; i < (counts.is_there ? size_ : 0); ++i) {
       const bool holds =
           parts_[i].visit_with(context, [&](const auto& operand, auto& inner) -> bool {
             using part = std::remove_cvref_t<decltype(operand)>;
@@ -185,7 +223,8 @@ class any_commit_rule : public commit_rule_expression {
           });
       results |= (holds ? 1U : 0U) << static_cast<std::uint32_t>(i);
     }
-    return {evaluate(results), wants_part ? deciding_part(results) : -1};
+    const evaluated found = evaluate(results, counts, first_counter);
+    return {found.commits, wants_part ? deciding_part(results, found.held_back) : -1};
   }
 
   UNMASK_HD bool anchors(const auto& c) const {

@@ -19,9 +19,10 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
 /// by place and then by name. Exactly one commit rule, where any_of(...) and all_of(...) combine
-/// several; at most one ranking (default: by_confidence), schedule (default: semi_autoregressive),
-/// cache, draw and lookahead. The name of a method stands for its parts: known_methods(). Parts of
-/// one stage apply in written order; temperature precedes a canvas, whose own stop comes last.
+/// several and at_most(count, rule) limits one; at most one ranking (default: by_confidence),
+/// schedule (default: semi_autoregressive), cache, draw and lookahead. The name of a method stands
+/// for its parts: known_methods(). Parts of one stage apply in written order; temperature precedes
+/// a canvas, whose own stop comes last.
 ///
 /// Errors: policy_text_error naming the part, the argument, its value, the rule and the column.
 /// Host only; allocates.
@@ -134,8 +135,10 @@ class named_parts_reader {
     }
   }
 
+  // Names of commit rules that are made of commit rules.
+  static constexpr std::string_view joining[] = {"any_of", "all_of", "at_most"};
   [[nodiscard]] static bool joins(std::string_view name) {
-    return name == "any_of" || name == "all_of";
+    return std::find(std::begin(joining), std::end(joining), name) != std::end(joining);
   }
 
   [[noreturn]] void fail(std::size_t column, const std::string& problem) const {
@@ -191,9 +194,12 @@ class named_parts_reader {
     for (const known_method& m : known_methods()) {
       offer(m.name);
     }
+    for (const std::string_view name : joining) {
+      offer(name);
+    }
     fail(written.column,
          "there is no part " + quoted(written.name) +
-             (near.empty() ? "; there are " + all + ", any_of, all_of"
+             (near.empty() ? "; there are " + all
                            : ": did you mean " + (same.empty() ? near : same) + "?"));
   }
 
@@ -231,16 +237,20 @@ class named_parts_reader {
     if (!joins(written.name)) {
       if (method_of(written.name) != nullptr) {
         fail(written.column,
-             "any_of and all_of join commit rules, got " + std::string(written.name) +
+             "any_of, all_of and at_most are of commit rules, got " + std::string(written.name) +
                  " (method): write the parts that it stands for");
       }
       const known_part& part = find(written);
       if (part.stage != part_stage::commit_rule) {
         fail(written.column,
-             "any_of and all_of join commit rules, got " + std::string(part.name) + " (" +
-                 std::string(to_string(part.stage)) + "): write it outside, joined by '+'");
+             "any_of, all_of and at_most are of commit rules, got " + std::string(part.name) +
+                 " (" + std::string(to_string(part.stage)) + "): write it outside, joined by '+'");
       }
       put(part, written);
+      return;
+    }
+    if (written.name == "at_most") {
+      limit(written);
       return;
     }
     if (written.arguments.empty()) {
@@ -260,6 +270,32 @@ class named_parts_reader {
         parts_.commit_rule.join(written.name == "all_of");
       }
     }
+  }
+
+  // Reads at_most(count, rule), which counts as a part before those of the rule.
+  void limit(const part_text& written) {
+    const std::vector<argument_text>& a = written.arguments;
+    if (a.size() != 2 || !(a[0].name.empty() || a[0].name == "count") || !a[1].name.empty() ||
+        a[1].value.is != value_text::kind::part) {
+      fail(written.column,
+           "at_most needs a number and a commit rule, such as at_most(8, threshold(0.9))");
+    }
+    const knob_range range = commit_limit::knobs[0].range;
+    const double count = a[0].value.number;
+    if (a[0].value.is != value_text::kind::number || std::floor(count) != count ||
+        !(count < no_token) || !range.holds(count)) {
+      fail(a[0].value.column,
+           "count of at_most must be a whole number, " + range_text(range) + ", got " +
+               plain_or_quoted(a[0].value.text));
+    }
+    const index_t text_index = parts_.count++;
+    commit(*a[1].value.part);
+    if (parts_.commit_rule.limits() == commit_rule_expression::counters) {
+      fail(written.column,
+           "a commit rule has at most " + std::to_string(commit_rule_expression::counters) +
+               " at_most, got another");
+    }
+    parts_.commit_rule.limit({static_cast<index_t>(count)}, text_index);
   }
 
   // Checks compatibility with the rules of policies composed of types. The error is at the part

@@ -43,22 +43,7 @@ template <class Part>
   }
 }
 
-template <class Part>
-[[nodiscard]] UNMASK_HD bool
-commits(const Part& p, const auto& c, const auto& of_all, auto& context) {
-  const detail::rank_info_for<Part>& s = of_all;
-  if constexpr (requires { p.commits(c, s, context); }) {
-    return p.commits(c, s, context);
-  } else {
-    return p.commits(c, s);
-  }
-}
-
 }  // namespace call
-
-/// Rank information of a candidate that the policy's commit rule needs.
-template <class Policy>
-using rank_info_of = std::conditional_t<Policy::anchors, rank_info_by_anchors, rank_info_in_span>;
 
 /// Score of a candidate by the policy's ranking.
 template <class Policy>
@@ -69,82 +54,6 @@ score(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const 
   auto context = context_of<I>(m, m.cell_of(c.position), at);
   const auto narrow = c.template as<part_type::required>();
   return call::score(m.policy->template part_at<I>(), narrow, context);
-}
-
-namespace detail_commit_rule {
-
-// Evaluates the commit rule expression E whose first part has index I.
-template <std::size_t I, class E>
-struct expression {
-  template <class Policy>
-  [[nodiscard]] UNMASK_HD static decided<bool> commits(const slot_memory<Policy>& m,
-                                                       const candidate<Policy::required>& c,
-                                                       const rank_info_of<Policy>& s,
-                                                       const step_info& at) {
-    const E& part = m.policy->template part_at<I>();
-    auto context = context_of<I>(m, m.cell_of(c.position), at);
-    const auto narrow = c.template as<E::required>();
-    if constexpr (requires { part.commits_by(narrow, s, context, true); }) {
-      return part.commits_by(narrow, s, context, m.reasons != nullptr);
-    } else {
-      return {call::commits(part, narrow, s, context), text_index_of<I>(*m.policy)};
-    }
-  }
-};
-
-template <std::size_t I, class A, class B>
-struct expression<I, all_of<A, B>> {
-  template <class Policy>
-  [[nodiscard]] UNMASK_HD static decided<bool> commits(const slot_memory<Policy>& m,
-                                                       const candidate<Policy::required>& c,
-                                                       const rank_info_of<Policy>& s,
-                                                       const step_info& at) {
-    const decided<bool> first = expression<I, A>::commits(m, c, s, at);
-    const decided<bool> second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
-    return {first.result && second.result, first.result ? second.part : first.part};
-  }
-};
-
-template <std::size_t I, class A, class B>
-struct expression<I, any_of<A, B>> {
-  template <class Policy>
-  [[nodiscard]] UNMASK_HD static decided<bool> commits(const slot_memory<Policy>& m,
-                                                       const candidate<Policy::required>& c,
-                                                       const rank_info_of<Policy>& s,
-                                                       const step_info& at) {
-    const decided<bool> first = expression<I, A>::commits(m, c, s, at);
-    const decided<bool> second = expression<I + detail::part_count<A>, B>::commits(m, c, s, at);
-    return {first.result || second.result, first.result ? first.part : second.part};
-  }
-};
-
-// Finds the commit rule among the top-level parts, and the index of its first part.
-template <std::size_t I, class... Parts>
-struct find;
-template <std::size_t I, class Head, class... Tail>
-struct find<I, Head, Tail...> : std::conditional_t<commit_rule<Head>,
-                                                   std::type_identity<expression<I, Head>>,
-                                                   find<I + detail::part_count<Head>, Tail...>> {};
-template <std::size_t I>
-struct find<I> {};
-
-template <class Policy>
-struct of;
-template <class... Parts>
-struct of<policy<Parts...>> : find<0, Parts...> {};
-template <class Policy>
-struct of<const Policy> : of<Policy> {};
-
-}  // namespace detail_commit_rule
-
-/// Whether the policy's commit rule commits a candidate with that rank information, and which part
-/// decides it (candidate_entry::part).
-template <class Policy>
-[[nodiscard]] UNMASK_HD decided<bool> commits(const slot_memory<Policy>& m,
-                                              const candidate<Policy::required>& c,
-                                              const rank_info_of<Policy>& s,
-                                              const step_info& at) {
-  return detail_commit_rule::of<Policy>::type::commits(m, c, s, at);
 }
 
 /// Number of parts of the policy in each stage.

@@ -56,7 +56,8 @@ template <class Policy>
 
 /// Sets the role of each of `count` candidates, and ensures progress.
 template <class Policy>
-UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, index_t count) {
+UNMASK_HD void
+apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);

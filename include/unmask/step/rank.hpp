@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/anchors.hpp>
+#include <unmask/step/commit_rule.hpp>
 #include <unmask/step/process_logits.hpp>
 #include <unmask/step/spans.hpp>
 
@@ -173,41 +174,57 @@ UNMASK_HD void add_up_costs(const auto& t, const slot_memory<Policy>& m, index_t
   return key_score(m.keys[r]);
 }
 
-/// Calls the commit rule for every candidate.
+/// Rank information of the candidate at scored position i, which has rank r of `count`; `radius` is
+/// that of the anchors.
 template <class Policy>
-UNMASK_HD void apply_commit_rule(const auto& t, const slot_memory<Policy>& m, index_t count) {
-  [[maybe_unused]] index_t radius = -1;
+[[nodiscard]] UNMASK_HD rank_info_of<Policy> rank_info_at(const slot_memory<Policy>& m,
+                                                          index_t r,
+                                                          index_t i,
+                                                          index_t count,
+                                                          [[maybe_unused]] index_t radius) {
+  rank_info_of<Policy> s;
+  s.rank = r;
+  s.candidates = count;
+  if constexpr (stages<Policy>::costs > 0) {
+    s.cost_before = m.cost_before[r];
+    s.largest_before = m.largest_before[r];
+  }
+  s.best_score = score_at(m, 0);
+  s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
+  if constexpr (Policy::needs_spans) {
+    s.span_rank = span_rank_of(m, i);
+  }
+  if constexpr (Policy::anchors) {
+    s.anchor_distance = anchor_distance_of(m, i, radius);
+  }
+  return s;
+}
+
+/// Calls the commit rule for every candidate, in rank order.
+template <class Policy, deciding_group Group>
+UNMASK_HD void apply_commit_rule(const Group& t, const slot_memory<Policy>& m, index_t count) {
+  index_t radius = -1;
   if constexpr (Policy::anchors) {
     radius = anchoring_of(m).anchor_radius();
   }
-  for (index_t r = t.lane(); r < count; r += t.lanes()) {
-    const index_t i = key_index(m.keys[r]);
-    if (m.roles[i] == role::rejected) {
-      continue;
+  commit_counts_of<Policy, Group> counts{t};
+  for_each_in_rounds(t, count, [&](index_t r, bool has_rank) {
+    using candidate_type = candidate<Policy::required>;
+    const index_t i = has_rank ? key_index(m.keys[r]) : 0;
+    const bool is_there = has_rank && m.roles[i] != role::rejected;
+    counts.is_there = is_there;
+    const candidate_type c = is_there ? candidate_at(m, i) : candidate_type{};
+    const rank_info_of<Policy> s =
+        is_there ? rank_info_at(m, r, i, count, radius) : rank_info_of<Policy>{};
+    const step_info at = is_there ? info_of(*m.state, m.status->next, c.position) : step_info{};
+    const auto [accepts, part] = commits(m, c, s, at, counts);
+    if (is_there) {
+      m.note(i, {part});
     }
-    const candidate<Policy::required> c = candidate_at(m, i);
-    const step_info at = info_of(*m.state, m.status->next, c.position);
-    rank_info_of<Policy> s;
-    s.rank = r;
-    s.candidates = count;
-    if constexpr (stages<Policy>::costs > 0) {
-      s.cost_before = m.cost_before[r];
-      s.largest_before = m.largest_before[r];
-    }
-    s.best_score = score_at(m, 0);
-    s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
-    if constexpr (Policy::needs_spans) {
-      s.span_rank = span_rank_of(m, i);
-    }
-    if constexpr (Policy::anchors) {
-      s.anchor_distance = anchor_distance_of(m, i, radius);
-    }
-    const auto [accepts, part] = commits(m, c, s, at);
-    m.note(i, {part});
     if (accepts) {
       m.roles[i] = role::accepted;
     }
-  }
+  });
   t.sync();
 }
 

@@ -15,7 +15,11 @@ namespace UNMASK_NAMESPACE {
 namespace detail {
 
 inline void add_part_texts(const part_text& written, std::vector<std::string>& all) {
-  if (written.name == "any_of" || written.name == "all_of") {
+  const bool limits = written.name == "at_most";
+  if (limits && !written.arguments.empty()) {
+    all.push_back("at_most(" + std::string(written.arguments[0].value.text) + ")");
+  }
+  if (limits || written.name == "any_of" || written.name == "all_of") {
     for (const argument_text& a : written.arguments) {
       if (a.value.part != nullptr) {
         add_part_texts(*a.value.part, all);
@@ -46,9 +50,9 @@ inline void add_part_texts(const part_text& written, std::vector<std::string>& a
 
 }  // namespace detail
 
-/// The parts of a policy given as text: methods stand for their parts, and those inside any_of and
-/// all_of are counted one by one. Errors: policy_text_error where the text does not follow the
-/// grammar.
+/// The parts of a policy given as text: methods stand for their parts, and those inside any_of,
+/// all_of and at_most are counted one by one; an at_most counts before those of its rule. Errors:
+/// policy_text_error where the text does not follow the grammar.
 ///
 /// Example: `part_texts("any_of(threshold(0.9), tokens_per_step(2)) + stop_at_eos")`:
 /// threshold(0.9), tokens_per_step(2), stop_at_eos.

@@ -108,8 +108,9 @@ inline constexpr policy loose{alg_temperature<by_confidence>{.temperature = 0.7F
 inline constexpr policy listed{
     at_random{}, timesteps{7}, eos_last{}, allowed_tokens<3>{{0, 2, 4}, 3, 1, 9}};
 
-inline constexpr policy leftmost{
-    by_confidence{}, (threshold{0.3F} || factor{0.4F}) && at_frontier{.reach = 1, .first = 1}};
+inline constexpr policy leftmost{by_confidence{},
+                                 at_most{2, threshold{0.3F} || at_most{1, factor{0.4F}}} &&
+                                     at_frontier{.reach = 1, .first = 1}};
 
 inline constexpr policy asking{by_confidence{},
                                tokens_per_step{2},

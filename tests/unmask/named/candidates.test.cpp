@@ -6,6 +6,7 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
+#include <unmask/trace/part_texts.hpp>
 
 #include <gtest/gtest.h>
 
@@ -65,6 +66,39 @@ void decode(Session& s, const auto& model, std::vector<token_id>& tokens, const 
     s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
     use(before);
   }
+}
+
+// Parts: 0 by_confidence, 1 at_most, 2 threshold.
+TEST(candidates, are_held_back_by_an_at_most_or_by_its_rule) {
+  const policy limited{by_confidence{}, at_most{1, threshold{0.6F}}};
+  constexpr const char* text = "by_confidence + at_most(1, threshold(0.6))";
+  EXPECT_EQ(part_texts(text),
+            (std::vector<std::string>{"by_confidence", "at_most(1)", "threshold(0.6)"}));
+  EXPECT_EQ(part_texts(limited),
+            (std::vector<std::string>{"by_confidence", "at_most", "threshold"}));
+  constexpr model_info small{.vocab = 3, .mask_token = 2};
+  const auto decided = [&](auto& s) {
+    const std::vector<float> rows = {0.1F, 0, 0, 3, 0, 0, 2, 0, 0};
+    static_cast<void>(s.next());
+    s.supply(host_logits<float>{rows.data(), 3, 3});
+    std::vector<std::pair<candidate_outcome, index_t>> all;
+    for (const candidate_entry& e : s.candidates(0)) {
+      all.emplace_back(e.outcome, e.part);
+    }
+    return all;
+  };
+  const session_capacity three{.length = 3, .window = 3, .trace = true};
+  std::vector<token_id> tokens(3);
+  session<std::remove_const_t<decltype(limited)>> composed{small, three};
+  composed.start(0, limited, tokens, {.length = 3});
+  std::vector<token_id> named_tokens(3);
+  const auto named = make_any_session(text, small, three);
+  named->start(0, named_tokens.data(), 3, {.length = 3});
+  // The confidence of position 0 is below 0.6, those of the others are above it.
+  const std::vector<std::pair<candidate_outcome, index_t>> expected = {
+      {held, 2}, {committed, 2}, {held, 1}};
+  EXPECT_EQ(decided(composed), expected);
+  EXPECT_EQ(decided(*named), expected);
 }
 
 // Parts: 0 by_confidence, 1 threshold, 2 tokens_per_step, 3 threshold.

@@ -35,8 +35,13 @@ TEST(named_policy, decides_alike_in_every_type_that_fits) {
   };
   index_t committed = 0;
   for (int k = 0; k < 150; ++k) {
-    std::string text = one_of({"any_of(", "all_of("}) + part() + "," +
-                       one_of({"any_of(", "all_of("}) + part() + "," + part() + "))";
+    const auto limited = [&](const std::string& rule) {
+      return c.within(0, 2) > 0 ? rule
+                                : "at_most(" + std::to_string(c.within(0, 3)) + "," + rule + ")";
+    };
+    const std::string inside =
+        limited(one_of({"any_of(", "all_of("}) + part() + "," + limited(part()) + ")");
+    std::string text = limited(one_of({"any_of(", "all_of("}) + part() + "," + inside + ")");
     const bool by_confidence =
         text.find("factor") != text.npos || text.find("hierarchical") != text.npos;
     text += "+" + (by_confidence ? "by_confidence"

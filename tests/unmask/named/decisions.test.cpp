@@ -24,6 +24,22 @@ TEST(named_policy, decides_as_thresholds_do) {
   });
 }
 
+TEST(named_policy, decides_as_limited_rules_do) {
+  expect_twins(17, [](chances& c) {
+    const knob t = real(c, 0.2, 0.9);
+    const index_t most = c.within(0, 4);
+    return twin{"at_most(" + std::to_string(most) + ", all_of(any_of(at_most(2, threshold(" +
+                    t.text +
+                    ")), tokens_per_step(2)), at_most(count=3, entropy_bound(1)))) + "
+                    "block_pipeline(0.1, at_once=2)",
+                policy{by_confidence{},
+                       at_most{most,
+                               (at_most{2, threshold{t.value}} || tokens_per_step{2}) &&
+                                   at_most{3, entropy_bound{1.0F}}},
+                       block_pipeline{.add = 0.1F, .at_once = 2}}};
+  });
+}
+
 TEST(named_policy, decides_as_factors_in_a_pipeline_do) {
   expect_twins(2, [](chances& c) {
     const knob f = real(c, 0.1, 2.0);

@@ -48,7 +48,7 @@ struct example {
 
 // The parts that have a name, and what joins commit rules.
 std::set<std::string> names() {
-  std::set<std::string> all{"any_of", "all_of"};
+  std::set<std::string> all{"any_of", "all_of", "at_most"};
   for (const known_part& part : known_parts()) {
     all.emplace(part.name);
   }

@@ -208,8 +208,24 @@ TEST(read_policy, names_what_is_wrong) {
       {"threshold+tokens_per_step",
        {"one commit rule, got threshold and tokens_per_step: join", "any_of"}},
       {"by_margin+by_entropy+tokens_per_step", {"one ranking", "by_margin and by_entropy"}},
-      {"any_of(by_margin)", {"join commit rules, got by_margin (ranking)"}},
+      {"any_of(by_margin)", {"are of commit rules, got by_margin (ranking)"}},
       {"any_of()", {"any_of needs at least one"}},
+      {"at_most(8)",
+       {"column 1: at_most needs a number and a commit rule, such as at_most(8, threshold(0.9))"}},
+      {"at_most(threshold, 8)", {"at_most needs a number and a commit rule"}},
+      {"at_most(8, threshold, factor)", {"at_most needs a number and a commit rule"}},
+      {"at_most(8, by_margin)", {"commit rules, got by_margin (ranking)"}},
+      {"at_most(-1, threshold)",
+       {"column 9: count of at_most must be a whole number, at least 0, got -1"}},
+      {"at_most(1e10, threshold)", {"column 9: count of at_most must be a whole number"}},
+      {"at_most(2.5, threshold)", {"count of at_most must be a whole number", "got 2.5"}},
+      {"at_most(threshold, tokens_per_step)", {"count of at_most", "got threshold"}},
+      {"atmost(8, threshold)", {"did you mean at_most?"}},
+      {"at_most(2, threshold) + tokens_per_step",
+       {"one commit rule, got at_most and tokens_per_step: join"}},
+      {"any_of(at_most(1, threshold), at_most(1, threshold), at_most(1, threshold), "
+       "at_most(1, threshold), at_most(1, threshold))",
+       {"at most 4 at_most, got another"}},
       {"any_of(0.9)", {"got '0.9'"}},
       {"alg_temperature(at_random)+tokens_per_step",
        {"order of alg_temperature", "by_confidence, by_margin", "got at_random"}},
@@ -517,7 +533,7 @@ TEST(known_parts, are_all_parts_but_those_that_a_text_cannot_say) {
   const std::set<std::string> without_a_name = {"a",  // stands for any commit rule
                                                 "threshold_calibrator",
                                                 "row_modifiers::allowed"};
-  std::set<std::string> named;
+  std::set<std::string> named = {"at_most"};  // made of a rule, as any_of and all_of
   for (const known_part& part : known_parts()) {
     named.emplace(part.name);
   }
